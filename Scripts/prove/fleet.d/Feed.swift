@@ -91,7 +91,7 @@ final class Feed {
                 envelope: envelope, document: document, payloadSha256: try SHA256Digest.of(envelope.payload),
                 size: file.bytes.count,
                 rollouts: Self.staged.map { name in
-                    document.releases.first { "\($0.version)" == name }?.rollout ?? ChannelDocument.Release.everybody
+                    document.releases.first { "\($0.version)" == name }?.rollout ?? ChannelDocument.Release.allDevices
                 }))
     }
 }

@@ -19,7 +19,7 @@ struct World: Sendable {
 
     /// By the code of devices: SHA-256 of the release's salt and the device's id.
     static func draws(_ devices: Int, _ version: String) throws -> [UInt16] {
-        try (0..<devices).map { UInt16(try ChannelRule.draw(salt: version, deviceId: Traits.id($0))) }
+        try (0..<devices).map { UInt16(try ChannelRule.bucket(salt: version, deviceId: Traits.id($0))) }
     }
 }
 

@@ -134,7 +134,7 @@ final class Rules {
         return DeltaList(
             version: release, contentSha256: try Self.content(release),
             deltas: try before.map {
-                DeltaList.Entry(
+                DeltaList.Delta(
                     baseVersion: $0, baseContentSha256: try Self.content($0), url: "from-\($0).delta",
                     size: Wire.deltaBytes, sha256: try SHA256Digest.of(Array("\($0) \(release)".utf8)),
                     memory: Self.deltaMemory.needed)

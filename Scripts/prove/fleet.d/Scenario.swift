@@ -77,11 +77,11 @@ struct Operators {
     }
 
     private mutating func publish(_ release: Int, at now: Int, _ time: Timestamp, _ feed: Feed) throws {
-        let share = scenario.isGuarded ? Self.steps[0] : ChannelDocument.Release.everybody
+        let share = scenario.isGuarded ? Self.steps[0] : ChannelDocument.Release.allDevices
         try feed.publish(Feed.staged[release], rollout: share, at: time)
         (active, isDecided) = (release, false)
         published[release] = now
-        note("\(Feed.staged[release]) is published, for \(RolloutShare(permille: share)) of the devices", now)
+        note("\(Feed.staged[release]) is published, for \(RolloutPercentage(permille: share)) of the devices", now)
         if scenario.isGuarded { return }
         if release == target {
             end = now
@@ -103,7 +103,7 @@ struct Operators {
         let counts = "\(situation.verdicts?.good ?? 0) good starts, \(situation.verdicts?.failed ?? 0) failed"
         switch decision {
         case .advance(let step):
-            note("the guard raises \(version) to \(RolloutShare(permille: step)) (\(counts))", now)
+            note("the guard raises \(version) to \(RolloutPercentage(permille: step)) (\(counts))", now)
         case .stop:
             note("the guard pauses \(version) (\(counts))", now)
             decide(recall: now + Self.recallAfter, mend: now + Self.mendAfter)

@@ -259,11 +259,11 @@ private struct GuardAnswer {
     }
 
     private var words: String {
-        let share = RolloutShare(permille: situation.rollout)
+        let share = RolloutPercentage(permille: situation.rollout)
         return switch decision {
         case .advance(let step) where isGuard:
-            "may go from \(share) to \(RolloutShare(permille: step)) of the devices, by somebody with a channel key"
-        case .advance(let step): "may go from \(share) to \(RolloutShare(permille: step)) of the devices"
+            "may go from \(share) to \(RolloutPercentage(permille: step)) of the devices, by somebody with a channel key"
+        case .advance(let step): "may go from \(share) to \(RolloutPercentage(permille: step)) of the devices"
         case .forGroupsAlone:
             "stays at \(audience): the guard opens it to nobody else. To do so, run: clientctl release groups --version \(version)"
         case .complete: "is complete at \(audience)"
@@ -292,7 +292,7 @@ private struct GuardAnswer {
         if case .missing(let count) = decision { missing = .integer(count) }
         return [
             "outcome": .string(outcome), "version": .string(version.description),
-            "rollout": .string(RolloutShare(permille: situation.rollout).description),
+            "rollout": .string(RolloutPercentage(permille: situation.rollout).description),
             "good": situation.verdicts.map { .integer($0.good) } ?? .null,
             "failed": situation.verdicts.map { .integer($0.failed) } ?? .null, "missing": missing,
             "reason": .string(words), "change": report.map { .object(ChannelOutput.object($0)) } ?? .null,

@@ -75,7 +75,7 @@ private enum InsightsOutput {
         var object: JSONObject = [
             "version": .string(insights.version.description), "channel": .string(insights.channel),
             "rollout": .string(
-                orNull: insights.release.map { RolloutShare(permille: $0.share(at: insights.clock)).description }),
+                orNull: insights.release.map { RolloutPercentage(permille: $0.share(at: insights.clock)).description }),
             "groups": .array((insights.release?.groups ?? []).map(JSONValue.string)),
             "only": insights.release.map { .bool($0.isOnlyForGroups) } ?? .null,
             "paused": insights.release.map { .bool($0.isPaused) } ?? .null, "revoked": .bool(insights.isRecalled),
@@ -103,7 +103,7 @@ private enum InsightsOutput {
         if case .undecided(let count) = finding { missing = .integer(count) }
         return [
             "finding": .string(finding.code), "good": .integer(verdicts.good), "failed": .integer(verdicts.failed),
-            "missing": missing, "bound": .string(RolloutShare(permille: GuardRule.bound(verdicts)).description),
+            "missing": missing, "bound": .string(RolloutPercentage(permille: GuardRule.bound(verdicts)).description),
             "reason": .string(rule.words(verdicts)),
         ]
     }
@@ -153,7 +153,7 @@ private enum InsightsOutput {
     }
 
     private static func lines(_ verdicts: FirstVerdicts, _ rule: GuardRule) -> [String] {
-        let bound = RolloutShare(permille: GuardRule.bound(verdicts))
+        let bound = RolloutPercentage(permille: GuardRule.bound(verdicts))
         return [
             "  guard       \(rule.words(verdicts))",
             "              \(verdicts.good) good starts, \(verdicts.failed) failed or without a verdict; fewer than \(bound) "

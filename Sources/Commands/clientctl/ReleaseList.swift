@@ -248,7 +248,7 @@ enum ChannelView {
         let claims = release.manifest.claims
         return [
             "version": .string(release.version.description),
-            "rollout": .string(RolloutShare(permille: release.share(at: now)).description),
+            "rollout": .string(RolloutPercentage(permille: release.share(at: now)).description),
             "ramp": release.ramp.map(object) ?? .null,
             "groups": .array(release.groups.map(JSONValue.string)), "only": .bool(release.isOnlyForGroups),
             "urgent": .bool(release.isUrgent), "retries": .integer(release.retries),
@@ -264,7 +264,7 @@ enum ChannelView {
     private static func object(_ ramp: Ramp) -> JSONValue {
         let steps = ramp.steps.map { step in
             JSONValue.object([
-                "at": .string(step.at.description), "rollout": .string("\(RolloutShare(permille: step.rollout))"),
+                "at": .string(step.at.description), "rollout": .string("\(RolloutPercentage(permille: step.rollout))"),
             ])
         }
         return .object(["steps": .array(steps), "heldAt": .string(orNull: ramp.heldAt?.description)])

@@ -189,8 +189,8 @@ struct ChannelEditOptions: ParsableArguments {
         return shares
     }
 
-    static func share(_ name: String, _ text: String) throws -> RolloutShare {
-        guard let share = RolloutShare(parsing: text) else {
+    static func share(_ name: String, _ text: String) throws -> RolloutPercentage {
+        guard let share = RolloutPercentage(parsing: text) else {
             throw ValidationError(
                 "\(name) takes a share of the devices, 0% to 100%, such as 25% or 2.5%, not "
                     + "\(UntrustedName.display(text)).")

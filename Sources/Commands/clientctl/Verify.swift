@@ -139,7 +139,7 @@ struct Verify: AsyncParsableCommand {
                 .keyUnknown, subject: "hold",
                 "--trust names no guard, so no device heeds this hold: give the trust root that does.")
         }
-        let hold = try device.take(hold: bytes, channel: try FeedDocument.channel(of: url))
+        let hold = try device.verify(hold: bytes, channel: try FeedDocument.channel(of: url))
         Output.give(
             json: try settings.isOn("json", common.json),
             [
@@ -156,12 +156,12 @@ struct Verify: AsyncParsableCommand {
     private func verifyChannel(_ bytes: [UInt8], of url: FetchURL, _ device: NewDevice, _ settings: Settings) throws {
         let channel = try FeedDocument.channel(of: url)
         let now = Timestamp.now
-        let verified = try device.take(try ChannelFormat.envelope(parsing: bytes), channel: channel)
+        let verified = try device.verify(try ChannelFormat.envelope(parsing: bytes), channel: channel)
         let document = verified.document
         if document.expires <= now {
             throw UpdateFailure(
                 .expired, subject: "channel \(document.channel)",
-                "The document of channel \(document.channel) expired at \(document.expires): sign it anew with `clientctl release resign`."
+                "The document of channel \(document.channel) expired at \(document.expires): sign it again with `clientctl release resign`."
             )
         }
         for release in device.refused(of: document) {

@@ -100,7 +100,7 @@ public struct Listening: Sendable {
         ) { report in
             switch report {
             case .link(let report): note(report, of: "host", host.url)
-            case .heard(let sequence):
+            case .announced(let sequence):
                 say("\(host.url) announces sequence \(sequence) of the channel \(host.channel): checking")
             }
         }

@@ -180,7 +180,7 @@ package struct FeedCheck {
             let url = try base.resolve(relative: name)
             guard let bytes = try await document(url, TrustRootFormat.maximumBytes, isNeeded: false) else { break }
             do {
-                try device?.take(root: bytes)
+                try device?.advance(toRoot: bytes)
             } catch {
                 let failure = UpdateFailure(error)
                 let what = "No device updates any more: it does not follow the trust root before it. Restore it. "
@@ -217,7 +217,7 @@ package struct FeedCheck {
                     "The key of version \(manifest.claims.version) is revoked, so no device takes it: publish a new release."
                 )
             }
-            guard attempt(url, { try device.take(manifest) }) != nil else { return }
+            guard attempt(url, { try device.verify(manifest) }) != nil else { return }
         }
         try await check(manifest, at: url)
     }
@@ -229,7 +229,7 @@ package struct FeedCheck {
         let parsed = attempt(url) { () throws -> ChannelDocument in
             let envelope = try ChannelFormat.envelope(parsing: bytes)
             guard let device else { return try ChannelFormat.parse(envelope).claims }
-            return try device.take(envelope, channel: channel).document
+            return try device.verify(envelope, channel: channel).document
         }
         guard let document = parsed else { return }
         report.channels[channel] = document.sequence
@@ -284,7 +284,7 @@ package struct FeedCheck {
         }
         guard let device, device.hasGuard else { return }
         do {
-            _ = try device.take(hold: bytes, channel: document.channel)
+            _ = try device.verify(hold: bytes, channel: document.channel)
         } catch {
             find(.voidHold, url, "Devices ignore this hold: \(UpdateFailure(error).message)")
         }

@@ -255,7 +255,7 @@ package struct ReleaseBuilder {
     private func requireTrusted(_ manifest: UnverifiedManifest) throws {
         try FeedTrust(in: feed, clock: .now)?.require(manifest)
         guard let anchor = options.trust else { return }
-        _ = try NewDevice(following: anchor, in: feed, clock: .now).take(manifest)
+        _ = try NewDevice(following: anchor, in: feed, clock: .now).verify(manifest)
     }
 
     private func document(_ release: SignedRelease, url: String) throws -> [UInt8] {

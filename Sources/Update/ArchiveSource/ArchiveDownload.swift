@@ -5,13 +5,12 @@ import BundleDownload
 import BundleSigning
 import Synchronization
 
-/// An archive on the disk whose every byte has been hashed to the digest that was signed; only `ArchiveDownload` makes one.
+/// An archive on the disk whose bytes have the signed digest. Only `ArchiveDownload` makes one.
 package struct VerifiedArchive: Sendable {
-    /// The archive.
     package let file: File
-    /// Its bytes.
+    /// The size in bytes.
     package let size: Int
-    /// Body bytes taken from the network in this run.
+    /// The body bytes that this run downloaded.
     package let bytesDownloaded: Int
 
     fileprivate init(file: File, size: Int, bytesDownloaded: Int) {
@@ -21,14 +20,15 @@ package struct VerifiedArchive: Sendable {
     }
 }
 
-/// A file whose digest was signed, and what it is called.
+/// A file with a signed digest. `name` is its name in messages, such as "archive".
 struct SignedFile: Sendable {
     let name: String
     let sha256: SHA256Digest
     let size: Int?
 }
 
-/// Spools an archive or a delta, capped and hashed while it arrives, and goes on where an interrupted run stopped.
+/// Downloads an archive or a delta to the disk, limits and hashes it on arrival, and resumes what an interrupted run
+/// left.
 struct ArchiveDownload {
     private let job: DownloadJob
     private let spool: ArchiveSpool
@@ -44,7 +44,7 @@ struct ArchiveDownload {
     }
 
     init(
-        _ delta: DeltaList.Entry, at url: FetchURL, fetcher: any Fetcher, into downloads: Directory,
+        _ delta: DeltaList.Delta, at url: FetchURL, fetcher: any Fetcher, into downloads: Directory,
         report: @escaping @Sendable (UpdateEvent) -> Void
     ) {
         self.init(
@@ -67,12 +67,12 @@ struct ArchiveDownload {
         self.fetcher = fetcher
     }
 
-    /// Whether the beginning of the file with this digest is here.
+    /// Returns whether the downloads folder has a part of the file with this digest.
     static func hasPart(of digest: SHA256Digest, in downloads: Directory) throws -> Bool {
         try downloads.kind(of: digest.hex + ArchiveSpool.partSuffix) != nil
     }
 
-    /// Goes on at once, for as long as each attempt brings something; when to try again after that is for whoever asked.
+    /// Resumes at once as long as each attempt receives bytes. Later retries are the caller's decision.
     private static var policy: DownloadPolicy {
         var policy = DownloadPolicy()
         policy.requests = 1
@@ -83,8 +83,8 @@ struct ArchiveDownload {
         return policy
     }
 
-    /// Brings the archive. On a transport failure what arrived is kept for the next run; bytes that are not the
-    /// signed ones are removed.
+    /// Downloads the file. Keeps the part for the next run if the transport fails, and removes bytes that differ from
+    /// the signed ones.
     func run() async throws -> VerifiedArchive {
         try spool.removeOthers()
         let downloaded: DownloadedFiles
@@ -95,20 +95,20 @@ struct ArchiveDownload {
         }
         guard let file = spool.complete, let receipt = downloaded.files.first?.receipt else {
             throw UpdateFailure(
-                .internal, subject: job.url.display, "\(job.url.display) was not judged. Please report it.")
+                .internal, subject: job.url.display, "\(job.url.display) was not checked. Please report it.")
         }
         return VerifiedArchive(file: file, size: receipt.size, bytesDownloaded: downloaded.bytesFromNetwork)
     }
 
-    /// Ends the spool's life; the verified archive stays readable through its open file.
+    /// Removes the file on the disk. The verified archive stays readable through its open file.
     func remove() throws { try spool.remove() }
 }
 
-/// The archive's part, named by the digest that was signed.
+/// The partial file of one download, named for its signed digest.
 final class ArchiveSpool: DownloadPlaces {
-    /// Of the name of a file that is not complete.
+    /// The name suffix of an incomplete file.
     static let partSuffix = ".part"
-    /// Of the name under which a delta is remembered that did not do; it has another file's digest in front.
+    /// The name suffix of the record of a refused delta. The digest before it is that of the delta.
     static let refusedSuffix = ".refused"
 
     private let folder: Directory
@@ -126,13 +126,13 @@ final class ArchiveSpool: DownloadPlaces {
 
     private var partName: String { digest.hex + Self.partSuffix }
 
-    /// The file that was accepted.
+    /// The accepted file; nil until `place` has run.
     var complete: File? { placed.withLock { $0 } }
 
     func removeOthers() throws {
         for name in try folder.list()
         where name != partName && !name.hasSuffix(Self.refusedSuffix) {
-            // Folders are another channel's.
+            // Folders belong to another source.
             if case .file? = try folder.kind(of: name) { try folder.removeFile(name) }
         }
     }
@@ -154,13 +154,13 @@ final class ArchiveSpool: DownloadPlaces {
 
     func remove(_ part: PartFile) throws { try remove() }
 
-    /// What the release needs in all was compared with the room before.
+    /// The caller has compared the free space with what the whole release needs.
     func requireRoom() {}
 
     func received(_ count: Int, reached: Int) { report(.downloading(bytes: reached, of: size)) }
 }
 
-/// Accepts the bytes that were signed.
+/// Compares size and digest of a download with the signed ones.
 private final class ArchiveInspector: DownloadInspector {
     private let file: SignedFile
     private let url: FetchURL
@@ -185,14 +185,14 @@ private final class ArchiveInspector: DownloadInspector {
         if let signed = file.size, signed != size {
             throw UpdateFailure(
                 .sizeMismatch, subject: url.display,
-                "The \(file.name) at \(url.display) has \(size) bytes, \(signed) were signed: "
-                    + "the server or something on the way changed it.")
+                "The \(file.name) at \(url.display) has \(size) bytes, but \(signed) were signed: "
+                    + "the server or a proxy changed it.")
         }
         if digest != file.sha256 {
             throw UpdateFailure(
                 .digestMismatch, subject: url.display,
                 "The \(file.name) at \(url.display) is not the one that was signed (SHA-256 \(digest.hex) instead of "
-                    + "\(file.sha256.hex)): the server or something on the way changed it.")
+                    + "\(file.sha256.hex)): the server or a proxy changed it.")
         }
         return DownloadReceipt(size: size, sha256: digest, evidence: "signed")
     }

@@ -2,13 +2,13 @@ package import BundleArchive
 package import BundleValues
 package import BundleDisk
 
-/// What an archive lists, for people; nothing of it is trusted.
+/// The entries of an archive, unverified, for a human reader.
 package struct ArchiveListing: Sendable {
-    /// The format its first bytes show.
+    /// The format, from the first bytes.
     package let format: ArchiveFormat
-    /// Its entries up to the first that cannot be read.
+    /// The entries before the first one that cannot be read.
     package let entries: [ArchiveEntry]
-    /// Why an installation would refuse it; nil where it would not.
+    /// Why an installation would refuse the archive; nil if it would accept it.
     package let refusal: ArchiveRejection?
 
     /// Reads at most `limits.entries` entries.
@@ -36,13 +36,13 @@ package struct ArchiveListing: Sendable {
 }
 
 extension ArchiveEntry {
-    /// Its name, made printable.
+    /// The name in a printable form.
     package var shownName: String { name.map { UntrustedName.display($0) } ?? "(a name that is not UTF-8)" }
 }
 
-/// Fetches anything into a file, for looking at it.
+/// Downloads a URL into a file without verification.
 package enum SpoolFile {
-    /// The body of `url`, at most `maximumBytes`, as a file in `folder`.
+    /// Returns a new file in `folder` with the body of `url`, which may have at most `maximumBytes` bytes.
     package static func fetch(
         _ url: FetchURL, with fetcher: any Fetcher, maximumBytes: Int, into folder: Directory
     ) async throws -> File {

@@ -2,16 +2,16 @@ import BundleArchive
 import Glibc
 package import BundleValues
 
-/// An unsafe or malformed archive: the rule it breaks and the entry that breaks it.
+/// The rule that an unsafe or malformed archive breaks, and the entry that breaks it.
 package struct ArchiveRejection: ClassifiedFailure, Equatable, Sendable {
-    /// The rule's word, from SECURITY section 3.
+    /// The name of the rule, from SECURITY section 3.
     package let rule: String
-    /// The entry, made printable; empty where the archive as a whole is refused.
+    /// The entry in a printable form; empty if the rule is about the whole archive.
     package let entry: String
-    /// What the rule says.
+    /// The problem, for a human reader.
     package let reason: String
 
-    /// States a rejection; `entry` is already printable.
+    /// Creates a rejection. The caller has made `entry` printable.
     init(_ rule: String, entry: String = "", _ reason: String) {
         self.rule = rule
         self.entry = entry
@@ -22,7 +22,7 @@ package struct ArchiveRejection: ClassifiedFailure, Equatable, Sendable {
         self.init(error.rule, entry: error.path, "\(error)")
     }
 
-    /// `archiveRejected` with rule and entry as the subject.
+    /// The error `archiveRejected`. Its subject is the rule and the entry.
     package var failure: UpdateFailure {
         UpdateFailure(
             .archiveRejected, subject: entry.isEmpty ? rule : "\(rule): \(entry)",
@@ -32,17 +32,18 @@ package struct ArchiveRejection: ClassifiedFailure, Equatable, Sendable {
 }
 
 extension ArchiveFailure {
-    /// The archive's refusal, or what this machine cannot do: that is no fault of the archive, which is kept then.
+    /// Returns an `ArchiveRejection`, or an error of this machine such as a lack of memory. The archive is kept after
+    /// the latter.
     func refusal(entry: String = "") -> any Error {
         if let rule { return ArchiveRejection(rule, entry: entry, description) }
         guard case .system(_, let code) = self, [ENOMEM, EAGAIN, EMFILE, ENFILE].contains(code) else {
             return UpdateFailure(
                 .internal, subject: "archive",
-                "This machine \(description). The release is not to blame: check the disk, then run it again.")
+                "This machine \(description). The release is not the cause: check the disk, then run it again.")
         }
         return UpdateFailure(
             .resourcesExhausted, subject: "archive",
-            "This machine \(description). The release is not to blame: free memory, or raise the limits on memory, processes and open "
-                + "files, then run it again.")
+            "This machine \(description). The release is not the cause: free memory, or raise the limits on memory, processes and "
+                + "open files, then run it again.")
     }
 }

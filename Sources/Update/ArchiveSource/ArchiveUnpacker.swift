@@ -5,12 +5,12 @@ import BundleDisk
 import BundleSigning
 import BundleValues
 
-/// Entries through the policy into a staging area; every number that the manifest states is checked.
+/// Unpacks archives and deltas into a staging area and checks every number in the manifest.
 struct ArchiveUnpacker {
     let limits: ArchiveLimits
     let report: @Sendable (UpdateEvent) -> Void
 
-    /// Fills `area` with the tree of `archive`, which `release` describes.
+    /// Unpacks `archive` into `area`.
     func unpack(
         _ archive: VerifiedArchive, of release: VerifiedManifest, into area: StagingArea, reusing reuse: ReuseIndex,
         _ route: DownloadRoute
@@ -28,9 +28,10 @@ struct ArchiveUnpacker {
             finished, contentSha256: content, bytesDownloaded: archive.bytesDownloaded, route: route)
     }
 
-    /// Fills `area` with the tree that `delta`, whose bytes are in `file`, makes of `base`: that of `release`, or none.
+    /// Applies `delta`, whose bytes are in `file`, to `base` and writes the result into `area`. Throws if the result is
+    /// not `release`.
     func unpack(
-        _ file: VerifiedArchive, _ delta: DeltaList.Entry, on base: DeltaTree, of release: VerifiedManifest,
+        _ file: VerifiedArchive, _ delta: DeltaList.Delta, on base: DeltaTree, of release: VerifiedManifest,
         into area: StagingArea, reusing reuse: ReuseIndex, _ route: DownloadRoute
     ) throws -> StagedBundle {
         let manifest = release.manifest
@@ -53,7 +54,7 @@ struct ArchiveUnpacker {
     }
 }
 
-/// Counts files on their way, for progress.
+/// Reports the number of unpacked files.
 private struct CountingSink: EntrySink {
     var inner: TreeWriter
     private let total: Int?
@@ -77,65 +78,65 @@ private struct CountingSink: EntrySink {
     func abandon() { inner.abandon() }
 }
 
-/// Bounds for one archive. The device sets them; a manifest can only lower them.
+/// The limits of one archive. The device sets them, and a manifest can only lower them.
 package struct ArchiveLimits: Sendable, Equatable {
-    /// Bytes of the archive.
+    /// The largest archive, in bytes.
     package var archiveBytes = 256 << 20
-    /// Sum of the files' bytes.
+    /// The largest sum of all file sizes, in bytes.
     package var installedBytes = 512 << 20
-    /// Bytes of one file.
+    /// The largest file, in bytes.
     package var fileBytes = 256 << 20
-    /// Memory that a delta may need, in bytes.
+    /// The largest memory that a delta may need, in bytes.
     package var deltaMemory = 64 << 20
-    /// Files and folders that the archive lists.
+    /// The largest number of files and folders.
     package var entries = 20_000
-    /// Unpacked bytes for one archive byte, once more than `ratioGrace` bytes are out.
+    /// The largest ratio of unpacked to packed bytes, applied after the first `ratioGrace` unpacked bytes.
     package var ratio = 200
-    /// Unpacked bytes before the ratio counts.
+    /// The unpacked bytes before the ratio applies.
     package var ratioGrace = 32 << 20
-    /// Time for unpacking.
+    /// The longest time that unpacking may take.
     package var time = Duration.seconds(600)
 
-    /// The defaults.
     package init() {}
 }
 
 extension ArchiveLimits {
-    /// The bounds of a reader that starts now.
+    /// Returns the limits of a reader that starts now.
     func decoding() -> DecodingLimits { DecodingLimits(ratio: ratio, grace: ratioGrace, deadline: .now + time) }
 
-    /// These limits, or the signed numbers where they are lower. Folders count as entries but not as files.
+    /// Returns these limits, lowered to the signed numbers. `entries` stays, because it counts folders and the signed
+    /// file count does not.
     func lowered(by manifest: Manifest) -> ArchiveLimits {
         var lowered = self
         if let size = manifest.installedSize { lowered.installedBytes = min(size, installedBytes) }
         return lowered
     }
 
-    /// Refuses a release whose signed numbers exceed what this device takes, before the first byte of it.
+    /// Throws if a signed number exceeds a limit, before any byte of the release is downloaded.
     func admit(_ manifest: Manifest) throws(ArchiveRejection) {
         if let size = manifest.size, size > archiveBytes {
             throw ArchiveRejection(
                 "archive-too-large",
                 "the archive has \(ByteCount(bytes: size)), "
-                    + "this device takes \(ByteCount(bytes: archiveBytes)) (--max-archive-size)")
+                    + "this device accepts \(ByteCount(bytes: archiveBytes)) (--max-archive-size)")
         }
         if let size = manifest.installedSize, size > installedBytes {
             throw ArchiveRejection(
                 "unpacked-too-large",
                 "the files have \(ByteCount(bytes: size)), "
-                    + "this device takes \(ByteCount(bytes: installedBytes)) (--max-installed-size)")
+                    + "this device accepts \(ByteCount(bytes: installedBytes)) (--max-installed-size)")
         }
         if let count = manifest.fileCount, count > entries {
             throw ArchiveRejection(
-                "too-many-entries", "it has \(counted(count, "file")), this device takes \(entries) (--max-files)")
+                "too-many-entries", "it has \(counted(count, "file")), this device accepts \(entries) (--max-files)")
         }
     }
 }
 
-/// What installer, verifier and publisher all do with a delta: walk what it makes of its base.
+/// Applies a delta, for installer, verifier and publisher.
 enum DeltaContents {
     static func walk<Sink: EntrySink>(
-        _ file: File, _ delta: DeltaList.Entry, on base: DeltaTree, of manifest: Manifest, limits: ArchiveLimits,
+        _ file: File, _ delta: DeltaList.Delta, on base: DeltaTree, of manifest: Manifest, limits: ArchiveLimits,
         into sink: Sink
     ) throws -> (ArchiveWalk<Sink>.Summary, Sink) {
         do {
@@ -160,7 +161,8 @@ enum DeltaContents {
         }
     }
 
-    /// Refuses a tree that is not the one that was signed, and names the file of the base that is to blame; its content's digest.
+    /// Returns the content digest. Throws if it is not the signed one, and names the damaged file if the base is the
+    /// cause.
     static func require<Sink>(
         _ summary: ArchiveWalk<Sink>.Summary, on base: DeltaTree, of manifest: Manifest
     ) throws -> SHA256Digest {
@@ -171,11 +173,11 @@ enum DeltaContents {
         if let path = try base.firstDamage() { throw ArchiveFailure.damagedBase(path.string).refusal() }
         throw UpdateFailure(
             .digestMismatch, subject: "contentSha256",
-            "The delta does not lead to the content of \(manifest.version) that was signed. Make it again.")
+            "The delta does not produce the signed content of \(manifest.version). Make it again.")
     }
 }
 
-/// What installer, verifier and publisher all do with an archive: walk it.
+/// Walks an archive, for installer, verifier and publisher.
 enum ArchiveContents {
     static func walk<Sink: EntrySink>(
         _ file: File, size: Int, expectedFiles: Int?, limits: ArchiveLimits, into sink: Sink
@@ -205,36 +207,38 @@ enum ArchiveContents {
         }
     }
 
-    /// Refuses a tree that is not the one whose numbers were signed.
+    /// Throws `sizeMismatch` if the number of files or their size is not the signed one.
     static func require<Sink>(_ summary: ArchiveWalk<Sink>.Summary, of manifest: Manifest) throws {
         let version = manifest.version.description
         if let expected = manifest.fileCount, expected != summary.fileCount {
             throw UpdateFailure(
                 .sizeMismatch, subject: "fileCount",
-                "The archive of \(version) holds \(counted(summary.fileCount, "file")), and its manifest says \(expected). Publish it again."
+                "The archive of \(version) has \(counted(summary.fileCount, "file")), but \(expected) were signed. Publish it again."
             )
         }
         if let expected = manifest.installedSize, expected != summary.installedSize {
             throw UpdateFailure(
                 .sizeMismatch, subject: "installedSize",
-                "The files of \(version) have \(summary.installedSize) bytes, \(expected) were signed. Publish it again."
+                "The files of \(version) have \(summary.installedSize) bytes, but \(expected) were signed. Publish it again."
             )
         }
     }
 
-    /// Refuses a tree that is not the one that was signed; `content` is the digest of its canonical tar.
+    /// Throws `digestMismatch` if `content`, the digest of the canonical tar, is not the signed one.
     static func require(_ content: SHA256Digest, in file: File, of manifest: Manifest) throws {
         if let expected = manifest.contentSha256, expected != content, try !isDigest(expected, ofTarIn: file) {
             throw UpdateFailure(
                 .digestMismatch, subject: "contentSha256",
-                "The content of \(manifest.version) is \(content.hex), \(expected.hex) was signed. Publish it again.")
+                "The content of \(manifest.version) is \(content.hex), but \(expected.hex) was signed. Publish it again."
+            )
         }
     }
 
-    /// The signed content digest, where the archive itself is a canonical tar that another tool wrote.
+    /// Returns whether the tar in `file`, as it is, has the signed content digest.
     ///
-    /// The contract fixes every value of such a tar but not every byte: tools fill unused header fields in different ways.
-    /// The digest of the very tar that was packed is then as good, and the archive's own digest was signed as well.
+    /// The contract fixes the values of a canonical tar but not its bytes, because tools fill unused header fields in
+    /// different ways. If another tool wrote the tar, the digest of that tar is accepted too; the digest of the archive
+    /// was signed as well.
     static func isDigest(_ expected: SHA256Digest, ofTarIn file: File) throws -> Bool {
         let format = ArchiveFormat(sniffing: try file.head(4))
         var hasher = try SHA256Hasher()

@@ -4,13 +4,12 @@ import BundleValues
 package import BundleDisk
 package import BundleSigning
 
-/// Checks an archive exactly as an installation would, without installing it.
+/// Checks an archive as an installation does, without installing it.
 package enum ArchiveVerifier {
-    /// Walks the archive under the installer's policy, checks every number that `manifest` states, and returns the
-    /// SHA-256 of the canonical tar of its tree.
+    /// Checks the archive and every number in `manifest`, and returns the SHA-256 of the canonical tar of its tree.
     ///
-    /// The digest of the archive itself is the caller's: it has seen the bytes. An archive whose entries are out of order
-    /// is unpacked into `scratch`, because its content can only be told from a tree.
+    /// The caller has checked the digest of the archive itself. An archive with entries out of order is unpacked into
+    /// `scratch`, because its content digest needs the whole tree.
     @discardableResult
     package static func check(
         _ file: File, size: Int, of manifest: Manifest, limits: ArchiveLimits, scratch: Directory
@@ -24,16 +23,17 @@ package enum ArchiveVerifier {
         return content
     }
 
-    /// Walks what `delta`, the bytes of `file`, makes of `base`, as a device would, and refuses it where that is not the release.
+    /// Applies `delta`, whose bytes are in `file`, to `base` as a device does. Throws if the result is not the release
+    /// of `manifest`.
     package static func check(
-        _ file: File, _ delta: DeltaList.Entry, on base: DeltaTree, of manifest: Manifest, limits: ArchiveLimits
+        _ file: File, _ delta: DeltaList.Delta, on base: DeltaTree, of manifest: Manifest, limits: ArchiveLimits
     ) throws {
         let (summary, _) = try DeltaContents.walk(
             file, delta, on: base, of: manifest, limits: limits, into: ReadingSink())
         _ = try DeltaContents.require(summary, on: base, of: manifest)
     }
 
-    /// Walks the archive under the installer's policy alone.
+    /// Checks the archive by the rules of an installation, without a manifest.
     static func walk(_ file: File, limits: ArchiveLimits) throws {
         _ = try ArchiveContents.walk(
             file, size: try file.size(), expectedFiles: nil, limits: limits, into: ReadingSink())
@@ -46,7 +46,7 @@ package enum ArchiveVerifier {
         return try CanonicalTree(unpack(file, of: manifest, limits: limits, into: tree)).digest()
     }
 
-    /// Fills the empty folder `tree` with what the archive holds, and returns it.
+    /// Unpacks the archive into the empty folder `tree`, and returns it.
     package static func unpack(
         _ file: File, of manifest: Manifest, limits: ArchiveLimits, into tree: Directory
     ) throws -> Directory {

@@ -2,16 +2,16 @@ import BundleArchive
 import BundleSigning
 import BundleValues
 
-/// Reads an archive, or a delta and its base, from the first to the last entry under the whole policy, handing what it allows to a sink.
+/// Reads an archive, or a delta with its base, applies the rules to each entry, and passes the allowed ones to a sink.
 ///
-/// The profile of SECURITY section 3: files and folders only, every path once, canonical names, an `index.html` at the
-/// top, and every limit counted while reading. Anything else refuses the whole archive.
+/// The rules are those of SECURITY section 3: only files and folders, every path once, canonical names, an `index.html`
+/// at the top, and limits that are counted while reading. Any other entry refuses the whole archive.
 struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
-    /// What an archive turned out to hold.
+    /// The counts and the digest of the entries of an archive.
     struct Summary: Equatable {
         let fileCount: Int
         let installedSize: Int
-        /// SHA-256 of the canonical tar; nil where the entries did not come in its order.
+        /// The SHA-256 of the canonical tar; nil if the entries are not in its order.
         let contentSha256: SHA256Digest?
     }
 
@@ -36,9 +36,9 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
         hasher = try SHA256Hasher()
     }
 
-    /// Walks the archive to its end; returns what it held and the sink.
+    /// Reads the archive to its end.
     consuming func run() throws -> (Summary, Sink) {
-        while let entry = try nextEntry() { try take(entry) }
+        while let entry = try nextEntry() { try accept(entry) }
         if !hasIndex { throw ArchiveRejection("no-index", "there is no file index.html at its top") }
         try CanonicalTar.end.withUnsafeBytes { try hasher.update($0) }
         let digest = try hasher.finish()
@@ -51,7 +51,7 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
         do throws(ArchiveFailure) { return try reader.nextEntry() } catch { throw error.refusal() }
     }
 
-    private mutating func take(_ entry: ArchiveEntry) throws {
+    private mutating func accept(_ entry: ArchiveEntry) throws {
         entries += 1
         guard let name = entry.name else { throw ArchiveRejection("name-not-utf8", "an entry's name is not UTF-8") }
         if entries > limits.entries {
@@ -63,12 +63,12 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
             if BundlePath.isArchiveRoot(entryName: name) { return }
             let path = try Self.path(name, isDirectory: true)
             if let size = entry.size, size > 0 {
-                throw ArchiveRejection("corrupt", entry: path.string, "it is a folder with data of its own")
+                throw ArchiveRejection("corrupt", entry: path.string, "it is a folder with data")
             }
             try registry.addDirectory(path)
             try sink.addDirectory(path)
         } else {
-            try takeFile(entry, try Self.path(name, isDirectory: false))
+            try acceptFile(entry, try Self.path(name, isDirectory: false))
         }
     }
 
@@ -101,7 +101,7 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
         throw ArchiveRejection(refusal.rule, entry: UntrustedName.display(name), refusal.reason)
     }
 
-    private mutating func takeFile(_ entry: ArchiveEntry, _ path: BundlePath) throws {
+    private mutating func acceptFile(_ entry: ArchiveEntry, _ path: BundlePath) throws {
         guard let size = entry.size, size >= 0 else {
             throw ArchiveRejection("corrupt", entry: path.string, "its size is not stated")
         }
@@ -115,7 +115,7 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
         CanonicalTar.appendHeader(path: path.bytes, size: size, to: &header)
         try hasher.update(header)
         try sink.beginFile(path, size: size)
-        try takeData(size: size, of: path)
+        try acceptData(size: size, of: path)
         try sink.endFile()
         let padding = CanonicalTar.padding(after: size)
         if padding > 0 {
@@ -128,7 +128,7 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
     private func require(size: Int, of path: BundlePath) throws(ArchiveRejection) {
         if size > limits.fileBytes {
             throw ArchiveRejection(
-                "file-too-large", entry: path.string, "it has more than \(ByteCount(bytes: limits.fileBytes))")
+                "file-too-large", entry: path.string, "it is larger than \(ByteCount(bytes: limits.fileBytes))")
         }
         if size > limits.installedBytes - installedSize {
             throw ArchiveRejection(
@@ -137,15 +137,15 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
         }
     }
 
-    private mutating func takeData(size: Int, of path: BundlePath) throws {
-        var taken = 0
+    private mutating func acceptData(size: Int, of path: BundlePath) throws {
+        var received = 0
         while let block = try nextBlock(path) {
-            taken += block.count
-            if taken > size { throw ArchiveRejection("corrupt", entry: path.string, "it is longer than stated") }
+            received += block.count
+            if received > size { throw ArchiveRejection("corrupt", entry: path.string, "it is longer than stated") }
             try hasher.update(block)
             try sink.append(block)
         }
-        if taken != size { throw ArchiveRejection("corrupt", entry: path.string, "it is shorter than stated") }
+        if received != size { throw ArchiveRejection("corrupt", entry: path.string, "it is shorter than stated") }
     }
 
     private func nextBlock(_ path: BundlePath) throws -> UnsafeRawBufferPointer? {
@@ -157,23 +157,23 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
     }
 }
 
-/// Takes the files of an archive in order: the unpacker writes them, verification only reads on.
+/// Receives the files of an archive in order. The unpacker writes them; a verification only reads them.
 protocol EntrySink {
-    /// A folder; its parents came before or are implied.
+    /// Adds a folder. Its parents were added before, or exist only as part of its path.
     mutating func addDirectory(_ path: BundlePath) throws
-    /// A file of `size` bytes starts.
+    /// Begins a file of `size` bytes.
     mutating func beginFile(_ path: BundlePath, size: Int) throws
-    /// Its next bytes, valid during the call.
+    /// Adds the next bytes of the file. They are valid during the call.
     mutating func append(_ bytes: UnsafeRawBufferPointer) throws
-    /// It is complete.
+    /// Ends the file.
     mutating func endFile() throws
-    /// The archive is refused: nothing more comes.
+    /// Ends the sink after a refused archive. No call follows.
     func abandon()
 }
 
-/// Every path of one archive once, as a file or as a folder, also for disks that ignore case or normalisation.
+/// Rejects a path that one archive has twice, also if only case or Unicode normalisation differ.
 ///
-/// Keeps 12 bytes a name: a 64-bit hash of the folded name, and 31 bits that tell spellings apart.
+/// Needs 12 bytes a name: a 64-bit hash of the folded name, a 31-bit hash of its spelling, and a bit for folders.
 struct NameRegistry {
     private var names: NameTable
     private var lastParent: ArraySlice<UInt8> = []
@@ -184,20 +184,20 @@ struct NameRegistry {
         names = NameTable(expected: expectedNames)
     }
 
-    /// Takes a file's path, and its folders; refuses one that is taken.
+    /// Adds a file and its folders. Throws if the path is already present.
     mutating func addFile(_ path: BundlePath) throws(ArchiveRejection) {
         try addParents(of: path)
         let key = Self.key(path.bytes[...])
         let tag = Self.tag(path.bytes[...])
-        guard let taken = names.update(key, to: tag) else { return }
-        if taken == tag { throw ArchiveRejection("duplicate-entry", entry: path.string, "the path comes twice") }
-        if taken == tag | Self.directoryBit {
+        guard let known = names.update(key, to: tag) else { return }
+        if known == tag { throw ArchiveRejection("duplicate-entry", entry: path.string, "the path occurs twice") }
+        if known == tag | Self.directoryBit {
             throw ArchiveRejection("path-conflict", entry: path.string, "it is a file and a folder")
         }
         throw Self.collision(path.string)
     }
 
-    /// Takes a folder's path; the same folder may come again.
+    /// Adds a folder, which may be present already.
     mutating func addDirectory(_ path: BundlePath) throws(ArchiveRejection) {
         try addParents(of: path)
         try addDirectory(path.bytes[...])
@@ -214,10 +214,10 @@ struct NameRegistry {
     private mutating func addDirectory(_ bytes: ArraySlice<UInt8>) throws(ArchiveRejection) {
         let key = Self.key(bytes)
         let tag = Self.tag(bytes)
-        guard let taken = names.update(key, to: tag | Self.directoryBit) else { return }
-        if taken == tag | Self.directoryBit { return }
+        guard let known = names.update(key, to: tag | Self.directoryBit) else { return }
+        if known == tag | Self.directoryBit { return }
         let name = String(decoding: bytes, as: UTF8.self)
-        if taken == tag { throw ArchiveRejection("path-conflict", entry: name, "it is a file and a folder") }
+        if known == tag { throw ArchiveRejection("path-conflict", entry: name, "it is a file and a folder") }
         throw Self.collision(name)
     }
 
@@ -227,7 +227,7 @@ struct NameRegistry {
 
     private static func key(_ bytes: ArraySlice<UInt8>) -> UInt64 { FoldedName.hash(of: bytes) }
 
-    /// FNV-1a, which is enough to tell spellings of one folded name apart.
+    /// FNV-1a, which is sufficient to distinguish the spellings of one folded name.
     private static func tag(_ bytes: ArraySlice<UInt8>) -> UInt32 {
         var hash: UInt32 = 2_166_136_261
         for byte in bytes { hash = (hash ^ UInt32(byte)) &* 16_777_619 }
@@ -235,14 +235,14 @@ struct NameRegistry {
     }
 }
 
-/// An open-addressing table from 64-bit hashes to 32-bit tags, which a dictionary would need twice the memory for: a client may
-/// have a hundred thousand names, and a device little room.
+/// An open-addressing table from 64-bit hashes to 32-bit tags. It needs half the memory of a dictionary; a client may
+/// have a hundred thousand names.
 struct NameTable {
     private var hashes: [UInt64]
     private var tags: [UInt32]
     private var count = 0
 
-    /// Has room for `expected` names.
+    /// Reserves memory for `expected` names.
     init(expected: Int) {
         var size = 1024
         while Self.isFull(expected, of: size) { size *= 2 }
@@ -250,15 +250,15 @@ struct NameTable {
         tags = [UInt32](repeating: 0, count: size)
     }
 
-    /// Linear probing stays short enough up to nine tenths.
+    /// Up to nine tenths full, linear probing stays short.
     private static func isFull(_ count: Int, of size: Int) -> Bool { count >= size / 10 * 9 }
 
-    /// Keeps `tag` under `hash`; returns the tag that was there before.
+    /// Stores `tag` under `hash` and returns the previous tag.
     mutating func update(_ hash: UInt64, to tag: UInt32) -> UInt32? {
         if Self.isFull(count, of: hashes.count) { grow() }
-        // 0 marks a free slot.
+        // 0 is a free slot.
         let hash = hash == 0 ? 1 : hash
-        let index = place(of: hash)
+        let index = slot(of: hash)
         defer {
             hashes[index] = hash
             tags[index] = tag
@@ -268,8 +268,8 @@ struct NameTable {
         return nil
     }
 
-    /// The slot of `hash`, or the free one where it belongs.
-    private func place(of hash: UInt64) -> Int {
+    /// Returns the slot of `hash`, or the free slot for it.
+    private func slot(of hash: UInt64) -> Int {
         let mask = hashes.count - 1
         var index = Int(truncatingIfNeeded: hash &* 0x9E37_79B9_7F4A_7C15 >> 24) & mask
         while hashes[index] != 0, hashes[index] != hash { index = (index + 1) & mask }
@@ -281,7 +281,7 @@ struct NameTable {
         hashes = [UInt64](repeating: 0, count: old.0.count * 2)
         tags = [UInt32](repeating: 0, count: old.0.count * 2)
         for (hash, tag) in zip(old.0, old.1) where hash != 0 {
-            let index = place(of: hash)
+            let index = slot(of: hash)
             hashes[index] = hash
             tags[index] = tag
         }

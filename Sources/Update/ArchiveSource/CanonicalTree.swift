@@ -5,29 +5,26 @@ package import BundleValues
 package import BundleDisk
 package import BundleSigning
 
-/// A folder seen as a client: its regular files in canonical order. What a client may not hold is refused.
+/// The regular files of a folder in canonical order. A folder with entries that a client cannot have is refused.
 package struct CanonicalTree: Sendable {
-    /// One file of the tree.
     package struct Entry: Sendable, Hashable {
-        /// Its path.
         package let path: BundlePath
-        /// Its bytes when the tree was read.
+        /// The size in bytes when the tree was read.
         package let size: Int
-        /// What tells it from another state of the file.
+        /// Distinguishes states of the file.
         let stamp: FileStamp
     }
 
-    /// The folder.
     package let folder: Directory
-    /// Its files, sorted by the bytes of their paths.
+    /// The files, sorted by the bytes of their paths.
     package let entries: [Entry]
-    /// Patterns that left nothing out.
+    /// The patterns that matched no file.
     package let unmatched: [PathPattern]
     private let excluded: [PathPattern]
     private let leftOut: Set<BundlePath>
 
-    /// Lists the files below `folder` but for those that are `excluded`; symbolic links, devices and names that an installer
-    /// would refuse are refused.
+    /// Lists the files below `folder` except those that `excluded` matches. Throws for symbolic links, devices and
+    /// names that an installer refuses.
     package init(_ folder: Directory, excluding excluded: [PathPattern] = []) throws {
         self.folder = folder
         self.excluded = excluded
@@ -39,7 +36,7 @@ package struct CanonicalTree: Sendable {
         entries = found.sorted { $0.path < $1.path }
     }
 
-    /// The same folder without the files at `paths`.
+    /// Returns the tree without the files at `paths`.
     package func leavingOut(_ paths: Set<BundlePath>) -> CanonicalTree {
         CanonicalTree(
             folder, entries: entries.filter { !paths.contains($0.path) }, excluded: excluded, unmatched: unmatched,
@@ -85,16 +82,16 @@ package struct CanonicalTree: Sendable {
         }
     }
 
-    /// A piece of the canonical tar.
+    /// A part of the canonical tar.
     package enum Piece {
-        /// What stands before a file's data.
+        /// The header of a file.
         case header(Entry, UnsafeRawBufferPointer)
-        /// Data of a file; none for an empty one.
+        /// Data of a file. An empty file does not have any.
         case data(Entry, UnsafeRawBufferPointer)
-        /// Zeros after data, and at the end.
+        /// Zeros after the data of a file and at the end.
         case padding(UnsafeRawBufferPointer)
 
-        /// The bytes, whatever they are; put together they are the canonical tar.
+        /// The bytes. All pieces in order are the canonical tar.
         package var bytes: UnsafeRawBufferPointer {
             switch self {
             case .header(_, let bytes), .data(_, let bytes), .padding(let bytes): bytes
@@ -102,9 +99,9 @@ package struct CanonicalTree: Sendable {
         }
     }
 
-    /// Streams the canonical tar of the tree through `body`, piece by piece.
+    /// Passes the canonical tar to `body`, piece by piece.
     ///
-    /// Throws where anything in the tree changes meanwhile: such a tree has no one content.
+    /// Throws if the tree changes during the call, because its content is then ambiguous.
     package func stream(_ body: (Piece) throws -> Void) throws {
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 18, alignment: 4096)
         defer { buffer.deallocate() }
@@ -123,7 +120,8 @@ package struct CanonicalTree: Sendable {
         try requireUnchanged()
     }
 
-    /// The same names with the same stamps as when it was listed; two halves of one length would else be taken for one file.
+    /// Throws if a name or a stamp differs from the listing. Without this, halves of two versions of a file could pass
+    /// as one file.
     private func requireUnchanged() throws {
         let now = try CanonicalTree(folder, excluding: excluded).leavingOut(leftOut).entries
         if now == entries { return }
@@ -160,10 +158,10 @@ package struct CanonicalTree: Sendable {
         }
     }
 
-    /// Sum of the files' sizes in bytes.
+    /// The sum of the file sizes in bytes.
     package var totalBytes: Int { entries.reduce(0) { $0 + $1.size } }
 
-    /// Bytes of the canonical tar.
+    /// The size of the canonical tar in bytes.
     package var tarBytes: Int {
         var header: [UInt8] = []
         return entries.reduce(CanonicalTar.end.count) { sum, entry in
@@ -173,20 +171,20 @@ package struct CanonicalTree: Sendable {
         }
     }
 
-    /// Refuses what an installer with `limits` would refuse, before anything is packed.
+    /// Throws for a tree that an installer with `limits` refuses, before anything is packed.
     package func requireInstallable(_ limits: ArchiveLimits) throws {
         let raise = { (flag: String) in "leave some out, or raise \(flag) here and on every device." }
         if entries.first(where: { $0.path.string == "index.html" }) == nil {
             let other = entries.first { $0.path.string.lowercased().hasPrefix("index.htm") }?.path.string
             throw refusal(
                 "no-index",
-                "has no index.html at its top: name the folder that has it."
+                "has no index.html at its top: name the folder that contains it."
                     + (other.map { " (It has \($0): rename it.)" } ?? ""))
         }
         if entries.count > limits.entries {
             throw refusal(
                 "too-many-entries",
-                "has \(counted(entries.count, "file")), devices take \(limits.entries): \(raise("--max-files"))")
+                "has \(counted(entries.count, "file")), devices accept \(limits.entries): \(raise("--max-files"))")
         }
         if let twins = twins() {
             throw refusal(
@@ -200,13 +198,13 @@ package struct CanonicalTree: Sendable {
         if let large = entries.first(where: { $0.size > limits.fileBytes }) {
             throw refusal(
                 "file-too-large: \(large.path)",
-                "has \(large.path) with \(ByteCount(bytes: large.size)), and devices take at most \(ByteCount(bytes: limits.fileBytes)) "
-                    + "per file: \(raise("--max-file-size"))")
+                "has \(large.path) with \(ByteCount(bytes: large.size)), and devices accept at most "
+                    + "\(ByteCount(bytes: limits.fileBytes)) per file: \(raise("--max-file-size"))")
         }
         if totalBytes > limits.installedBytes {
             throw refusal(
                 "unpacked-too-large",
-                "has \(ByteCount(bytes: totalBytes)) in all, devices take \(ByteCount(bytes: limits.installedBytes)): "
+                "has \(ByteCount(bytes: totalBytes)) in total, devices accept \(ByteCount(bytes: limits.installedBytes)): "
                     + raise("--max-installed-size"))
         }
     }
@@ -215,7 +213,7 @@ package struct CanonicalTree: Sendable {
         UpdateFailure(.archiveRejected, subject: subject, "\(folder.path) \(problem)")
     }
 
-    /// All paths that differ from another one only in case or Unicode form; nil where none does.
+    /// Returns all paths that differ from another path only in case or Unicode form; nil if there are none.
     private func twins() -> (paths: [String], difference: String)? {
         var spellings: [FoldedName: [BundlePath]] = [:]
         for entry in entries {
@@ -233,7 +231,7 @@ package struct CanonicalTree: Sendable {
         return (groups.flatMap { $0 }.sorted().map(\.string), isOnlyCase ? "case" : "case or Unicode form")
     }
 
-    /// SHA-256 of the canonical tar.
+    /// Returns the SHA-256 of the canonical tar.
     package func digest() throws -> SHA256Digest {
         var hasher = try SHA256Hasher()
         try stream { try hasher.update($0.bytes) }
@@ -242,7 +240,7 @@ package struct CanonicalTree: Sendable {
 }
 
 extension DeltaTree {
-    /// The same tree as a delta sees it; reads every byte of it for its digest, where that is not known.
+    /// Creates the base or target of a delta. Reads every byte of the tree if `contentSha256` is nil.
     package init(_ tree: CanonicalTree, contentSha256: SHA256Digest? = nil) throws {
         self.init(
             tree: tree.folder, files: tree.entries.map { Entry(path: $0.path, size: $0.size) },
@@ -250,15 +248,16 @@ extension DeltaTree {
     }
 }
 
-/// Files and folders by their names, as in `*.map`, or by their paths from the top, as in `docs/*.md`: `*` and `?` match anything but
-/// a slash. A folder matches with all that is in it, so `docs/**` and `docs/*` are `docs` at the top.
+/// A pattern for names, such as `*.map`, or for paths from the top, such as `docs/*.md`. `*` and `?` match any
+/// character except a slash. A pattern that matches a folder matches everything in it, so `docs/**` and `docs/*` match
+/// the folder `docs` at the top.
 package struct PathPattern: Sendable, Hashable {
-    /// As it was written.
+    /// The pattern as the user wrote it.
     package let text: String
     private let components: [[UInt8]]
     private let isPath: Bool
 
-    /// nil for a text that names nothing: every part between slashes has a name.
+    /// Returns nil for a text with an empty name between slashes.
     package init?(_ text: String) {
         self.text = text
         var bytes = Array(text.utf8)[...]
@@ -276,7 +275,7 @@ package struct PathPattern: Sendable, Hashable {
         if components.contains([]) { return nil }
     }
 
-    /// Whether it names the file or folder at `path` itself.
+    /// Returns whether the pattern matches the file or folder at `path` itself.
     package func matches(_ path: [UInt8]) -> Bool {
         if !isPath {
             let slash = path.lastIndex(of: UInt8(ascii: "/"))
@@ -286,12 +285,12 @@ package struct PathPattern: Sendable, Hashable {
         return names.count == components.count && zip(components, names).allSatisfy { Self.matches($0[...], $1) }
     }
 
-    /// Whether it names `path` or a folder that it is in.
+    /// Returns whether the pattern matches `path` or a folder that contains it.
     package func covers(_ path: [UInt8]) -> Bool {
         path.indices.contains { path[$0] == UInt8(ascii: "/") && matches(Array(path[..<$0])) } || matches(path)
     }
 
-    /// A star first takes nothing, then as much as it must.
+    /// A star first matches nothing, then one byte more after each mismatch.
     private static func matches(_ pattern: ArraySlice<UInt8>, _ name: ArraySlice<UInt8>) -> Bool {
         var (pattern, name) = (pattern, name)
         var star: (pattern: ArraySlice<UInt8>, name: ArraySlice<UInt8>)?

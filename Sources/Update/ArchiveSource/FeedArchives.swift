@@ -3,14 +3,13 @@ package import BundleDisk
 import BundleThreads
 package import BundleValues
 
-/// The archives of a feed, for files of releases that are installed: downloaded and unpacked as an installation does.
+/// The archives of a feed, from which files of installed releases are restored.
 package struct FeedArchives: ReleaseArchives {
     private let source: FeedAddress
     private let limits: ArchiveLimits
     private let fetcher: any Fetcher
     private let report: @Sendable (UpdateEvent) -> Void
 
-    /// States the feed at `source`.
     package init(
         source: FeedAddress, limits: ArchiveLimits, fetcher: any Fetcher,
         report: @escaping @Sendable (UpdateEvent) -> Void
@@ -21,7 +20,8 @@ package struct FeedArchives: ReleaseArchives {
         self.report = report
     }
 
-    /// Downloads the archive that `manifest`, as it stands in a receipt, names, and takes `files` out of it.
+    /// Downloads the archive that `manifest`, from a receipt, names, and extracts `files` from it. Returns the number
+    /// of downloaded bytes.
     package func fetch(
         _ files: [BundlePath: String], of manifest: JSONValue, into folder: Directory, downloads: Directory
     ) async throws -> Int {
@@ -43,7 +43,7 @@ package struct FeedArchives: ReleaseArchives {
     }
 }
 
-/// Keeps the files that somebody wants.
+/// Writes only the requested files.
 private struct PickingSink: EntrySink {
     let files: [BundlePath: String]
     let folder: Directory

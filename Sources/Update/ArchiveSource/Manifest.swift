@@ -2,34 +2,31 @@ package import BundleCore
 package import BundleSigning
 package import BundleValues
 
-/// The values of a manifest (CONTRACT section 1), whoever vouches for them.
+/// The values of a manifest (CONTRACT section 1), verified or not.
 package struct Manifest: Sendable, Equatable {
-    /// The application; nil where the manifest names none.
+    /// The application; nil if the manifest does not name one.
     package var appId: String?
-    /// The client's version.
     package var version: SemanticVersion
-    /// Where the archive is: absolute, or relative to the manifest. A hint.
+    /// The URL of the archive, absolute or relative to the manifest. It is not signed.
     package var url: String
-    /// SHA-256 of the archive as served.
+    /// The SHA-256 of the archive as the server sends it.
     package var sha256: SHA256Digest
-    /// The archive's bytes.
+    /// The size of the archive in bytes.
     package var size: Int?
-    /// SHA-256 of the canonical tar of the tree.
+    /// The SHA-256 of the canonical tar of the tree.
     package var contentSha256: SHA256Digest?
-    /// Sum of the files' sizes in bytes.
+    /// The sum of the file sizes in bytes.
     package var installedSize: Int?
-    /// Number of files.
     package var fileCount: Int?
-    /// The shells that the client is for, both ends included.
+    /// The compatible shells, including both ends.
     package var shells: ShellRange
-    /// When it was made.
     package var createdAt: Timestamp?
-    /// The key to try first. A hint.
+    /// The id of the signing key. It is not signed.
     package var keyId: String?
-    /// SHA-256 of the release notes, which lie beside the release as `notes.txt`; nil if there are none.
+    /// The SHA-256 of the release notes in `notes.txt` beside the release; nil if there are no notes.
     package var notesSha256: SHA256Digest?
 
-    /// States the values of a manifest; those that a manifest may leave out are nil until set.
+    /// Creates a manifest without optional values.
     package init(version: SemanticVersion, url: String, sha256: SHA256Digest, shells: ShellRange) {
         self.version = version
         self.url = url
@@ -37,9 +34,10 @@ package struct Manifest: Sendable, Equatable {
         self.shells = shells
     }
 
-    /// The exact bytes that are signed: one line a field, in fixed order, an absent field empty.
+    /// Returns the bytes to sign: one line for each field in a fixed order. The line of an absent field has an empty
+    /// value.
     ///
-    /// Throws where a value holds a control character, which could imitate another line.
+    /// Throws if a value contains a control character, which could imitate another line.
     package func statement() throws(ManifestRefusal) -> [UInt8] {
         let lines: [(name: String, value: String?)] = [
             ("appId", appId),
@@ -57,24 +55,24 @@ package struct Manifest: Sendable, Equatable {
         for (name, value) in lines {
             let text = value ?? ""
             if text.unicodeScalars.contains(where: Self.isControl) {
-                throw ManifestRefusal(member: name, problem: "holds a control character")
+                throw ManifestRefusal(member: name, problem: "contains a control character")
             }
             bytes += "\(name)=\(text)\n".utf8
         }
         return bytes
     }
 
-    /// Unicode's general category Cc; its own table is slow, and a channel document has many manifests.
+    /// The general category Cc. The table in the standard library is slow, and a channel document has many manifests.
     private static func isControl(_ scalar: Unicode.Scalar) -> Bool {
         scalar.value < 0x20 || (0x7F...0x9F).contains(scalar.value)
     }
 }
 
-/// Why bytes are not a manifest.
+/// The reason why bytes are not a manifest.
 package struct ManifestRefusal: Error, Equatable, Sendable, CustomStringConvertible {
-    /// The member refused, or "manifest".
+    /// The refused member, or "manifest".
     package let member: String
-    /// What is wrong with it.
+    /// The problem, as the rest of a sentence that begins with the member.
     package let problem: String
 
     /// `member problem`.
@@ -82,7 +80,7 @@ package struct ManifestRefusal: Error, Equatable, Sendable, CustomStringConverti
 }
 
 extension ManifestRefusal: ClassifiedFailure {
-    /// Always `manifestMalformed`.
+    /// The error `manifestMalformed`.
     package var failure: UpdateFailure {
         UpdateFailure(
             .manifestMalformed, subject: member,
@@ -90,28 +88,27 @@ extension ManifestRefusal: ClassifiedFailure {
     }
 }
 
-/// A manifest that nobody has vouched for: its values can be shown, but no step of the line takes them.
+/// A manifest with unverified signatures. Its values may be shown; an installation does not accept it.
 package struct UnverifiedManifest: Sendable {
-    /// What it claims.
     package let claims: Manifest
-    /// The signatures over the statement: first the one that every manifest has, which may be anybody's.
+    /// The signatures over the statement. The first one is in every manifest and does not name its key.
     let signatures: [SignedEnvelope.Signature]
-    /// The whole document as received, unknown members included.
+    /// The document as received, with unknown members.
     package let document: JSONValue
 }
 
-/// The manifest on the wire: one flat JSON object of at most 64 KiB.
+/// The file format of a manifest: one flat JSON object of at most 64 KiB.
 package enum ManifestFormat {
-    /// The longest manifest, in bytes.
+    /// The largest manifest, in bytes.
     package static let maximumBytes = 64 * 1024
 
-    /// What is known; anything else is ignored, whatever its value.
+    /// The known members. Others are ignored, whatever their values.
     private static let members = [
         "schema", "appId", "version", "url", "sha256", "size", "contentSha256", "installedSize", "fileCount",
         "minShellVersion", "maxShellVersion", "createdAt", "keyId", "notesSha256", "signature", "signatures",
     ]
 
-    /// Reads a manifest strictly: duplicate keys, wrong types and missing fields are refused, unknown fields ignored.
+    /// Parses a manifest. Throws for duplicate keys, wrong types and missing members; ignores unknown members.
     package static func parse(_ bytes: [UInt8]) throws(ManifestRefusal) -> UnverifiedManifest {
         let document: JSONValue
         do {
@@ -122,7 +119,7 @@ package enum ManifestFormat {
         return try parse(document, of: "manifest")
     }
 
-    /// Reads a manifest that stands in another document, under `name`.
+    /// Parses a manifest within another document. `name` is its path there, for messages.
     static func parse(_ document: JSONValue, of name: String) throws(ManifestRefusal) -> UnverifiedManifest {
         do {
             return try read(document, of: name)
@@ -166,7 +163,7 @@ package enum ManifestFormat {
             document: document)
     }
 
-    /// Where more than one key must sign, what the others have signed.
+    /// Returns the signatures of further keys, for roles with a threshold above 1.
     private static func otherSignatures(_ reader: MemberReader) throws -> [SignedEnvelope.Signature] {
         guard reader.optional("signatures") != nil else { return [] }
         let entries = try reader.objects("signatures")
@@ -181,7 +178,7 @@ package enum ManifestFormat {
     private static func url(_ reader: MemberReader) throws -> String {
         let url = try reader.string("url")
         if url.isEmpty || url.utf8.contains(where: { $0 <= 0x20 || $0 == 0x7F }) {
-            throw reader.refusal("url", "is empty or holds a space or control character")
+            throw reader.refusal("url", "is empty or contains a space or control character")
         }
         return url
     }
@@ -195,8 +192,8 @@ package enum ManifestFormat {
         }
     }
 
-    /// The document for `manifest` with `signature`, every known field in the order of the contract; `others` are the
-    /// signatures of further keys, where more than one must sign.
+    /// Returns the document of `manifest` with `signature` and the `others` of further keys. Members are in the order
+    /// of the contract.
     package static func document(
         _ manifest: Manifest, signature: [UInt8], others: [SignedEnvelope.Signature] = []
     ) -> JSONValue {
@@ -220,13 +217,10 @@ package enum ManifestFormat {
     }
 }
 
-/// A manifest that enough trusted keys have signed; only `ManifestVerifier` makes one.
+/// A manifest with as many valid signatures as its role requires. Only `ManifestVerifier` makes one.
 package struct VerifiedManifest: ReleaseOffer {
-    /// Its values.
     package let manifest: Manifest
-    /// The keys that signed it.
     package let signers: [PublicKey]
-    /// The document as received.
     package let document: JSONValue
 
     fileprivate init(manifest: Manifest, signers: [PublicKey], document: JSONValue) {
@@ -235,31 +229,29 @@ package struct VerifiedManifest: ReleaseOffer {
         self.document = document
     }
 
-    /// The version offered.
     package var version: SemanticVersion { manifest.version }
-    /// The shells it is for.
     package var shells: ShellRange { manifest.shells }
-    /// The application it names.
     package var appId: String? { manifest.appId }
-    /// That its signatures are good.
+    /// The passed check of the signatures.
     package var evidence: [Decision.Outcome] {
         let keys = signers.map { "\($0.algorithm.rawValue) key \($0.id)" }.joined(separator: ", ")
         return [Decision.Outcome(rule: "signature", passed: true, detail: keys)]
     }
-    /// What is known of it once it is installed.
+    /// The identity of the installed release.
     var identity: BundleIdentity {
         BundleIdentity(version: manifest.version, shells: manifest.shells, signers: signers.map(\.id))
     }
-    /// The room it states.
+    /// The sizes that the manifest states.
     package var footprint: Footprint {
         Footprint(
             downloadBytes: manifest.size, installedBytes: manifest.installedSize, fileCount: manifest.fileCount)
     }
 }
 
-/// Signature before use: the one door from a claimed manifest to a verified one.
+/// Verifies manifests. This is the only way to a `VerifiedManifest`.
 package enum ManifestVerifier {
-    /// The manifest, if as many of `trusted` as must have signed its statement; `signatureInvalid` or `keyUnknown` if not.
+    /// Returns the manifest if the required number of `trusted` keys signed its statement. Throws `signatureInvalid` or
+    /// `keyUnknown` otherwise.
     package static func verify(
         _ unverified: UnverifiedManifest, trusted: TrustedKeys
     ) throws -> VerifiedManifest {
@@ -269,7 +261,7 @@ package enum ManifestVerifier {
                 unverified.signatures, over: try claims.statement(), of: "manifest of \(claims.version)")
             return VerifiedManifest(manifest: claims, signers: signers, document: unverified.document)
         } catch let failure as UpdateFailure {
-            // The hint says more about what went wrong than the signature does.
+            // The unsigned key id explains the failure better than the signature.
             guard failure.code == .signatureInvalid, unverified.signatures.count == 1, let keyId = claims.keyId,
                 !trusted.keys.contains(where: { $0.id == keyId })
             else { throw failure }

@@ -3,16 +3,16 @@ package import BundleValues
 package import BundleDisk
 package import BundleSigning
 
-/// Checks a release without installing it: signature, archive, every signed number, and optionally a folder.
+/// Checks the signature, the archive and every signed number of a release without installing it, and compares it with a
+/// folder.
 package struct ReleaseVerifier: Sendable {
-    /// What was checked.
+    /// The verified parts of a release.
     package struct Report: Sendable {
-        /// The manifest, now verified.
         package let manifest: VerifiedManifest
-        /// SHA-256 of the canonical tar of the archive's tree.
+        /// The SHA-256 of the canonical tar of the archive's tree.
         package let contentSha256: SHA256Digest
-        /// The deltas that lead to it, each of them what was signed.
-        package let deltas: [DeltaList.Entry]
+        /// The deltas to this release. The bytes of each have the signed digest.
+        package let deltas: [DeltaList.Delta]
         fileprivate let archive: File
         fileprivate let scratch: Directory
         fileprivate let limits: ArchiveLimits
@@ -24,7 +24,7 @@ package struct ReleaseVerifier: Sendable {
     private let fetcher: any Fetcher
     private let scratch: Directory
 
-    /// Verifies the release of the manifest at `manifestURL`; the archive is kept in `scratch`, an empty folder, meanwhile.
+    /// Verifies the release of the manifest at `manifestURL`. The archive stays in the empty folder `scratch`.
     package init(
         manifestURL: FetchURL, trusted: TrustedKeys, limits: ArchiveLimits, fetcher: any Fetcher, scratch: Directory
     ) {
@@ -35,7 +35,7 @@ package struct ReleaseVerifier: Sendable {
         self.scratch = scratch
     }
 
-    /// Verifies; throws the refusal that an installation would end with.
+    /// Verifies the release. Throws the error that an installation would end with.
     package func verify() async throws -> Report {
         let bytes = try await ManifestRequest.fetch(manifestURL, with: fetcher)
         let verified = try ManifestVerifier.verify(try ManifestFormat.parse(bytes), trusted: trusted)
@@ -53,8 +53,9 @@ package struct ReleaseVerifier: Sendable {
             limits: limits)
     }
 
-    /// Every delta that the release's list names, fetched and compared with it; none where there is no list.
-    private func deltas(of manifest: Manifest, at archiveURL: FetchURL) async throws -> [DeltaList.Entry] {
+    /// Downloads every delta of the release and compares it with its signed digest. Returns an empty array if there is
+    /// no list.
+    private func deltas(of manifest: Manifest, at archiveURL: FetchURL) async throws -> [DeltaList.Delta] {
         let bytes: [UInt8]
         do {
             bytes = try await fetcher.fetchBytes(
@@ -74,7 +75,7 @@ package struct ReleaseVerifier: Sendable {
         return list.deltas
     }
 
-    /// Refuses a folder whose content is not what `report` describes, and says what differs.
+    /// Throws a `RebuildDifference` if the content of `tree` is not that of the release.
     package static func require(_ tree: CanonicalTree, rebuilds report: Report) throws {
         let found = try tree.digest()
         if found == report.contentSha256 { return }
@@ -87,30 +88,26 @@ package struct ReleaseVerifier: Sendable {
         throw RebuildDifference(
             failure: UpdateFailure(
                 .digestMismatch, subject: tree.folder.path,
-                "\(tree.folder.path) is not what was released as \(report.manifest.version): its content is \(found.hex), "
-                    + "released was \(report.contentSha256.hex). These files differ: "
+                "\(tree.folder.path) differs from release \(report.manifest.version): its content is \(found.hex), "
+                    + "not \(report.contentSha256.hex). These files differ: "
                     + "\(differences.prefix(20).map(\.words).joined(separator: ", "))\(more)."),
             files: differences)
     }
 }
 
-/// A folder whose content is not that of a release.
+/// The differences between a folder and a release.
 package struct RebuildDifference: ClassifiedFailure {
-    /// How a file differs from the release.
     package enum Kind: String, Sendable {
-        /// Both have it, with other bytes.
+        /// Both have the file, with different bytes.
         case changed
-        /// The folder lacks it.
+        /// Only the release has the file.
         case missing
-        /// The release lacks it.
+        /// Only the folder has the file.
         case notReleased
     }
 
-    /// A file that differs.
     package struct File: Sendable {
-        /// Its path.
         package let path: BundlePath
-        /// How it differs.
         package let kind: Kind
 
         fileprivate var words: String {
@@ -122,14 +119,14 @@ package struct RebuildDifference: ClassifiedFailure {
         }
     }
 
-    /// The refusal, which names some of the files.
+    /// The error, which names the first 20 files.
     package let failure: UpdateFailure
-    /// All files that differ, in their order.
+    /// All files that differ, in order of their paths.
     package let files: [File]
 }
 
 extension CanonicalTree {
-    /// The files that differ from those of `released`, in their order.
+    /// Returns the files that differ from those of `released`, in order of their paths.
     fileprivate func differences(from released: CanonicalTree) throws -> [RebuildDifference.File] {
         let mine = Dictionary(uniqueKeysWithValues: entries.map { ($0.path, $0) })
         let theirs = Dictionary(uniqueKeysWithValues: released.entries.map { ($0.path, $0) })

@@ -3,12 +3,12 @@ import BundleDisk
 import BundleSigning
 import BundleValues
 
-/// Tells for every file of a slab whether an installed client has its very bytes, and its digest. Runs on one thread.
+/// Sets the digest of each file of a slab, and finds an installed file with the same bytes. Runs on one thread.
 ///
-/// A receipt only says where to look: nothing is linked whose bytes on the disk were not compared.
+/// A receipt only names candidates: the bytes on the disk are compared before a file is linked.
 final class ReuseStage {
     private let reuse: ReuseIndex
-    /// Made when there is something to compare: a first installation has nothing.
+    /// Allocated at the first comparison. A first installation has nothing to compare.
     private lazy var scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: Slab.capacity, alignment: 4096)
     private lazy var otherScratch = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 4096)
     private var hasScratch = false
@@ -26,16 +26,16 @@ final class ReuseStage {
         var hasher = try SHA256Hasher()
         for index in slab.items.indices {
             switch slab.items[index].content {
-            case .bytes(let range): try settle(&slab.items[index], slab.bytes(range), &hasher)
-            case .written(let size): try settle(&slab.items[index], written: size)
+            case .bytes(let range): try resolve(&slab.items[index], slab.bytes(range), &hasher)
+            case .written(let size): try resolve(&slab.items[index], written: size)
             }
         }
     }
 
-    private func settle(
+    private func resolve(
         _ item: inout Slab.Item, _ bytes: UnsafeRawBufferPointer, _ hasher: inout SHA256Hasher
     ) throws {
-        // Most files of an update stand where they stood: comparing them costs less than hashing.
+        // Most files keep their paths in an update, and a comparison costs less than a hash.
         if let candidate = reuse.candidate(at: item.path, size: bytes.count),
             let placement = try placement(candidate, bytes)
         {
@@ -64,7 +64,7 @@ final class ReuseStage {
         return .link(name: name, in: folder)
     }
 
-    private func settle(_ item: inout Slab.Item, written size: Int) throws {
+    private func resolve(_ item: inout Slab.Item, written size: Int) throws {
         guard let digest = item.digest, let candidate = reuse.candidate(digest, size: size) else { return }
         hasScratch = true
         guard let folder = folder(of: candidate), let old = try? folder.file(candidate.record.path.name),
@@ -86,8 +86,8 @@ final class ReuseStage {
     }
 }
 
-/// Gives every file of a slab its name and lists it in the receipt. Runs on one thread: two would only wait for each
-/// other's folder.
+/// Creates or links every file of a slab and adds it to the receipt. Runs on one thread, because two threads would wait
+/// for each other's folder locks.
 final class PlacementStage {
     private let area: StagingArea
     private var receipt: ReceiptWriter?
@@ -124,12 +124,13 @@ final class PlacementStage {
             try source.link(name, to: folder, as: target)
             return true
         } catch {
-            // No more links to that file, or a file system without them: the file is written instead.
+            // The file has its maximum number of links, or the file system has no hard links: the caller writes the
+            // bytes instead.
             return false
         }
     }
 
-    /// The new copy goes before its pages were ever written out.
+    /// Replaces the new copy by a link before its pages are written to the disk.
     private func replaceByLink(_ item: Slab.Item, _ name: String, in source: Directory) throws {
         let aside = randomName(".linked-")
         guard Self.link(name, in: source, to: item.folder, as: aside) else { return }

@@ -2,14 +2,13 @@ package import BundleCore
 import BundleSigning
 import BundleValues
 
-/// Compares an installed client with the manifest that brought it, which its receipt keeps.
-///
-/// A program that may write the store can change files and their receipt together, but it cannot sign.
+/// Compares an installed client with the manifest in its receipt.
 package enum SignedClient {
-    /// Returns the manifest of `bundle` of the store at `path` if `trusted` keys signed it and the installed files are its content.
+    /// Returns the manifest of `bundle` in the store at `path` if `trusted` keys signed it and the installed files have
+    /// its content.
     ///
-    /// Throws `keyUnknown` or `signatureInvalid` for other keys, `digestMismatch` for other files, and `storeDamaged` if the receipt has no
-    /// such manifest.
+    /// Throws `keyUnknown` or `signatureInvalid` for other keys, `digestMismatch` for other files, and `storeDamaged`
+    /// if the receipt does not have a manifest.
     package static func verify(
         _ bundle: InstalledBundle, inStoreAt path: String, trusted: TrustedKeys
     ) throws -> VerifiedManifest {
@@ -23,20 +22,20 @@ package enum SignedClient {
         guard let signed = verified.manifest.contentSha256 else {
             throw UpdateFailure(
                 .manifestMalformed, subject: "\(bundle.name)",
-                "The manifest of \(bundle.name) has no contentSha256, so its files cannot be compared with what was signed. Publish it "
+                "The manifest of \(bundle.name) has no contentSha256, so its files cannot be compared with the release. Publish it "
                     + "with `clientctl publish`.")
         }
         let found = try content(of: bundle, inStoreAt: path)
         guard verified.clientVersion == bundle.version, found == signed else {
             throw UpdateFailure(
                 .digestMismatch, subject: "\(bundle.name)",
-                "The files of \(bundle.name) are not those that were signed as \(verified.version), so the store was changed. "
+                "The files of \(bundle.name) differ from those signed as \(verified.version), so the store was changed. "
                     + "Install the client again, into a new store.")
         }
         return verified
     }
 
-    /// The digest of the installed files; nil where one of them is of no kind or name that a client has.
+    /// Returns the content digest of the installed files; nil if a file has a type or a name that a client cannot have.
     private static func content(of bundle: InstalledBundle, inStoreAt path: String) throws -> SHA256Digest? {
         do {
             return try CanonicalTree(try InstalledTree.folder(of: bundle, inStoreAt: path)).digest()

@@ -4,15 +4,16 @@ import BundleSigning
 import BundleThreads
 import BundleValues
 
-/// Writes a client's files beneath one folder. Small ones travel in slabs through two stages with a thread each, so that
-/// decompressing, hashing and comparing, and creating files, which is what costs, go on at once.
+/// Writes the files of a client below one folder. Small files pass in slabs through two stages with a thread each, so
+/// that decompression, comparison and file creation run in parallel.
 struct TreeWriter: EntrySink {
-    /// Folders that one slab may keep open. A client may have thousands, a process often only 1024 descriptors.
+    /// The largest number of folders that one slab keeps open. A client may have thousands, while a process often has a
+    /// limit of 1024 descriptors.
     private static let foldersPerSlab = 8
 
     private let area: StagingArea
     private let folders: TreeFolders
-    private let line: SlabLine
+    private let slabs: SlabQueue
     private var slab: Slab?
     private var path: BundlePath?
     private var size = 0
@@ -21,7 +22,7 @@ struct TreeWriter: EntrySink {
     init(area: StagingArea, reusing reuse: ReuseIndex, receipt: consuming ReceiptWriter) throws {
         self.area = area
         folders = TreeFolders(root: area.tree)
-        line = try SlabLine(ReuseStage(reuse), PlacementStage(area, receipt: receipt))
+        slabs = try SlabQueue(ReuseStage(reuse), PlacementStage(area, receipt: receipt))
     }
 
     mutating func addDirectory(_ path: BundlePath) throws { _ = try folders.folder(at: path) }
@@ -52,42 +53,42 @@ struct TreeWriter: EntrySink {
         if try current().folderChanges >= Self.foldersPerSlab { try submit() }
     }
 
-    /// Waits for every file, and hands back the receipt that lists them.
+    /// Waits for all files, and returns the receipt that lists them.
     mutating func finish() throws -> ReceiptWriter {
         try submit()
-        return try line.finish()
+        return try slabs.finish()
     }
 
-    func abandon() { line.abandon() }
+    func abandon() { slabs.abandon() }
 
     private mutating func current() throws -> Slab {
         if let slab { return slab }
-        let next = try line.take()
+        let next = try slabs.next()
         slab = next
         return next
     }
 
     private mutating func submit() throws {
-        if let slab { try line.submit(slab) }
+        if let slab { try slabs.submit(slab) }
         slab = nil
     }
 }
 
-/// Slabs on their way: empty, compared, placed, empty again. Their number bounds what is in memory.
-private final class SlabLine {
-    private static let slabs = 5
+/// The slabs in circulation: empty, compared, placed, and empty again. Their number bounds the memory.
+private final class SlabQueue {
+    private static let slabCount = 5
 
     private let empty: Pipe<Slab, any Error>
-    private let full = Pipe<Slab, any Error>(capacity: slabs)
+    private let full = Pipe<Slab, any Error>(capacity: slabCount)
     private let comparing: PipeStage
     private let placing: PipeStage
     private let placement: PlacementStage
 
     init(_ reuse: ReuseStage, _ placement: PlacementStage) throws {
-        empty = Pipe(capacity: Self.slabs, holding: (0..<Self.slabs).map { _ in Slab() })
-        let compared = Pipe<Slab, any Error>(capacity: Self.slabs)
+        empty = Pipe(capacity: Self.slabCount, holding: (0..<Self.slabCount).map { _ in Slab() })
+        let compared = Pipe<Slab, any Error>(capacity: Self.slabCount)
         self.placement = placement
-        // Each is its own thread's until that has ended.
+        // Each stage belongs to one thread until that thread has ended.
         nonisolated(unsafe) let (reuse, placement) = (reuse, placement)
         comparing = try PipeStage(from: full, to: compared) { slab in
             try reuse.run(slab)
@@ -100,8 +101,8 @@ private final class SlabLine {
         }
     }
 
-    /// An empty slab, as soon as there is one; throws what went wrong with those before.
-    func take() throws -> Slab {
+    /// Waits for an empty slab. Throws the error of an earlier slab.
+    func next() throws -> Slab {
         guard let slab = try empty.receive() else { throw CancellationError() }
         return slab
     }
@@ -127,9 +128,9 @@ private final class SlabLine {
     }
 }
 
-/// A file that does not fit into a slab: written and hashed block by block as it comes.
+/// A file larger than a slab, which is written and hashed block by block.
 private final class LargeFile {
-    /// Bytes between two looks at the room left.
+    /// The bytes between two checks of the free space.
     private static let stride = 4 << 20
 
     private let file: File
@@ -156,9 +157,9 @@ private final class LargeFile {
     func finish() throws -> SHA256Digest { try hasher.finish() }
 }
 
-/// A batch of small files on its way from the reader to the disk: their bytes in one buffer.
+/// A batch of small files with their bytes in one buffer.
 ///
-/// Sendable, unchecked: a slab is owned by one thread at a time, handed over through serial queues and the free list.
+/// Unchecked `Sendable`: one thread at a time owns a slab, and serial queues hand it over.
 final class Slab: @unchecked Sendable {
     static let capacity = 384 * 1024
 
@@ -171,9 +172,9 @@ final class Slab: @unchecked Sendable {
     }
 
     enum Content {
-        /// Bytes of this slab.
+        /// A range of the slab's buffer.
         case bytes(Range<Int>)
-        /// A file too large for a slab, on the disk already.
+        /// A file larger than a slab, which is already written.
         case written(size: Int)
 
         var size: Int {
@@ -184,7 +185,7 @@ final class Slab: @unchecked Sendable {
         }
     }
 
-    /// How a file gets its place.
+    /// The way in which a file is created.
     enum Placement {
         case create
         case link(name: String, in: Directory)
@@ -193,7 +194,7 @@ final class Slab: @unchecked Sendable {
     private let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Slab.capacity, alignment: 4096)
     private var used = 0
     var items: [Item] = []
-    /// How often the folder changed from one item to the next: each may keep a descriptor open.
+    /// The number of folder changes between consecutive items. Each one may keep a descriptor open.
     private(set) var folderChanges = 0
 
     deinit { buffer.deallocate() }
@@ -204,18 +205,18 @@ final class Slab: @unchecked Sendable {
         UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(buffer)[range])
     }
 
-    /// Copies bytes of the file that is being added; the caller has checked `room`.
+    /// Copies bytes of the current file. The caller has checked `room`.
     func copy(_ bytes: UnsafeRawBufferPointer) {
         UnsafeMutableRawBufferPointer(rebasing: buffer[used..<used + bytes.count]).copyMemory(from: bytes)
         used += bytes.count
     }
 
-    /// Ends the file whose last `size` bytes were copied.
+    /// Ends the file, which has the last `size` copied bytes.
     func add(_ path: BundlePath, in folder: Directory, size: Int) {
         append(Item(path: path, folder: folder, content: .bytes(used - size..<used)))
     }
 
-    /// Adds a file that is on the disk already.
+    /// Adds a file that is already written.
     func add(_ path: BundlePath, in folder: Directory, written size: Int, _ digest: SHA256Digest) {
         append(Item(path: path, folder: folder, content: .written(size: size), digest: digest))
     }

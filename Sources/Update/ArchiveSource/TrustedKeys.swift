@@ -2,22 +2,21 @@ package import BundleValues
 import BundleDisk
 package import BundleSigning
 
-/// The keys whose signatures count for one role, and how many of them must have signed.
+/// The keys that may sign for one role, and the number of signatures that the role requires.
 package struct TrustedKeys: Sendable, Equatable {
-    /// The keys, each once.
+    /// The keys without duplicates.
     package let keys: [PublicKey]
-    /// Distinct keys that must have signed; 1 or more.
+    /// The required number of distinct keys, at least 1.
     package let threshold: Int
-    /// Keys that once counted, and who has revoked them.
+    /// The revoked keys, which messages name.
     private let revoked: Revoked?
 
-    /// Keys that a trust root has revoked, for a message that says so.
     struct Revoked: Sendable, Equatable {
         let ids: [String]
         let rootVersion: Int
     }
 
-    /// Trusts exactly `keys`, of which `threshold` must sign. The same key twice counts once.
+    /// Trusts `keys`, of which `threshold` must sign. Duplicates are removed.
     package init(_ keys: [PublicKey], threshold: Int = 1) {
         self.init(keys, threshold: threshold, revoked: nil)
     }
@@ -30,11 +29,11 @@ package struct TrustedKeys: Sendable, Equatable {
         self.threshold = max(threshold, 1)
     }
 
-    /// Whoever of the trusted keys signed `message`, at least `threshold` of them.
+    /// Returns the trusted keys that signed `message`, at least `threshold` of them.
     ///
-    /// Signatures of other keys are ignored; one that claims a trusted key and is not its signature refuses the document
-    /// (SECURITY section 5.4). One that claims no key may be anybody's. Throws `keyUnknown` where no trusted key is even
-    /// claimed, else `signatureInvalid`; `document` names what was signed.
+    /// Ignores signatures of other keys. Throws `signatureInvalid` for a signature that names a trusted key and does
+    /// not match (SECURITY section 5.4), and if too few keys signed. Throws `keyUnknown` if no signature names a
+    /// trusted key. `document` names the signed object in messages.
     func signers(
         _ signatures: [SignedEnvelope.Signature], over message: [UInt8], of document: String,
         by name: String = "trusted keys"
@@ -50,7 +49,8 @@ package struct TrustedKeys: Sendable, Equatable {
             } else if let id = signature.keyId, !claimed.isEmpty {
                 throw UpdateFailure(
                     .signatureInvalid, subject: document,
-                    "The signature of key \(id) does not match the \(document): it was changed, or damaged on the way.")
+                    "The signature of key \(id) does not match the \(document): it was changed or damaged. Publish it again."
+                )
             }
         }
         if signers.count >= threshold { return signers }
@@ -58,8 +58,8 @@ package struct TrustedKeys: Sendable, Equatable {
         if signers.isEmpty {
             throw UpdateFailure(
                 .signatureInvalid, subject: document,
-                "The \(document) does not match its signature: it was changed, or damaged on the way, or a key signed it that is not "
-                    + "trusted here. Fetch it again; if that does not help, check --trust, and the feed's address.")
+                "The \(document) does not match its signature: it was changed or damaged, or an untrusted key signed it. "
+                    + "Download it again; if that does not help, check --trust and the feed's address.")
         }
         throw UpdateFailure(
             .signatureInvalid, subject: document,
@@ -70,37 +70,37 @@ package struct TrustedKeys: Sendable, Equatable {
 
     private func unknown(_ claimed: [String], _ document: String) -> UpdateFailure {
         let ids = claimed.map { UntrustedName.display($0) }.joined(separator: ", ")
-        let why = revocation(of: claimed) ?? "which is not trusted for it here: check --trust, and the address."
+        let why = revocation(of: claimed) ?? "which is not trusted for it here: check --trust and the address."
         return UpdateFailure(.keyUnknown, subject: document, "The \(document) is signed by \(ids), \(why)")
     }
 
-    /// That all of `ids` are revoked, by which root, and what helps; nil where nobody has revoked them.
+    /// Returns a clause with the revoking trust root and the remedy if all of `ids` are revoked; nil otherwise.
     func revocation(of ids: [String]) -> String? {
         guard let revoked, !ids.isEmpty, ids.allSatisfy(revoked.ids.contains) else { return nil }
         return "which trust root \(revoked.rootVersion) has revoked: publish a new one, signed with a key of that root."
     }
 }
 
-/// What a device trusts: plain keys for every role, or a trust root that tells roles apart.
+/// The trust of a device: keys for every role, or a trust root with keys for each role.
 package enum TrustAnchor: Sendable, Equatable {
     private static let maximumKeyBytes = 64 * 1024
     private static let content = "trusted keys"
 
-    /// Every key may sign releases and channel documents; one signature is enough.
+    /// Keys that may each sign releases and channel documents alone.
     case keys(TrustedKeys)
     /// The start of a chain of trust roots.
     case root(VerifiedTrustRoot)
 
-    /// Reads a PEM public key, every `*.pem` of a folder, or a trust root document. A file that is none of them is refused,
-    /// not skipped.
+    /// Reads a PEM public key, all `*.pem` of a folder, or a trust root. Throws for any other file.
     ///
-    /// Throws `permissionDenied` for what other users may write: they could name the keys that are trusted.
+    /// Throws `permissionDenied` if another user may write to the file, because that user could replace the trusted
+    /// keys.
     package static func read(at path: String) throws -> TrustAnchor {
         guard let folder = try folder(path) else {
             let file = try File.open(reading: path)
             try OwnFile.require(file, with: content)
             let bytes = try file.readAll(maximumBytes: max(maximumKeyBytes, TrustRootFormat.maximumBytes))
-            // PEM begins with dashes or with text, a document with a brace.
+            // PEM begins with dashes or text, JSON with a brace.
             let first = bytes.first { ![0x20, 0x09, 0x0A, 0x0D].contains($0) }
             if first == UInt8(ascii: "{") { return .root(try root(bytes, path)) }
             return .keys(TrustedKeys([try key(bytes, file.path)]))
@@ -108,19 +108,19 @@ package enum TrustAnchor: Sendable, Equatable {
         try OwnFile.require(folder, with: content)
         var keys: [PublicKey] = []
         for name in try folder.list().sorted() where name.hasSuffix(".pem") {
-            // Links are followed: secrets are often mounted as such.
+            // Follows links, because secrets are often mounted as links.
             let file = try File.open(reading: "\(path)/\(name)")
             try OwnFile.require(file, with: content)
             keys.append(try key(try file.readAll(maximumBytes: maximumKeyBytes), file.path))
         }
         if keys.isEmpty {
             throw UpdateFailure(
-                .configInvalid, subject: path, "The folder \(path) holds no *.pem public key: put one there.")
+                .configInvalid, subject: path, "The folder \(path) does not contain a *.pem public key: put one there.")
         }
         return .keys(TrustedKeys(keys))
     }
 
-    /// The keys of `role` at `time`.
+    /// Returns the keys of `role` at `time`.
     package func keys(for role: TrustRole, at time: Timestamp) -> TrustedKeys {
         switch self {
         case .keys(let keys): keys
@@ -132,7 +132,6 @@ package enum TrustAnchor: Sendable, Equatable {
         do {
             return try Directory.open(path)
         } catch  where error.kind == .unsuitable {
-            // A file.
             return nil
         }
     }
@@ -149,7 +148,7 @@ package enum TrustAnchor: Sendable, Equatable {
         if (try? ManifestFormat.parse(bytes)) != nil {
             throw UpdateFailure(
                 .configInvalid, subject: path,
-                "\(path) is a manifest, and no key or trust root: name a public key, a folder of *.pem, or a trust root."
+                "\(path) is a manifest, not a key or trust root: name a public key, a folder of *.pem, or a trust root."
             )
         }
         do {

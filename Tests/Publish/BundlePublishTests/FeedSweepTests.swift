@@ -112,7 +112,7 @@ import Testing
         try whole(place)
         func list(_ version: String, from base: String) throws -> [UInt8] {
             let digest = try bench.manifest(version).claims.sha256
-            let entry = DeltaList.Entry(
+            let entry = DeltaList.Delta(
                 baseVersion: try bench.version(base), baseContentSha256: digest, url: "from-\(base).delta", size: 1,
                 sha256: digest, memory: 1)
             let list = DeltaList(version: try bench.version(version), contentSha256: digest, deltas: [entry])

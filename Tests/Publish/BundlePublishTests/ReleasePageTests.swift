@@ -139,7 +139,7 @@ import Testing
         try bench.folder.write(Array("{".utf8), to: "feed/trust.json")
         try bench.folder.write(Array("{".utf8), to: "feed/manifest.json")
         let broken = try html()
-        #expect(broken.contains("This is no channel document") && broken.contains("This is no trust root"))
+        #expect(broken.contains("This is not a channel document") && broken.contains("This is not a trust root"))
         #expect(broken.contains("manifest.json is not a manifest"))
         #expect(broken.contains("<b>1.0.0</b> is live for every device"))
         try bench.folder.write(Array("{".utf8), to: "feed/channels/stable/3.json")

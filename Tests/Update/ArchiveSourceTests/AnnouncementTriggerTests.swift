@@ -2,11 +2,11 @@ import Testing
 
 @testable import ArchiveSource
 
-@Suite struct `What a host announces` {
-    /// What happens, one after the other; `check` is what `decide` is to give with this known sequence.
+@Suite struct AnnouncementTriggerTests {
+    /// A step of a scenario. `check` is the expected result of `decide` for a known sequence.
     enum Step: Sendable {
         case connect
-        case hear(Int)
+        case receive(Int)
         case due(Duration?)
         case check(Int?, known: Int?)
         case rest(at: Duration)
@@ -14,72 +14,79 @@ import Testing
     }
 
     static let rows: [(String, [Step])] = [
-        ("nothing heard", [.connect, .due(nil), .check(nil, known: 1)]),
-        ("a new document", [.connect, .hear(17), .due(.zero), .check(17, known: 16), .rest(at: .zero), .due(nil)]),
-        ("the first document of a device", [.connect, .hear(1), .check(1, known: nil)]),
-        ("what the device has", [.connect, .hear(17), .due(.zero), .check(nil, known: 17), .due(nil)]),
-        ("a lower one: the feed was put back", [.connect, .hear(3), .check(3, known: 17)]),
-        ("the same twice", [.connect, .hear(17), .check(17, known: 16), .rest(at: .zero), .hear(17), .due(nil)]),
-        ("many at once are one, the last", [.connect, .hear(17), .hear(18), .hear(19), .check(19, known: 16)]),
+        ("no announcement", [.connect, .due(nil), .check(nil, known: 1)]),
+        ("a new document", [.connect, .receive(17), .due(.zero), .check(17, known: 16), .rest(at: .zero), .due(nil)]),
+        ("the first document of a device", [.connect, .receive(1), .check(1, known: nil)]),
+        ("the known document", [.connect, .receive(17), .due(.zero), .check(nil, known: 17), .due(nil)]),
+        ("a lower sequence after a restored feed", [.connect, .receive(3), .check(3, known: 17)]),
         (
-            "one that the check before it brought already",
-            [.connect, .hear(17), .check(17, known: 16), .hear(18), .rest(at: .zero), .check(nil, known: 18)]
+            "the same sequence twice",
+            [.connect, .receive(17), .check(17, known: 16), .rest(at: .zero), .receive(17), .due(nil)]
         ),
         (
-            "the next one waits a second",
+            "several announcements lead to one check for the last",
+            [.connect, .receive(17), .receive(18), .receive(19), .check(19, known: 16)]
+        ),
+        (
+            "an announcement that the previous check already covered",
+            [.connect, .receive(17), .check(17, known: 16), .receive(18), .rest(at: .zero), .check(nil, known: 18)]
+        ),
+        (
+            "the next announcement waits a second",
             [
-                .connect, .hear(17), .check(17, known: 16), .rest(at: .seconds(5)), .hear(18), .due(.seconds(6)),
+                .connect, .receive(17), .check(17, known: 16), .rest(at: .seconds(5)), .receive(18), .due(.seconds(6)),
                 .check(18, known: 17),
             ]
         ),
         (
-            "one that a check did not bring is tried again with the next connection, and then no more",
+            "a check without effect is repeated once, after the next connection",
             [
-                .connect, .hear(17), .check(17, known: 16), .rest(at: .zero), .hear(17), .due(nil), .connect, .hear(17),
-                .check(17, known: 16), .rest(at: .seconds(2)), .connect, .hear(17), .check(nil, known: 16),
+                .connect, .receive(17), .check(17, known: 16), .rest(at: .zero), .receive(17), .due(nil), .connect,
+                .receive(17),
+                .check(17, known: 16), .rest(at: .seconds(2)), .connect, .receive(17), .check(nil, known: 16),
             ]
         ),
         (
-            "one that a check did not bring is tried again when caches have had their time, and then no more",
+            "a check without effect is repeated once, after caches expired",
             [
-                .connect, .hear(17), .check(17, known: 16), .rest(at: .zero), .repeatCheck, .check(17, known: 16),
-                .rest(at: .seconds(60)), .repeatCheck, .check(nil, known: 16), .connect, .hear(17),
+                .connect, .receive(17), .check(17, known: 16), .rest(at: .zero), .repeatCheck, .check(17, known: 16),
+                .rest(at: .seconds(60)), .repeatCheck, .check(nil, known: 16), .connect, .receive(17),
                 .check(nil, known: 16),
             ]
         ),
         (
-            "one that a check did bring is not tried again",
-            [.connect, .hear(17), .check(17, known: 16), .rest(at: .zero), .repeatCheck, .check(nil, known: 17)]
+            "a successful check is not repeated",
+            [.connect, .receive(17), .check(17, known: 16), .rest(at: .zero), .repeatCheck, .check(nil, known: 17)]
         ),
-        ("nothing is tried again where nothing was heard", [.repeatCheck, .due(nil)]),
+        ("no check is repeated without an announcement", [.repeatCheck, .due(nil)]),
         (
-            "it is tried again where the device has learnt something since",
+            "a check is repeated after the device accepted another document",
             [
-                .connect, .hear(17), .check(17, known: 15), .rest(at: .zero), .connect, .hear(17),
+                .connect, .receive(17), .check(17, known: 15), .rest(at: .zero), .connect, .receive(17),
                 .check(17, known: 15),
-                .rest(at: .zero), .connect, .hear(17), .check(17, known: 16),
+                .rest(at: .zero), .connect, .receive(17), .check(17, known: 16),
             ]
         ),
         (
-            "a host whose announcements lead nowhere is listened to less and less",
+            "the pause doubles for a host whose announcements have no effect",
             [
-                .connect, .hear(1), .check(1, known: 9), .rest(at: .zero), .hear(2), .due(.seconds(1)),
-                .check(2, known: 9), .rest(at: .seconds(10)), .hear(3), .due(.seconds(12)), .check(3, known: 9),
-                .rest(at: .seconds(20)), .hear(4), .due(.seconds(24)), .check(4, known: 10), .rest(at: .seconds(30)),
-                .hear(5), .due(.seconds(31)),
+                .connect, .receive(1), .check(1, known: 9), .rest(at: .zero), .receive(2), .due(.seconds(1)),
+                .check(2, known: 9), .rest(at: .seconds(10)), .receive(3), .due(.seconds(12)), .check(3, known: 9),
+                .rest(at: .seconds(20)), .receive(4), .due(.seconds(24)), .check(4, known: 10), .rest(at: .seconds(30)),
+                .receive(5), .due(.seconds(31)),
             ]
         ),
     ]
 
     @Test(arguments: rows.indices)
-    func `makes a device look, seldom`(row: Int) {
+    func `checks after new announcements at a limited rate`(row: Int) {
         let (name, steps) = Self.rows[row]
         var trigger = AnnouncementTrigger(pace: AnnouncementTrigger.Pace())
         for (index, step) in steps.enumerated() {
             let place: Comment = "\(name), step \(index)"
             switch step {
             case .connect: trigger.connected()
-            case .hear(let sequence): trigger.hear(sequence)
+            case .receive(let sequence): trigger.receive(sequence)
             case .due(let due): #expect(trigger.due == due, place)
             case .check(let sequence, let known): #expect(trigger.decide(known: known) == sequence, place)
             case .rest(let now): trigger.rest(at: now)
@@ -88,26 +95,26 @@ import Testing
         }
     }
 
-    @Test func `earns no shorter pause by what is known already`() {
+    @Test func `keeps the pause after an announcement of the known sequence`() {
         var trigger = AnnouncementTrigger(pace: AnnouncementTrigger.Pace())
         for (round, pause) in [1, 2, 4, 8].enumerated() {
-            trigger.hear(100 + round)
+            trigger.receive(100 + round)
             #expect(trigger.decide(known: 17) == 100 + round)
             trigger.rest(at: .zero)
-            trigger.hear(17)
+            trigger.receive(17)
             #expect(trigger.due == .seconds(pause))
             #expect(trigger.decide(known: 17) == nil)
         }
     }
 
-    @Test func `never makes it wait longer than five minutes`() {
+    @Test func `limits the pause between checks to five minutes`() {
         var trigger = AnnouncementTrigger(pace: AnnouncementTrigger.Pace())
         for sequence in 1...2000 {
-            trigger.hear(sequence)
+            trigger.receive(sequence)
             #expect(trigger.decide(known: nil) == sequence)
             trigger.rest(at: .zero)
         }
-        trigger.hear(2001)
+        trigger.receive(2001)
         #expect(trigger.due == .seconds(300))
     }
 }

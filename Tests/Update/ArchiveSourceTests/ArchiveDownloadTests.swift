@@ -9,8 +9,8 @@ import Testing
 
 @testable import ArchiveSource
 
-/// Runs against a real server, in a folder that is kept between them.
-@Suite struct `The download of an archive` {
+/// Downloads from a real server into a folder that the runs of a test share.
+@Suite struct ArchiveDownloadTests {
     private static let content = noise(300_000)
 
     private final class Events: Sendable { let list = Mutex<[UpdateEvent]>([]) }
@@ -49,14 +49,14 @@ import Testing
         return try name.flatMap { try folder.contents($0, maximumBytes: 1 << 20) }
     }
 
-    /// A run whose every attempt ends after 40,000 bytes.
+    /// Runs a download of which every attempt ends after 40,000 bytes.
     private func interrupt() async throws {
         serve { $0.pace = .cut(after: 40_000) }
         await #expect(throws: FetchError.self) { try await run() }
         #expect(try part() == Array(Self.content.prefix(200_000)))
     }
 
-    @Test func `brings it, and says how far it is`() async throws {
+    @Test func `downloads the archive and reports its progress`() async throws {
         serve()
         let archive = try await run()
         #expect(archive.size == Self.content.count)
@@ -66,14 +66,15 @@ import Testing
         #expect(events.list.withLock { $0.last } == .downloading(bytes: Self.content.count, of: Self.content.count))
     }
 
-    @Test(arguments: [404, 500, 503]) func `is not asked for twice where nothing comes`(status: Int) async throws {
+    @Test(arguments: [404, 500, 503]) func `makes one request if the server returns an error`(status: Int) async throws
+    {
         server.set("/a", Route([], status: status).with { $0.headers = [("Retry-After", "30")] })
         await #expect(throws: FetchError.self) { try await run() }
         #expect(server.requests.count == 1)
         #expect(try folder.list().isEmpty)
     }
 
-    @Test func `goes on in the next run, and says so first`() async throws {
+    @Test func `resumes in the next run and reports the existing bytes first`() async throws {
         try await interrupt()
         events.list.withLock { $0 = [] }
         serve()
@@ -84,27 +85,29 @@ import Testing
         #expect(events.list.withLock { $0.first } == .downloading(bytes: 200_000, of: Self.content.count))
     }
 
-    @Test(arguments: [404, 403, 500]) func `keeps what is here while the server says no`(status: Int) async throws {
+    @Test(arguments: [404, 403, 500]) func `keeps the partial file while the server returns errors`(status: Int)
+        async throws
+    {
         try await interrupt()
         server.set("/a", Route([], status: status))
         await #expect(throws: FetchError.self) { try await run() }
         #expect(try part()?.count == 200_000)
     }
 
-    @Test func `goes on at once as long as each attempt brings something, five times`() async throws {
+    @Test func `resumes at once up to five times while each attempt receives bytes`() async throws {
         try await interrupt()
         #expect(server.requests.map { $0["Range"] } == [nil] + (1...4).map { "bytes=\($0 * 40_000)-" })
         #expect(try part()?.count == 200_000)
     }
 
-    @Test func `starts over where the server gives the whole archive again, and keeps what came`() async throws {
+    @Test func `starts again and keeps the new part if the server ignores the range`() async throws {
         serve(tag: nil) { $0.pace = .cut(after: 40_000) }
         await #expect(throws: FetchError.self) { try await run() }
         #expect(server.requests.map { $0["Range"] } == [nil, "bytes=40000-"])
         #expect(try part() == Array(Self.content.prefix(40_000)))
     }
 
-    /// How the servers behind one name call the same archive.
+    /// The entity tags of several servers for the same archive.
     private enum Tags: CaseIterable {
         case ofEachEdge, weak, missing
 
@@ -118,7 +121,8 @@ import Testing
     }
 
     @Test(arguments: Tags.allCases)
-    private func `asks for no byte twice of a server that ends each connection after 3 of 8 MB`(tags: Tags) async throws
+    private func `requests each byte once from a server that closes each connection after 3 of 8 MB`(tags: Tags)
+        async throws
     {
         let block = noise(100_000)
         let content = Array(repeatElement(block, count: 80).joined())
@@ -129,7 +133,7 @@ import Testing
                 return count
             }
             let start = request["Range"].flatMap { Int($0.dropFirst("bytes=".count).dropLast()) } ?? 0
-            // A server that compares a tag which is not its own gives the whole archive.
+            // A server with another tag sends the whole archive.
             let isRest = start > 0 && request["If-Range"] == nil
             var route = Route(Array(content[(isRest ? start : 0)...]), status: isRest ? 206 : 200)
             route.headers = tags.fields(number)
@@ -152,7 +156,7 @@ import Testing
         edges.stop()
     }
 
-    @Test func `of one that is here needs no server`() async throws {
+    @Test func `needs no request for an archive that is already complete`() async throws {
         serve()
         _ = try await run()
         server.stop()
@@ -160,7 +164,7 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
-    @Test func `of one that is here and damaged starts over`() async throws {
+    @Test func `downloads a complete but damaged archive again`() async throws {
         serve()
         _ = try await run()
         let name = try #require(try folder.list().first { $0.hasSuffix(".part") })
@@ -169,7 +173,7 @@ import Testing
         #expect(server.requests.map { $0["Range"] } == [nil, nil])
     }
 
-    @Test func `starts over once where the rest does not fit, and not twice`() async throws {
+    @Test func `starts again only once if the rest has other content`() async throws {
         try await interrupt()
         serve(Self.content.map { $0 ^ 1 })
         let failure = await #expect(throws: UpdateFailure.self) { try await run() }
@@ -178,7 +182,7 @@ import Testing
         #expect(try folder.list().isEmpty)
     }
 
-    @Test func `starts over where the server has nothing behind it`() async throws {
+    @Test func `starts again if the archive on the server is shorter than the part`() async throws {
         try await interrupt()
         serve(Array(Self.content.prefix(200_000)))
         let failure = await #expect(throws: UpdateFailure.self) { try await run() }
@@ -187,12 +191,12 @@ import Testing
         #expect(try folder.list().isEmpty)
     }
 
-    @Test func `takes an archive that its server calls encoded`() async throws {
+    @Test func `accepts an archive with a Content-Encoding header`() async throws {
         serve { $0.headers.append(("Content-Encoding", "x-gzip")) }
         #expect(try await run().size == Self.content.count)
     }
 
-    @Test func `drops what other archives have left, but no folder`() async throws {
+    @Test func `removes files of other archives and keeps folders`() async throws {
         for name in ["other.part", "other.validator"] { try folder.replaceFile(name, with: [1]) }
         try folder.makeDirectory("interrupted")
         server.set("/a", Route([], status: 503))
@@ -200,7 +204,7 @@ import Testing
         #expect(try folder.list() == ["interrupted"])
     }
 
-    @Test func `refuses more than was signed`() async throws {
+    @Test func `rejects an archive larger than its signed size`() async throws {
         serve(Self.content + [0])
         await #expect(throws: FetchError.tooLarge(limit: Self.content.count, try server.url("/a"))) { try await run() }
         #expect(try folder.list().isEmpty)

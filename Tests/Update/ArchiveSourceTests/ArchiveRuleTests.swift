@@ -3,7 +3,7 @@ import ArchiveSource
 import BundleCore
 import Testing
 
-@Suite struct `The names of an archive` {
+@Suite struct ArchiveNameTests {
     static let refused: [(names: [String], rule: String)] = [
         (["a.js", "a.js"], "duplicate-entry"),
         (["a.js", "b.js", "./a.js"], "duplicate-entry"),
@@ -33,7 +33,9 @@ import Testing
         (["a\u{202E}b"], "name-forbidden-char"),
     ]
 
-    @Test(arguments: refused) func `are refused`(_ names: [String], _ rule: String) throws {
+    @Test(arguments: refused) func `rejects an archive with invalid or conflicting names`(
+        _ names: [String], _ rule: String
+    ) throws {
         #expect(try TarOf.rule(names.map { TarItem($0) }) == rule)
     }
 
@@ -43,12 +45,12 @@ import Testing
         ["a/x", "b", "a/y", "b2", "a/z"],
     ]
 
-    @Test(arguments: accepted) func `are taken`(_ names: [String]) throws {
+    @Test(arguments: accepted) func `accepts an archive with valid names`(_ names: [String]) throws {
         #expect(try TarOf.rule(names.map { TarItem($0) }) == nil)
     }
 }
 
-@Suite struct `The limits of an archive` {
+@Suite struct ArchiveLimitsTests {
     private func limits(_ change: (inout ArchiveLimits) -> Void) -> ArchiveLimits {
         var limits = ArchiveLimits()
         change(&limits)
@@ -57,30 +59,30 @@ import Testing
 
     private func file(_ name: String, _ size: Int) -> TarItem { TarItem(name, [UInt8](repeating: 0x61, count: size)) }
 
-    /// What `index.html` takes of them.
+    /// The size of `index.html`.
     private let index = TarItem.index.content.count
 
-    @Test func `count the files' bytes`() throws {
+    @Test func `rejects files with too many bytes in total`() throws {
         let limits = limits { $0.installedBytes = index + 100 }
         #expect(try TarOf.rule([file("a", 60), file("b", 40)], limits: limits) == nil)
         #expect(try TarOf.rule([file("a", 60), file("b", 41)], limits: limits) == "unpacked-too-large")
         #expect(try TarOf.rule([file("a", 101)], limits: limits) == "unpacked-too-large")
     }
 
-    @Test func `count the bytes of one file`() throws {
+    @Test func `rejects a file with too many bytes`() throws {
         let limits = limits { $0.fileBytes = 100 }
         #expect(try TarOf.rule([file("a", 100), file("b", 100)], limits: limits) == nil)
         #expect(try TarOf.rule([file("a", 101)], limits: limits) == "file-too-large")
     }
 
-    @Test func `count files and folders as entries, and the top too`() throws {
+    @Test func `counts files, folders and the root as entries`() throws {
         let limits = limits { $0.entries = 3 }
         #expect(try TarOf.rule([TarItem("a/"), file("a/b", 1)], limits: limits) == nil)
         #expect(try TarOf.rule([TarItem("a/"), file("a/b", 1), TarItem("a/")], limits: limits) == "too-many-entries")
         #expect(try TarOf.rule([TarItem("./"), file("a", 1), file("b", 1)], limits: limits) == "too-many-entries")
     }
 
-    @Test func `weigh what comes out against what went in, after a grace`() throws {
+    @Test func `rejects a high compression ratio after the first megabytes`() throws {
         let zeros = [file("a", 3 << 20)]
         let limits = limits {
             $0.ratio = 50
@@ -93,12 +95,12 @@ import Testing
         #expect(try TarOf.rule(zeros, limits: patient, compressed: true) == nil)
     }
 
-    @Test func `end in time`() throws {
+    @Test func `rejects an archive that takes too long to unpack`() throws {
         #expect(try TarOf.rule([], limits: limits { $0.time = .zero }) == "too-slow")
         #expect(try TarOf.rule([], limits: limits { $0.time = .zero }, compressed: true) == "too-slow")
     }
 
-    @Test func `can be raised by the device`() async throws {
+    @Test func `accepts more entries if the device raises its limit`() async throws {
         let path = "\(Fixtures.root)/hostile/zip-entries-20001-files.zip"
         let device = try Device()
         #expect(try await device.refusal(of: path, as: "1.0.0")?.subject.hasPrefix("too-many-entries") == true)
@@ -106,7 +108,7 @@ import Testing
         #expect(report.bundle?.entry.fileCount == 20_001)
     }
 
-    @Test func `are held against the signed numbers before anything is fetched`() async throws {
+    @Test func `rejects signed numbers above the limits before the download`() async throws {
         let device = try Device()
         let path = try device.tar([file("a", 1000)])
         let cases: [(ArchiveLimits, String, @Sendable (inout Manifest) -> Void)] = [
@@ -124,7 +126,7 @@ import Testing
         }
     }
 
-    @Test func `are lowered by the signed numbers`() async throws {
+    @Test func `rejects more bytes than the manifest states`() async throws {
         let device = try Device()
         let refusal = try await device.refusal(of: try device.tar([file("a", 1000)]), as: "1.0.0") {
             $0.installedSize = index + 999

@@ -6,7 +6,7 @@ import Testing
 
 @Suite(.ownThread) struct BenignArchiveTests {
     @Test(arguments: try Fixtures.benign())
-    func `it installs, and the tree is exactly the expected one`(_ archive: BenignArchive) async throws {
+    func `installs the exact tree of a valid archive`(_ archive: BenignArchive) async throws {
         let device = try Device()
 
         let report = try await device.install(archive.path, as: "1.0.0") { $0.fileCount = archive.files.count }

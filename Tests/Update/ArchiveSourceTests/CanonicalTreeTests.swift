@@ -6,7 +6,7 @@ import BundleSigning
 import Glibc
 import Testing
 
-@Suite struct `A folder that becomes a client` {
+@Suite struct CanonicalTreeTests {
     private let temporary: TemporaryDirectory
     private let app: Directory
     private var folder: Directory { temporary.directory }
@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    @Test func `has the digest of its canonical tar`() throws {
+    @Test func `computes the digest of the canonical tar`() throws {
         let tree = try CanonicalTree(folder)
         #expect(tree.entries.map(\.path.string) == ["app/main.js", "index.html"])
         let tar = TarOf.bytes([TarItem("app/main.js", Array("let a = 1".utf8)), .index])
@@ -37,20 +37,20 @@ import Testing
     }
 
     @Test(arguments: ["index.html", "/etc/passwd", "nowhere", "app"])
-    func `has no symbolic links`(_ target: String) throws {
+    func `rejects a folder with a symbolic link`(_ target: String) throws {
         try #require(symlink(target, "\(folder.path)/app/link") == 0)
         #expect(try rejection()?.rule == "type-symlink")
         #expect(try rejection()?.entry == "app/link")
     }
 
-    @Test func `has no pipes`() throws {
+    @Test func `rejects a folder with a pipe`() throws {
         try #require(mkfifo("\(folder.path)/app/pipe", 0o644) == 0)
         #expect(try rejection()?.rule == "type-special")
         #expect(try rejection()?.entry == "app/pipe")
     }
 
     @Test(arguments: ["let a = 10", "let a = ", ""])
-    func `does not change its sizes while it is read`(_ content: String) throws {
+    func `rejects a file whose size changes during the read`(_ content: String) throws {
         let tree = try CanonicalTree(folder)
         try app.replaceFile("main.js", with: Array(content.utf8))
         let failure = #expect(throws: UpdateFailure.self) { try tree.digest() }
@@ -58,7 +58,7 @@ import Testing
         #expect(failure?.subject == "app/main.js")
     }
 
-    @Test func `neither loses nor gets a file while it is read`() throws {
+    @Test func `rejects a folder that gains or loses a file during the read`() throws {
         let tree = try CanonicalTree(folder)
         try app.replaceFile("late.js", with: [])
         let late = #expect(throws: UpdateFailure.self) { try tree.digest() }
@@ -79,7 +79,7 @@ import Testing
             ("app/*.j?", ["a.map", "app/main.js.map", "index.html", "x.map"]),
             ("*a*m*", ["app/main.js", "index.html", "x.map"]), ("main", nil), ("a", nil), ("*", []),
         ] as [(String, [String]?)])
-    func `leaves out what a pattern names`(pattern: String, left: [String]?) throws {
+    func `excludes files that a pattern matches`(pattern: String, left: [String]?) throws {
         for name in ["a.map", "x.map"] { try folder.replaceFile(name, with: []) }
         try app.replaceFile("main.js.map", with: [])
         let tree = try CanonicalTree(folder, excluding: [try #require(PathPattern(pattern))])

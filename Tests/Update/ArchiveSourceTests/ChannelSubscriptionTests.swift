@@ -3,7 +3,7 @@ import Testing
 
 @testable import ArchiveSource
 
-@Suite struct `What a socket wants to hear of` {
+@Suite struct ChannelSubscriptionTests {
     static let targets: [(String, ChannelSubscription?)] = [
         ("/push", .all), ("/push?", .all), ("/push?x=1&y", .all), ("/push?channels=beta", .all),
         ("/push?channel", .all),
@@ -14,7 +14,7 @@ import Testing
     ]
 
     @Test(arguments: targets)
-    func `is in the query`(target: String, expected: ChannelSubscription?) {
+    func `parses the channel in the query of a target`(target: String, expected: ChannelSubscription?) {
         #expect(ChannelSubscription(target: target) == expected)
     }
 
@@ -23,12 +23,12 @@ import Testing
         ("wss://h:8443/push?site=7", "wss://h:8443/push?site=7&channel=beta"),
         ("ws://h", "ws://h/?channel=beta"), ("ws://h/push?channel=stable", "ws://h/push?channel=stable"),
     ])
-    func `is written there`(url: String, expected: String) throws {
+    func `adds the channel to the query of a URL`(url: String, expected: String) throws {
         let url = try SocketURL(parsing: url)
         #expect(try ChannelSubscription.url(url, for: "beta").description == expected)
     }
 
-    @Test func `fits, or is refused`() throws {
+    @Test func `rejects a URL that becomes too long`() throws {
         let long = try SocketURL(parsing: "ws://h/" + String(repeating: "a", count: 2035))
         #expect(throws: TransportError.self) { try ChannelSubscription.url(long, for: "beta") }
     }

@@ -3,9 +3,9 @@ import BundlePlatform
 import BundleTesting
 import Testing
 
-/// What every channel promises, over signed archives.
+/// Runs the contract of update sources with signed archives.
 struct ContractTests {
-    @Test func `a flat manifest keeps the contract of channels`() async throws {
+    @Test func `satisfies the source contract with a flat manifest`() async throws {
         let feed = try TrustFeed()
         var device = try Follower(feed)
         device.path = "/manifest.json"
@@ -13,7 +13,7 @@ struct ContractTests {
         #expect(try await SourceContract(device.channel(), appId: feed.appId).broken() == [])
     }
 
-    @Test func `a channel document keeps the contract of channels, through a chain of roots`() async throws {
+    @Test func `satisfies the source contract with a channel document and a chain of roots`() async throws {
         let feed = try TrustFeed()
         let device = try Follower(feed)
         for version in 2...4 { try feed.publish(version) }

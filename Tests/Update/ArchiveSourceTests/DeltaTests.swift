@@ -11,13 +11,13 @@ import Testing
 
 @testable import ArchiveSource
 
-/// A device, and releases with deltas between them on a server that may lie.
+/// A device and releases with deltas between them, on a server that may send wrong files.
 private final class DeltaSite {
     let device: Device
     let pair: TreePair
     let archive: [UInt8]
     let delta: [UInt8]
-    let entry: DeltaList.Entry
+    let entry: DeltaList.Delta
     let tree: Directory
 
     init(_ pair: TreePair, version: String? = "1.0.0", noise: Int = 0) throws {
@@ -32,7 +32,7 @@ private final class DeltaSite {
         (options.level, options.groupBytes) = (3, 8 << 10)
         let made = try #require(try DeltaMaker(options).make(from: old, to: new, into: file))
         delta = try file.readAll()
-        entry = DeltaList.Entry(
+        entry = DeltaList.Delta(
             baseVersion: try version.map { try SemanticVersion(parsing: $0) }, baseContentSha256: old.contentSha256,
             url: "from.delta", size: made.size, sha256: made.sha256, memory: made.memory)
         for name in ["one", "two"] { try device.folder.makeDirectory(name) }
@@ -56,7 +56,7 @@ private final class DeltaSite {
         return try DeltaTree(CanonicalTree(folder))
     }
 
-    /// What a feed has beside the archive of the second release; nil for nothing.
+    /// The files of the second release on the server; nil for a missing file.
     struct Served {
         var archive: [UInt8]?
         var list: [UInt8]?
@@ -64,7 +64,7 @@ private final class DeltaSite {
     }
 
     func list(
-        _ entries: [DeltaList.Entry]? = nil, version: String = "2.0.0", key: SigningPair? = nil
+        _ entries: [DeltaList.Delta]? = nil, version: String = "2.0.0", key: SigningPair? = nil
     ) throws -> [UInt8] {
         let list = DeltaList(
             version: try SemanticVersion(parsing: version), contentSha256: try SHA256Digest.of(archive),
@@ -88,7 +88,7 @@ private final class DeltaSite {
         }
     }
 
-    /// Signs the second release, and puts on the server what it is to have.
+    /// Signs the second release, and writes the `served` files to the server.
     func offerNew(_ served: Served, at url: String? = nil) throws {
         let folder = try device.folder.directory("two")
         try folder.replaceFile("client.tar", with: archive)
@@ -111,13 +111,13 @@ private final class DeltaSite {
         return try await device.update(limits: limits, seed: seed).bundle?.entry.route
     }
 
-    /// Clients and receipts, without what tells when and how they came.
+    /// The files and receipts of the second release, without times and routes.
     func installed() throws -> [String: String] {
         try device.storeSnapshot().filter { $0.key.hasPrefix("clients/v2") || $0.key.hasPrefix("receipts/v2") }
     }
 }
 
-@Suite struct `A release for which there is a delta` {
+@Suite struct DeltaInstallTests {
     private static let rounds = getenv("DELTA_PAIRS").flatMap { Int(String(cString: $0)) } ?? 8
 
     private static let text = (0..<900).flatMap { Array("line \($0 &* 7919 % 1009) of a file that changes\n".utf8) }
@@ -125,7 +125,7 @@ private final class DeltaSite {
         old: ["a.js": [1, 2], "index.html": text, "z.js": [3]],
         new: ["a.js": [1, 2], "b.js": [9], "index.html": text + [1], "z.js": [3]])
 
-    @Test func `is the same by delta and by archive, of random pairs of trees`() async throws {
+    @Test func `installs the same tree by delta and by archive for random pairs`() async throws {
         var generator = SeededGenerator(seed: 2026)
         for round in 0..<Self.rounds {
             let pair = TreePair.random(&generator)
@@ -143,7 +143,7 @@ private final class DeltaSite {
         }
     }
 
-    @Test func `comes by it where the archive is damaged, and by the archive where the delta is`() async throws {
+    @Test func `uses the delta if the archive is damaged, and the archive if the delta is`() async throws {
         let site = try DeltaSite(Self.pair)
         try await site.installOld()
         var served = try site.served()
@@ -163,20 +163,20 @@ private final class DeltaSite {
         }
     }
 
-    @Test func `is not tried again by a delta that did not do`() async throws {
+    @Test func `does not try a refused delta again`() async throws {
         let site = try DeltaSite(Self.pair)
         try await site.installOld()
         var served = try site.served()
         (served.delta, served.archive) = ([UInt8](repeating: 0, count: site.delta.count), nil)
         try site.offerNew(served)
         await #expect(throws: FetchError.self) { try await site.device.update() }
-        // Now it is right, and nobody knows that.
+        // The delta is valid now, but the device has recorded its refusal.
         let route = try await site.route()
         #expect(route?.reason == .triedBefore)
         #expect(route?.detail?.contains("is not the one that was signed") == true)
     }
 
-    @Test func `is not built on a client that is damaged, which is named`() async throws {
+    @Test func `uses the archive if the base is damaged, and names the damaged file`() async throws {
         for name in ["index.html", "z.js"] {
             let site = try DeltaSite(Self.pair)
             try await site.installOld()
@@ -192,7 +192,7 @@ private final class DeltaSite {
         }
     }
 
-    @Test func `may not need more memory than the device gives`() async throws {
+    @Test func `uses the archive if the delta needs too much memory`() async throws {
         let site = try DeltaSite(Self.pair)
         try await site.installOld()
         var limits = ArchiveLimits()
@@ -202,12 +202,12 @@ private final class DeltaSite {
         #expect(route?.detail?.contains("--max-delta-memory") == true)
     }
 
-    @Test func `has a list that its keys have signed, for it`() async throws {
+    @Test func `rejects a list of deltas with another signature or for another release`() async throws {
         let site = try DeltaSite(Self.pair)
         for list in [try site.list(key: SigningPair()), try site.list(version: "2.0.1"), Array("<html>".utf8), []] {
             let site = try DeltaSite(Self.pair)
             try await site.installOld()
-            // The list of that other site is signed by another device's key but for the second one.
+            // Except for the second list, another device's key signed these.
             let list = list == (try? site.list()) ? [] : list
             #expect(
                 try await site.route(.init(archive: site.archive, list: list, delta: site.delta))?.reason == .refused)
@@ -218,24 +218,24 @@ private final class DeltaSite {
         #expect(try await own.route(.init(archive: own.archive, list: wrong, delta: own.delta))?.reason == .refused)
     }
 
-    @Test func `comes by the archive where nothing fits`() async throws {
+    @Test func `uses the archive if no delta fits`() async throws {
         let site = try DeltaSite(Self.pair)
         #expect(try await site.route()?.reason == .noBase)
 
-        let stranger = try DeltaSite(Self.pair)
-        try await stranger.installOld()
-        let other = DeltaList.Entry(
+        let foreign = try DeltaSite(Self.pair)
+        try await foreign.installOld()
+        let other = DeltaList.Delta(
             baseVersion: nil, baseContentSha256: try SHA256Digest.of([1]), url: "from.delta", size: 1,
             sha256: try SHA256Digest.of([2]), memory: 1)
-        let list = try stranger.list([other])
-        #expect(try await stranger.route(.init(archive: stranger.archive, list: list))?.reason == .noMatch)
+        let list = try foreign.list([other])
+        #expect(try await foreign.route(.init(archive: foreign.archive, list: list))?.reason == .noMatch)
 
         let poor = try DeltaSite(Self.pair)
         try await poor.installOld()
         #expect(try await poor.route(.init(archive: poor.archive, list: try poor.list()))?.reason == .notFetched)
     }
 
-    @Test func `may build on the seed`() async throws {
+    @Test func `applies a delta to the seed`() async throws {
         let site = try DeltaSite(Self.pair, version: nil)
         let route = try await site.route(seed: "\(site.tree.path)/old")
         #expect(route == DownloadRoute(.taken, "from the seed"))
@@ -244,7 +244,7 @@ private final class DeltaSite {
         #expect(try await other.route(seed: "\(other.tree.path)/old")?.reason == .noMatch)
     }
 
-    @Test func `goes on with a delta that was interrupted`() async throws {
+    @Test func `resumes an interrupted download of a delta`() async throws {
         let site = try DeltaSite(
             TreePair(old: Self.pair.old, new: ["index.html": Self.text, "noise.bin": noise(300_000)]))
         try await site.installOld()
@@ -262,7 +262,7 @@ private final class DeltaSite {
         #expect(server.requests.last?["Range"] == "bytes=200000-")
     }
 
-    @Test func `is linked where nothing has changed`() async throws {
+    @Test func `links unchanged files of the base`() async throws {
         let site = try DeltaSite(Self.pair)
         try await site.installOld()
         _ = try await site.route()
@@ -274,7 +274,7 @@ private final class DeltaSite {
 }
 
 extension DeltaSite {
-    /// What the receipt of the second release lists.
+    /// The files in the receipt of the second release.
     fileprivate func receipt() throws -> [UInt8] {
         let bytes = try device.folder.directory("store").directory("receipts").file("v2.0.0.json").readAll()
         return Array(bytes[(bytes.firstIndex(of: UInt8(ascii: "\n")) ?? 0)...])

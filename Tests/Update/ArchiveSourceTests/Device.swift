@@ -8,7 +8,7 @@ import BundleSigning
 import Glibc
 import Testing
 
-/// A device that trusts one key, and the feed it follows, in a temporary folder.
+/// A device that trusts one key, and its feed, in a temporary folder.
 final class Device: Sendable {
     /// libarchive reads names in the process's character set, and Swift starts in "C".
     private static let readsUTF8 = setlocale(LC_CTYPE, "C.UTF-8") != nil
@@ -28,7 +28,7 @@ final class Device: Sendable {
 
     var storePath: String { "\(folder.path)/store" }
 
-    /// Signs a manifest that describes the archive at `path`, and offers it.
+    /// Signs a manifest of the archive at `path` and publishes it.
     func offer(
         _ path: String, as version: String, _ change: (inout Manifest) throws -> Void = { _ in }
     ) throws -> Manifest {
@@ -42,7 +42,7 @@ final class Device: Sendable {
         return manifest
     }
 
-    /// What `clientctl install` does with what is offered.
+    /// Runs the update of `clientctl install`.
     func update(
         limits: ArchiveLimits = ArchiveLimits(), keep: Int = 8, seed: String? = nil
     ) async throws -> InstallReport {
@@ -56,7 +56,7 @@ final class Device: Sendable {
         return report
     }
 
-    /// Offers the archive at `path` and installs it.
+    /// Publishes the archive at `path` and installs it.
     @discardableResult
     func install(
         _ path: String, as version: String, limits: ArchiveLimits = ArchiveLimits(),
@@ -66,7 +66,7 @@ final class Device: Sendable {
         return try await update(limits: limits)
     }
 
-    /// The public reason why the archive at `path` is refused; nil where it is installed.
+    /// Returns the error of an installation of the archive at `path`; nil if it succeeds.
     func refusal(
         of path: String, as version: String, limits: ArchiveLimits = ArchiveLimits(),
         _ change: (inout Manifest) throws -> Void = { _ in }
@@ -80,7 +80,7 @@ final class Device: Sendable {
         }
     }
 
-    /// Everything in the store: kind, mode and digest by path. The lock's file and the versions that did not arrive are left out.
+    /// The kind, mode and digest of everything in the store by path, without the lock file and failed attempts.
     func storeSnapshot() throws -> [String: String] {
         guard let store = try? folder.directory("store") else { return [:] }
         var found = try snapshot(store).filter { !["lock", "ledger.before.json"].contains($0.key) }
@@ -90,12 +90,12 @@ final class Device: Sendable {
     }
 }
 
-/// The feed offered nothing to install.
+/// The update did not install a release.
 struct NotInstalled: Error {}
 
-/// A fresh key and the trust in it.
+/// A new key pair.
 ///
-/// Sendable, unchecked: OpenSSL promises that a key may be used from many threads while nobody changes it (openssl-threads(7)).
+/// Unchecked `Sendable`: several threads may use an OpenSSL key if none changes it (openssl-threads(7)).
 final class SigningPair: @unchecked Sendable {
     let trusted: TrustedKeys
     private let key: PrivateKey
@@ -109,13 +109,13 @@ final class SigningPair: @unchecked Sendable {
 
     func signature(of statement: [UInt8]) throws -> [UInt8] { try key.sign(statement) }
 
-    /// The manifest's document with this key's signature.
+    /// Returns the manifest's document with this key's signature.
     func sign(_ manifest: Manifest) throws -> [UInt8] {
         JSONWriter.bytes(of: ManifestFormat.document(manifest, signature: try signature(of: manifest.statement())))
     }
 }
 
-/// Kind, mode and digest of everything below `folder`, by path.
+/// Returns the kind, mode and digest of everything below `folder` by path.
 func snapshot(_ folder: Directory, _ prefix: String = "") throws -> [String: String] {
     var found: [String: String] = [:]
     for name in try folder.list() {

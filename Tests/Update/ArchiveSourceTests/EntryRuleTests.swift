@@ -2,8 +2,8 @@ import ArchiveSource
 import BundleTesting
 import Testing
 
-@Suite struct `The entries of an archive` {
-    /// A tar whose pax records state another size than the header that the data goes by.
+@Suite struct ArchiveEntryTests {
+    /// Returns a tar whose pax record states a size other than that of the header.
     private func tar(_ key: String, _ size: String) -> [UInt8] {
         var tar = HandmadeTar.withIndex
         tar.add(pax: [key: size])
@@ -17,7 +17,9 @@ import Testing
             ("9", "it is longer than stated"), ("11", "it is shorter than stated"), ("0", "it is longer than stated"),
             ("-5", "its size is not stated"),
         ])
-    func `have the size that they state`(_ key: String, _ wrong: (size: String, reason: String)) throws {
+    func `rejects an entry with a wrong size in its pax record`(_ key: String, _ wrong: (size: String, reason: String))
+        throws
+    {
         let rejection = try Refused.rejection(of: tar(key, wrong.size))
         #expect(rejection?.rule == "corrupt")
         #expect(rejection?.entry == "a.js")
@@ -25,7 +27,7 @@ import Testing
         #expect(try Refused.rejection(of: tar(key, "10")) == nil)
     }
 
-    @Test func `have a name in a zip's other spelling, too`() throws {
+    @Test func `checks the Unicode name of a zip entry`() throws {
         for (spelling, rule) in [
             (Array("b.js".utf8), nil), ([0xFF], "name-not-utf8"), (Array("../b".utf8), "path-traversal"),
         ] {

@@ -7,7 +7,7 @@ import Testing
 /// An archive that must be refused.
 struct HostileArchive: Sendable, CustomTestStringConvertible {
     let file: String
-    /// The rules that may be the reason.
+    /// The rules of which one must refuse the archive.
     let rules: [String]
 
     var testDescription: String { file }
@@ -17,14 +17,14 @@ struct HostileArchive: Sendable, CustomTestStringConvertible {
 /// An archive that must be installed.
 struct BenignArchive: Sendable, CustomTestStringConvertible {
     let file: String
-    /// SHA-256 by path.
+    /// The SHA-256 of each file by path.
     let files: [String: String]
 
     var testDescription: String { file }
     var path: String { "\(Fixtures.root)/benign/\(file)" }
 }
 
-/// The archives beside the tests, as `Scripts/fixtures/make` wrote them.
+/// The archives that `Scripts/fixtures/make` writes.
 enum Fixtures {
     static let root = "\(Checkout.root)/Fixtures"
 

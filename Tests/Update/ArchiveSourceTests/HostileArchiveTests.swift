@@ -9,7 +9,7 @@ import Testing
     static let good = "\(Fixtures.root)/benign/tar-plain.tar"
 
     @Test(arguments: try Fixtures.hostile())
-    func `it is refused by one of its rules, and the store is what it was`(_ archive: HostileArchive) async throws {
+    func `rejects a hostile archive by one of its rules and keeps the store`(_ archive: HostileArchive) async throws {
         let device = try Device()
         try await device.install(Self.good, as: "1.0.0")
         let before = try device.storeSnapshot()
@@ -25,7 +25,7 @@ import Testing
         #expect(before.keys.filter { $0.hasPrefix("staging/") } == ["staging/"])
     }
 
-    @Test func `the fixtures are all there`() throws {
+    @Test func `finds all fixtures`() throws {
         #expect(try Fixtures.hostile().count == 411)
         #expect(try Fixtures.benign().count == 88)
     }

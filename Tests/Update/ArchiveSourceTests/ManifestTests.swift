@@ -4,7 +4,7 @@ import Testing
 
 @testable import ArchiveSource
 
-@Suite struct `The statement` {
+@Suite struct ManifestStatementTests {
     private func manifest() throws -> Manifest {
         Manifest(
             version: try SemanticVersion(parsing: "1.5.1-rc.1"), url: "client.tar.zst",
@@ -14,7 +14,7 @@ import Testing
 
     private static let digest = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
-    @Test func `has a line for every field, empty where it is absent`() throws {
+    @Test func `writes a line for every field and an empty value for an absent one`() throws {
         #expect(
             String(decoding: try manifest().statement(), as: UTF8.self) == """
                 swap-clients-manifest-v1
@@ -32,7 +32,7 @@ import Testing
                 """)
     }
 
-    @Test func `is these bytes, and no others, for a whole manifest`() throws {
+    @Test func `writes the documented bytes for a complete manifest`() throws {
         var manifest = try manifest()
         manifest.appId = "com.example.\u{E9}kiosk"
         manifest.size = 1234
@@ -62,17 +62,17 @@ import Testing
     }
 
     @Test(arguments: ["a\nversion=9.9.9", "a\r", "\0", "\u{7F}", "\u{85}", "a\tb"])
-    func `refuses a value with a control character`(_ appId: String) throws {
+    func `rejects a value with a control character`(_ appId: String) throws {
         var manifest = try manifest()
         manifest.appId = appId
-        #expect(throws: ManifestRefusal(member: "appId", problem: "holds a control character")) {
+        #expect(throws: ManifestRefusal(member: "appId", problem: "contains a control character")) {
             _ = try manifest.statement()
         }
     }
 }
 
-@Suite struct `A manifest on the wire` {
-    /// The five members that every manifest has.
+@Suite struct ManifestFormatTests {
+    /// The five required members.
     static let required: [(name: String, value: String)] = [
         ("version", "\"1.5.1\""), ("url", "\"client.tar.zst\""),
         ("sha256", "\"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\""),
@@ -101,7 +101,7 @@ import Testing
         }
     }
 
-    @Test func `needs five members only`() throws {
+    @Test func `requires exactly five members`() throws {
         let parsed = try ManifestFormat.parse(Array(document().utf8))
         #expect(parsed.claims.version.description == "1.5.1")
         #expect(parsed.claims.appId == nil && parsed.claims.size == nil && parsed.claims.notesSha256 == nil)
@@ -120,7 +120,7 @@ import Testing
         ("contentSha256", "\"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\""),
     ]
 
-    @Test(arguments: accepted) func `may say`(_ name: String, _ value: String) {
+    @Test(arguments: accepted) func `accepts a valid optional member`(_ name: String, _ value: String) {
         #expect(refusal(document([(name, value)])) == nil)
     }
 
@@ -139,7 +139,7 @@ import Testing
         ("signatures", "null"),
     ]
 
-    @Test(arguments: refused) func `must not say`(_ name: String, _ value: String) throws {
+    @Test(arguments: refused) func `rejects a member with an invalid value`(_ name: String, _ value: String) throws {
         let refusal = try #require(self.refusal(document([(name, value)])))
         #expect(refusal.member.hasSuffix(name) || refusal.member == "manifest", "\(refusal)")
         #expect(UpdateFailure(refusal).code == .manifestMalformed)
@@ -148,33 +148,33 @@ import Testing
     @Test(arguments: [
         "", "[]", "null", "{", "{} {}", "\u{FEFF}{}", "{\"version\": \"1.0.0\", \"version\": \"1.0.0\"}", "{\"a\": 1,}",
     ])
-    func `is one strict object`(_ text: String) {
+    func `rejects text that is not one strict JSON object`(_ text: String) {
         #expect(refusal(text)?.member == "manifest" || refusal(text)?.member.hasPrefix("manifest.") == true)
     }
 
-    @Test(arguments: ["null", "1", "{}"]) func `may say what nobody knows yet`(_ value: String) {
+    @Test(arguments: ["null", "1", "{}"]) func `accepts an unknown member`(_ value: String) {
         #expect(refusal(document([("unknown", value)])) == nil)
     }
 
-    @Test func `says nothing twice`() {
+    @Test func `rejects a duplicate member`() {
         let twice = document().dropLast() + ", \"version\": \"1.5.1\"}"
         #expect(refusal(String(twice))?.member == "manifest")
     }
 
-    @Test func `has at most 64 signatures`() {
+    @Test func `rejects more than 64 signatures`() {
         let entry = "{\"keyid\": \"a\", \"sig\": \"AAEC\"}"
         let list = { (count: Int) in "[\(Array(repeating: entry, count: count).joined(separator: ","))]" }
         #expect(refusal(document([("signatures", list(63))])) == nil)
         #expect(refusal(document([("signatures", list(64))]))?.member == "manifest.signatures")
     }
 
-    @Test func `has at most 64 KiB`() {
+    @Test func `rejects more than 64 KiB`() {
         let padding = String(repeating: " ", count: ManifestFormat.maximumBytes - document().utf8.count)
         #expect(refusal(document() + padding) == nil)
         #expect(refusal(document() + padding + " ")?.member == "manifest")
     }
 
-    @Test func `comes back as it went`() throws {
+    @Test func `parses a written manifest to the same values`() throws {
         let pair = try SigningPair()
         var manifest = try ManifestFormat.parse(Array(document().utf8)).claims
         manifest.appId = "com.example"

@@ -3,9 +3,9 @@ import Testing
 @testable import ArchiveSource
 
 @Suite struct NameTableTests {
-    @Test func `a name has the tag it was given last, however many there are`() {
+    @Test func `returns the last tag of each of many names`() {
         var table = NameTable(expected: 10)
-        // Far more than expected, so that it grows, and hashes that crowd.
+        // More names than expected, so that the table grows, with colliding hashes.
         let hashes = (UInt64(0)..<2_000).map { $0 << 40 }
         let before = hashes.enumerated().filter { table.update($1, to: UInt32($0)) != nil }
         #expect(before.isEmpty)
@@ -15,7 +15,7 @@ import Testing
         #expect(second.isEmpty)
     }
 
-    @Test func `hash 0 is a hash like any other`() {
+    @Test func `stores a tag for hash 0`() {
         var table = NameTable(expected: 1)
         #expect(table.update(0, to: 5) == nil)
         #expect(table.update(0, to: 6) == 5)

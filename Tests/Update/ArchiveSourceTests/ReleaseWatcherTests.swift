@@ -6,44 +6,44 @@ import Testing
 
 @testable import ArchiveSource
 
-@Suite(.inTurn) struct `A watch of a channel` {
+@Suite(.inTurn) struct ReleaseWatcherTests {
     private func release(_ sequence: Int, _ channel: String = "stable") -> String {
         SyncMessage.release(channel: channel, sequence: sequence).text
     }
 
-    @Test func `has the feed looked at when there is another document`() async throws {
+    @Test func `checks the feed after an announcement of a new document`() async throws {
         try await Watch().run { watch in
             let host = try await watch.accept()
-            host.say(SyncMessage.hello(version: 1).text, release(17))
+            host.send(SyncMessage.hello(version: 1).text, release(17))
             await watch.checked()
-            #expect(watch.reports == [.link(.connected), .heard(sequence: 17)])
+            #expect(watch.reports == [.link(.connected), .announced(sequence: 17)])
             watch.know(17)
-            host.say(release(17), release(18))
+            host.send(release(17), release(18))
             await watch.pass(.seconds(1))
             await watch.checked()
-            #expect(watch.reports.last == .heard(sequence: 18))
+            #expect(watch.reports.last == .announced(sequence: 18))
         }
     }
 
-    @Test func `has one check made at a time, and the next for what was announced last`() async throws {
+    @Test func `runs one check at a time, the next for the last announcement`() async throws {
         try await Watch().run { watch in
             watch.know(16)
             watch.keepChecking(true)
             let host = try await watch.accept()
-            host.say(release(17))
+            host.send(release(17))
             await watch.checked()
-            for sequence in 18...60 { host.say(release(sequence)) }
+            for sequence in 18...60 { host.send(release(sequence)) }
             await host.settled()
-            #expect(watch.reports == [.link(.connected), .heard(sequence: 17)])
+            #expect(watch.reports == [.link(.connected), .announced(sequence: 17)])
             watch.know(18)
             watch.keepChecking(false)
             await watch.pass(.seconds(1))
             await watch.checked()
-            #expect(watch.reports == [.link(.connected), .heard(sequence: 17), .heard(sequence: 60)])
+            #expect(watch.reports == [.link(.connected), .announced(sequence: 17), .announced(sequence: 60)])
         }
     }
 
-    /// What is no reason to look.
+    /// Messages that must not start a check.
     static let idle = [
         SyncMessage.hello(version: 1).text, SyncMessage.hello(version: 99).text,
         SyncMessage.release(channel: "beta", sequence: 17).text, SyncMessage.unknown(type: "weather").text,
@@ -54,78 +54,78 @@ import Testing
     ]
 
     @Test(arguments: idle)
-    func `ignores what does not concern it`(text: String) async throws {
+    func `ignores invalid messages and other channels`(text: String) async throws {
         try await Watch().run { watch in
             watch.know(16)
-            watch.think(true)
+            watch.delayAnswer(true)
             let host = try await watch.accept()
-            host.say(release(20))
+            host.send(release(20))
             await watch.asked()
-            // What is heard last is what counts when the device has made up its mind.
-            host.say(text, text)
-            host.say(.binary(Array(release(17).utf8)))
-            host.say(.pong)
+            // The last announcement counts when `known` returns.
+            host.send(text, text)
+            host.send(.binary(Array(release(17).utf8)))
+            host.send(.pong)
             await host.settled()
-            watch.think(false)
+            watch.delayAnswer(false)
             await watch.checked()
-            #expect(watch.reports.filter { $0 != .link(.connected) && !$0.isNote } == [.heard(sequence: 20)])
+            #expect(watch.reports.filter { $0 != .link(.connected) && !$0.isNote } == [.announced(sequence: 20)])
             #expect(watch.reports.count { $0.isNote } <= 1)
         }
     }
 
-    @Test func `a message that is far too large ends the connection, and another one is opened`() async throws {
+    @Test func `reconnects after a message that is too large`() async throws {
         try await Watch().run { watch in
             let host = try await watch.accept()
-            host.say(String(repeating: "x", count: 64 << 10 + 1))
+            host.send(String(repeating: "x", count: 64 << 10 + 1))
             await watch.pass(.seconds(1))
             let other = try await watch.accept()
-            other.say(release(1))
+            other.send(release(1))
             await watch.checked()
             #expect(
                 watch.reports == [
                     .link(.connected), .link(.lost("a message has more than 65536 bytes")), .link(.connected),
-                    .heard(sequence: 1),
+                    .announced(sequence: 1),
                 ])
         }
     }
 
-    @Test func `comes back, tells of a loss once, and hears what it missed`() async throws {
+    @Test func `reconnects, reports a loss once and receives missed announcements`() async throws {
         try await Watch(refusals: 3).run { watch in
             watch.know(16)
             for seconds in [1, 2, 4] { await watch.pass(.seconds(seconds)) }
             let host = try await watch.accept()
-            host.say(release(16), release(17))
+            host.send(release(16), release(17))
             await watch.checked()
             #expect(
                 watch.reports == [
-                    .link(.lost("no connection: refused")), .link(.connected), .heard(sequence: 17),
+                    .link(.lost("no connection: refused")), .link(.connected), .announced(sequence: 17),
                 ])
         }
     }
 
-    @Test func `has the feed looked at once more where a cache on the way was older, and no more then`() async throws {
+    @Test func `repeats a check once if a cache returned an older document`() async throws {
         try await Watch().run { watch in
             watch.know(16)
             let host = try await watch.accept()
-            host.say(release(17))
+            host.send(release(17))
             await watch.checked()
             await watch.pass(.seconds(60))
             await watch.checked()
-            #expect(watch.reports == [.link(.connected), .heard(sequence: 17), .heard(sequence: 17)])
-            // What comes between is heard at once, and not when its turn is.
+            #expect(watch.reports == [.link(.connected), .announced(sequence: 17), .announced(sequence: 17)])
+            // An announcement during the pause is handled at once.
             watch.know(17)
-            host.say(release(18))
+            host.send(release(18))
             await watch.pass(.seconds(2))
             await watch.checked()
-            #expect(watch.reports.last == .heard(sequence: 18))
+            #expect(watch.reports.last == .announced(sequence: 18))
         }
     }
 
-    @Test func `cancelling ends a check that is under way`() async throws {
+    @Test func `ends a running check when it is cancelled`() async throws {
         try await Watch().run { watch in
             watch.keepChecking(true)
             let host = try await watch.accept()
-            host.say(release(1))
+            host.send(release(1))
             await watch.checked()
         }
     }
@@ -137,15 +137,15 @@ extension ReleaseWatcher.Report {
     }
 }
 
-/// A watch of `stable`, whose host the test plays.
+/// A watch of `stable` with a host that the test controls.
 private final class Watch: TransportConnector {
     let clock = ManualClock()
     private let refusals: Mutex<Int>
     private let known = Mutex<Int?>(nil)
-    private let thinking = Gate()
+    private let answering = Gate()
     private let questions: AsyncStream<Void>
     private let asking: AsyncStream<Void>.Continuation
-    private let told = Mutex<[ReleaseWatcher.Report]>([])
+    private let received = Mutex<[ReleaseWatcher.Report]>([])
     private let hosts: AsyncStream<PlayedHost>
     private let opened: AsyncStream<PlayedHost>.Continuation
     private let working = Gate()
@@ -159,11 +159,11 @@ private final class Watch: TransportConnector {
         (questions, asking) = AsyncStream.makeStream()
     }
 
-    var reports: [ReleaseWatcher.Report] { told.withLock { $0 } }
+    var reports: [ReleaseWatcher.Report] { received.withLock { $0 } }
 
     func know(_ sequence: Int?) { known.withLock { $0 = sequence } }
 
-    /// A check that has begun does not end before this is false again, or it is cancelled.
+    /// Delays the end of a check until the next call with false, or its cancellation.
     func keepChecking(_ keeps: Bool) { working.close(keeps) }
 
     private func check() async {
@@ -171,17 +171,17 @@ private final class Watch: TransportConnector {
         await working.pass()
     }
 
-    /// What it knows is not told before it has stopped thinking.
-    func think(_ thinks: Bool) { thinking.close(thinks) }
+    /// Delays the result of `known` until the next call with false.
+    func delayAnswer(_ delays: Bool) { answering.close(delays) }
 
-    /// Returns when it was asked what it knows.
+    /// Waits for a call of `known`.
     func asked() async {
         for await _ in questions { return }
     }
 
     private func answer() async -> Int? {
         asking.yield()
-        await thinking.pass()
+        await answering.pass()
         return known.withLock { $0 }
     }
 
@@ -196,29 +196,29 @@ private final class Watch: TransportConnector {
         return host
     }
 
-    /// The next connection, from the host's side.
+    /// Returns the host's side of the next connection.
     func accept() async throws -> PlayedHost {
         for await host in hosts { return host }
         throw CancellationError()
     }
 
-    /// Returns when another check has begun.
+    /// Waits for the start of a check.
     func checked() async {
         for await _ in checks { return }
     }
 
-    /// Moves the time to when somebody waits for it.
+    /// Waits for a sleeper, then advances the clock by `wait`.
     func pass(_ wait: Duration) async {
         await clock.sleeper(until: clock.now.sinceStart + wait)
         clock.advance(by: wait)
     }
 
-    /// Watches while `test` plays the host, then cancels and waits for the end.
+    /// Runs the watch while `test` controls the host, then cancels it and waits for its end.
     func run(_ test: @escaping @Sendable (Watch) async throws -> Void) async throws {
         let watcher = ReleaseWatcher(
             SyncClient.Configuration(url: try SocketURL(parsing: "ws://h/push")), channel: "stable", connector: self,
             clock: clock, random: { _ in 1 }, known: { [self] in await answer() },
-            check: { [self] _ in await check() }, report: { [self] report in told.withLock { $0.append(report) } }
+            check: { [self] _ in await check() }, report: { [self] report in received.withLock { $0.append(report) } }
         )
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { await watcher.run() }
@@ -228,7 +228,7 @@ private final class Watch: TransportConnector {
     }
 }
 
-/// Lets nobody pass while it is closed, but who is cancelled; one may wait at it.
+/// A gate for one task, which waits while it is closed or until it is cancelled.
 private final class Gate: Sendable {
     private typealias Closed = (stream: AsyncStream<Never>, continuation: AsyncStream<Never>.Continuation)
     private let closed = Mutex<Closed?>(nil)
@@ -247,9 +247,9 @@ private final class Gate: Sendable {
     }
 }
 
-/// Both ends of one connection; the device's is a transport.
+/// Both ends of a connection. The device's end is a transport.
 private final class PlayedHost: SyncTransport {
-    private let said = Mutex(0)
+    private let sentCount = Mutex(0)
     private let asked = Mutex(0)
     private let questions: AsyncStream<Void>
     private let asking: AsyncStream<Void>.Continuation
@@ -261,16 +261,16 @@ private final class PlayedHost: SyncTransport {
         (questions, asking) = AsyncStream.makeStream()
     }
 
-    func say(_ texts: String...) { for text in texts { say(.text(text)) } }
+    func send(_ texts: String...) { for text in texts { send(.text(text)) } }
 
-    func say(_ message: TransportMessage) {
-        said.withLock { $0 += 1 }
+    func send(_ message: TransportMessage) {
+        sentCount.withLock { $0 += 1 }
         sent.yield(message)
     }
 
-    /// Returns when everything that was said has been worked on: the device asks for more.
+    /// Waits until the device has processed every message and receives again.
     func settled() async {
-        for await _ in questions where asked.withLock({ $0 }) > said.withLock({ $0 }) { return }
+        for await _ in questions where asked.withLock({ $0 }) > sentCount.withLock({ $0 }) { return }
     }
 
     func sendBinary(_ bytes: [UInt8]) async throws {}

@@ -5,13 +5,13 @@ import Glibc
 import BundleTesting
 import Testing
 
-@Suite struct `Installing beside a client with the same content` {
+@Suite struct ReuseStageTests {
     let device: Device
 
     init() throws { device = try Device() }
 
     static let small = noise(20_000, seed: 1)
-    /// More than a batch of small files holds.
+    /// Larger than a slab.
     static let large = noise(700_000, seed: 2)
 
     private func status(_ path: String) throws -> stat {
@@ -32,7 +32,9 @@ import Testing
         try await device.install(try device.tar(items), as: version)
     }
 
-    @Test(arguments: [small, large]) func `links what is equal`(_ content: [UInt8]) async throws {
+    @Test(arguments: [small, large]) func `links files with equal content at the same path`(_ content: [UInt8])
+        async throws
+    {
         try await install([TarItem("same.js", content), TarItem("other.js", content + [1])], as: "1.0.0")
         try await install([TarItem("same.js", content), TarItem("other.js", content + [2])], as: "1.0.1")
         #expect(try areLinked("same.js", "same.js"))
@@ -44,20 +46,23 @@ import Testing
         #expect(try status("v1.0.1/same.js").st_mode & 0o7777 == 0o644)
     }
 
-    @Test(arguments: [small, large]) func `links what has moved`(_ content: [UInt8]) async throws {
+    @Test(arguments: [small, large]) func `links files with equal content at another path`(_ content: [UInt8])
+        async throws
+    {
         try await install([TarItem("a/deep/old.js", content)], as: "1.0.0")
         try await install([TarItem("b/new.js", content), TarItem("c.js", content)], as: "1.0.1")
         #expect(try areLinked("a/deep/old.js", "b/new.js"))
         #expect(try areLinked("a/deep/old.js", "c.js"))
     }
 
-    @Test(arguments: [small, large]) func `does not link what was changed on the disk`(_ content: [UInt8]) async throws
+    @Test(arguments: [small, large]) func `does not link a file that was changed on the disk`(_ content: [UInt8])
+        async throws
     {
         try await install([TarItem("a.js", content)], as: "1.0.0")
         let file = try File.open(reading: "\(device.storePath)/clients/v1.0.0/a.js")
         var changed = content
         changed[content.count - 1] ^= 1
-        // Size and path stay; only the bytes tell.
+        // Only the bytes differ; size and path stay.
         let descriptor = open(file.path, O_WRONLY | O_CLOEXEC)
         #expect(pwrite(descriptor, changed, changed.count, 0) == changed.count)
         close(descriptor)
@@ -68,7 +73,7 @@ import Testing
         #expect(try installed("v1.0.0/a.js") == changed)
     }
 
-    @Test(arguments: [small, large]) func `does not follow a link in the old one's place`(_ content: [UInt8])
+    @Test(arguments: [small, large]) func `does not follow a symbolic link in an installed client`(_ content: [UInt8])
         async throws
     {
         try await install([TarItem("a.js", content)], as: "1.0.0")
@@ -82,7 +87,7 @@ import Testing
         #expect(try installed("v1.0.1/a.js") == content)
     }
 
-    @Test func `writes what is missing in the old one`() async throws {
+    @Test func `writes files that are missing in the installed client`() async throws {
         try await install([TarItem("a.js", Self.small), TarItem("d/b.js", Self.large)], as: "1.0.0")
         try device.folder.directory("store/clients/v1.0.0").removeFile("a.js")
         try device.folder.directory("store/clients/v1.0.0").removeTree("d")
@@ -91,7 +96,7 @@ import Testing
         #expect(try installed("v1.0.1/d/b.js") == Self.large)
     }
 
-    @Test func `takes room for the new content only`() async throws {
+    @Test func `needs disk space for the new content only`() async throws {
         let files = (0..<40).map { TarItem("assets/\($0).js", noise(40_000, seed: UInt64($0))) }
         try await install(files + [TarItem("large", Self.large)], as: "1.0.0")
         let before = try usage()
@@ -99,11 +104,11 @@ import Testing
             files + [TarItem("large", Self.large), TarItem("new.js", noise(50_000, seed: 99))], as: "1.0.1")
         let grown = try usage() - before
         #expect(grown >= 50_000)
-        // The new file, folders and the receipt: far from the 2.3 MB of all files.
+        // The new file, folders and the receipt, much less than the 2.3 MB of all files.
         #expect(grown < 150_000)
     }
 
-    /// Bytes on the disk below the store, each file once whatever its names.
+    /// The bytes on the disk below the store, with hard-linked files counted once.
     private func usage() throws -> Int {
         var seen: Set<UInt64> = []
         func usage(_ path: String) throws -> Int {

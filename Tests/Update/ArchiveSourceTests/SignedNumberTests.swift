@@ -5,7 +5,7 @@ import BundleDisk
 import BundleSigning
 import Testing
 
-@Suite struct `A signed number that the archive does not keep` {
+@Suite struct SignedNumberTests {
     static let cases: [(subject: String, code: FailureCode, change: @Sendable (inout Manifest) throws -> Void)] = [
         ("fileCount", .sizeMismatch, { $0.fileCount = 1 }),
         ("fileCount", .sizeMismatch, { $0.fileCount = 3 }),
@@ -16,7 +16,9 @@ import Testing
         ("archive", .sizeMismatch, { $0.size = ($0.size ?? 0) + 1 }),
     ]
 
-    @Test(arguments: cases.indices) func `is refused, and the store is what it was`(_ index: Int) async throws {
+    @Test(arguments: cases.indices) func `rejects an archive that differs from a signed number and keeps the store`(
+        _ index: Int
+    ) async throws {
         let (subject, code, change) = Self.cases[index]
         let device = try Device()
         try await device.install(try device.tar([]), as: "1.0.0")
@@ -28,7 +30,7 @@ import Testing
         #expect(try device.storeSnapshot() == before)
     }
 
-    @Test func `is none where all are right, in or out of order`() async throws {
+    @Test func `accepts an archive with the signed numbers in any order of entries`() async throws {
         let sorted = [TarItem("a.js", [1, 2, 3]), TarItem("index.html", [4])]
         let content = try SHA256Digest.of(TarOf.bytes(sorted))
         for items in [sorted, sorted.reversed()] {
@@ -42,7 +44,7 @@ import Testing
         }
     }
 
-    @Test func `of a tree out of order is found as well`() async throws {
+    @Test func `rejects a wrong content digest of an archive out of order`() async throws {
         let device = try Device()
         let path = try device.tar([TarItem("a.js", [1, 2, 3])])
         let refusal = try await device.refusal(of: path, as: "1.0.0") { $0.contentSha256 = try SHA256Digest.of([1]) }

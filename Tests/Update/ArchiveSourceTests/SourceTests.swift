@@ -8,7 +8,7 @@ import Testing
 
 @testable import ArchiveSource
 
-@Suite struct `Where a feed's documents come from` {
+@Suite struct ManifestRequestTests {
     private func manifest(at url: String) throws -> Manifest {
         Manifest(
             version: try SemanticVersion(parsing: "1.0.0"), url: url, sha256: try SHA256Digest.of([]),
@@ -19,7 +19,8 @@ import Testing
         ("https://a.example/m.json", "http://a.example/c.zip"), ("https://a.example/m.json", "file:///etc/passwd"),
         ("http://a.example/m.json", "file:///etc/passwd"), ("https://a.example/m.json", "ftp://a.example/c.zip"),
     ])
-    func `an archive is not less protected than its manifest`(source: String, archive: String) throws {
+    func `rejects an archive URL with a less protected scheme than its manifest`(source: String, archive: String) throws
+    {
         let url = try FetchURL(parsing: source)
         let refusal = #expect(throws: ManifestRefusal.self) {
             try ManifestRequest.archiveURL(of: manifest(at: archive), at: url)
@@ -35,12 +36,12 @@ import Testing
         ("file:///feed/m.json", "../c.zip", "file:///c.zip"),
         ("file:///feed/m.json", "https://a.example/c.zip", "https://a.example/c.zip"),
     ])
-    func `an archive may be anywhere else`(source: String, archive: String, found: String) throws {
+    func `accepts an archive URL on another host or path`(source: String, archive: String, found: String) throws {
         let url = try ManifestRequest.archiveURL(of: manifest(at: archive), at: FetchURL(parsing: source))
         #expect(url.description == found)
     }
 
-    /// Says what is fetched of a file of `count` bytes.
+    /// Returns the error of the download of a file with `count` bytes.
     private func refusal(
         ofBytes count: Int, _ fetch: (FetchURL, CurlFetcher) async throws -> Void
     ) async throws -> String? {
@@ -55,21 +56,21 @@ import Testing
         }
     }
 
-    @Test func `a manifest is fetched up to its limit`() async throws {
+    @Test func `rejects a manifest above its size limit`() async throws {
         let limit = ManifestFormat.maximumBytes
         #expect(try await refusal(ofBytes: limit) { _ = try await ManifestRequest.fetch($0, with: $1) } == nil)
         let message = try await refusal(ofBytes: limit + 1) { _ = try await ManifestRequest.fetch($0, with: $1) }
         #expect(message?.contains("is longer than \(limit) bytes") == true)
     }
 
-    @Test func `a channel document is fetched up to its limit`() async throws {
+    @Test func `rejects a channel document above its size limit`() async throws {
         let limit = ChannelFormat.maximumBytes
         #expect(try await refusal(ofBytes: limit) { _ = try await ManifestRequest.fetchChannel($0, with: $1) } == nil)
         let message = try await refusal(ofBytes: limit + 1) { _ = try await ManifestRequest.fetchChannel($0, with: $1) }
         #expect(message?.contains("is longer than \(limit) bytes") == true)
     }
 
-    @Test func `a trust root is fetched up to its limit`() async throws {
+    @Test func `rejects a trust root above its size limit`() async throws {
         let limit = TrustRootFormat.maximumBytes
         let trust = try CurrentTrust(try TrustFeed().pinned(), memory: FeedMemory())
         let refusal = { (count: Int) in

@@ -18,7 +18,7 @@ struct SyncMessageTests {
         (#"{"type":"weather","channel":7}"#, .unknown(type: "weather")),
         (#"{"type":""}"#, .unknown(type: "")),
     ])
-    func `messages are read`(_ text: String, _ message: SyncMessage) throws {
+    func `parses valid messages`(_ text: String, _ message: SyncMessage) throws {
         #expect(try SyncMessage(parsing: text) == message)
         #expect(try SyncMessage(parsing: message.text) == message)
     }
@@ -37,11 +37,11 @@ struct SyncMessageTests {
         #"{"type":"x","y":"\#(String(repeating: "a", count: 4096))"}"#,
         #"{"type":"x","y":\#(String(repeating: "[", count: 40))"#,
     ])
-    func `what is no message is refused`(_ text: String) {
+    func `rejects invalid messages`(_ text: String) {
         #expect(throws: DocumentRefusal.self) { try SyncMessage(parsing: text) }
     }
 
-    @Test func `text of any kind never traps the reader`() {
+    @Test func `parses random text without a trap`() {
         var generator = SeededGenerator(seed: 4)
         let pieces = [
             "{", "}", "\"", "type", "release", "hello", "channel", "sequence", ":", ",", "1", "-", "e9", "[", "]",

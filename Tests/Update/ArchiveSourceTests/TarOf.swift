@@ -7,7 +7,7 @@ import Testing
 
 @testable import ArchiveSource
 
-/// A file or folder of a test's tar. Names go in as they are; a name that ends in a slash is a folder.
+/// A file or folder of a tar. Names are not checked; one that ends in a slash is a folder.
 struct TarItem: Sendable {
     let name: String
     let content: [UInt8]
@@ -36,14 +36,14 @@ enum TarOf {
     private static func makeFolder(_ header: inout ArraySlice<UInt8>) {
         let start = header.startIndex
         header[start + 156] = UInt8(ascii: "5")
-        // '5' instead of '0': the sum of the header grows by five.
+        // The type '5' instead of '0' increases the checksum by five.
         let sum = Int(String(decoding: header[start + 148..<start + 154], as: UTF8.self), radix: 8) ?? 0
         let digits = String(sum + 5, radix: 8)
         header.replaceSubrange(
             start + 148..<start + 154, with: (String(repeating: "0", count: 6 - digits.utf8.count) + digits).utf8)
     }
 
-    /// The rule that refuses a tar of `index.html` and `items`; nil where none does.
+    /// Returns the rule that refuses a tar of `index.html` and `items`; nil if it is accepted.
     static func rule(
         _ items: [TarItem], limits: ArchiveLimits = ArchiveLimits(), compressed: Bool = false
     ) throws -> String? {
@@ -58,7 +58,7 @@ enum TarOf {
 }
 
 enum Refused {
-    /// Why the installer's policy refuses an archive; nil where it does not.
+    /// Returns why an installation refuses an archive; nil if it accepts it.
     static func rejection(
         of archive: [UInt8], limits: ArchiveLimits = ArchiveLimits()
     ) throws -> ArchiveRejection? {
@@ -76,7 +76,7 @@ enum Refused {
 }
 
 extension Device {
-    /// Writes a tar of `index.html` and `items`, for offering; its path.
+    /// Writes a tar of `index.html` and `items`, and returns its path.
     func tar(_ items: [TarItem]) throws -> String {
         let name = randomName("archive-")
         try TarOf.bytes([.index] + items).withUnsafeBytes { try folder.createFile(name, $0) }

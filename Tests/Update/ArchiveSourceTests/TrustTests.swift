@@ -6,7 +6,7 @@ import BundleTesting
 import BundleSigning
 import Testing
 
-@Suite struct `A manifest's signature` {
+@Suite struct ManifestVerifierTests {
     private func manifest(hint: String? = nil) throws -> Manifest {
         var manifest = Manifest(
             version: try SemanticVersion(parsing: "1.5.1"), url: "a", sha256: try SHA256Digest.of([]),
@@ -25,7 +25,7 @@ import Testing
         }
     }
 
-    @Test(arguments: KeyAlgorithm.allCases) func `by a trusted key counts, whatever the hint says`(
+    @Test(arguments: KeyAlgorithm.allCases) func `accepts a signature of a trusted key with any key id`(
         _ algorithm: KeyAlgorithm
     ) throws {
         let signer = try SigningPair(algorithm)
@@ -38,12 +38,12 @@ import Testing
         }
     }
 
-    @Test func `by another key does not, and the hint tells why`() throws {
-        let stranger = try SigningPair()
+    @Test func `rejects a signature of another key with the code of its key id`() throws {
+        let foreign = try SigningPair()
         let trusted = try SigningPair()
-        #expect(try outcome(stranger.sign(manifest(hint: stranger.id)), trusted.trusted) == (nil, .keyUnknown))
-        #expect(try outcome(stranger.sign(manifest(hint: trusted.id)), trusted.trusted) == (nil, .signatureInvalid))
-        #expect(try outcome(stranger.sign(manifest()), trusted.trusted) == (nil, .signatureInvalid))
+        #expect(try outcome(foreign.sign(manifest(hint: foreign.id)), trusted.trusted) == (nil, .keyUnknown))
+        #expect(try outcome(foreign.sign(manifest(hint: trusted.id)), trusted.trusted) == (nil, .signatureInvalid))
+        #expect(try outcome(foreign.sign(manifest()), trusted.trusted) == (nil, .signatureInvalid))
         #expect(try outcome(trusted.sign(manifest()), TrustedKeys([])) == (nil, .signatureInvalid))
     }
 
@@ -58,7 +58,7 @@ import Testing
         { $0.createdAt = try Timestamp(parsing: "2026-01-02T03:04:05Z") },
     ]
 
-    @Test(arguments: changes.indices) func `covers every field that decides`(_ index: Int) throws {
+    @Test(arguments: changes.indices) func `rejects a manifest with a changed signed field`(_ index: Int) throws {
         let pair = try SigningPair()
         var manifest = try manifest()
         let signature = try pair.signature(of: try manifest.statement())
@@ -67,7 +67,7 @@ import Testing
         #expect(try outcome(document, pair.trusted) == (nil, .signatureInvalid))
     }
 
-    @Test func `does not cover where the archive lies, nor what is for people`() throws {
+    @Test func `accepts a manifest with another URL, key id or release notes`() throws {
         let pair = try SigningPair()
         var manifest = try manifest()
         let signature = try pair.signature(of: try manifest.statement())
@@ -76,18 +76,18 @@ import Testing
         #expect(try outcome(document, pair.trusted) == (pair.id, nil))
     }
 
-    @Test func `is checked before anything is fetched or written`() async throws {
+    @Test func `verifies the signature before it downloads or writes`() async throws {
         let device = try Device()
-        let stranger = try SigningPair()
+        let foreign = try SigningPair()
         let manifest = try device.offer(try device.tar([]), as: "1.0.0") { $0.url = "file:///nowhere" }
-        try device.folder.directory("feed").replaceFile("manifest.json", with: try stranger.sign(manifest))
+        try device.folder.directory("feed").replaceFile("manifest.json", with: try foreign.sign(manifest))
         let failure = await #expect(throws: UpdateFailure.self) { _ = try await device.update() }
         #expect(failure?.code == .signatureInvalid)
         #expect(!File.exists(device.storePath))
     }
 }
 
-@Suite struct `The trusted keys` {
+@Suite struct TrustAnchorTests {
     let temporary: TemporaryDirectory
     var folder: Directory { temporary.directory }
 
@@ -106,12 +106,12 @@ import Testing
         }
     }
 
-    @Test func `are never satisfied by nobody's signature`() throws {
+    @Test func `requires at least one signature`() throws {
         let key = try PrivateKey.generate(.ed25519).publicKey
         #expect(TrustedKeys([key], threshold: 0).threshold == 1)
     }
 
-    @Test func `are those of every pem file of a folder, each once`() throws {
+    @Test func `reads every PEM file of a folder and removes duplicates`() throws {
         let keys = try KeyAlgorithm.allCases.map { try PrivateKey.generate($0).publicKey }
         for (index, key) in keys.enumerated() {
             try write("\(index).pem", Array(key.pem.utf8))
@@ -123,13 +123,13 @@ import Testing
         #expect(Set(read) == Set(keys.map(\.id)))
     }
 
-    @Test func `are one where a file is named`() throws {
+    @Test func `reads one key from a file`() throws {
         let key = try PrivateKey.generate(.ed25519).publicKey
         try write("key", Array(key.pem.utf8))
         #expect(try TrustAnchor.read(at: folder.path + "/key").keys(for: .release, at: .now).keys.map(\.id) == [key.id])
     }
 
-    @Test func `are none where a pem file is no public key`() throws {
+    @Test func `rejects a folder with a PEM file that is not a public key`() throws {
         let pair = try PrivateKey.generate(.ed25519)
         try write("good.pem", Array(pair.publicKey.pem.utf8))
         #expect(failure() == nil)
@@ -140,7 +140,7 @@ import Testing
         }
     }
 
-    @Test func `are needed`() throws {
+    @Test func `rejects a folder without PEM files`() throws {
         #expect(failure() == .configInvalid)
         try write("key.pub", Array(PrivateKey.generate(.ed25519).publicKey.pem.utf8))
         #expect(failure() == .configInvalid)

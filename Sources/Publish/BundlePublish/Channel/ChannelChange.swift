@@ -85,7 +85,7 @@ extension ChannelDocument {
         try requireAllowed(version)
         var release = other
         if let rollout { (release.rollout, release.ramp) = (rollout, nil) }
-        let isForAll = release.rollout == Release.everybody && rollout == nil && release.ramp == nil
+        let isForAll = release.rollout == Release.allDevices && rollout == nil && release.ramp == nil
         release.salt = isForAll ? "" : version.description
         releases.append(release)
         return [
@@ -122,7 +122,7 @@ extension ChannelDocument {
         let before = releases[index]
         let next = before.isPaused ? ramp.holding(at: time) : ramp
         if before.ramp == next { return [] }
-        (releases[index].ramp, releases[index].rollout) = (next, Release.everybody)
+        (releases[index].ramp, releases[index].rollout) = (next, Release.allDevices)
         drawByVersion(index)
         let change = "\(version): for \(Self.share(of: before)) → \(Self.share(of: releases[index]))"
         return [
@@ -176,13 +176,13 @@ extension ChannelDocument {
 
     /// Where `permille` of the devices go that lose `version`, in words; nothing where none does.
     private func rest(without version: SemanticVersion, losing permille: Int, at time: Timestamp) -> String {
-        permille > 0 ? "; \(RolloutShare(permille: permille)) go back to \(rest(without: version, at: time))" : ""
+        permille > 0 ? "; \(RolloutPercentage(permille: permille)) go back to \(rest(without: version, at: time))" : ""
     }
 
     /// What every device may have besides `version`, in words.
     private func rest(without version: SemanticVersion, at time: Timestamp) -> String {
         let others = releases.filter { release in
-            release.version != version && release.share(at: time) == Release.everybody
+            release.version != version && release.share(at: time) == Release.allDevices
                 && !revoked.contains { $0.version == release.version }
                 && minimumVersion.map { release.version >= $0 } ?? true
         }
@@ -314,7 +314,7 @@ extension ChannelDocument {
     }
 
     private func forEverybody(at time: Timestamp) -> [Release] {
-        releases.filter { $0.share(at: time) == Release.everybody && !$0.isPaused && !recalls($0.version) }
+        releases.filter { $0.share(at: time) == Release.allDevices && !$0.isPaused && !recalls($0.version) }
     }
 
     private func newestForEverybody(at time: Timestamp) -> SemanticVersion? {
@@ -371,7 +371,7 @@ extension ChannelDocument {
     }
 
     static func share(_ permille: Int) -> String {
-        permille == Release.everybody ? "every device" : "\(RolloutShare(permille: permille)) of the devices"
+        permille == Release.allDevices ? "every device" : "\(RolloutPercentage(permille: permille)) of the devices"
     }
 }
 
@@ -384,7 +384,7 @@ extension ChannelDocument.Release {
 
     /// Who may have it at `time`, in words: a share of the devices, and its groups.
     package func audience(at time: Timestamp) -> String {
-        audience("\(RolloutShare(permille: share(at: time))) of the devices")
+        audience("\(RolloutPercentage(permille: share(at: time))) of the devices")
     }
 
     fileprivate func audience(_ drawn: String) -> String {

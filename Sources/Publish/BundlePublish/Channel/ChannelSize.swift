@@ -54,7 +54,9 @@ extension ChannelDocument {
     /// The releases that no device takes at `time` any more, the highest first: recalled, or below a release for every device of the same
     /// shells. A device takes one of them only if it has blocked every release above.
     func unreachable(at time: Timestamp) -> [SemanticVersion] {
-        let forAll = releases.filter { $0.share(at: time) == Release.everybody && !$0.isPaused && !recalls($0.version) }
+        let forAll = releases.filter {
+            $0.share(at: time) == Release.allDevices && !$0.isPaused && !recalls($0.version)
+        }
         guard let newest = forAll.map(\.version).max() else { return [] }
         return releases.filter { release in
             release.version < newest

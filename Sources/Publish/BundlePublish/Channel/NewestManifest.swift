@@ -25,7 +25,7 @@ enum NewestManifest {
     static func release(of document: ChannelDocument, at time: Timestamp) -> ChannelDocument.Release? {
         guard document.channel == ChannelFileName.standard else { return nil }
         return document.releases.filter { release in
-            release.share(at: time) == ChannelDocument.Release.everybody && !release.isPaused
+            release.share(at: time) == ChannelDocument.Release.allDevices && !release.isPaused
                 && !document.recalls(release.version)
         }.max { $0.version < $1.version }
     }

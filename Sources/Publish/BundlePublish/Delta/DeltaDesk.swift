@@ -30,7 +30,7 @@ package struct DeltaReport: Sendable {
     /// What it builds on: a version, or a folder.
     package let base: String
     /// The delta; nil where none was made.
-    package let entry: DeltaList.Entry?
+    package let entry: DeltaList.Delta?
     /// Why none was made.
     package let refusal: String?
     /// Its bytes.
@@ -57,12 +57,12 @@ struct DeltaDesk {
 
     /// Makes the deltas to the release of `manifest`, whose files are `target`, into `folder`, but for those that `known` has.
     func make(
-        to target: CanonicalTree, of manifest: Manifest, into folder: Directory, besides known: [DeltaList.Entry] = []
+        to target: CanonicalTree, of manifest: Manifest, into folder: Directory, besides known: [DeltaList.Delta] = []
     ) throws -> [DeltaReport] {
         let candidates = try self.candidates(below: manifest)
         if candidates.isEmpty { return [] }
         let target = try DeltaTree(target, contentSha256: manifest.contentSha256).withDigests()
-        var (reports, made): ([DeltaReport], [DeltaList.Entry]) = ([], known)
+        var (reports, made): ([DeltaReport], [DeltaList.Delta]) = ([], known)
         for candidate in candidates {
             do {
                 let base = try tree(of: candidate, scratch: folder.directory(creating: Self.scratch))
@@ -90,7 +90,7 @@ struct DeltaDesk {
 
     private func make(
         from base: DeltaTree, _ candidate: Candidate, to target: DeltaTree, of manifest: Manifest,
-        into folder: Directory, besides known: [DeltaList.Entry]
+        into folder: Directory, besides known: [DeltaList.Delta]
     ) throws -> DeltaReport {
         func none(_ why: String) -> DeltaReport { .init(base: candidate.name, entry: nil, refusal: why) }
         if known.contains(where: { $0.baseContentSha256 == base.contentSha256 }) {
@@ -112,7 +112,7 @@ struct DeltaDesk {
                 made.map { "it would need \(ByteCount(bytes: $0.memory)) of a device's memory (--max-delta-memory)" }
                     ?? "it would have more than half of the archive's \(ByteCount(bytes: archive))")
         }
-        let entry = DeltaList.Entry(
+        let entry = DeltaList.Delta(
             baseVersion: candidate.version, baseContentSha256: base.contentSha256, url: name, size: made.size,
             sha256: made.sha256, memory: made.memory)
         try ArchiveVerifier.check(file, entry, on: base, of: manifest, limits: limits)
@@ -195,14 +195,14 @@ struct DeltaShelf {
     }
 
     /// What the release's list says; it is signed anew, so it has to be signed by somebody who is known.
-    func known(of release: UnverifiedManifest) throws -> (deltas: [DeltaList.Entry], record: FeedRecord?) {
+    func known(of release: UnverifiedManifest) throws -> (deltas: [DeltaList.Delta], record: FeedRecord?) {
         guard let record = try ReleaseFeed.deltas(of: release.claims.version, in: feed) else { return ([], nil) }
         let envelope = try DeltaListFormat.envelope(parsing: record.bytes)
         return (try DeltaListFormat.verify(envelope, of: release.claims, trusted: try keys()).deltas, record)
     }
 
     /// The signed list, which devices that believe the release believe, too.
-    private func document(_ deltas: [DeltaList.Entry], of release: UnverifiedManifest) throws -> [UInt8] {
+    private func document(_ deltas: [DeltaList.Delta], of release: UnverifiedManifest) throws -> [UInt8] {
         let manifest = release.claims
         guard let content = manifest.contentSha256 else {
             throw UpdateFailure(

@@ -71,7 +71,7 @@ extension PageDocument {
 
     private func steps(_ release: ReleasePage.Release) -> [Markup] {
         release.steps.prefix(limits.items).flatMap { step in
-            [", \(RolloutShare(permille: step.permille)) from ", time(step.at)]
+            [", \(RolloutPercentage(permille: step.permille)) from ", time(step.at)]
         }
     }
 

@@ -126,7 +126,7 @@ package struct PageReader {
             })
     }
 
-    private func deltas(of manifest: Manifest) throws -> ReleasePage.Found<[DeltaList.Entry]>? {
+    private func deltas(of manifest: Manifest) throws -> ReleasePage.Found<[DeltaList.Delta]>? {
         guard let record = try ReleaseFeed.deltas(of: manifest.version, in: feed) else { return nil }
         return try reading {
             let envelope = try DeltaListFormat.envelope(parsing: record.bytes)

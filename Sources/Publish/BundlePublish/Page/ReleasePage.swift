@@ -57,7 +57,7 @@ package struct ReleasePage: Sendable {
         /// How its rollout goes on by itself, the earliest first.
         package var steps: [Step] = []
         /// The deltas that lead to it; nil where it has none.
-        package var deltas: Found<[DeltaList.Entry]>?
+        package var deltas: Found<[DeltaList.Delta]>?
         /// Its notes; nil if the feed has none with the digest that the manifest names.
         package var notes: String?
     }
@@ -120,7 +120,7 @@ extension ReleasePage.Release {
         case held
         case paused
         case forGroups
-        case rollingOut(RolloutShare)
+        case rollingOut(RolloutPercentage)
         case everybody
     }
 
@@ -129,8 +129,8 @@ extension ReleasePage.Release {
         if isHeld { return .held }
         if release.isPaused { return .paused }
         if release.isOnlyForGroups { return .forGroups }
-        let share = RolloutShare(permille: permille)
-        return share.permille >= ChannelDocument.Release.everybody ? .everybody : .rollingOut(share)
+        let share = RolloutPercentage(permille: permille)
+        return share.permille >= ChannelDocument.Release.allDevices ? .everybody : .rollingOut(share)
     }
 }
 

@@ -65,14 +65,14 @@ package struct ReleaseInsights: Sendable {
     }
 
     /// The devices with a confirmed start, as a share of the fleet: the upper bound, because the fleet may be larger.
-    package var share: RolloutShare? { share(of: "confirmed") }
+    package var share: RolloutPercentage? { share(of: "confirmed") }
 
     /// The devices that installed the release, as a share of the fleet: the upper bound.
-    package var installedShare: RolloutShare? { share(of: "installed") }
+    package var installedShare: RolloutPercentage? { share(of: "installed") }
 
-    private func share(of fact: String) -> RolloutShare? {
+    private func share(of fact: String) -> RolloutPercentage? {
         guard let fleet, fleet > 0, let reports else { return nil }
-        return RolloutShare(permille: Int((1000 * Double(reports.count(fact)) / Double(fleet)).rounded()))
+        return RolloutPercentage(permille: Int((1000 * Double(reports.count(fact)) / Double(fleet)).rounded()))
     }
 
     private static func product(_ size: Int, _ count: Int) -> Int? {
@@ -97,9 +97,9 @@ extension GuardRule {
     package func words(_ verdicts: FirstVerdicts) -> String {
         let allowed =
             switch self {
-            case .rate(let permille): RolloutShare(permille: permille).description
+            case .rate(let permille): RolloutPercentage(permille: permille).description
             case .simple(let starts, 0): "\(starts)"
-            case .simple(_, let permille): RolloutShare(permille: permille).description
+            case .simple(_, let permille): RolloutPercentage(permille: permille).description
             }
         return switch finding(verdicts) {
         case .tooMany: "too many starts fail: more than the \(allowed) that may"

@@ -1,18 +1,17 @@
 import BundleValues
 
-/// When what a host announces is a reason to check (Decisions/guard.md). Moments count from any beginning.
+/// Decides when an announcement leads to a check (Decisions/guard.md). Times count from an arbitrary start.
 ///
-/// Nothing that is announced is believed: it can only make a device look at its feed, and that seldom. A check that does not lead
-/// to the announced sequence is repeated once, since the network may have failed it, or a cache on the way may have been older than
-/// the host: with the next connection, or when a cache has had its time. Then no more.
+/// An announcement is not trusted: it can only make a device check its feed, at a limited rate. A check that does not
+/// reach the announced sequence is repeated once, because the network may have failed or a cache may have been older
+/// than the host. The repetition follows the next connection, or a pause in which caches expire.
 struct AnnouncementTrigger {
-    /// How soon after one check there may be another one.
+    /// The pauses between checks.
     struct Pace: Sendable, Equatable {
-        /// The shortest pause.
         var apart = Duration.seconds(1)
-        /// The longest, for a host whose announcements lead nowhere: the pause doubles with each.
+        /// The longest pause. The pause doubles after each check without effect.
         var longest = Duration.seconds(300)
-        /// From a check to its repetition: longer than caches keep a document of a feed (30 s).
+        /// The pause before a repeated check, longer than caches keep a document (30 s).
         var again = Duration.seconds(60)
     }
 
@@ -20,9 +19,9 @@ struct AnnouncementTrigger {
 
     private let pace: Pace
     private var announced: Int?
-    /// Whether what was announced last is urgent, somebody says.
+    /// Whether the last announcement is urgent.
     private(set) var isUrgent = false
-    private var isAnew = false
+    private var isNewConnection = false
     private var isOpen = false
     private var earliest = Duration.zero
     private var checked: (sequence: Int, known: Int?, times: Int)?
@@ -30,28 +29,28 @@ struct AnnouncementTrigger {
 
     init(pace: Pace) { self.pace = pace }
 
-    /// A connection has begun: what is announced now counts although it was announced before.
-    mutating func connected() { isAnew = true }
+    /// Notes a new connection, after which a repeated announcement leads to a check again.
+    mutating func connected() { isNewConnection = true }
 
-    /// The channel has this sequence, somebody says.
-    mutating func hear(_ sequence: Int, isUrgent: Bool = false) {
-        guard isAnew || sequence != announced else { return }
-        isAnew = false
+    /// Accepts an announcement of `sequence`.
+    mutating func receive(_ sequence: Int, isUrgent: Bool = false) {
+        guard isNewConnection || sequence != announced else { return }
+        isNewConnection = false
         announced = sequence
         self.isUrgent = isUrgent
         isOpen = true
     }
 
-    /// A while after a check: one that did not lead to what was announced is due once more.
+    /// Repeats the last check if it did not reach the announced sequence.
     mutating func repeatCheck() { isOpen = announced != nil }
 
-    /// When to ask `decide`; nil for not at all.
+    /// The time of the next call of `decide`; nil if no check is due.
     var due: Duration? { isOpen ? earliest : nil }
 
-    /// The sequence to check for, nil for none; `known` is the one of the document that the device took last.
+    /// Returns the sequence to check for, or nil. `known` is the sequence of the last accepted document.
     mutating func decide(known: Int?) -> Int? {
         isOpen = false
-        // What is known already leads nowhere either: alternating with it earns no pause.
+        // An announcement of the known sequence does not reset the pause either.
         guard let announced, announced != known else { return nil }
         let isFruitless = checked.map { $0.known == known } ?? false
         var times = 0
@@ -62,7 +61,7 @@ struct AnnouncementTrigger {
         return announced
     }
 
-    /// The check was made at `now`.
+    /// Starts the pause after a check at `now`.
     mutating func rest(at now: Duration) {
         earliest = now + Backoff(from: pace.apart, upTo: pace.longest).delay(after: fruitless)
     }

@@ -2,41 +2,39 @@ package import BundleCore
 package import BundleSigning
 package import BundleValues
 
-/// The values of a channel document (CONTRACT section 4), whoever vouches for them.
+/// The values of a channel document (CONTRACT section 4), verified or not.
 package struct ChannelDocument: Sendable {
-    /// A release with what the channel says about it.
+    /// A release, and how the channel distributes it.
     package struct Release: Sendable {
-        /// The devices that may have it, in thousandths.
-        package static let everybody = 1000
+        /// The thousandths of all devices.
+        package static let allDevices = 1000
 
-        /// The most groups that a release names.
+        /// The largest number of groups of a release.
         package static let mostGroups = 100
 
-        /// The most retries of one release: each lets a device show a client once that failed there before.
+        /// The largest number of retries of a release. Each retry lets a device start a client again that failed there.
         package static let mostRetries = 8
 
-        /// The release's own manifest.
         package let manifest: UnverifiedManifest
-        /// 0...1000: the devices that may have it, in thousandths, where no ramp says so. Ask `share(at:)`.
+        /// The thousandths of devices that may install the release without a ramp, 0...1000. Callers use `share(at:)`.
         package var rollout: Int
-        /// Shares that grow by themselves; nil for `rollout`.
+        /// The scheduled percentages; nil to use `rollout`.
         package var ramp: Ramp?
-        /// The groups whose devices may have it whatever the draw says, each once.
+        /// The groups whose devices may install the release regardless of the percentage, without duplicates.
         package var groups: [String] = []
-        /// Whether it is for `groups` alone.
+        /// Whether only devices in `groups` may install the release.
         package var isOnlyForGroups = false
-        /// Whether devices show it as soon as they have it, without waiting for a time of the day.
+        /// Whether devices show the release at once, without waiting for an activation window.
         package var isUrgent = false
-        /// How often devices that have blocked it, because its starts failed, try it once more; at most `mostRetries`.
+        /// The number of new attempts on devices that blocked the release after failed starts, at most `mostRetries`.
         package var retries = 0
-        /// What draws the devices of this release; empty where absent.
+        /// The salt of the bucket that each device gets for this release; empty if absent.
         package var salt: String
-        /// Whether no further device takes it.
+        /// Whether further devices do not install the release.
         package var isPaused: Bool
 
-        /// States a release.
         package init(
-            _ manifest: UnverifiedManifest, rollout: Int = everybody, salt: String = "", isPaused: Bool = false
+            _ manifest: UnverifiedManifest, rollout: Int = allDevices, salt: String = "", isPaused: Bool = false
         ) {
             self.manifest = manifest
             self.rollout = rollout
@@ -44,62 +42,59 @@ package struct ChannelDocument: Sendable {
             self.isPaused = isPaused
         }
 
-        /// Its version, as claimed.
         package var version: SemanticVersion { manifest.claims.version }
 
-        /// The devices that the draw gives it at the trusted time `time`, in thousandths.
+        /// Returns the thousandths of devices that may install the release at the trusted time `time`.
         package func share(at time: Timestamp) -> Int { isOnlyForGroups ? 0 : ramp?.share(at: time) ?? rollout }
     }
 
-    /// How often devices ask.
+    /// The interval between the checks of devices.
     package struct Poll: Sendable, Equatable {
-        /// Seconds between two checks.
+        /// The seconds between two checks.
         package let interval: Int
-        /// At most as many seconds more, drawn anew each time.
+        /// The largest random addition in seconds.
         package let jitter: Int
 
-        /// States an interval.
         package init(interval: Int, jitter: Int) {
             self.interval = interval
             self.jitter = jitter
         }
     }
 
-    /// The application; nil where it names none.
+    /// The application; nil if the document does not name one.
     package var appId: String?
-    /// The channel's name.
     package var channel: String
-    /// Grows with every change; 1 or more.
+    /// The number of this version of the document, 1 or more. It increases with every change.
     package var sequence: Int
-    /// SHA-256 of the signed bytes of the document before it; nil for the first one.
+    /// The SHA-256 of the signed bytes of the previous document; nil for the first one.
     package var previous: SHA256Digest?
-    /// When it was signed.
+    /// The time of the signature.
     package var issuedAt: Timestamp
-    /// From then on devices install nothing by it.
+    /// The time from which devices do not install by this document.
     package var expires: Timestamp
-    /// What devices may run, each version once, in the document's order.
+    /// The releases in the order of the document, without duplicate versions.
     package var releases: [Release]
-    /// What devices must not run. A device keeps a recall when a later document leaves it out.
+    /// The recalled versions. A device keeps a recall that a later document omits.
     package var revoked: [FeedMemory.Revocation]
-    /// The versions that devices may run again: the only way to take a recall back from a device that knows it.
+    /// The versions that devices may run again. Only this removes a recall that a device has stored.
     package var reinstated: [FeedMemory.Reinstatement]
-    /// Every version below it must not run; nil for no floor.
+    /// The lowest version that may run; nil for no limit.
     package var minimumVersion: SemanticVersion?
-    /// How often devices ask; nil where it does not say.
+    /// The check interval; nil to use the device's own.
     package var poll: Poll?
-    /// How long a page that is busy keeps the client from being changed, in seconds, 0 to 3600; nil where it does not say.
+    /// The longest time that a busy page delays a change of the client, in seconds, 0 to 3600; nil to use the default.
     package var busyLimit: Int?
-    /// Members that this version does not know, kept when the document is written again.
+    /// The unknown members, which are kept when the document is written again.
     var others: JSONObject
 
-    /// Whether the highest release that may run is urgent.
+    /// Whether the highest release that is not recalled is urgent.
     package var isUrgent: Bool {
         let highest = releases.filter { release in !revoked.contains { $0.version == release.version } }
             .max { $0.version < $1.version }
         return highest.map { $0.isUrgent && !$0.isPaused } ?? false
     }
 
-    /// States a document without releases.
+    /// Creates a document without releases.
     package init(appId: String?, channel: String, sequence: Int, issuedAt: Timestamp, expires: Timestamp) {
         self.appId = appId
         self.channel = channel
@@ -113,10 +108,8 @@ package struct ChannelDocument: Sendable {
     }
 }
 
-/// A channel document that nobody has vouched for.
+/// A channel document with unverified signatures.
 package struct UnverifiedChannelDocument: Sendable {
-    /// What it claims.
     package let claims: ChannelDocument
-    /// Its bytes and signatures.
     package let envelope: SignedEnvelope
 }

@@ -2,14 +2,13 @@ import BundleCore
 import BundleSigning
 import BundleValues
 
-/// The channel document on the wire: a DSSE envelope of at most 1 MiB.
+/// The file format of a channel document: a DSSE envelope of at most 1 MiB.
 package enum ChannelFormat {
-    /// The longest document, in bytes.
+    /// The largest document, in bytes.
     package static let maximumBytes = 1 << 20
-    /// The payload's type.
     package static let payloadType = "application/vnd.swap-clients.channel.v1+json"
 
-    /// The most versions that a document reinstates.
+    /// The largest number of versions that a document reinstates.
     package static let mostReinstated = 1024
 
     private static let name = "channel document"
@@ -20,12 +19,12 @@ package enum ChannelFormat {
     ]
     private static let releaseMembers = ["rollout", "ramp", "groups", "only", "urgent", "retries", "salt", "paused"]
 
-    /// The envelope alone: its signatures come before its payload is read.
+    /// Parses the envelope only. Callers verify its signatures before they parse the payload.
     package static func envelope(parsing document: [UInt8]) throws(DocumentRefusal) -> SignedEnvelope {
         try SignedEnvelope(parsing: document, payloadType: payloadType, maximumBytes: maximumBytes, name: name)
     }
 
-    /// Reads the payload strictly.
+    /// Parses the payload. Throws for a member with an invalid value and keeps unknown members.
     package static func parse(_ envelope: SignedEnvelope) throws(DocumentRefusal) -> UnverifiedChannelDocument {
         do {
             let value = try JSONScanner.parse(envelope.payload, maximumBytes: maximumBytes)
@@ -85,8 +84,8 @@ package enum ChannelFormat {
     private static func release(_ reader: MemberReader, of path: String) throws -> ChannelDocument.Release {
         var manifest = reader.object
         for member in releaseMembers { manifest[member] = nil }
-        let rollout = try reader.optionalInteger("rollout") ?? ChannelDocument.Release.everybody
-        if rollout > ChannelDocument.Release.everybody {
+        let rollout = try reader.optionalInteger("rollout") ?? ChannelDocument.Release.allDevices
+        if rollout > ChannelDocument.Release.allDevices {
             throw reader.refusal("rollout", "is more than 1000 thousandths")
         }
         let isPaused = try flag("paused", reader)
@@ -96,10 +95,10 @@ package enum ChannelFormat {
         release.ramp = try reader.optional("ramp").map { try Ramp(MemberReader($0, of: "\(path).ramp")) }
         if let ramp = release.ramp {
             if reader.optional("rollout") != nil {
-                throw reader.refusal("ramp", "stands beside a rollout: one of them")
+                throw reader.refusal("ramp", "cannot be combined with rollout: remove one of them")
             }
             if (ramp.heldAt != nil) != isPaused {
-                throw reader.refusal("ramp", "is held where the release is paused, and only there")
+                throw reader.refusal("ramp", "must have heldAt if and only if the release is paused")
             }
         }
         (release.groups, release.isOnlyForGroups) = try groups(reader)
@@ -124,10 +123,10 @@ package enum ChannelFormat {
             throw reader.refusal("groups", "names more than \(ChannelDocument.Release.mostGroups)")
         }
         if !groups.allSatisfy(DeviceGroup.isNamedByReleases) {
-            throw reader.refusal("groups", "names what is no group: \(DeviceGroup.rule); or device: and 16 hex digits")
+            throw reader.refusal("groups", "names an invalid group: \(DeviceGroup.rule); or device: and 16 hex digits")
         }
-        if Set(groups).count != groups.count { throw reader.refusal("groups", "names one twice") }
-        if isOnly, groups.isEmpty { throw reader.refusal("only", "is true, and no groups are named") }
+        if Set(groups).count != groups.count { throw reader.refusal("groups", "names a group twice") }
+        if isOnly, groups.isEmpty { throw reader.refusal("only", "is true, but no groups are named") }
         return (groups, isOnly)
     }
 
@@ -143,11 +142,11 @@ package enum ChannelFormat {
 
     private static func poll(_ reader: MemberReader) throws -> ChannelDocument.Poll {
         let interval = try reader.integer("interval")
-        if interval == 0 { throw reader.refusal("interval", "is 0: devices would ask without a pause") }
+        if interval == 0 { throw reader.refusal("interval", "is 0: devices would poll without a pause") }
         return ChannelDocument.Poll(interval: interval, jitter: try reader.optionalInteger("jitter") ?? 0)
     }
 
-    /// The payload for `document`, every member in fixed order, those that nobody knows last.
+    /// Returns the payload of `document` with the members in a fixed order and unknown members last.
     package static func payload(_ document: ChannelDocument) -> [UInt8] {
         var object: JSONObject = ["schema": .integer(1)]
         object["appId"] = document.appId.map(JSONValue.string)
@@ -178,7 +177,7 @@ package enum ChannelFormat {
 
     private static func release(_ release: ChannelDocument.Release) -> JSONObject {
         var object = release.manifest.document.objectValue ?? [:]
-        if release.ramp == nil, release.rollout != ChannelDocument.Release.everybody {
+        if release.ramp == nil, release.rollout != ChannelDocument.Release.allDevices {
             object["rollout"] = .integer(release.rollout)
         }
         object["ramp"] = release.ramp?.json
@@ -191,7 +190,7 @@ package enum ChannelFormat {
         return object
     }
 
-    /// An unsigned envelope around `document`.
+    /// Returns an unsigned envelope of `document`.
     package static func envelope(_ document: ChannelDocument) -> SignedEnvelope {
         SignedEnvelope(payloadType: payloadType, payload: payload(document))
     }

@@ -2,58 +2,55 @@ package import BundleCore
 package import BundleValues
 package import BundleSigning
 
-/// Which release of a channel a device takes: of all that are offered or installed the highest one that nothing speaks
-/// against (CONTRACT section 4). One pure rule for update, rollback, staged rollout and recall.
+/// Selects the release of a channel for a device: the highest offered or installed one without an objection (CONTRACT
+/// section 4). This one rule covers updates, rollbacks, staged rollouts and recalls.
 package enum ChannelRule {
-    /// What speaks about one release, in the order of the checks.
-    package enum Fate: Sendable, Equatable {
-        /// Nothing speaks against it.
+    /// The objection to a release, in the order of the checks.
+    package enum Eligibility: Sendable, Equatable {
+        /// There is no objection.
         case eligible
-        /// Its own signatures do not count.
+        /// The signatures of the release are not valid.
         case unsigned(UpdateFailure)
-        /// It belongs to another application.
+        /// The release is for another application.
         case wrongApp(found: String?)
-        /// The channel keeps it from running.
+        /// The channel recalls the release, excludes the device from its rollout, or requires a higher version.
         case withdrawn(FeedMemory.Withdrawal)
-        /// No further device takes it.
+        /// The release is paused.
         case paused
-        /// It is not for this shell.
+        /// The release does not support this shell.
         case incompatible(ShellCompatibility)
-        /// It is blocked on this device.
+        /// The release is blocked on this device.
         case blocked(Ledger.Block)
-        /// A guard may hold it; why that is not known.
+        /// The hold could not be read, so the release may be held.
         case mayBeHeld(UpdateFailure)
     }
 
-    /// A release with what was found out about its signatures.
+    /// The result of the verification of a release's signatures.
     package enum SignedRelease: Sendable {
         case verified(VerifiedManifest)
         case refused(UpdateFailure)
     }
 
-    /// One release of the channel.
+    /// A release of the channel and the result of its verification.
     package struct Candidate: Sendable {
-        /// What the channel says about it.
         package let release: ChannelDocument.Release
-        /// What its signatures say.
         package let signed: SignedRelease
 
-        /// States a candidate.
         package init(_ release: ChannelDocument.Release, _ signed: SignedRelease) {
             self.release = release
             self.signed = signed
         }
     }
 
-    /// A device as the rule sees it; `appId` is the application that releases must name, `unknownHold` is why what a guard holds is not
-    /// known.
+    /// The input of the rule from the device. `appId` is the application that releases must name; `unknownHold` is the
+    /// failure to read the hold.
     package struct Device: Sendable {
         let inventory: Inventory
         let shell: SemanticVersion
         let appId: String?
         let unknownHold: UpdateFailure?
 
-        /// States a device. The memory in its ledger is that of the document that is judged.
+        /// Creates a device. Its ledger must contain the memory of the judged document.
         package init(
             inventory: Inventory, shell: SemanticVersion, appId: String?, unknownHold: UpdateFailure? = nil
         ) {
@@ -64,12 +61,12 @@ package enum ChannelRule {
         }
     }
 
-    /// What speaks about `candidate` on `device`.
-    package static func fate(of candidate: Candidate, on device: Device) -> Fate {
+    /// Returns the first objection to `candidate` on `device`.
+    package static func eligibility(of candidate: Candidate, on device: Device) -> Eligibility {
         let version = candidate.release.version
         let claims = candidate.release.manifest.claims
         let isInstalled = device.inventory.bundle(.archive(version)) != nil
-        // What is installed was verified when it came, and may go on when its key is gone.
+        // An installed release was verified during installation and may run after its key is gone.
         if case .refused(let failure) = candidate.signed, !isInstalled { return .unsigned(failure) }
         if let appId = device.appId, claims.appId.map({ $0.utf8.elementsEqual(appId.utf8) }) != true {
             return .wrongApp(found: claims.appId)
@@ -83,10 +80,10 @@ package enum ChannelRule {
         return .eligible
     }
 
-    /// The release that `device` is to hear about: the highest eligible one, unless what is installed is as high; then the
-    /// highest one that something other than a recall speaks against, where there is one.
+    /// Returns the release to offer: the highest eligible one above the installed one; otherwise the highest one with
+    /// an objection other than a recall, if there is one.
     ///
-    /// `check` looks at a release's own signatures; nobody asks about those that cannot matter.
+    /// `check` verifies a release's signatures. It is called only for releases that can affect the result.
     package static func pick(
         _ releases: [ChannelDocument.Release], on device: Device, check: (ChannelDocument.Release) -> SignedRelease
     ) -> Candidate? {
@@ -95,27 +92,27 @@ package enum ChannelRule {
         var recalled: Candidate?
         for release in releases.sorted(by: { $0.version > $1.version }) {
             let candidate = Candidate(release, check(release))
-            let fate = fate(of: candidate, on: device)
-            if fate == .eligible {
+            let eligibility = eligibility(of: candidate, on: device)
+            if eligibility == .eligible {
                 let isNewer = newest.map { release.version > $0 } ?? true
                 return isNewer ? candidate : refused ?? candidate
             }
-            if fate.isRecall { recalled = recalled ?? candidate } else { refused = refused ?? candidate }
-            // What is installed is higher than everything that follows.
+            if eligibility.isRecall { recalled = recalled ?? candidate } else { refused = refused ?? candidate }
+            // The installed release is higher than all that follow.
             if let newest, release.version <= newest { break }
         }
         return refused ?? recalled
     }
 
-    /// The shell that the highest release needs which only the age of the device's shell speaks against, where it is higher than
-    /// every one that nothing speaks against.
+    /// Returns the shell that the highest release with no objection but the age of the shell requires; nil if an
+    /// eligible release is higher.
     package static func neededShell(
         _ releases: [ChannelDocument.Release], on device: Device, check: (ChannelDocument.Release) -> SignedRelease
     ) -> SemanticVersion? {
         let newest = SelectionRule.newestUsable(device.inventory, shell: device.shell)?.version.semantic
         for release in releases.sorted(by: { $0.version > $1.version }) {
             if let newest, release.version <= newest { return nil }
-            switch fate(of: Candidate(release, check(release)), on: device) {
+            switch eligibility(of: Candidate(release, check(release)), on: device) {
             case .eligible: return nil
             case .incompatible(.shellTooOld(let minimum)):
                 if device.inventory.ledger.block(on: .archive(release.version)) == nil { return minimum }
@@ -125,44 +122,45 @@ package enum ChannelRule {
         return nil
     }
 
-    /// What is to be done about `candidate`.
+    /// Returns the decision about `candidate`.
     package static func decide(_ candidate: Candidate, on device: Device) -> Decision {
-        let fate = fate(of: candidate, on: device)
+        let eligibility = eligibility(of: candidate, on: device)
         let version = candidate.release.version
         let newest = SelectionRule.newestUsable(device.inventory, shell: device.shell)
         let isNewer = newest?.version.semantic.map { version > $0 } ?? true
         let runs = newest?.name ?? .embedded
         let verdict: Decision.Verdict =
-            switch fate {
+            switch eligibility {
             case .eligible: isNewer ? .install : .upToDate(newest: runs)
             case .unsigned(let failure), .mayBeHeld(let failure): .unsuitable(failure)
             case .wrongApp(let found): .wrongApp(expected: device.appId ?? "", found: found)
             case .withdrawn(.leftOut): .notInRollout(newest: runs, detail: "its rollout leaves it out")
-            case .paused: .notInRollout(newest: runs, detail: fate.description)
-            // What is recalled is not offered: the device runs the best of the rest.
-            case .withdrawn(.revoked), .withdrawn(.belowFloor): recalled(newest, fate)
+            case .paused: .notInRollout(newest: runs, detail: eligibility.description)
+            // A recalled release is not offered: the device runs the best of the others.
+            case .withdrawn(.revoked), .withdrawn(.belowFloor): recalled(newest, eligibility)
             case .incompatible(let answer): .incompatible(answer)
             case .blocked(let block): .blocked(block)
             }
-        return Decision(verdict: verdict, outcomes: outcomes(candidate, fate, newest, device))
+        return Decision(verdict: verdict, outcomes: outcomes(candidate, eligibility, newest, device))
     }
 
-    private static func recalled(_ newest: InstalledBundle?, _ fate: Fate) -> Decision.Verdict {
+    private static func recalled(_ newest: InstalledBundle?, _ eligibility: Eligibility) -> Decision.Verdict {
         if let newest { return .upToDate(newest: newest.name) }
-        guard case .withdrawn(let withdrawal) = fate else { return .upToDate(newest: .embedded) }
+        guard case .withdrawn(let withdrawal) = eligibility else { return .upToDate(newest: .embedded) }
         return .withdrawn(withdrawal)
     }
 
-    /// Membership in a staged rollout: the first 8 bytes of SHA-256 of `salt` and `deviceId`, modulo 1000 (CONTRACT section 4).
-    package static func draw(salt: String, deviceId: String) throws(OpenSSLFailure) -> Int {
+    /// Returns the bucket of a device in a staged rollout, 0...999: the first 8 bytes of the SHA-256 of `salt` and
+    /// `deviceId`, modulo 1000 (CONTRACT section 4).
+    package static func bucket(salt: String, deviceId: String) throws(OpenSSLFailure) -> Int {
         let digest = try SHA256Digest.of(Array(salt.utf8) + Array(deviceId.utf8))
         let number = digest.withUnsafeBytes { $0.prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) } }
-        return Int(number % UInt64(ChannelDocument.Release.everybody))
+        return Int(number % UInt64(ChannelDocument.Release.allDevices))
     }
 }
 
-extension ChannelRule.Fate: CustomStringConvertible {
-    /// Whether the channel has called it back.
+extension ChannelRule.Eligibility: CustomStringConvertible {
+    /// Whether the channel recalls the release.
     var isRecall: Bool {
         switch self {
         case .withdrawn(.revoked), .withdrawn(.belowFloor): true
@@ -170,14 +168,13 @@ extension ChannelRule.Fate: CustomStringConvertible {
         }
     }
 
-    /// The fate in words.
     package var description: String {
         switch self {
-        case .eligible: "nothing speaks against it"
+        case .eligible: "it may be installed"
         case .unsigned(let failure), .mayBeHeld(let failure): failure.message
         case .wrongApp(let found): "it is for \(found ?? "no named application")"
         case .withdrawn(let withdrawal): withdrawal.description
-        case .paused: "it is paused: no further device takes it"
+        case .paused: "it is paused, so further devices do not install it"
         case .incompatible(let answer): "it \(answer)"
         case .blocked(let block): "blocked since \(block.since): \(block.reason)"
         }
@@ -187,7 +184,7 @@ extension ChannelRule.Fate: CustomStringConvertible {
         "signature", "application", "revocation", "floor", "rollout", "shell", "notBlocked",
     ]
 
-    /// The rule that decides; nil where none speaks against it, and for a hold, which was told of before.
+    /// The rule with the objection; nil for an eligible release, and for a hold, which is reported separately.
     fileprivate var rule: String? {
         switch self {
         case .eligible, .mayBeHeld: nil
@@ -203,17 +200,17 @@ extension ChannelRule.Fate: CustomStringConvertible {
 }
 
 extension ChannelRule {
-    /// Every rule up to the one that decides, each with what it compared.
+    /// Returns every rule up to the decisive one, with the compared values.
     private static func outcomes(
-        _ candidate: Candidate, _ fate: Fate, _ newest: InstalledBundle?, _ device: Device
+        _ candidate: Candidate, _ eligibility: Eligibility, _ newest: InstalledBundle?, _ device: Device
     ) -> [Decision.Outcome] {
         var outcomes: [Decision.Outcome] = []
-        for rule in Fate.rules {
-            let isDecisive = fate.rule == rule
+        for rule in Eligibility.rules {
+            let isDecisive = eligibility.rule == rule
             outcomes.append(
                 Decision.Outcome(
                     rule: rule, passed: !isDecisive,
-                    detail: isDecisive ? fate.description : detail(rule, candidate, device)))
+                    detail: isDecisive ? eligibility.description : detail(rule, candidate, device)))
             if isDecisive { return outcomes }
         }
         let version = candidate.release.version
@@ -222,7 +219,7 @@ extension ChannelRule {
             Decision.Outcome(
                 rule: "newer", passed: here.map { version > $0 } ?? true,
                 detail: here.map { "offered \(version), newest usable here \($0)" }
-                    ?? "offered \(version), nothing usable is installed"))
+                    ?? "offered \(version), no usable client is installed"))
         return outcomes
     }
 
@@ -233,19 +230,19 @@ extension ChannelRule {
             guard case .verified(let manifest) = candidate.signed else { return "" }
             return manifest.signers.map { "\($0.algorithm.rawValue) key \($0.id)" }.joined(separator: ", ")
         case "application":
-            guard let appId = device.appId else { return "this device names no application" }
-            return "device \(appId), offer \(claims.appId ?? "names none")"
+            guard let appId = device.appId else { return "this device does not name an application" }
+            return "device \(appId), offer \(claims.appId ?? "without a name")"
         case "revocation": return "\(claims.version) is not recalled"
         case "floor":
             let floor = device.inventory.ledger.feed.followed?.minimumVersion
-            return floor.map { "nothing below \($0) is allowed" } ?? "the channel has no floor"
+            return floor.map { "nothing below \($0) is allowed" } ?? "the channel does not have a minimum version"
         case "rollout":
             let groups = device.inventory.ledger.feed.groups.filter(candidate.release.groups.contains)
-            if let group = groups.first { return "the group \(group) may have it first, this device is in it" }
-            if candidate.release.isOnlyForGroups { return "it is for this very device" }
-            if let ramp = candidate.release.ramp { return "\(ramp); this device is among them" }
+            if let group = groups.first { return "this device is in the group \(group), which may install it first" }
+            if candidate.release.isOnlyForGroups { return "it is for this device" }
+            if let ramp = candidate.release.ramp { return "\(ramp); this device is included" }
             return
-                "\(RolloutShare(permille: candidate.release.rollout)) of the devices may have it, this one among them"
+                "\(RolloutPercentage(permille: candidate.release.rollout)) of the devices may install it, including this one"
         case "shell":
             let maximum = claims.shells.maximum.map { "at most \($0)" } ?? "no upper limit"
             return "shell \(device.shell), needed at least \(claims.shells.minimum), \(maximum)"

@@ -1,17 +1,17 @@
 package import BundlePush
 import BundleValues
 
-/// Of which channels somebody who opens a socket wants to hear: the query of the address says so, `?channel=stable`, and nothing
-/// has to be sent or read for it. A host that does not know the query tells of every channel.
+/// The channels that a socket client subscribes to, from the query `?channel=stable` of its URL. A host that ignores
+/// the query announces all channels.
 package enum ChannelSubscription: Sendable, Equatable {
-    /// Of every channel: none is named.
+    /// All channels: the query does not name one.
     case all
-    /// Of this one.
+    /// One channel.
     case only(String)
 
     private static let parameter = "channel="
 
-    /// What the target of a request asks for; nil where it names two channels, or something that no channel is called.
+    /// Parses the target of a request. Returns nil if it names two channels or an invalid name.
     package init?(target: String) {
         let query = target.split(separator: "?", maxSplits: 1).dropFirst().first ?? ""
         let names = query.split(separator: "&").filter { $0.hasPrefix(Self.parameter) }
@@ -23,7 +23,7 @@ package enum ChannelSubscription: Sendable, Equatable {
         }
     }
 
-    /// The channel, where it is one.
+    /// The channel; nil for all.
     package var channel: String? {
         switch self {
         case .all: nil
@@ -31,7 +31,8 @@ package enum ChannelSubscription: Sendable, Equatable {
         }
     }
 
-    /// `url` with `channel` in its query, or as it is where it names one already. Throws `TransportError` for one that grows too long.
+    /// Returns `url` with `channel` in its query, or `url` itself if it names a channel. Throws `TransportError` if the
+    /// result is too long.
     package static func url(_ url: SocketURL, for channel: String) throws(TransportError) -> SocketURL {
         guard Self(target: url.target) == .all else { return url }
         let mark = url.target.contains("?") ? "&" : "?"

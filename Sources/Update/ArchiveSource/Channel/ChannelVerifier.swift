@@ -2,13 +2,11 @@ import BundleCore
 package import BundleValues
 package import BundleSigning
 
-/// A channel document that enough trusted keys have signed; only `ChannelVerifier` makes one.
+/// A channel document with as many valid signatures as its role requires. Only `ChannelVerifier` makes one.
 package struct VerifiedChannelDocument: Sendable {
-    /// Its values.
     package let document: ChannelDocument
-    /// The keys that signed it.
     package let signers: [PublicKey]
-    /// SHA-256 of the signed bytes.
+    /// The SHA-256 of the signed bytes.
     package let payloadSha256: SHA256Digest
 
     fileprivate init(_ document: ChannelDocument, signers: [PublicKey], payloadSha256: SHA256Digest) {
@@ -18,9 +16,9 @@ package struct VerifiedChannelDocument: Sendable {
     }
 }
 
-/// Signature before use: the one door from an envelope to a channel document, for devices and for whoever edits one.
+/// Verifies channel documents for devices and publishers. This is the only way to a `VerifiedChannelDocument`.
 package enum ChannelVerifier {
-    /// The document, if as many of `trusted` as must have signed it, and it is that of the channel `name`.
+    /// Returns the document if the required number of `trusted` keys signed it and it is for the channel `name`.
     package static func verify(
         _ envelope: SignedEnvelope, channel name: String, trusted: TrustedKeys
     ) throws -> VerifiedChannelDocument {
@@ -29,14 +27,14 @@ package enum ChannelVerifier {
         let document = try ChannelFormat.parse(envelope).claims
         if document.channel != name {
             throw DocumentRefusal(
-                "channel document", problem: "is that of the channel \(document.channel), \(name) was asked for")
+                "channel document", problem: "is for the channel \(document.channel), not for \(name)")
         }
         return VerifiedChannelDocument(
             document, signers: signers, payloadSha256: try SHA256Digest.of(envelope.payload))
     }
 
-    /// Refuses what a device that has taken `known` would refuse at `now`: a sequence that goes back or jumps, an expired
-    /// document.
+    /// Throws if a device that accepted `known` would refuse `verified` at `now`: its sequence is lower or too far
+    /// ahead, or it has expired.
     package static func requireFresh(
         _ verified: VerifiedChannelDocument, after known: VerifiedChannelDocument?, trusted: TrustedKeys, now: Timestamp
     ) throws {
@@ -48,7 +46,7 @@ package enum ChannelVerifier {
 }
 
 extension VerifiedChannelDocument {
-    /// What a device remembers of it, whoever the device is.
+    /// The part that every device stores, without its own rollout state.
     fileprivate var record: FeedMemory.Channel {
         FeedMemory.Channel(
             name: document.channel, sequence: document.sequence, payloadSha256: payloadSha256,

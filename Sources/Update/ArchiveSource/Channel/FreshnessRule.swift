@@ -2,28 +2,26 @@ package import BundleCore
 package import BundleValues
 package import BundleSigning
 
-/// Whether a channel document is as new as it must be: the promises against replay, fast-forward and freeze (SECURITY section
-/// 2). A pure rule.
+/// Judges whether a channel document is current, against replay, fast-forward and freeze (SECURITY section 2).
 package enum FreshnessRule {
-    /// A sequence may grow by so much at once; who has the channel key must not be able to end a channel with one document.
+    /// The largest step of a sequence. Without a limit, a stolen channel key could end a channel with one document.
     package static let longestStep = 1 << 20
 
-    /// The answer, and why.
     package enum Freshness: Sendable, Equatable {
-        /// Newer than what is remembered, or the same document.
+        /// The document is newer than the stored one, or the same.
         case fresh
-        /// The channel was further on already.
+        /// The stored sequence is higher.
         case wentBack(known: Int)
-        /// The sequence is known with other signed bytes.
+        /// The stored document has the same sequence and different signed bytes.
         case otherBytes
-        /// The sequence jumps further than a channel can have come.
+        /// The sequence exceeds the stored one by more than `longestStep`.
         case jumped(known: Int)
-        /// Out of date at `now`, the trusted time.
+        /// The document has expired at `now`, the trusted time.
         case expired(now: Timestamp)
     }
 
-    /// Judges `document`, whose signed bytes have the digest `payloadSha256`, by the `known` record of its channel, as far as
-    /// that counts; sequence before expiry.
+    /// Judges `document`, which has the digest `payloadSha256`, against the `known` record of its channel. Checks the
+    /// sequence before the expiry.
     package static func judge(
         _ document: ChannelDocument, payloadSha256: SHA256Digest, known: FeedMemory.Channel?, now: Timestamp
     ) -> Freshness {
@@ -36,30 +34,30 @@ package enum FreshnessRule {
     }
 }
 
-/// The time that expiry is measured by. A device's clock may be wrong in either direction: behind, it is corrected by the latest
-/// time that was signed and by the age of this program; ahead, no more than new installations stop.
+/// The time for checks of expiry. A clock that is behind is corrected by the latest signed time and by the build date
+/// of this program; a clock that is ahead only stops new installations.
 package enum TrustedTime {
-    /// This program is not older.
+    /// The build date of this program.
     static let built = Timestamp(clamping: 1_795_305_600)
 
-    /// The latest of the `clock`, what the feed has named in signed documents, and this program's age.
+    /// Returns the latest of `clock`, the stored signed time and the build date.
     package static func at(_ clock: Timestamp, _ memory: FeedMemory) -> Timestamp {
         max(clock, memory.clock ?? built, built)
     }
 
-    /// What to do where something has expired at `time` and the machine's clock says `clock`: `renewal`, or mend the clock that
-    /// is wrong.
+    /// Returns advice for something that expired at `time` while the machine's clock reports `clock`: to do `renewal`,
+    /// or to correct the wrong clock.
     static func advice(at time: Timestamp, clock: Timestamp, _ renewal: String) -> String {
         if time <= clock { return "It is \(clock) by this machine's clock: \(renewal), or set the clock." }
-        if time == built { return "This program was made at \(time), after that: \(renewal)." }
+        if time == built { return "This program was built later, at \(time): \(renewal)." }
         return
-            "Something signed names \(time), so it cannot be earlier: \(renewal). If that time is not reached yet, the clock of a "
-            + "publisher was wrong; the guide's page on channels says how devices recover."
+            "A signed document is dated \(time), so it cannot be earlier: \(renewal). If that time is in the future, the clock of "
+            + "a publisher was wrong; the guide's page on channels explains how devices recover."
     }
 }
 
 extension FreshnessRule.Freshness {
-    /// The answer as a refusal of `document` on a machine whose clock says `clock`; nil where it is fresh.
+    /// Returns the error for `document` on a machine whose clock reports `clock`; nil if the document is fresh.
     func failure(of document: ChannelDocument, clock: Timestamp) -> UpdateFailure? {
         let name = "channel \(document.channel)"
         return switch self {
@@ -67,23 +65,24 @@ extension FreshnessRule.Freshness {
         case .wentBack(let known):
             UpdateFailure(
                 .rollbackAttempt, subject: name,
-                "The document of \(name) has sequence \(document.sequence), this device has seen \(known): an old one is "
-                    + "served. Publish the newest one; a server or cache may hold it back.")
+                "The document of \(name) has sequence \(document.sequence), but this device has seen \(known). Publish the newest "
+                    + "document, and check whether a server or cache returns an old one.")
         case .otherBytes:
             UpdateFailure(
                 .rollbackAttempt, subject: name,
-                "The document of \(name) has sequence \(document.sequence) as the one that this device has seen, but other "
-                    + "content: publish the change under a sequence of its own.")
+                "The document of \(name) has sequence \(document.sequence) like the one that this device has seen, but different "
+                    + "content. Publish the change with a higher sequence.")
         case .jumped(let known):
             UpdateFailure(
                 .manifestMalformed, subject: name,
-                "The document of \(name) jumps from sequence \(known) to \(document.sequence), more than "
-                    + "\(FreshnessRule.longestStep) at once: replace the channel key, then sign it with a lower one.")
+                "The sequence of \(name) jumps from \(known) to \(document.sequence), by more than "
+                    + "\(FreshnessRule.longestStep). Replace the channel key, then sign the document with a lower sequence."
+            )
         case .expired(let now):
             UpdateFailure(
                 .expired, subject: name,
                 "The document of \(name) expired at \(document.expires). "
-                    + TrustedTime.advice(at: now, clock: clock, "sign it anew with `clientctl release resign`"))
+                    + TrustedTime.advice(at: now, clock: clock, "sign it again with `clientctl release resign`"))
         }
     }
 }

@@ -2,32 +2,31 @@ import BundleCore
 package import BundleSigning
 package import BundleValues
 
-/// What a guard says of a channel document: that no further device takes some of its releases.
+/// The releases of a channel that a guard holds, so that further devices do not install them.
 ///
-/// It can take away and never add. It counts for the document that the guard saw, and for older ones; the next one that a channel
-/// key signs is somebody's who knew better.
+/// A hold can only exclude releases. It applies to the document that the guard saw and to older ones; the next document
+/// of a channel key overrides it.
 package struct HoldDocument: Sendable, Equatable {
-    /// The application; nil where the channel names none.
+    /// The application; nil if the channel does not name one.
     package let appId: String?
-    /// The channel.
     package let channel: String
-    /// The sequence of the channel document that the guard saw; 1 or more.
+    /// The sequence of the channel document that the guard saw, 1 or more.
     package let sequence: Int
-    /// When it was signed.
+    /// The time of the signature.
     package let issuedAt: Timestamp
-    /// From then on it holds nothing.
+    /// The time from which the hold has no effect.
     package let expires: Timestamp
-    /// The releases that are held, each once; at least one.
+    /// The held releases, at least one and without duplicates.
     package let releases: [SemanticVersion]
-    /// When each of them was held; its ramp stands still since.
+    /// The time at which each release was held. Its ramp stops then.
     package let since: [Timestamp]
-    /// Why, for people.
+    /// The reason, for a human reader.
     package let reason: String
 
-    /// The longest time, in seconds, for which a hold counts: 7 days.
+    /// The longest validity of a hold: 7 days, in seconds.
     package static let longest = 7 * 86_400
 
-    /// States a hold that expires after the longest time; of all releases `since` it was signed, unless stated otherwise.
+    /// Creates a hold. By default it expires after `longest`, and every release is held since `issuedAt`.
     package init(
         appId: String?, channel: String, sequence: Int, issuedAt: Timestamp, expires: Timestamp? = nil,
         releases: [SemanticVersion], since: [Timestamp]? = nil, reason: String
@@ -42,7 +41,7 @@ package struct HoldDocument: Sendable, Equatable {
         self.reason = reason
     }
 
-    /// The hold with `release` in it, too, for a document of `sequence`.
+    /// Returns the hold with `release` added, for a document of `sequence`.
     package func adding(_ release: SemanticVersion, at time: Timestamp, reason: String) -> HoldDocument {
         let (others, before) = (zip(releases, since).filter { $0.0 != release }, since(of: release))
         return HoldDocument(
@@ -55,11 +54,9 @@ package struct HoldDocument: Sendable, Equatable {
     }
 }
 
-/// A hold that enough guards have signed; only `HoldVerifier` makes one.
+/// A hold with as many valid signatures as the guard role requires. Only `HoldVerifier` makes one.
 package struct VerifiedHold: Sendable {
-    /// Its values.
     package let document: HoldDocument
-    /// The keys that signed it.
     package let signers: [PublicKey]
 
     fileprivate init(_ document: HoldDocument, signers: [PublicKey]) {
@@ -68,26 +65,26 @@ package struct VerifiedHold: Sendable {
     }
 }
 
-/// Signature before use: the one door from an envelope to a hold.
+/// Verifies holds. This is the only way to a `VerifiedHold`.
 package enum HoldVerifier {
-    /// The hold, if as many of `trusted` as must have signed it, and it is for the channel `name`.
+    /// Returns the hold if the required number of `trusted` keys signed it and it is for the channel `name`.
     package static func verify(
         _ envelope: SignedEnvelope, channel name: String, trusted: TrustedKeys
     ) throws -> VerifiedHold {
         let signers = try trusted.signers(envelope.signatures, over: envelope.message, of: "hold of channel \(name)")
         let document = try HoldFormat.parse(envelope)
         if document.channel != name {
-            throw DocumentRefusal("hold", problem: "is that of the channel \(document.channel), \(name) was asked for")
+            throw DocumentRefusal("hold", problem: "is for the channel \(document.channel), not for \(name)")
         }
         return VerifiedHold(document, signers: signers)
     }
 }
 
-/// A hold on the wire: a DSSE envelope of at most 64 KiB, beside the channel document as `channels/NAME.hold.json`.
+/// The file format of a hold: a DSSE envelope of at most 64 KiB, in `channels/NAME.hold.json` beside the channel
+/// document.
 package enum HoldFormat {
-    /// The longest document, in bytes.
+    /// The largest document, in bytes.
     package static let maximumBytes = 64 << 10
-    /// The payload's type.
     package static let payloadType = "application/vnd.swap-clients.hold.v1+json"
 
     private static let name = "hold"
@@ -96,12 +93,12 @@ package enum HoldFormat {
         "schema", "appId", "channel", "sequence", "issuedAt", "expires", "releases", "since", "reason",
     ]
 
-    /// The envelope alone: its signatures come before its payload is read.
+    /// Parses the envelope only. Callers verify its signatures before they parse the payload.
     package static func envelope(parsing document: [UInt8]) throws(DocumentRefusal) -> SignedEnvelope {
         try SignedEnvelope(parsing: document, payloadType: payloadType, maximumBytes: maximumBytes, name: name)
     }
 
-    /// Reads the payload strictly; members that this version does not know are none.
+    /// Parses the payload. Throws for unknown members.
     package static func parse(_ envelope: SignedEnvelope) throws(DocumentRefusal) -> HoldDocument {
         do {
             return try read(
@@ -115,8 +112,8 @@ package enum HoldFormat {
         guard try reader.integer("schema") == 1 else {
             throw reader.refusal("schema", "is not 1: this clientctl is too old for it")
         }
-        if let stranger = reader.object.members.first(where: { !members.contains($0.name) }) {
-            throw reader.refusal(UntrustedName.display(stranger.name), "is no member of a hold")
+        if let unknown = reader.object.members.first(where: { !members.contains($0.name) }) {
+            throw reader.refusal(UntrustedName.display(unknown.name), "is not a member of a hold")
         }
         let hold = HoldDocument(
             appId: try reader.optionalString("appId"), channel: try reader.string("channel"),
@@ -131,18 +128,20 @@ package enum HoldFormat {
         if !ChannelFileName.isName(hold.channel) { throw reader.refusal("channel", ChannelFileName.rule) }
         let life = hold.expires.secondsSinceEpoch - hold.issuedAt.secondsSinceEpoch
         if !(1...HoldDocument.longest).contains(life) {
-            throw reader.refusal("expires", "is not up to 7 days later than issuedAt")
+            throw reader.refusal("expires", "is not within 7 days after issuedAt")
         }
         if hold.sequence == 0 { throw reader.refusal("sequence", "is 0: the first document has 1") }
         guard (1...maximumReleases).contains(hold.releases.count), Set(hold.releases).count == hold.releases.count
         else {
-            throw reader.refusal("releases", "is not 1 to \(maximumReleases) versions, each once")
+            throw reader.refusal("releases", "does not have 1 to \(maximumReleases) distinct versions")
         }
-        if hold.since.count != hold.releases.count { throw reader.refusal("since", "is not one time for each release") }
+        if hold.since.count != hold.releases.count {
+            throw reader.refusal("since", "does not have one time for each release")
+        }
         return hold
     }
 
-    /// An unsigned envelope around `hold`.
+    /// Returns an unsigned envelope of `hold`.
     package static func envelope(_ hold: HoldDocument) -> SignedEnvelope {
         var object: JSONObject = ["schema": .integer(1)]
         object["appId"] = hold.appId.map(JSONValue.string)
@@ -158,27 +157,29 @@ package enum HoldFormat {
     }
 }
 
-/// What a hold does to a channel document. A pure rule.
+/// The effect of a hold on a channel document.
 package enum HoldRule: Sendable, Equatable {
-    /// The feed has none.
+    /// The feed does not have a hold.
     case none
-    /// These releases are held, each since its time.
+    /// The releases are held, each since its time.
     case holds([SemanticVersion], since: [Timestamp])
-    /// A channel key signed a newer channel document since: the hold is over.
+    /// A channel key signed a newer document, which ends the hold.
     case over(since: Int)
-    /// It has expired.
+    /// The hold has expired.
     case expired(Timestamp)
-    /// It is for a document that the channel is far from: a stolen guard's key must not hold a channel for good.
+    /// The hold is for a sequence too far ahead, so it is ignored: a stolen guard key must not hold a channel
+    /// permanently.
     case ahead(of: Int)
-    /// It was signed at this time, after its document had expired: a guard's key must not hold a channel by a date to come.
+    /// The hold was signed after its document had expired, so it is ignored: a guard key must not hold a channel with a
+    /// future date.
     case late(Timestamp)
-    /// It is for another application.
+    /// The hold is for another application.
     case otherApp
 
-    /// How far a hold may be ahead of a document, which a cache may have kept for a while.
+    /// The largest lead of a hold's sequence over that of a document, which may come from a cache.
     package static let longestLead = 16
 
-    /// What `hold` does to `document` at the trusted time `time`.
+    /// Returns the effect of `hold` on `document` at the trusted time `time`.
     package static func judge(_ hold: VerifiedHold?, on document: ChannelDocument, at time: Timestamp) -> HoldRule {
         guard let hold = hold?.document else { return .none }
         if hold.appId.map({ Array($0.utf8) }) != document.appId.map({ Array($0.utf8) }) { return .otherApp }
@@ -189,12 +190,12 @@ package enum HoldRule: Sendable, Equatable {
         return .holds(hold.releases, since: hold.since)
     }
 
-    /// Whether it holds `version`.
+    /// Returns whether the rule holds `version`.
     package func isHolding(_ version: SemanticVersion) -> Bool {
         if case .holds(let versions, _) = self { versions.contains(version) } else { false }
     }
 
-    /// The same without `version`.
+    /// Returns the rule without `version`.
     package func releasing(_ version: SemanticVersion?) -> HoldRule {
         guard case .holds(let versions, let since) = self else { return self }
         let rest = zip(versions, since).filter { $0.0 != version }
@@ -203,28 +204,28 @@ package enum HoldRule: Sendable, Equatable {
 }
 
 extension HoldRule {
-    /// Whether it keeps devices from something.
+    /// Whether the rule holds any release.
     var isHolding: Bool { if case .holds = self { true } else { false } }
 
-    /// What the rule says of `hold`, for people.
+    /// Returns a description of the effect of `hold`.
     func detail(_ hold: HoldDocument) -> String {
         switch self {
-        case .none: "there is none"
+        case .none: "there is no hold"
         case .holds(let versions, let since):
             zip(versions, since).map { "\($0) held since \($1)" }.joined(separator: ", ") + ": "
                 + UntrustedName.display(hold.reason, limit: 400)
-        case .over(let sequence): "the hold of sequence \(hold.sequence) is over since \(sequence)"
+        case .over(let sequence): "the hold of sequence \(hold.sequence) ended with \(sequence)"
         case .expired(let time): "the hold of sequence \(hold.sequence) expired at \(time)"
         case .ahead(let sequence):
-            "the hold is for sequence \(hold.sequence), far above \(sequence), so it does not count"
-        case .late(let time): "the hold was signed at \(time), after its document had expired, so it does not count"
+            "the hold is for sequence \(hold.sequence), far above \(sequence), so it is ignored"
+        case .late(let time): "the hold was signed at \(time), after its document had expired, so it is ignored"
         case .otherApp: "the hold is for \(hold.appId ?? "no named application")"
         }
     }
 }
 
 extension ChannelDocument {
-    /// The document with the releases paused that `rule` holds, and their ramps held.
+    /// Returns the document with the releases that `rule` holds paused and their ramps stopped.
     package func held(by rule: HoldRule) -> ChannelDocument {
         guard case .holds(let versions, let since) = rule else { return self }
         var document = self
@@ -237,6 +238,6 @@ extension ChannelDocument {
         return document
     }
 
-    /// When a hold of `time` holds ramps. A guard that dates it back must not undo what was signed later.
+    /// Returns the time at which a hold of `time` stops ramps. A backdated hold must not undo what was signed later.
     package func holdBegins(_ time: Timestamp) -> Timestamp { max(time, issuedAt) }
 }

@@ -1,11 +1,11 @@
 package import BundleValues
 
-/// What a feed answers where a guard may have put a hold.
+/// The response of a feed to the request for a hold.
 enum HoldFile: Sendable {
     case none
-    /// Its bytes, unverified.
+    /// The unverified bytes of a hold.
     case found([UInt8])
-    /// The server gave no usable response.
+    /// The server did not send a usable response.
     case unknown(UpdateFailure)
 
     /// Returns the hold of the channel `name`, whose document is at `url`.
@@ -25,15 +25,15 @@ enum HoldFile: Sendable {
             return .unknown(
                 UpdateFailure(
                     failure.code, subject: failure.subject,
-                    "Whether a guard holds releases of channel \(name) is not known, so none is installed. \(failure.message)"
+                    "It is unknown whether a guard holds releases of channel \(name), so none is installed. \(failure.message)"
                 ))
         }
     }
 }
 
 extension FetchError {
-    /// Whether a device takes this for the absence of a hold: the responses of servers for a missing file differ, but those about a token
-    /// or an overload do not mean that it is missing.
+    /// Whether a device treats the error as the absence of a hold. Servers respond differently to a missing file, but
+    /// responses about a token or an overload do not mean that the file is missing.
     package var isAbsenceOfHold: Bool {
         switch self {
         case .fileMissing: true

@@ -1,42 +1,40 @@
 package import BundleValues
 
-/// Shares of devices that grow by themselves: each step counts from its time on (CONTRACT section 4).
+/// Scheduled percentages of devices. Each step applies from its time on (CONTRACT section 4).
 package struct Ramp: Sendable, Equatable {
-    /// A share, and when it begins.
+    /// A percentage and its start.
     package struct Step: Sendable, Equatable {
-        /// From then on.
         package let at: Timestamp
-        /// 1...1000: the devices that may have the release, in thousandths.
+        /// The thousandths of devices that may install the release, 1...1000.
         package let rollout: Int
 
-        /// States a step.
         package init(at: Timestamp, rollout: Int) {
             self.at = at
             self.rollout = rollout
         }
     }
 
-    /// The most steps of a ramp.
+    /// The largest number of steps.
     package static let maximumSteps = 20
 
-    /// At least one; times and shares ascend.
+    /// The steps, at least one, with ascending times and percentages.
     package let steps: [Step]
-    /// When the release was paused: the ramp stays at what it was then. nil while it goes on.
+    /// The time at which the ramp stopped because the release was paused; nil if it is not paused.
     package let heldAt: Timestamp?
 
-    /// A ramp of `steps`; nil unless they are 1 to 20, and their times and shares (1 to 1000) ascend.
+    /// Returns nil unless there are 1 to 20 steps with ascending times and ascending values of 1 to 1000.
     package init?(_ steps: [Step], heldAt: Timestamp? = nil) {
         let shares = steps.map(\.rollout)
         guard (1...Self.maximumSteps).contains(steps.count),
-            shares.allSatisfy((1...ChannelDocument.Release.everybody).contains),
+            shares.allSatisfy((1...ChannelDocument.Release.allDevices).contains),
             zip(steps, steps.dropFirst()).allSatisfy({ $0.at < $1.at && $0.rollout < $1.rollout })
         else { return nil }
         self.steps = steps
         self.heldAt = heldAt
     }
 
-    /// `shares` one after the other, `seconds` apart, the first one from `start` on; nil where they are no ramp, or reach beyond the
-    /// year 9999.
+    /// Creates steps of `shares` with a distance of `seconds`, the first at `start`. Returns nil if they are not a
+    /// valid ramp or reach beyond the year 9999.
     package init?(_ shares: [Int], every seconds: Int, from start: Timestamp) {
         guard shares.count <= Self.maximumSteps else { return nil }
         var steps: [Step] = []
@@ -48,22 +46,22 @@ package struct Ramp: Sendable, Equatable {
         self.init(steps)
     }
 
-    /// The step that counts at the trusted time `time`: the last one whose time has come; nil before the first.
+    /// Returns the step that applies at the trusted time `time`; nil before the first.
     package func step(at time: Timestamp) -> Step? {
         let time = min(time, heldAt ?? time)
         return steps.last { $0.at <= time }
     }
 
-    /// The share at the trusted time `time`, in thousandths; 0 before the first step.
+    /// Returns the thousandths of devices at the trusted time `time`; 0 before the first step.
     package func share(at time: Timestamp) -> Int { step(at: time)?.rollout ?? 0 }
 
-    /// The steps that are still to come at `time`.
+    /// Returns the steps after `time`.
     package func remaining(at time: Timestamp) -> [Step] { steps.filter { $0.at > min(time, heldAt ?? time) } }
 
-    /// The same, held from `time` on; one that is held stays as it is.
+    /// Returns the ramp stopped at `time`. A stopped ramp stays as it is.
     package func holding(at time: Timestamp) -> Ramp { Ramp(checked: steps, heldAt: heldAt ?? time) }
 
-    /// The same, going on at `time`: what remains is later by the time that it was held.
+    /// Returns the ramp continued at `time`, with the remaining steps delayed by the length of the stop.
     package func resuming(at time: Timestamp) -> Ramp {
         guard let heldAt else { return self }
         let pause = max(0, time.secondsSinceEpoch - heldAt.secondsSinceEpoch)
@@ -71,7 +69,7 @@ package struct Ramp: Sendable, Equatable {
             step.at <= heldAt
                 ? step : Step(at: Timestamp(clamping: step.at.secondsSinceEpoch + pause), rollout: step.rollout)
         }
-        // In the year 9999 there is no later.
+        // The delay would exceed the year 9999.
         return Ramp(moved) ?? Ramp(checked: steps, heldAt: nil)
     }
 
@@ -82,12 +80,12 @@ package struct Ramp: Sendable, Equatable {
 }
 
 extension Ramp: CustomStringConvertible {
-    /// Its steps in words: `1% from 2026-11-21T21:09:38Z, 10% from …`.
+    /// The steps, such as `1% from 2026-11-21T21:09:38Z, 10% from …`.
     package var description: String { Self.words(steps) }
 
-    /// `steps` in words.
+    /// Returns a description of `steps`.
     package static func words(_ steps: [Step]) -> String {
-        steps.map { "\(RolloutShare(permille: $0.rollout)) from \($0.at)" }.joined(separator: ", ")
+        steps.map { "\(RolloutPercentage(permille: $0.rollout)) from \($0.at)" }.joined(separator: ", ")
     }
 }
 
@@ -104,13 +102,12 @@ extension Ramp {
         else {
             throw reader.refusal(
                 "steps",
-                "are no ramp: 1 to \(Self.maximumSteps) of them, with times that ascend, and rollouts that ascend within 1 to 1000"
-            )
+                "are not 1 to \(Self.maximumSteps) steps with ascending times and ascending rollouts within 1 to 1000")
         }
         self = ramp
     }
 
-    /// As documents hold it.
+    /// The JSON value in a channel document.
     package var json: JSONValue {
         var object: JSONObject = [
             "steps": .array(

@@ -1,17 +1,17 @@
 package import BundlePush
 import Synchronization
 
-/// Hears from a host at once when a channel has another document, and has the feed looked at (`SyncMessage`).
+/// Receives announcements of new channel documents from a host, and starts checks of the feed (`SyncMessage`).
 ///
-/// What is said carries no trust: it is a reason to look, and the look believes signatures only. Where no connection can be had,
-/// updates are found by checking from time to time.
+/// Announcements are not trusted: they only start a check, which verifies signatures. Without a connection, the device
+/// finds updates by polling.
 package struct ReleaseWatcher: Sendable {
-    /// What people may want to hear.
+    /// The events of a watch, for the log.
     package enum Report: Sendable, Equatable {
-        /// Something about the connection, once for each change.
+        /// A change of the connection.
         case link(LinkReport)
-        /// The host says that the channel has this sequence, and it is checked for.
-        case heard(sequence: Int)
+        /// The host announced this sequence, and a check begins.
+        case announced(sequence: Int)
     }
 
     private let client: SyncClient
@@ -21,11 +21,12 @@ package struct ReleaseWatcher: Sendable {
     private let check: @Sendable (_ isUrgent: Bool) async -> Void
     private let report: @Sendable (Report) -> Void
 
-    /// A watch of `channel` that has not begun.
+    /// Creates a watch of `channel`; `run` starts it.
     ///
-    /// `known` gives the sequence of the document that the device took last, nil before the first and for a flat manifest; it is
-    /// asked before each check. `check` has the feed looked at, soon where the host calls it urgent, one call at a time, with a pause behind each; spreading a fleet's
-    /// checks is its matter. `random` draws the waits before connecting again.
+    /// `known` returns the sequence of the last accepted document before each check, or nil for a flat manifest and
+    /// before the first document. `check` checks the feed, soon if the announcement is urgent; calls do not overlap and
+    /// have pauses between them. `random` sets the waits between connection attempts. The caller spreads the checks of
+    /// a fleet.
     package init(
         _ configuration: SyncClient.Configuration, channel: String, connector: any TransportConnector,
         clock: any Clock<Duration> = SuspendingClock(),
@@ -41,21 +42,21 @@ package struct ReleaseWatcher: Sendable {
         self.report = report
     }
 
-    /// Watches until the task is cancelled; leaves nothing running, and no connection open.
+    /// Watches until the task is cancelled, then closes the connection and ends all child tasks.
     package func run() async {
         let (wanted, asking) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
         let (checked, checking) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
         let state = ReleaseWatchState(channel, wanted: asking, checked: checking, reading: clock.reading(), report)
         async let checks: Void = checks(wanted, state)
         async let repetitions: Void = repetitions(checked, state)
-        await client.run { state.take($0) }
+        await client.run { state.receive($0) }
         asking.finish()
         checking.finish()
         await checks
         await repetitions
     }
 
-    /// Has checks repeated that may have met an older copy.
+    /// Repeats checks that may have received an old copy.
     private func repetitions(_ checked: AsyncStream<Void>, _ state: ReleaseWatchState) async {
         for await _ in checked {
             do { try await clock.sleep(for: AnnouncementTrigger.Pace().again) } catch { return }
@@ -63,13 +64,13 @@ package struct ReleaseWatcher: Sendable {
         }
     }
 
-    /// One check after the other.
+    /// Runs the checks one after another.
     private func checks(_ wanted: AsyncStream<Void>, _ state: ReleaseWatchState) async {
         for await _ in wanted {
             while let left = state.untilDue {
                 do { try await clock.sleep(for: left) } catch { return }
                 guard let sequence = state.decide(known: await known()) else { continue }
-                report(.heard(sequence: sequence))
+                report(.announced(sequence: sequence))
                 await check(state.isUrgent)
                 state.rest()
             }
@@ -77,12 +78,12 @@ package struct ReleaseWatcher: Sendable {
     }
 }
 
-/// What a watch has heard; shared by its tasks.
+/// The state of a watch, which its tasks share.
 private final class ReleaseWatchState: Sendable {
     private struct Fields {
         var trigger = AnnouncementTrigger(pace: AnnouncementTrigger.Pace())
-        var news = LinkEvent()
-        /// Whether the last message could not be read, which is told once.
+        var link = LinkEvent()
+        /// Whether the last message was invalid. A series of invalid messages is reported once.
         var isUnreadable = false
     }
 
@@ -104,24 +105,24 @@ private final class ReleaseWatchState: Sendable {
         self.report = report
     }
 
-    /// Takes in what the connection tells.
-    func take(_ event: SyncEvent) {
-        let told = fields.withLock { fields -> LinkReport? in
+    /// Processes an event of the connection.
+    func receive(_ event: SyncEvent) {
+        let event = fields.withLock { fields -> LinkReport? in
             switch event {
             case .connected:
                 fields.trigger.connected()
-                return fields.news.connected()
-            case .lost(let error, _): return fields.news.lost("\(error)")
-            case .text(let text): return hear(text, &fields)
-            // No host sends any; a later one may.
+                return fields.link.connected()
+            case .lost(let error, _): return fields.link.lost("\(error)")
+            case .text(let text): return receive(text, &fields)
+            // Current hosts do not send binary messages.
             case .binary: return nil
             }
         }
-        if let told { report(.link(told)) }
+        if let event { report(.link(event)) }
         if untilDue != nil { wanted.yield() }
     }
 
-    private func hear(_ text: String, _ fields: inout Fields) -> LinkReport? {
+    private func receive(_ text: String, _ fields: inout Fields) -> LinkReport? {
         let message: SyncMessage
         do {
             message = try SyncMessage(parsing: text)
@@ -131,12 +132,12 @@ private final class ReleaseWatchState: Sendable {
         }
         fields.isUnreadable = false
         if case .release(channel, let sequence, let isUrgent) = message {
-            fields.trigger.hear(sequence, isUrgent: isUrgent)
+            fields.trigger.receive(sequence, isUrgent: isUrgent)
         }
         return nil
     }
 
-    /// The time left until `decide` is to be called; nil while nothing waits for it.
+    /// The time until the next call of `decide`; nil if no check is due.
     var untilDue: Duration? { fields.withLock { $0.trigger.due }.map { max(.zero, $0 - reading()) } }
 
     func decide(known: Int?) -> Int? { fields.withLock { $0.trigger.decide(known: known) } }

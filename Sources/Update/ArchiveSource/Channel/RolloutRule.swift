@@ -2,49 +2,51 @@ import BundleCore
 package import BundleSigning
 package import BundleValues
 
-/// Whether a device is among those that may have a release. A pure rule.
+/// Decides whether a device may install a release.
 package enum RolloutRule {
-    /// The answer, and why.
-    package enum Answer: Sendable, Equatable {
-        /// The release names this group, and the device is in it.
+    /// The decision and its reason.
+    package enum Membership: Sendable, Equatable {
+        /// The release names this group of the device.
         case named(String)
-        /// Its number is below the share.
-        case drawn
-        /// Its number is not below the share by the time, but this very document has let it in before: a clock went back.
-        case letInBefore
-        /// The release is for groups alone that the device is not in.
+        /// The bucket of the device is below the percentage.
+        case inBucket
+        /// The bucket is not below the percentage, but the same document admitted the device before, so the clock was
+        /// set back.
+        case admittedBefore
+        /// The release is only for groups that do not include the device.
         case notNamed
-        /// Its number is not below the share.
+        /// The bucket is not below the percentage.
         case leftOut
 
-        /// Whether the device may have the release.
+        /// Whether the device may install the release.
         package var isIn: Bool { self != .leftOut && self != .notNamed }
     }
 
-    /// A device, as a rollout sees it.
+    /// The device's input to the rule.
     package struct Device: Sendable {
-        /// What draws it.
+        /// The id that determines the bucket.
         let id: String
-        /// The groups that it is in, its own among them.
+        /// The groups of the device, including the group of this single device.
         let groups: [String]
 
-        /// States a device with `id` in `groups`.
         package init(id: String, groups: [String]) throws(OpenSSLFailure) {
             self.id = id
             self.groups = groups + [try DeviceGroup.single(id)]
         }
     }
 
-    /// Judges `device` at the trusted `time`. `wasIn` tells whether this very document has let the device in before.
+    /// Judges `device` at the trusted `time`. `wasIn` is whether the same document admitted the device before.
     package static func judge(
         _ release: ChannelDocument.Release, _ device: Device, at time: Timestamp, wasIn: Bool
-    ) throws(OpenSSLFailure) -> Answer {
+    ) throws(OpenSSLFailure) -> Membership {
         if let group = device.groups.first(where: release.groups.contains) { return .named(group) }
         if release.isOnlyForGroups { return .notNamed }
-        let draw = try ChannelRule.draw(salt: release.salt, deviceId: device.id)
-        if draw < release.share(at: time) { return .drawn }
-        // Without a battery a clock begins anew with each start: nobody loses a client until it is set.
-        if wasIn, let ramp = release.ramp, ramp.steps.contains(where: { draw < $0.rollout }) { return .letInBefore }
+        let bucket = try ChannelRule.bucket(salt: release.salt, deviceId: device.id)
+        if bucket < release.share(at: time) { return .inBucket }
+        // A clock without a battery is behind after each start. The device keeps the release until the clock is set.
+        if wasIn, let ramp = release.ramp, ramp.steps.contains(where: { bucket < $0.rollout }) {
+            return .admittedBefore
+        }
         return .leftOut
     }
 }

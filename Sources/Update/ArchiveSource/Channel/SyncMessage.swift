@@ -1,24 +1,22 @@
 import BundleValues
 
-/// What a host says to devices that listen: JSON text messages. They carry no trust: a device that hears of a release
-/// checks its feed as it always does, and believes nothing but that.
+/// A JSON message from a host to devices. It is not trusted: a device that receives a release message checks its feed.
 package enum SyncMessage: Sendable, Equatable {
-    /// The first message of a host: the version of what it speaks.
+    /// The first message of a host, with its protocol version.
     case hello(version: Int)
-    /// A channel's document has this sequence now; `isUrgent` where its newest release is.
+    /// The document of a channel has a new sequence. `isUrgent` is whether its newest release is urgent.
     case release(channel: String, sequence: Int, isUrgent: Bool = false)
-    /// Something that this version does not know, and ignores.
+    /// A message of another type, which is ignored.
     case unknown(type: String)
 
-    /// The version that this one speaks.
+    /// The protocol version of this program.
     package static let version = 1
-    /// The longest message, in bytes.
     package static let maximumBytes = 4096
 
     private static let name = "message"
     private static let longestType = 64
 
-    /// Reads a message strictly.
+    /// Parses a message. Throws for a member with an invalid value.
     package init(parsing text: String) throws(DocumentRefusal) {
         do {
             let value = try JSONScanner.parse(Array(text.utf8), maximumBytes: Self.maximumBytes)
@@ -48,7 +46,7 @@ package enum SyncMessage: Sendable, Equatable {
         }
     }
 
-    /// The message as it is sent.
+    /// The message as JSON.
     package var text: String {
         var object: JSONObject =
             switch self {

@@ -7,11 +7,11 @@ import BundleSigning
 import BundleThreads
 import BundleValues
 
-/// Fills a staging area by way of a delta, where there is one for what is here: one try, then the archive.
+/// Installs a release by a delta to an installed client, with one attempt before the archive.
 struct DeltaInstall {
     enum Outcome {
         case staged(StagedBundle)
-        /// Nothing is in the area; `bytes` were downloaded for nothing.
+        /// The staging area is empty, and the archive is needed. `bytes` were downloaded without use.
         case archive(DownloadRoute, bytes: Int)
     }
 
@@ -23,7 +23,7 @@ struct DeltaInstall {
     let fetcher: any Fetcher
     let report: @Sendable (UpdateEvent) -> Void
 
-    /// Tries; throws only what would fail the archive as well, or what goes on with the next run.
+    /// Tries the delta. Throws only errors that would fail the archive too, or that the next run resumes after.
     func run(in area: StagingArea, reusing installed: ReuseIndex) async throws -> Outcome {
         let list: DeltaList
         switch try await self.list() {
@@ -37,11 +37,12 @@ struct DeltaInstall {
         case .archive(let route): return .archive(route, bytes: 0)
         case .delta(let delta):
             try memory.forgetOthers(than: delta.sha256)
-            return try await take(delta, bases, in: area, reusing: installed, memory)
+            return try await install(delta, bases, in: area, reusing: installed, memory)
         }
     }
 
-    /// What `run` would choose where archives with the digests `installed` are; `downloads` knows what was tried before.
+    /// Returns the choice of `run` for installed archives with the digests `installed`. `downloads` contains the record
+    /// of refused deltas.
     func plan(_ installed: [SHA256Digest], _ downloads: Directory?) async throws -> PlannedRoute {
         let archive = release.manifest.size
         let list: DeltaList
@@ -84,8 +85,8 @@ struct DeltaInstall {
         }
     }
 
-    private func take(
-        _ delta: DeltaList.Entry, _ bases: Bases, in area: StagingArea, reusing installed: ReuseIndex,
+    private func install(
+        _ delta: DeltaList.Delta, _ bases: Bases, in area: StagingArea, reusing installed: ReuseIndex,
         _ memory: DeltaMemory
     ) async throws -> Outcome {
         var bytes = 0
@@ -104,22 +105,22 @@ struct DeltaInstall {
             report(.routed(route))
             return .staged(staged)
         } catch {
-            guard let (route, isForGood) = try route(after: error, delta, in: area) else { throw error }
+            guard let (route, isPermanent) = try route(after: error, delta, in: area) else { throw error }
             try area.clear()
-            if isForGood { try memory.remember(delta.sha256, route) }
+            if isPermanent { try memory.remember(delta.sha256, route) }
             return .archive(route, bytes: bytes)
         }
     }
 
-    /// Why the archive is taken in place of the delta, and whether that is so for good; nil for what is no fault of it: the disk
-    /// is full, or what has arrived is gone on with by the next run.
+    /// Returns why the archive is used instead of the delta, and whether that is permanent. Returns nil if the delta is
+    /// not the cause: the disk is full, or the next run resumes the download.
     private func route(
-        after error: any Error, _ delta: DeltaList.Entry, in area: StagingArea
-    ) throws -> (DownloadRoute, isForGood: Bool)? {
+        after error: any Error, _ delta: DeltaList.Delta, in area: StagingArea
+    ) throws -> (DownloadRoute, isPermanent: Bool)? {
         switch error {
         case is CancellationError, is DiskError: return nil
         case let error as FetchError:
-            if try ArchiveDownload.hasPart(of: delta.sha256, in: area.downloads), error.isPassing { return nil }
+            if try ArchiveDownload.hasPart(of: delta.sha256, in: area.downloads), error.isTemporary { return nil }
             return (DownloadRoute(.notFetched, UpdateFailure(error).message), false)
         case let rejection as ArchiveRejection where rejection.rule == "damaged-base":
             return (DownloadRoute(.damagedBase, rejection.reason), true)
@@ -128,7 +129,7 @@ struct DeltaInstall {
             switch failure.code {
             case .archiveRejected, .digestMismatch, .sizeMismatch, .resourcesExhausted:
                 return (DownloadRoute(.refused, failure.message), true)
-            // This machine's fault, which may pass.
+            // A fault of this machine, which may be temporary.
             case .internal: return (DownloadRoute(.refused, failure.message), false)
             default: return nil
             }
@@ -137,7 +138,7 @@ struct DeltaInstall {
 }
 
 extension FetchError {
-    /// Whether the server says that there is no such file.
+    /// Whether the server reports that the file does not exist.
     var isAbsence: Bool {
         switch self {
         case .httpStatus(404, _, _), .httpStatus(410, _, _), .fileMissing: true
@@ -145,8 +146,8 @@ extension FetchError {
         }
     }
 
-    /// Whether the rest may come later.
-    fileprivate var isPassing: Bool {
+    /// Whether a later attempt may succeed.
+    fileprivate var isTemporary: Bool {
         switch self {
         case .unreachable, .tooSlow, .timedOut: true
         default: false
@@ -154,7 +155,7 @@ extension FetchError {
     }
 }
 
-/// What deltas may build on here: installed archives, and the seed where no other will do.
+/// The possible bases of deltas: installed archives, or the seed if no archive fits.
 private struct Bases: Sendable {
     private let sources: [ReuseIndex.Source]
     private let seed: DeltaTree?
@@ -164,8 +165,8 @@ private struct Bases: Sendable {
         self.seed = Self.seed(seed, besides: sources.map(\.contentSha256), wanted: list)
     }
 
-    /// The seed at `path`, where a delta may build on it and none builds on what is `installed`; a seed that is none of a
-    /// client is no base.
+    /// Returns the seed at `path` if a delta builds on it and none builds on an `installed` archive. Returns nil for a
+    /// folder that is not a client.
     static func seed(_ path: String?, besides installed: [SHA256Digest], wanted list: DeltaList) -> DeltaTree? {
         guard let path, !list.deltas.isEmpty, !list.deltas.contains(where: { installed.contains($0.baseContentSha256) })
         else { return nil }
@@ -174,7 +175,7 @@ private struct Bases: Sendable {
 
     var digests: [SHA256Digest] { sources.map(\.contentSha256) + (seed.map { [$0.contentSha256] } ?? []) }
 
-    func tree(of delta: DeltaList.Entry) throws -> DeltaTree {
+    func tree(of delta: DeltaList.Delta) throws -> DeltaTree {
         if let source = sources.first(where: { $0.contentSha256 == delta.baseContentSha256 }) {
             do {
                 let files = try source.records().values.map {
@@ -185,12 +186,12 @@ private struct Bases: Sendable {
                 throw ArchiveRejection("damaged-base", "\(error)")
             }
         }
-        guard let seed else { throw ArchiveRejection("damaged-base", "there is no \(delta.baseName) any more") }
+        guard let seed else { throw ArchiveRejection("damaged-base", "\(delta.baseName) is no longer installed") }
         return seed
     }
 }
 
-/// Which deltas were tried and did not do, by their digests: none is tried twice.
+/// A record of refused deltas by their digests, so that none is tried twice.
 private struct DeltaMemory {
     private let folder: Directory
 

@@ -2,25 +2,22 @@ import BundleCore
 package import BundleSigning
 package import BundleValues
 
-/// What a release's `deltas.json` says: which deltas lead to it. It grants nothing: a device takes one only to a release that it
-/// has verified and decided to install.
+/// The deltas to a release, from its `deltas.json`. The list grants nothing: a device uses a delta only for a release
+/// that it has verified and decided to install.
 package struct DeltaList: Sendable, Equatable {
-    /// One delta.
-    package struct Entry: Sendable, Equatable {
-        /// The version that it builds on; nil for a seed.
+    package struct Delta: Sendable, Equatable {
+        /// The version of the base; nil for a seed.
         package let baseVersion: SemanticVersion?
-        /// SHA-256 of the canonical tar of what it builds on.
+        /// The SHA-256 of the canonical tar of the base.
         package let baseContentSha256: SHA256Digest
-        /// Where it is: absolute, or relative to the list. A hint.
+        /// The URL of the delta, absolute or relative to the list.
         package let url: String
-        /// Its bytes.
+        /// The size of the delta in bytes.
         package let size: Int
-        /// Its digest.
         package let sha256: SHA256Digest
-        /// Bytes that a device needs to take it, beside what it always needs.
+        /// The memory that a device needs to apply it, in bytes, in addition to its usual memory.
         package let memory: Int
 
-        /// States a delta.
         package init(
             baseVersion: SemanticVersion?, baseContentSha256: SHA256Digest, url: String, size: Int,
             sha256: SHA256Digest, memory: Int
@@ -33,42 +30,38 @@ package struct DeltaList: Sendable, Equatable {
             self.memory = memory
         }
 
-        /// What it builds on, in words.
+        /// The name of the base in messages.
         package var baseName: String { baseVersion.map { "\($0)" } ?? "the seed" }
     }
 
-    /// The release's version.
     package let version: SemanticVersion
-    /// SHA-256 of the canonical tar of the release.
+    /// The SHA-256 of the canonical tar of the release.
     package let contentSha256: SHA256Digest
-    /// The deltas, in the order of the document.
-    package var deltas: [Entry]
+    package var deltas: [Delta]
 
-    /// States a list.
-    package init(version: SemanticVersion, contentSha256: SHA256Digest, deltas: [Entry]) {
+    package init(version: SemanticVersion, contentSha256: SHA256Digest, deltas: [Delta]) {
         self.version = version
         self.contentSha256 = contentSha256
         self.deltas = deltas
     }
 }
 
-/// The list on the wire: a DSSE envelope of at most 256 KiB.
+/// The file format of the list: a DSSE envelope of at most 256 KiB.
 package enum DeltaListFormat {
-    /// Its name, beside the archive.
+    /// The file name, in the folder of the archive.
     package static let fileName = "deltas.json"
-    /// The longest list, in bytes.
+    /// The largest list, in bytes.
     package static let maximumBytes = 256 << 10
-    /// The payload's type.
     package static let payloadType = "application/vnd.swap-clients.deltas.v1+json"
 
     private static let name = "list of deltas"
 
-    /// The envelope alone: its signatures come before its payload is read.
+    /// Parses the envelope only. Callers verify its signatures before they parse the payload.
     package static func envelope(parsing document: [UInt8]) throws(DocumentRefusal) -> SignedEnvelope {
         try SignedEnvelope(parsing: document, payloadType: payloadType, maximumBytes: maximumBytes, name: name)
     }
 
-    /// Reads the payload strictly, whoever signed it.
+    /// Parses the payload without a check of the signatures.
     package static func parse(_ envelope: SignedEnvelope) throws(DocumentRefusal) -> DeltaList {
         do {
             let value = try JSONScanner.parse(envelope.payload, maximumBytes: maximumBytes)
@@ -78,14 +71,14 @@ package enum DeltaListFormat {
         }
     }
 
-    /// The list for the release of `manifest`, if as many of `trusted` as must have signed it.
+    /// Returns the list if the required number of `trusted` keys signed it and it is for the release of `manifest`.
     package static func verify(
         _ envelope: SignedEnvelope, of manifest: Manifest, trusted: TrustedKeys
     ) throws -> DeltaList {
         _ = try trusted.signers(envelope.signatures, over: envelope.message, of: "\(name) of \(manifest.version)")
         let list = try parse(envelope)
         guard list.version == manifest.version, list.contentSha256 == manifest.contentSha256 else {
-            throw DocumentRefusal(name, problem: "is that of another release, \(list.version)")
+            throw DocumentRefusal(name, problem: "is for another release, \(list.version)")
         }
         return list
     }
@@ -97,9 +90,9 @@ package enum DeltaListFormat {
         let deltas = try reader.objects("deltas").map { entry in
             let url = try entry.string("url")
             if url.isEmpty || url.utf8.contains(where: { $0 <= 0x20 || $0 == 0x7F }) {
-                throw entry.refusal("url", "is empty or holds a space or control character")
+                throw entry.refusal("url", "is empty or contains a space or control character")
             }
-            return DeltaList.Entry(
+            return DeltaList.Delta(
                 baseVersion: try entry.optionalVersion("baseVersion"),
                 baseContentSha256: try entry.digest("baseContentSha256"), url: url, size: try entry.integer("size"),
                 sha256: try entry.digest("sha256"), memory: try entry.integer("memory"))
@@ -108,7 +101,7 @@ package enum DeltaListFormat {
             version: try reader.version("version"), contentSha256: try reader.digest("contentSha256"), deltas: deltas)
     }
 
-    /// The unsigned envelope of `list`.
+    /// Returns an unsigned envelope of `list`.
     package static func envelope(of list: DeltaList) -> SignedEnvelope {
         let object: JSONObject = [
             "schema": .integer(1), "version": .string(list.version.description),
@@ -117,8 +110,8 @@ package enum DeltaListFormat {
         return SignedEnvelope(payloadType: payloadType, payload: JSONWriter.bytes(of: .object(object)))
     }
 
-    /// An entry as it stands in the document.
-    package static func json(_ entry: DeltaList.Entry) -> JSONObject {
+    /// Returns the JSON value of an entry.
+    package static func json(_ entry: DeltaList.Delta) -> JSONObject {
         var object: JSONObject = [:]
         object["baseVersion"] = entry.baseVersion.map { .string($0.description) }
         object["baseContentSha256"] = .string(entry.baseContentSha256.hex)
@@ -130,22 +123,22 @@ package enum DeltaListFormat {
     }
 }
 
-/// Which delta a device takes, or why it takes the archive. Pure.
+/// Selects a delta, or the reason to use the archive.
 enum DeltaRule {
     enum Choice: Equatable {
-        case delta(DeltaList.Entry)
+        case delta(DeltaList.Delta)
         case archive(DownloadRoute)
     }
 
-    /// Of those that build on one of `bases`, the smallest, unless it needs more than `memory` or was tried before: `tried` says
-    /// what became of it.
+    /// Returns the smallest delta on one of `bases` that needs at most `memory` bytes and was not refused before.
+    /// `tried` returns the reason of an earlier refusal.
     static func choose(
         _ list: DeltaList, bases: [SHA256Digest], memory: Int, tried: (SHA256Digest) throws -> String?
     ) rethrows -> Choice {
         let fitting = list.deltas.filter { bases.contains($0.baseContentSha256) }.sorted { $0.size < $1.size }
         guard let smallest = fitting.first else { return .archive(DownloadRoute(.noMatch)) }
         guard let delta = fitting.first(where: { $0.memory <= memory }) else {
-            let detail = "it needs \(ByteCount(bytes: smallest.memory)), this device gives \(ByteCount(bytes: memory))"
+            let detail = "it needs \(ByteCount(bytes: smallest.memory)), this device allows \(ByteCount(bytes: memory))"
             return .archive(DownloadRoute(.tooMuchMemory, "\(detail) (--max-delta-memory)"))
         }
         if let what = try tried(delta.sha256) { return .archive(DownloadRoute(.triedBefore, what)) }

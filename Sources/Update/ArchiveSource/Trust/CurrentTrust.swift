@@ -2,20 +2,20 @@ import BundleCore
 package import BundleValues
 import BundleSigning
 
-/// What a device trusts at present: the pinned anchor, or the newest root that a chain from it has led to.
+/// The current trust of a device: the pinned anchor, or the newest root of the chain that begins with it.
 struct CurrentTrust: Sendable {
     private let anchor: TrustAnchor
-    /// The root, and the digests of the chain to it; nil where plain keys are trusted.
+    /// The root and the digests of its chain; nil if plain keys are trusted.
     private var chain: (root: VerifiedTrustRoot, digests: [SHA256Digest])?
 
-    /// Goes on from what is remembered, if that began with the pinned root.
+    /// Continues the chain in `memory` if it began with the pinned root.
     ///
-    /// Throws `rollbackAttempt` where the pinned root is older than the remembered one and no part of its chain.
+    /// Throws `rollbackAttempt` if the pinned root is older than the stored one and not part of its chain.
     init(_ anchor: TrustAnchor, memory: FeedMemory) throws {
         self.anchor = anchor
         guard case .root(let pinned) = anchor else { return }
         guard let known = memory.trust, pinned.root.version <= known.version else {
-            // The first one, or that of a newer shell: whoever pins decides.
+            // There is no chain yet, or a newer shell pins a newer root.
             chain = (pinned, [pinned.payloadSha256])
             let before = memory.trust.flatMap { try? TrustRootFormat.parse($0.document) }
             turnsTimeBack = before.map { pinned.root.issued < $0.claims.issued } ?? false
@@ -24,19 +24,19 @@ struct CurrentTrust: Sendable {
         guard known.chain.contains(pinned.payloadSha256) else {
             throw UpdateFailure(
                 .rollbackAttempt, subject: "trust root",
-                "The store has followed another line of trust roots up to version \(known.version), the one given has version "
-                    + "\(pinned.root.version): give the one that the line began with, or one with a higher version.")
+                "The store has accepted another chain of trust roots up to version \(known.version), and the given root has version "
+                    + "\(pinned.root.version). Give the first root of that chain, or a root with a higher version.")
         }
         chain = (try TrustChain.start(try TrustRootFormat.parse(known.document)), known.chain)
     }
 
-    /// Whether a root was issued before the one that it replaces: its signers have found that the time was wrong.
+    /// Whether a root has an earlier time than its predecessor, because its signers found that the time was wrong.
     private var turnsTimeBack = false
 
-    /// The root; nil where plain keys are trusted.
+    /// The root; nil if plain keys are trusted.
     var root: VerifiedTrustRoot? { chain?.root }
 
-    /// What is to be remembered; nil where plain keys are trusted.
+    /// The state to store; nil if plain keys are trusted.
     var record: FeedMemory.Trust? {
         chain.map { root, digests in
             FeedMemory.Trust(
@@ -44,16 +44,15 @@ struct CurrentTrust: Sendable {
         }
     }
 
-    /// Whether somebody may hold a channel's releases.
+    /// Whether the trust root names a guard, which may hold releases.
     var hasGuard: Bool { root?.root.roles[.guard] != nil }
 
-    /// The keys of `role` at `time`.
     func keys(for role: TrustRole, at time: Timestamp) -> TrustedKeys {
         root?.root.trusted(for: role, at: time) ?? anchor.keys(for: role, at: time)
     }
 
-    /// The latest signed time that counts. What a channel key has signed that was replaced since does not: it may have been
-    /// meant to make everything else look expired. Nor does the time of a trust root after one that was issued earlier.
+    /// Returns the latest valid signed time. Ignores times signed by a replaced channel key, which an attacker may have
+    /// used to make other documents look expired, and the time of a root that its successor predates.
     func clock(_ memory: FeedMemory) -> Timestamp? {
         let trusted = root?.root.trusted(for: .channel, at: nil) ?? anchor.keys(for: .channel, at: TrustedTime.built)
         let counting = memory.channels.compactMap { $0.counting(trusting: trusted.keys.map(\.id)) }
@@ -62,17 +61,16 @@ struct CurrentTrust: Sendable {
         return (times + [root?.root.issued]).compactMap(\.self).max()
     }
 
-    /// Follows the chain by one root.
+    /// Advances the chain by one root.
     mutating func advance(to next: UnverifiedTrustRoot) throws {
         guard let chain else { return }
         let root = try TrustChain.step(from: chain.root, to: next)
-        // All of them: devices may be pinned to any, and one that is forgotten would count as another line.
+        // Keeps all digests: a device may pin any root, and an unknown one would count as another chain.
         self.chain = (root, chain.digests + [root.payloadSha256])
         if root.root.issued < chain.root.root.issued { turnsTimeBack = true }
     }
 
-    /// Refuses a root that is out of date at `time`, where the machine's clock says `clock`; only the last one of the chain is
-    /// asked.
+    /// Throws `expired` if the last root of the chain is out of date at `time`. The machine's clock reports `clock`.
     func requireFresh(at time: Timestamp, clock: Timestamp) throws {
         guard let root = root?.root, root.expires <= time else { return }
         throw UpdateFailure(
@@ -82,14 +80,14 @@ struct CurrentTrust: Sendable {
     }
 }
 
-/// Brings the roots that follow the one a device has.
+/// Downloads the roots after the current one.
 struct TrustUpdate: Sendable {
     let source: FetchURL
     let folder: String
     let fetcher: any Fetcher
 
-    /// The trust once it has followed the chain by one root, which is to be remembered before the next one is fetched; nil at
-    /// the end of the chain.
+    /// Returns the trust after one more root, which the caller stores before the next call; nil at the end of the
+    /// chain.
     func next(after known: CurrentTrust) async throws -> CurrentTrust? {
         guard let root = known.root, let document = try await fetch(version: root.root.version + 1) else { return nil }
         var trust = known
@@ -103,7 +101,7 @@ struct TrustUpdate: Sendable {
             let bytes = try await fetcher.fetchBytes(url, maximumBytes: TrustRootFormat.maximumBytes)
             return try ManifestRequest.document(bytes, of: url)
         } catch FetchError.httpStatus(let status, _, _) where [403, 404, 410].contains(status) {
-            // The newest root has none after it. Some object stores say 403 for what is not there.
+            // The chain ends here. Some object stores return 403 for a missing file.
             return nil
         } catch FetchError.fileMissing {
             return nil
@@ -114,8 +112,8 @@ struct TrustUpdate: Sendable {
 }
 
 extension TrustChain {
-    /// Follows the chain from `known` as far as the feed at `folder`, an address that ends in a slash, has it: the newest root,
-    /// which is not out of date at `now`.
+    /// Returns the newest root of the chain from `known` in the feed at `folder`, a URL that ends in a slash. Throws
+    /// `expired` if it is out of date at `now`.
     package static func newest(
         after known: VerifiedTrustRoot, inFeed folder: FetchURL, fetcher: any Fetcher, now: Timestamp
     ) async throws -> VerifiedTrustRoot {

@@ -1,21 +1,20 @@
 package import BundleCore
 package import BundleValues
 
-/// A device that knows nothing of a feed yet and has no store: what publishers check a feed with.
+/// A device without a store, with which publishers check a feed.
 ///
-/// It judges by the same code as a device (`FeedPoll`), so a check refuses what a device refuses, for the same reason.
+/// It uses the same code as a device (`FeedPoll`), so a check fails for the same reasons as on a device.
 package struct NewDevice: Sendable {
     private var trust: CurrentTrust
     private let given: TrustAnchor
     private let request: OfferRequest
     private let clock: Timestamp
 
-    /// A device with what `anchor` vouches for, at `clock`.
     package init(trusting anchor: TrustAnchor, clock: Timestamp) throws {
         try self.init(trusting: anchor, knowing: FeedMemory(), clock: clock)
     }
 
-    /// A device that goes on from the trust roots that `memory` has followed from `anchor`.
+    /// Creates a device that continues the chain of trust roots in `memory`, which begins with `anchor`.
     package init(trusting anchor: TrustAnchor, knowing memory: FeedMemory, clock: Timestamp) throws {
         given = anchor
         self.clock = clock
@@ -25,23 +24,23 @@ package struct NewDevice: Sendable {
 
     // MARK: Trust roots
 
-    /// The file of the trust root that follows, below the feed; nil where plain keys are trusted.
+    /// The path of the next trust root below the feed; nil if plain keys are trusted.
     package var nextRoot: String? { trust.root.map { "trust/\($0.root.version + 1).json" } }
 
-    /// Follows the chain of trust roots by one.
-    package mutating func take(root document: [UInt8]) throws {
+    /// Advances the chain of trust roots by one.
+    package mutating func advance(toRoot document: [UInt8]) throws {
         try trust.advance(to: try TrustRootFormat.parse(document))
     }
 
-    /// Follows the chain to its end by `read`, which returns the file of that name below the feed, or nil where there is none.
+    /// Advances the chain to its end. `read` returns the file at a path below the feed, or nil if it does not exist.
     package mutating func follow(_ read: (String) throws -> [UInt8]?) throws {
         for _ in 0..<OfferRequest.maximumSteps {
             guard let name = nextRoot, let document = try read(name) else { return }
-            try take(root: document)
+            try advance(toRoot: document)
         }
     }
 
-    /// Follows the chain to its end in the feed at `folder`, an address that ends in a slash.
+    /// Advances the chain to its end in the feed at `folder`, a URL that ends in a slash.
     package mutating func follow(inFeed folder: FetchURL, with fetcher: any Fetcher) async throws {
         let update = TrustUpdate(source: folder, folder: "trust", fetcher: fetcher)
         for _ in 0..<OfferRequest.maximumSteps {
@@ -50,10 +49,10 @@ package struct NewDevice: Sendable {
         }
     }
 
-    /// What the device trusts now.
+    /// The current trust of the device.
     package var anchor: TrustAnchor { trust.root.map(TrustAnchor.root) ?? given }
 
-    /// The release keys that are not revoked, whether or not they may sign new releases now.
+    /// The release keys that are not revoked, including those that no longer sign new releases.
     package var releaseKeysOfAnyTime: TrustedKeys {
         trust.root?.root.trusted(for: .release, at: nil) ?? given.keys(for: .release, at: clock)
     }
@@ -63,14 +62,14 @@ package struct NewDevice: Sendable {
 
     // MARK: Documents
 
-    /// Returns the manifest if release keys signed it and it is of the application of the trust root.
-    package func take(_ manifest: UnverifiedManifest) throws -> VerifiedManifest {
-        let verified = try poll.take(manifest)
+    /// Returns the manifest if release keys signed it and it is for the application of the trust root.
+    package func verify(_ manifest: UnverifiedManifest) throws -> VerifiedManifest {
+        let verified = try poll.verify(manifest)
         try requireApp(of: verified)
         return verified
     }
 
-    /// Throws `appMismatch` if a manifest is not of the application of the trust root.
+    /// Throws `appMismatch` if a manifest is not for the application of the trust root.
     package func requireApp(of verified: VerifiedManifest) throws {
         let decision = AcceptanceRule.decide(
             verified, inventory: .empty, shell: verified.shells.minimum, appId: appId)
@@ -79,37 +78,34 @@ package struct NewDevice: Sendable {
         }
     }
 
-    /// Returns the channel document if channel keys signed it and it is that of the channel `name` and of the application of the trust
-    /// root. Its expiry is for the caller.
-    package func take(_ envelope: SignedEnvelope, channel name: String) throws -> VerifiedChannelDocument {
-        try poll.take(envelope, channel: name)
+    /// Returns the channel document if channel keys signed it and it is for the channel `name` and the application of
+    /// the trust root. The caller checks its expiry.
+    package func verify(_ envelope: SignedEnvelope, channel name: String) throws -> VerifiedChannelDocument {
+        try poll.verify(envelope, channel: name)
     }
 
-    /// Whether the device looks for holds.
+    /// Whether the device requests holds.
     package var hasGuard: Bool { trust.hasGuard }
 
-    /// Returns the hold if the guard signed it and it is that of the channel `name`.
-    package func take(hold bytes: [UInt8], channel name: String) throws -> VerifiedHold {
-        try poll.take(hold: bytes, channel: name)
+    /// Returns the hold if the guard signed it and it is for the channel `name`.
+    package func verify(hold bytes: [UInt8], channel name: String) throws -> VerifiedHold {
+        try poll.verify(hold: bytes, channel: name)
     }
 
-    /// A release of a channel document that the device does not take.
+    /// A release of a channel document that the device refuses.
     package struct RefusedRelease: Sendable {
-        /// Its version.
         package let version: SemanticVersion
-        /// Why the device does not take it.
         package let failure: UpdateFailure
-        /// Whether the keys that signed it are revoked.
         package let isRevoked: Bool
-        /// Whether the device would take it otherwise: it is not recalled, and no release above it counts.
+        /// Whether the refusal affects the device: the release is not recalled, and no valid release is above it.
         package let isMissed: Bool
     }
 
-    /// Returns the releases of a channel document that the device does not take, in the document's order.
+    /// Returns the releases of a channel document that the device refuses, in the document's order.
     package func refused(of document: ChannelDocument) -> [RefusedRelease] {
         let failures = document.releases.map { release in
             do {
-                _ = try take(release.manifest)
+                _ = try verify(release.manifest)
                 return UpdateFailure?.none
             } catch {
                 return UpdateFailure(error)
@@ -129,7 +125,7 @@ package struct NewDevice: Sendable {
         }
     }
 
-    /// Why the device ignores the signatures of `manifest`, where their keys are revoked; nil where they are not.
+    /// Returns the reason why the device ignores the signatures of `manifest` if their keys are revoked; nil otherwise.
     package func revocation(of manifest: UnverifiedManifest) -> String? {
         let ids = ([manifest.claims.keyId] + manifest.signatures.map(\.keyId)).compactMap(\.self)
         return trust.keys(for: .release, at: poll.time).revocation(of: ids)

@@ -2,43 +2,37 @@ import BundleCore
 package import BundleValues
 import BundleSigning
 
-/// Bytes with signatures over them: a DSSE envelope (https://github.com/secure-systems-lab/dsse, protocol 1.0.2).
+/// A payload with signatures: a DSSE envelope (https://github.com/secure-systems-lab/dsse, protocol 1.0.2).
 ///
-/// What is signed is the exact payload together with its type, so nothing is canonicalised and no document can be replayed
-/// as one of another kind.
+/// The signatures cover the exact payload and its type, so the payload needs no canonical form and cannot be replayed
+/// as another type.
 package struct SignedEnvelope: Sendable, Equatable {
-    /// One signature; whose it is, is a claim.
+    /// A signature with an unverified key id.
     package struct Signature: Sendable, Equatable {
-        /// The id of the key that made it; nil where the envelope does not say.
+        /// The id of the key; nil if the envelope does not state it.
         package let keyId: String?
-        /// Its bytes.
         package let bytes: [UInt8]
 
-        /// States a signature.
         package init(keyId: String?, bytes: [UInt8]) {
             self.keyId = keyId
             self.bytes = bytes
         }
     }
 
-    /// More signatures than any threshold asks for; each one costs a verification.
+    /// The largest number of signatures. Each one costs a verification.
     static let maximumSignatures = 64
 
-    /// What the payload is.
     package let payloadType: String
-    /// The signed bytes.
     package let payload: [UInt8]
-    /// The signatures, in their order.
     package var signatures: [Signature]
 
-    /// Wraps `payload`.
     package init(payloadType: String, payload: [UInt8], signatures: [Signature] = []) {
         self.payloadType = payloadType
         self.payload = payload
         self.signatures = signatures
     }
 
-    /// Reads an envelope of `payloadType` strictly; `name` is what the document is called in refusals.
+    /// Parses an envelope of `payloadType`. `name` names the document in messages.
     package init(
         parsing document: [UInt8], payloadType: String, maximumBytes: Int, name: String
     ) throws(DocumentRefusal) {
@@ -62,7 +56,7 @@ package struct SignedEnvelope: Sendable, Equatable {
         }
     }
 
-    /// The envelope as a document.
+    /// The envelope as JSON.
     package var document: [UInt8] {
         let object: JSONObject = [
             "payloadType": .string(payloadType), "payload": .string(Base64.encode(payload)),
@@ -81,17 +75,17 @@ package struct SignedEnvelope: Sendable, Equatable {
             })
     }
 
-    /// The bytes that are signed: DSSE's pre-authentication encoding of type and payload.
+    /// The bytes to sign: the DSSE pre-authentication encoding of type and payload.
     package var message: [UInt8] {
         Array("DSSEv1 \(payloadType.utf8.count) \(payloadType) \(payload.count) ".utf8) + payload
     }
 }
 
-/// Why bytes are not the document that they should be.
+/// The reason why bytes are not a document of the expected kind.
 package struct DocumentRefusal: Error, Equatable, Sendable, CustomStringConvertible {
-    /// The document: "channel document" or "trust root".
+    /// The kind, such as "channel document" or "trust root".
     package let document: String
-    /// What is refused in it, and why.
+    /// The problem, as the rest of a sentence.
     package let problem: String
 
     init(_ document: String, problem: String) {
@@ -110,16 +104,15 @@ package struct DocumentRefusal: Error, Equatable, Sendable, CustomStringConverti
         self.init(document, problem: problem)
     }
 
-    /// `document: problem`.
     package var description: String { "\(document): \(problem)" }
 }
 
 extension DocumentRefusal: ClassifiedFailure {
-    /// Always `manifestMalformed`.
+    /// The error `manifestMalformed`.
     package var failure: UpdateFailure {
         UpdateFailure(
             .manifestMalformed, subject: document,
-            "This is no \(document): \(problem). Check the address; if it is right, sign the document again.")
+            "This is not a \(document): \(problem). Check the address; if it is right, sign the document again.")
     }
 }
 

@@ -1,64 +1,56 @@
 package import BundleSigning
 package import BundleValues
 
-/// Who may sign what.
+/// The kinds of documents that a key may sign.
 package enum TrustRole: String, Sendable, CaseIterable {
-    /// Signs the next trust root.
     case root
-    /// Signs manifests.
     case release
-    /// Signs channel documents; the release keys do where a trust root names no channel keys.
+    /// Signs channel documents. Release keys have this role if a trust root does not name channel keys.
     case channel
-    /// Signs holds of channels, which only keep devices from releases; nobody does where a trust root names no guard.
+    /// Signs holds of channels. A trust root without guard keys does not allow holds.
     case `guard`
 }
 
-/// The values of a trust root (SECURITY section 5.4), whoever vouches for them.
+/// The values of a trust root (SECURITY section 5.4), verified or not.
 package struct TrustRoot: Sendable, Equatable {
-    /// A key and until when it counts.
+    /// A key and the end of its validity.
     package struct Key: Sendable, Equatable {
-        /// The key.
         package let publicKey: PublicKey
-        /// From then on it counts for nothing but the chain of trust roots; nil for ever.
+        /// The time from which the key is valid only for the chain of trust roots; nil for no end.
         package var notAfter: Timestamp?
 
-        /// States a key.
         package init(_ publicKey: PublicKey, notAfter: Timestamp? = nil) {
             self.publicKey = publicKey
             self.notAfter = notAfter
         }
     }
 
-    /// Whose signatures count for a role, and how many are needed.
+    /// The keys of a role and its required number of signatures.
     package struct Role: Sendable, Equatable {
-        /// Distinct keys that must sign; 1 or more.
+        /// The required number of distinct keys, 1 or more.
         package var threshold: Int
-        /// Ids of keys, each once.
+        /// The ids of the keys, without duplicates.
         package var keyIds: [String]
 
-        /// States a role.
         package init(threshold: Int, keyIds: [String]) {
             self.threshold = threshold
             self.keyIds = keyIds
         }
     }
 
-    /// 1 for the first; each next one is exactly one higher.
+    /// The version: 1 for the first root, and exactly one more for each next one.
     package var version: Int
-    /// The application; nil where the root names none.
+    /// The application; nil if the root does not name one.
     package var appId: String?
-    /// When it was made.
     package var issued: Timestamp
-    /// From then on nothing new is installed by it.
+    /// The time from which devices do not install new releases by this root.
     package var expires: Timestamp
-    /// The keys that roles may name.
     package var keys: [Key]
-    /// The roles; `root` and `release` always, `channel` and `guard` perhaps.
+    /// The roles. `root` and `release` are always present.
     package var roles: [TrustRole: Role]
-    /// Ids of keys that count for nothing any more.
+    /// The ids of revoked keys.
     package var revoked: [String]
 
-    /// States a trust root.
     package init(
         version: Int, appId: String?, issued: Timestamp, expires: Timestamp, keys: [Key], roles: [TrustRole: Role],
         revoked: [String] = []
@@ -72,7 +64,7 @@ package struct TrustRoot: Sendable, Equatable {
         self.revoked = revoked
     }
 
-    /// The keys of `role` that are not revoked and, where a time is given, may still be used then.
+    /// Returns the keys of `role` that are not revoked and, if `time` is given, are valid then.
     package func trusted(for role: TrustRole, at time: Timestamp?) -> TrustedKeys {
         guard let named = roles[role] ?? (role == .channel ? roles[.release] : nil) else { return TrustedKeys([]) }
         let usable = keys.filter { key in
@@ -85,29 +77,24 @@ package struct TrustRoot: Sendable, Equatable {
             revoked: TrustedKeys.Revoked(ids: revoked, rootVersion: version))
     }
 
-    /// The roles that name a key.
+    /// Returns the roles of a key.
     package func roles(of id: String) -> [TrustRole] {
         TrustRole.allCases.filter { roles[$0]?.keyIds.contains(id) == true }
     }
 }
 
-/// A trust root that has not been checked against the one before it.
+/// A trust root that is not verified against its predecessor.
 package struct UnverifiedTrustRoot: Sendable {
-    /// What it claims.
     package let claims: TrustRoot
-    /// Its bytes and signatures.
     package let envelope: SignedEnvelope
-    /// The whole document as received.
     package let document: [UInt8]
 }
 
-/// A trust root that the one before it, or whoever pinned it, vouches for; only `TrustChain` makes one.
+/// A trust root that is pinned or that its predecessor authorizes. Only `TrustChain` makes one.
 package struct VerifiedTrustRoot: Sendable, Equatable {
-    /// Its values.
     package let root: TrustRoot
-    /// The whole document.
     package let document: [UInt8]
-    /// SHA-256 of the signed bytes.
+    /// The SHA-256 of the signed bytes.
     package let payloadSha256: SHA256Digest
 
     fileprivate init(_ unverified: UnverifiedTrustRoot) throws(OpenSSLFailure) {
@@ -117,16 +104,16 @@ package struct VerifiedTrustRoot: Sendable, Equatable {
     }
 }
 
-/// How trust passes from one root to the next, as in TUF (specification 1.0.34, section 5.3).
+/// Verifies one root by the previous one, as in TUF (specification 1.0.34, section 5.3).
 package enum TrustChain {
-    /// The pinned root: whoever pins it decides, but its own keys must have signed it.
+    /// Returns the pinned root if its own keys signed it.
     package static func start(_ pinned: UnverifiedTrustRoot) throws -> VerifiedTrustRoot {
         try require(pinned, signedBy: pinned.claims)
         return try VerifiedTrustRoot(pinned)
     }
 
-    /// Returns the root after `known`: the root keys of both have signed it, its version is exactly one higher, and it is of the
-    /// same application. Nothing that it claims is compared before its signatures.
+    /// Returns the root after `known` if the root keys of both signed it, its version is exactly one higher, and it is
+    /// for the same application. The signatures are verified before its values are compared.
     package static func step(from known: VerifiedTrustRoot, to next: UnverifiedTrustRoot) throws -> VerifiedTrustRoot {
         try require(next, signedBy: known.root)
         try require(next, signedBy: next.claims)
@@ -134,14 +121,14 @@ package enum TrustChain {
         if next.claims.version != expected {
             throw UpdateFailure(
                 next.claims.version < expected ? .rollbackAttempt : .manifestMalformed, subject: "trust root",
-                "The trust root has version \(next.claims.version), \(expected) is the next one: "
+                "The trust root has version \(next.claims.version) instead of \(expected): "
                     + "put each version into the feed under its own number.")
         }
         if next.claims.appId.map({ Array($0.utf8) }) != known.root.appId.map({ Array($0.utf8) }) {
             throw UpdateFailure(
                 .appMismatch, subject: next.claims.appId ?? "",
-                "The trust root \(expected) is for \(next.claims.appId ?? "no named application"), the one before for "
-                    + "\(known.root.appId ?? "none"): check the feed's address.")
+                "The trust root \(expected) is for \(next.claims.appId ?? "no named application"), the previous one for "
+                    + "\(known.root.appId ?? "no named application"): check the address of the feed.")
         }
         return try VerifiedTrustRoot(next)
     }
@@ -151,7 +138,7 @@ package enum TrustChain {
             let version = next.claims.version
             throw UpdateFailure(
                 .signatureInvalid, subject: "trust root \(version)",
-                "0 of \(root.roles[.root]?.threshold ?? 1) root keys have signed trust root \(version): `clientctl trust sign`."
+                "0 of \(root.roles[.root]?.threshold ?? 1) root keys have signed trust root \(version). Run `clientctl trust sign`."
             )
         }
         _ = try root.trusted(for: .root, at: nil).signers(
@@ -160,17 +147,16 @@ package enum TrustChain {
     }
 }
 
-/// The trust root on the wire: a DSSE envelope of at most 256 KiB.
+/// The file format of a trust root: a DSSE envelope of at most 256 KiB.
 package enum TrustRootFormat {
-    /// The longest document, in bytes.
+    /// The largest document, in bytes.
     package static let maximumBytes = 256 * 1024
-    /// The payload's type.
     package static let payloadType = "application/vnd.swap-clients.trust.v1+json"
 
     private static let name = "trust root"
     private static let maximumKeys = 64
 
-    /// Reads a trust root strictly; its signatures are not looked at.
+    /// Parses a trust root without a check of its signatures.
     package static func parse(_ document: [UInt8]) throws(DocumentRefusal) -> UnverifiedTrustRoot {
         let envelope = try SignedEnvelope(
             parsing: document, payloadType: payloadType, maximumBytes: maximumBytes, name: name)
@@ -210,7 +196,7 @@ package enum TrustRootFormat {
         }
         for role in root.roles.keys
         where root.trusted(for: role, at: nil).keys.count < (root.roles[role]?.threshold ?? 1) {
-            throw roles.refusal(role.rawValue, "asks for more signatures than it has keys that are not revoked")
+            throw roles.refusal(role.rawValue, "requires more signatures than it has keys that are not revoked")
         }
         try requireAgreement(entries, root)
         return root
@@ -232,7 +218,7 @@ package enum TrustRootFormat {
 
     private static func role(_ reader: MemberReader, _ keys: [TrustRoot.Key]) throws -> TrustRoot.Role {
         let threshold = try reader.integer("threshold")
-        if threshold == 0 { throw reader.refusal("threshold", "is 0: anybody could sign") }
+        if threshold == 0 { throw reader.refusal("threshold", "is 0: an unsigned document would be accepted") }
         var ids: [String] = []
         for id in try reader.strings("keyids") {
             if !keys.contains(where: { $0.publicKey.id == id }) {
@@ -243,7 +229,7 @@ package enum TrustRootFormat {
         return TrustRoot.Role(threshold: threshold, keyIds: ids)
     }
 
-    /// Roles are stated twice, with the key and by the role; a document that says two things is refused.
+    /// Throws if the roles of a key entry differ from the roles that name the key.
     private static func requireAgreement(_ entries: [MemberReader], _ root: TrustRoot) throws {
         for (entry, key) in zip(entries, root.keys) where entry.optional("roles") != nil {
             let known = Set(TrustRole.allCases.map(\.rawValue))
@@ -254,7 +240,7 @@ package enum TrustRootFormat {
         }
     }
 
-    /// The payload for `root`, every member in fixed order.
+    /// Returns the payload of `root` with the members in a fixed order.
     package static func payload(_ root: TrustRoot) -> [UInt8] {
         let keys = root.keys.map { key in
             var object: JSONObject = [
@@ -282,7 +268,7 @@ package enum TrustRootFormat {
         return JSONWriter.bytes(of: .object(object), layout: .pretty)
     }
 
-    /// An unsigned envelope around `root`.
+    /// Returns an unsigned envelope of `root`.
     package static func envelope(_ root: TrustRoot) -> SignedEnvelope {
         SignedEnvelope(payloadType: payloadType, payload: payload(root))
     }

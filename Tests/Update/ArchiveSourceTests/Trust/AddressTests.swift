@@ -5,8 +5,8 @@ import BundleSigning
 import BundleTesting
 import Testing
 
-@Suite struct `Addresses` {
-    /// A document whose release is at `url`, as it stands; the archive is served at `path`.
+@Suite struct AddressTests {
+    /// Publishes a document whose release has the exact URL `url`, with the archive at `path`.
     private static func offering(_ url: String, at path: String? = nil) -> @Sendable (TrustFeed) throws -> Void {
         { feed in
             try feed.offer(2) { payload in
@@ -31,7 +31,7 @@ import Testing
         Scenario("TUF-192: an encoded slash stays encoded", nil, offering("/a%2fb.tar", at: "/a%2fb.tar")),
         Scenario("TUF-193: encoded letters of other scripts", nil, offering("/%C3%BC.tar", at: "/%C3%BC.tar")),
         Scenario("TUF-194: a query", nil, offering("/x.tar?t=a&b=%2f", at: "/x.tar?t=a&b=%2f")),
-        Scenario("TUF-195: a fragment stays here", nil, offering("/x.tar#part", at: "/x.tar")),
+        Scenario("TUF-195: a fragment is not sent", nil, offering("/x.tar#part", at: "/x.tar")),
         Scenario("TUF-196: one folder up", nil, offering("../r/x.tar", at: "/r/x.tar")),
         Scenario("TUF-197: more folders up than there are", nil, offering("../../../../x.tar", at: "/x.tar")),
         Scenario("TUF-198: dots in the middle", nil, offering("/r/./y/../x.tar", at: "/r/x.tar")),
@@ -39,8 +39,7 @@ import Testing
         Scenario("TUF-200: 2000 letters", nil, offering(long, at: long)),
     ]
 
-    @Test(arguments: fetched) func `an odd archive address is asked for as it stands`(_ scenario: Scenario) async throws
-    {
+    @Test(arguments: fetched) func `requests an unusual archive URL unchanged`(_ scenario: Scenario) async throws {
         try await scenario.run()
     }
 
@@ -54,7 +53,7 @@ import Testing
         Scenario("TUF-207: a backslash", .manifestMalformed, offering("\\\\host\\x.tar")),
     ]
 
-    @Test(arguments: refusedAfterwards) func `an archive address that may not be fetched is no release`(
+    @Test(arguments: refusedAfterwards) func `rejects a release with an archive URL that must not be requested`(
         _ scenario: Scenario
     ) async throws {
         let failure = try #require(try await scenario.run(learnt: true))
@@ -64,16 +63,16 @@ import Testing
     static let refused: [Scenario] = [
         Scenario("TUF-208: a space", .manifestMalformed, offering("/a b.tar")),
         Scenario("TUF-209: a line break", .manifestMalformed, offering("/a\r\nHost: x")),
-        Scenario("TUF-210: no address", .manifestMalformed, offering("")),
+        Scenario("TUF-210: an empty URL", .manifestMalformed, offering("")),
     ]
 
-    @Test(arguments: refused) func `a text that is no address makes the document unreadable`(
+    @Test(arguments: refused) func `rejects a document with an invalid archive URL`(
         _ scenario: Scenario
     ) async throws {
         try await scenario.run()
     }
 
-    @Test func `TUF-211: the archive may be at another origin`() async throws {
+    @Test func `TUF-211: downloads an archive from another origin`() async throws {
         let feed = try TrustFeed()
         let device = try Follower(feed)
         let mirror = try LoopbackServer(["/x.tar": Route(TrustFeed.archive("1.1.0"))])
@@ -83,7 +82,7 @@ import Testing
         #expect(mirror.requests.map(\.target) == ["/x.tar"])
     }
 
-    @Test func `TUF-212: a mirror under another address gives the same answers`() async throws {
+    @Test func `TUF-212: applies the stored sequence to a mirror at another URL`() async throws {
         let feed = try TrustFeed()
         var device = try Follower(feed)
         let good = feed.document(5, [try feed.release("1.1.0")])
@@ -109,7 +108,7 @@ import Testing
         ("TUF-221: an encoded question mark", "/channels/%3f.json"), ("TUF-222: an encoded hash", "/channels/%23.json"),
         ("TUF-223: a comma", "/channels/a,b.json"), ("TUF-224: in the query only", "/channels/x?/stable.json"),
     ])
-    func `a name that no channel has is refused with its address`(name: String, path: String) async throws {
+    func `rejects the URL of an invalid channel name before any request`(name: String, path: String) async throws {
         let feed = try TrustFeed()
         var device = try Follower(feed)
         device.path = path
@@ -124,7 +123,7 @@ import Testing
         ("TUF-225: one letter", "a"), ("TUF-226: 64 letters", String(repeating: "z", count: 64)),
         ("TUF-227: every sign that is allowed", "0.b-c_d..e"),
     ])
-    func `a name that a channel may have is followed`(name: String, channel: String) async throws {
+    func `follows a channel with a valid name`(name: String, channel: String) async throws {
         let feed = try TrustFeed()
         var device = try Follower(feed)
         device.path = "/channels/\(channel).json"
@@ -133,7 +132,7 @@ import Testing
         #expect(try device.memory().followed?.name == channel)
     }
 
-    @Test func `TUF-228: a path that leads out of the folder is the channel it leads to`() async throws {
+    @Test func `TUF-228: derives the channel from the resolved path`() async throws {
         let feed = try TrustFeed()
         var device = try Follower(feed)
         device.path = "/channels/../x.json"
@@ -142,7 +141,7 @@ import Testing
         try await device.refuses(.httpStatus)
         let stable = ChannelFormat.envelope(feed.document(1, [try feed.release("1.1.0")]))
         feed.server.set("/x.json", Route(try stable.signed(by: [feed.channel]).document))
-        // It is that of the channel stable, however one came to it.
+        // The document is for the channel stable.
         try await device.refuses(.manifestMalformed)
     }
 }

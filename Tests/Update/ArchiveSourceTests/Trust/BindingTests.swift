@@ -5,14 +5,14 @@ import BundleSigning
 import BundleTesting
 import Testing
 
-@Suite struct `Whose document it is` {
+@Suite struct BindingTests {
     static let unnamed: [Scenario] = [
         Scenario("TUF-229: the document of another channel", .manifestMalformed) { feed in
             var document = feed.document(2, [try feed.release("1.1.0")])
             document.channel = "beta"
             feed.serve(try ChannelFormat.envelope(document).signed(by: [feed.channel]).document)
         },
-        Scenario("TUF-230: a document whose channel has no channel's name", .manifestMalformed) { feed in
+        Scenario("TUF-230: a document with an invalid channel name", .manifestMalformed) { feed in
             try feed.offer(2, payload: { try edited($0) { $0["channel"] = .string("../stable") } })
         },
         Scenario("TUF-231: a document of schema 2", .manifestMalformed) { feed in
@@ -29,7 +29,8 @@ import Testing
         },
     ]
 
-    @Test(arguments: unnamed) func `a document of something else is refused`(_ scenario: Scenario) async throws {
+    @Test(arguments: unnamed) func `rejects a document for another channel or schema`(_ scenario: Scenario) async throws
+    {
         try await scenario.run()
     }
 
@@ -38,26 +39,28 @@ import Testing
         Scenario("TUF-236: of another application", .appMismatch) {
             try $0.offer(2, ["1.1.0"]) { $0.appId = "org.example.other" }
         },
-        Scenario("TUF-237: of no application", .appMismatch) { try $0.offer(2, ["1.1.0"]) { $0.appId = nil } },
+        Scenario("TUF-237: without an application", .appMismatch) { try $0.offer(2, ["1.1.0"]) { $0.appId = nil } },
         Scenario("TUF-238: of an application that differs in case", .appMismatch) {
             try $0.offer(2, ["1.1.0"]) { $0.appId = "org.example.App" }
         },
-        Scenario("TUF-239: the next root is of no application", .appMismatch) { feed in
+        Scenario("TUF-239: the next root has no application", .appMismatch) { feed in
             try feed.publish(2) { $0.appId = nil }
         },
     ]
 
-    @Test(arguments: named) func `a device takes what is for its application`(_ scenario: Scenario) async throws {
+    @Test(arguments: named) func `accepts only documents for the device's application`(_ scenario: Scenario)
+        async throws
+    {
         try await scenario.run(appId: "org.example.app")
     }
 
-    @Test func `TUF-240: a release of another application in the right document`() async throws {
+    @Test func `TUF-240: rejects a release of another application in a valid document`() async throws {
         try await Scenario("", .appMismatch) { feed in
             try feed.offer(feed.document(2, [try feed.release("1.1.0") { $0.appId = "org.example.other" }]))
         }.run(appId: "org.example.app", learnt: true)
     }
 
-    @Test func `TUF-241: a trust root of another application is refused before any request`() async throws {
+    @Test func `TUF-241: rejects a trust root of another application before any request`() async throws {
         let feed = try TrustFeed(appId: "org.example.app")
         var device = try Follower(feed)
         device.appId = "org.example.other"
@@ -66,7 +69,7 @@ import Testing
         #expect(feed.server.requests.isEmpty)
     }
 
-    @Test func `TUF-242: a device without an application takes that of its trust root`() async throws {
+    @Test func `TUF-242: uses the application of the trust root if the device has none`() async throws {
         let feed = try TrustFeed(appId: "org.example.app")
         var device = try Follower(feed)
         device.appId = nil
@@ -76,7 +79,7 @@ import Testing
         try await device.installs("1.0.0")
     }
 
-    @Test func `TUF-243: a flat manifest must name the application of the trust root`() async throws {
+    @Test func `TUF-243: rejects a flat manifest without the application of the trust root`() async throws {
         let feed = try TrustFeed(appId: "org.example.app")
         var device = try Follower(feed)
         device.appId = nil
@@ -89,7 +92,7 @@ import Testing
         try await device.installs("1.0.0")
     }
 
-    @Test func `TUF-244: a store stays with the application it was bound to`() async throws {
+    @Test func `TUF-244: rejects another application for a bound store`() async throws {
         let feed = try TrustFeed(appId: "org.example.app")
         var device = try Follower(feed)
         try feed.offer(1, ["1.0.0"])

@@ -5,8 +5,8 @@ import Testing
 
 @testable import BundleCore
 
-@Suite struct `Rollout and busy pages` {
-    @Test func `TUF-332: a device remembers for how long a page may be busy`() async throws {
+@Suite struct BusyLimitTests {
+    @Test func `TUF-332: stores the busy limit of the channel`() async throws {
         let feed = try TrustFeed()
         let device = try Follower(feed)
         for (sequence, limit) in [(1, nil), (2, 120), (3, 0)] as [(Int, Int?)] {
@@ -17,7 +17,7 @@ import Testing
     }
 
     @Test(arguments: [JSONValue.integer(3601), .integer(-1), .string("10m")])
-    func `TUF-333: an hour is the longest`(limit: JSONValue) async throws {
+    func `TUF-333: rejects a busy limit above an hour`(limit: JSONValue) async throws {
         let feed = try TrustFeed()
         let device = try Follower(feed)
         try feed.offer(1) { payload in try edited(payload) { $0["busyLimit"] = limit } }

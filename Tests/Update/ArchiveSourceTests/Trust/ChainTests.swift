@@ -6,7 +6,7 @@ import Testing
 @testable import BundleCore
 import BundleValues
 
-@Suite struct `The chain of roots` {
+@Suite struct ChainTests {
     private func settled(_ feed: TrustFeed) async throws -> Follower {
         let device = try Follower(feed)
         try feed.offer(1, ["1.0.0"])
@@ -14,7 +14,7 @@ import BundleValues
         return device
     }
 
-    @Test func `TUF-126: five roots are followed in one run, each by the keys of the one before`() async throws {
+    @Test func `TUF-126: follows five roots in one run, each signed by its predecessor`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         for version in 2...6 {
@@ -31,7 +31,7 @@ import BundleValues
         #expect(asked == [2, 2, 3, 4, 5, 6, 7].map { "/trust/\($0).json" })
     }
 
-    @Test func `TUF-127: a root is remembered before the next one is asked for`() async throws {
+    @Test func `TUF-127: stores a root before it requests the next one`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         try feed.publish(2)
@@ -45,23 +45,23 @@ import BundleValues
         #expect(try device.memory().trust?.version == 4)
     }
 
-    @Test func `TUF-128: 256 roots a run, the rest in the next, and the pinned one stays known`() async throws {
+    @Test func `TUF-128: follows 256 roots a run and keeps the pinned one`() async throws {
         let feed = try TrustFeed()
         let device = try Follower(feed)
         for version in 2...301 { try feed.publish(version) }
         try feed.offer(1, ["1.0.0"])
-        // Without a disk, which would have to hold each of them.
+        // In memory, to avoid writing each of them.
         var inventory = try device.inventory()
         for expected in [257, 301, 301] {
             let offer = try await device.offer(&inventory)
-            let news = try #require(offer.feed)
-            #expect(news.after.trust?.version == expected)
-            #expect(news.after.trust?.chain.count == expected)
-            inventory = inventory.recording(news)
+            let update = try #require(offer.feed)
+            #expect(update.after.trust?.version == expected)
+            #expect(update.after.trust?.chain.count == expected)
+            inventory = inventory.recording(update)
         }
     }
 
-    @Test func `a recall that comes while a release is downloaded is known at once`() async throws {
+    @Test func `stores a recall that arrives during a download`() async throws {
         let feed = try TrustFeed()
         let device = try Follower(feed)
         try feed.offer(1, ["1.0.0"])
@@ -74,7 +74,7 @@ import BundleValues
         let runner = UpdateRunner(try device.updater())
         let first = Task { try await runner.check() }
         let deadline = ContinuousClock.now + .seconds(60)
-        // Whoever blocks a thread here keeps the download from it.
+        // Sleeps instead of blocking a thread that the download needs.
         while !feed.server.requests.contains(where: { $0.target == TrustFeed.archivePath("1.1.0") }),
             ContinuousClock.now < deadline
         { try await Task.sleep(for: .milliseconds(10)) }
@@ -93,7 +93,7 @@ import BundleValues
         #expect(try device.inventory().bundles.contains { $0.version.description == "1.1.0" })
     }
 
-    @Test(arguments: [true, false]) func `a channel says how often it wants to be asked`(says: Bool) async throws {
+    @Test(arguments: [true, false]) func `uses the check interval of the channel`(says: Bool) async throws {
         let feed = try TrustFeed()
         let device = try Follower(feed)
         try feed.offer(1, ["1.0.0"]) { if says { $0.poll = ChannelDocument.Poll(interval: 3, jitter: 7) } }
@@ -141,26 +141,26 @@ import BundleValues
         },
     ]
 
-    @Test(arguments: refused) func `the next root is exactly that`(_ scenario: Scenario) async throws {
+    @Test(arguments: refused) func `accepts only a valid next root`(_ scenario: Scenario) async throws {
         try await scenario.run()
     }
 
     @Test(arguments: [2, 3, 1])
-    func `refuses a root for its signatures before it compares what the root claims`(version: Int) async throws {
+    func `verifies the signatures of a root before it compares its values`(version: Int) async throws {
         let feed = try TrustFeed(appId: "org.example.app")
         let device = try await settled(feed)
-        let stranger = TrustRootFormat.envelope(feed.trustRoot(version) { $0.appId = "org.example.other" })
-        feed.serve(try stranger.signed(by: [feed.keys[4]]).document, asRoot: 2)
+        let foreign = TrustRootFormat.envelope(feed.trustRoot(version) { $0.appId = "org.example.other" })
+        feed.serve(try foreign.signed(by: [feed.keys[4]]).document, asRoot: 2)
         try await device.refuses(.keyUnknown)
-        var forged = stranger
+        var forged = foreign
         forged.signatures = try TrustRootFormat.envelope(feed.trustRoot(2)).signed(by: [feed.root]).signatures
         feed.serve(forged.document, asRoot: 2)
         try await device.refuses(.signatureInvalid)
-        feed.serve(stranger.document, asRoot: 2)
+        feed.serve(foreign.document, asRoot: 2)
         try await device.refuses(.signatureInvalid)
     }
 
-    @Test func `TUF-137: a known version with other bytes is no next root`() async throws {
+    @Test func `TUF-137: rejects a known version with other bytes as the next root`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         try feed.publish(2)
@@ -171,7 +171,7 @@ import BundleValues
         #expect(try device.memory().trust?.version == 2)
     }
 
-    @Test func `TUF-138: a root that was seen stays, although the feed shows it no more`() async throws {
+    @Test func `TUF-138: keeps an accepted root that the feed no longer has`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         try feed.publish(2) { $0.set(.channel, [feed.keys[3]]) }
@@ -183,7 +183,7 @@ import BundleValues
         #expect(try device.memory().trust?.version == 2)
     }
 
-    @Test func `TUF-139: a key that comes back counts again`() async throws {
+    @Test func `TUF-139: accepts a key that a later root adds again`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         try feed.publish(2) { $0.set(.channel, [feed.keys[3]]) }
@@ -193,7 +193,7 @@ import BundleValues
         try await device.installs("1.1.0")
     }
 
-    @Test func `TUF-140: a store that followed another line refuses an older pinned root`() async throws {
+    @Test func `TUF-140: rejects an older pinned root of another chain`() async throws {
         let feed = try TrustFeed()
         var device = try await settled(feed)
         try feed.publish(2)
@@ -202,7 +202,7 @@ import BundleValues
         try await device.refuses(.rollbackAttempt)
     }
 
-    @Test func `TUF-141: a newer shell's pinned root goes on from where the chain is`() async throws {
+    @Test func `TUF-141: continues the stored chain after a newer shell pins one of its roots`() async throws {
         let feed = try TrustFeed()
         var device = try await settled(feed)
         for version in 2...4 { try feed.publish(version) }
@@ -212,7 +212,7 @@ import BundleValues
         #expect(try device.memory().trust?.version == 4)
     }
 
-    @Test func `TUF-142: a newer shell may begin another line with a higher version`() async throws {
+    @Test func `TUF-142: accepts a pinned root of another chain with a higher version`() async throws {
         let feed = try TrustFeed()
         var device = try await settled(feed)
         device.anchor = try feed.pinned(
@@ -226,7 +226,7 @@ import BundleValues
         #expect(try device.memory().trust?.chain.count == 1)
     }
 
-    @Test func `TUF-143: a revoked release key signs nothing new, what it has signed runs on`() async throws {
+    @Test func `TUF-143: rejects new releases of a revoked key and keeps the installed one`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         try feed.publish(2) {
@@ -242,7 +242,7 @@ import BundleValues
         try await device.installs("1.1.0")
     }
 
-    @Test func `TUF-144: one does not fall back to what a revoked key has signed`() async throws {
+    @Test func `TUF-144: does not fall back to a client signed by a revoked key`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         try feed.publish(2) {
@@ -268,7 +268,7 @@ import BundleValues
 }
 
 extension Follower {
-    /// The offer of one run, which remembers in `inventory` what it is asked to on the way.
+    /// Returns the offer of one run, and records the changes in `inventory`.
     fileprivate func offer(_ inventory: inout Inventory) async throws -> ArchiveOffer {
         var stepsLeft = OfferRequest.maximumSteps
         while true {
@@ -276,7 +276,7 @@ extension Follower {
                 inventory: inventory, shell: try SemanticVersion(parsing: "1.0.0"), appId: nil, stepsLeft: stepsLeft)
             switch try await channel().latestOffer(for: request) {
             case .offer(let offer): return offer
-            case .remember(let news): inventory = inventory.recording(news)
+            case .remember(let update): inventory = inventory.recording(update)
             }
             stepsLeft -= 1
         }

@@ -5,8 +5,8 @@ import BundleSigning
 import BundleTesting
 import Testing
 
-@Suite struct `Expiry` {
-    /// A device that runs 1.0.0 by document 1, which expires on day 40.
+@Suite struct ExpiryTests {
+    /// Returns a device that installed 1.0.0 by document 1, which expires on day 40.
     private func settled(_ feed: TrustFeed) async throws -> Follower {
         let device = try Follower(feed)
         try feed.offer(1, ["1.0.0"])
@@ -16,10 +16,10 @@ import Testing
 
     @Test(
         arguments: [
-            ("TUF-13: a second before a document expires", -1, nil), ("TUF-14: in the very second", 0, .expired),
+            ("TUF-13: a second before a document expires", -1, nil), ("TUF-14: at its expiry", 0, .expired),
             ("TUF-15: a second after", 1, .expired),
         ] as [(String, Int, FailureCode?)])
-    func `a channel document counts until it expires`(name: String, seconds: Int, code: FailureCode?) async throws {
+    func `rejects a channel document from its expiry on`(name: String, seconds: Int, code: FailureCode?) async throws {
         let feed = try TrustFeed()
         var device = try await settled(feed)
         try feed.offer(2, ["1.1.0"])
@@ -32,10 +32,10 @@ import Testing
 
     @Test(
         arguments: [
-            ("TUF-16: a second before a trust root expires", -1, nil), ("TUF-17: in the very second", 0, .expired),
+            ("TUF-16: a second before a trust root expires", -1, nil), ("TUF-17: at its expiry", 0, .expired),
             ("TUF-18: a second after", 1, .expired),
         ] as [(String, Int, FailureCode?)])
-    func `a trust root counts until it expires`(name: String, seconds: Int, code: FailureCode?) async throws {
+    func `rejects a trust root from its expiry on`(name: String, seconds: Int, code: FailureCode?) async throws {
         let feed = try TrustFeed()
         var device = try await settled(feed)
         try feed.offer(2, ["1.1.0"]) { $0.expires = Day.number(999) }
@@ -47,10 +47,10 @@ import Testing
 
     @Test(
         arguments: [
-            ("TUF-19: a second before a key's end", -1, nil), ("TUF-20: in the very second", 0, .keyUnknown),
+            ("TUF-19: a second before a key's end", -1, nil), ("TUF-20: at its end", 0, .keyUnknown),
             ("TUF-21: a second after", 1, .keyUnknown),
         ] as [(String, Int, FailureCode?)])
-    func `a key counts until its end`(name: String, seconds: Int, code: FailureCode?) async throws {
+    func `rejects a key from its end on`(name: String, seconds: Int, code: FailureCode?) async throws {
         let feed = try TrustFeed()
         var device = try await settled(feed)
         try feed.publish(2) { trust in
@@ -66,7 +66,7 @@ import Testing
         #expect(try device.sequence() == 1)
     }
 
-    @Test func `TUF-22: a root key that is over its end still passes trust on`() async throws {
+    @Test func `TUF-22: accepts the next root from a root key after its end`() async throws {
         let feed = try TrustFeed()
         let device = try Follower(
             feed, trusting: feed.pinned(feed.trustRoot { $0.keys[0].notAfter = Day.number(5) }))
@@ -76,7 +76,7 @@ import Testing
         #expect(try device.memory().trust?.version == 2)
     }
 
-    @Test func `TUF-23: an expired root is remembered, and nothing is taken by it`() async throws {
+    @Test func `TUF-23: stores an expired root but installs nothing by it`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         try feed.publish(2)
@@ -87,7 +87,7 @@ import Testing
         #expect(try device.sequence() == 1)
     }
 
-    @Test func `TUF-24: roots on the way may have expired, only the last one counts`() async throws {
+    @Test func `TUF-24: ignores the expiry of all roots but the last`() async throws {
         let feed = try TrustFeed()
         let device = try Follower(feed, trusting: feed.pinned(feed.trustRoot { $0.expires = Day.number(1) }))
         try feed.publish(2) { $0.expires = Day.number(2) }
@@ -98,7 +98,7 @@ import Testing
         #expect(try device.memory().trust?.version == 4)
     }
 
-    @Test func `TUF-25: the next document may be taken when the known one has expired`() async throws {
+    @Test func `TUF-25: accepts the next document after the known one has expired`() async throws {
         let feed = try TrustFeed()
         var device = try await settled(feed)
         try feed.offer(2, ["1.1.0"]) { $0.expires = Day.number(80) }
@@ -106,7 +106,7 @@ import Testing
         try await device.installs("1.1.0")
     }
 
-    @Test func `TUF-26: a flat manifest counts no longer than the trust root`() async throws {
+    @Test func `TUF-26: rejects a flat manifest after the trust root has expired`() async throws {
         let feed = try TrustFeed()
         var device = try Follower(feed)
         device.path = "/manifest.json"
@@ -119,7 +119,7 @@ import Testing
 
     // MARK: Clocks
 
-    @Test func `TUF-27: a clock in 1970 is moved to the age of the program`() async throws {
+    @Test func `TUF-27: raises a clock in 1970 to the build date`() async throws {
         let feed = try TrustFeed()
         var device = try Follower(feed)
         device.now = Timestamp(clamping: 0)
@@ -132,7 +132,7 @@ import Testing
         try await device.installs("1.0.0")
     }
 
-    @Test func `TUF-28: a clock that is behind is moved to the latest signed time`() async throws {
+    @Test func `TUF-28: raises a clock that is behind to the latest signed time`() async throws {
         let feed = try TrustFeed()
         var device = try Follower(feed)
         try feed.offer(1, ["1.0.0"]) { $0.issuedAt = Day.number(30) }
@@ -143,7 +143,7 @@ import Testing
         #expect(try device.memory().clock == Day.number(30))
     }
 
-    @Test func `TUF-29: a trust root's time moves a clock that is behind`() async throws {
+    @Test func `TUF-29: raises a clock that is behind to the time of a trust root`() async throws {
         let feed = try TrustFeed()
         var device = try await settled(feed)
         device.now = Timestamp(clamping: 0)
@@ -153,7 +153,7 @@ import Testing
         #expect(try device.memory().clock == Day.number(50))
     }
 
-    @Test func `a trust root's time ends with the next one, if that was issued earlier`() async throws {
+    @Test func `drops the time of a trust root if its successor was issued earlier`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         try feed.publish(2) {
@@ -168,7 +168,7 @@ import Testing
         #expect(try device.memory().clock == Day.number(10))
     }
 
-    @Test func `a trust root's time ends with a newer one that is pinned, if that was issued earlier`() async throws {
+    @Test func `drops the time of a trust root if a newer pinned root was issued earlier`() async throws {
         let feed = try TrustFeed()
         var device = try await settled(feed)
         try feed.publish(2) {
@@ -182,7 +182,7 @@ import Testing
         #expect(try device.memory().clock == Day.number(10))
     }
 
-    @Test func `TUF-30: a clock far ahead stops installations, nothing else, until it is set`() async throws {
+    @Test func `TUF-30: stops only installations while the clock is far ahead`() async throws {
         let feed = try TrustFeed()
         var device = try await settled(feed)
         try feed.offer(2, ["1.1.0"])
@@ -195,7 +195,7 @@ import Testing
 
     // MARK: Freeze
 
-    @Test func `TUF-31: the same old document is believed until it expires`() async throws {
+    @Test func `TUF-31: accepts the same old document until it expires`() async throws {
         let feed = try TrustFeed()
         var device = try await settled(feed)
         for day in [11, 20, 39] {
@@ -206,7 +206,7 @@ import Testing
         try await device.refuses(.expired)
     }
 
-    @Test func `TUF-32: a mirror that withholds the next root is believed until the known one expires`() async throws {
+    @Test func `TUF-32: accepts a mirror without the next root until the known one expires`() async throws {
         let feed = try TrustFeed()
         var device = try await settled(feed)
         // The publisher has revoked the channel key in root 2, which this mirror does not show.
@@ -219,7 +219,7 @@ import Testing
         try await device.refuses(.expired)
     }
 
-    @Test func `TUF-33: a mirror that fails instead of showing the next root is no end of the chain`() async throws {
+    @Test func `TUF-33: fails if the request for the next root fails`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         try feed.offer(2, ["1.1.0"])
@@ -249,11 +249,11 @@ import Testing
         },
     ]
 
-    @Test(arguments: malformed) func `times that make no sense are refused`(_ scenario: Scenario) async throws {
+    @Test(arguments: malformed) func `rejects documents with invalid times`(_ scenario: Scenario) async throws {
         try await scenario.run()
     }
 
-    @Test func `TUF-313: a publisher whose trust root is out of date is told so`() async throws {
+    @Test func `TUF-313: reports an expired trust root to a publisher`() async throws {
         let feed = try TrustFeed()
         guard case .root(let root) = try feed.pinned() else { return try #require(Bool(false), "no root") }
         let fetcher = try Follower(feed).fetcher
@@ -265,7 +265,7 @@ import Testing
         #expect(failure?.code == .expired)
     }
 
-    @Test func `TUF-316: a device whose clock stands still takes nothing that expired before its program was made`()
+    @Test func `TUF-316: rejects documents that expired before the build date`()
         async throws
     {
         let feed = try TrustFeed()

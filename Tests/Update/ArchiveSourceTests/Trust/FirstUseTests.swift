@@ -5,8 +5,8 @@ import BundleSigning
 import BundleTesting
 import Testing
 
-@Suite struct `First use` {
-    @Test func `TUF-1: a pinned root leads to the first client, by requests in order`() async throws {
+@Suite struct FirstUseTests {
+    @Test func `TUF-1: installs the first client from a pinned root with ordered requests`() async throws {
         let feed = try TrustFeed()
         let device = try Follower(feed)
         try feed.offer(1, ["1.0.0"])
@@ -24,7 +24,7 @@ import Testing
         #expect(try device.inventory().bundles.first?.entry.identity.signers == [feed.release.id])
     }
 
-    @Test func `TUF-2: a PEM key is trusted for every role, and asks for no roots`() async throws {
+    @Test func `TUF-2: trusts a PEM key for every role without requests for roots`() async throws {
         let feed = try TrustFeed()
         let folder = try TemporaryFolder()
         let path = try folder.write(Array(feed.release.trusted.keys[0].pem.utf8), to: "key.pem")
@@ -35,7 +35,7 @@ import Testing
         #expect(try device.memory().trust == nil)
     }
 
-    @Test func `TUF-3: a folder of PEM keys trusts each of them, and nobody else`() async throws {
+    @Test func `TUF-3: trusts exactly the PEM keys of a folder`() async throws {
         let feed = try TrustFeed()
         let folder = try TemporaryFolder()
         for (name, pair) in [("a.pem", feed.release), ("b.pem", feed.channel)] {
@@ -48,7 +48,7 @@ import Testing
         try await device.refuses(.keyUnknown)
     }
 
-    @Test func `TUF-4: a root file is read as the start of a chain`() async throws {
+    @Test func `TUF-4: reads a trust root file as the start of a chain`() async throws {
         let feed = try TrustFeed()
         let folder = try TemporaryFolder()
         let document = try TrustRootFormat.envelope(feed.trustRoot()).signed(by: [feed.root]).document
@@ -59,7 +59,7 @@ import Testing
         try await device.installs("1.0.0")
     }
 
-    @Test func `TUF-5: another publisher's pinned root takes nothing from this feed`() async throws {
+    @Test func `TUF-5: rejects a feed of another publisher`() async throws {
         let feed = try TrustFeed()
         let device = try Follower(feed, trusting: try TrustFeed(hasOwnKeys: true).pinned())
         try feed.offer(1, ["1.0.0"])
@@ -96,7 +96,7 @@ import Testing
         _ = try TrustAnchor.read(at: try folder.write(document, to: "trust.json"))
     }
 
-    @Test(arguments: pinned) func `a pinned root that nobody vouches for is refused before any request`(
+    @Test(arguments: pinned) func `rejects an invalid pinned root before any request`(
         _ scenario: Scenario
     ) throws {
         let feed = try TrustFeed()
@@ -106,7 +106,7 @@ import Testing
         #expect(feed.server.requests.isEmpty)
     }
 
-    @Test func `TUF-11: members that nobody knows are signed along and ignored`() async throws {
+    @Test func `TUF-11: ignores unknown signed members`() async throws {
         let feed = try TrustFeed()
         let device = try Follower(feed)
         let payload = try edited(TrustRootFormat.payload(feed.trustRoot(2))) { $0["custom"] = .string("value") }
@@ -117,7 +117,7 @@ import Testing
         #expect(try device.memory().trust?.version == 2)
     }
 
-    @Test func `TUF-12: a check remembers and installs nothing, and says what an update would do`() async throws {
+    @Test func `TUF-12: reports the decision of an update without storing or installing`() async throws {
         let feed = try TrustFeed()
         let device = try Follower(feed)
         try feed.publish(2)

@@ -6,13 +6,13 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// A device that follows a `TrustFeed`, with a store of its own.
+/// A device with its own store that follows a `TrustFeed`.
 struct Follower: Sendable {
     /// libarchive reads names in the process's character set, and Swift starts in "C".
     private static let readsUTF8 = setlocale(LC_CTYPE, "C.UTF-8") != nil
     private static let fetcher: any Fetcher = {
         var options = FetchOptions(userAgent: "tests")
-        // A gate may hold an answer for as long as a busy machine takes.
+        // A gate may delay a response on a busy machine.
         options.stallTimeout = .seconds(300)
         return CurlFetcher(options: options)
     }()
@@ -26,7 +26,7 @@ struct Follower: Sendable {
     var deviceId: String? = "device-1"
     var groups: [String]?
     var path = "/channels/stable.json"
-    /// Another server than the feed's own.
+    /// The address on another server; nil for the feed's own.
     var source: FeedAddress?
     var fetcher = Self.fetcher
 
@@ -59,15 +59,15 @@ struct Follower: Sendable {
 
     func inventory() throws -> Inventory { try Inventory.read(at: store) }
 
-    /// What the store remembers of the feed.
+    /// The stored state of the feed.
     func memory() throws -> FeedMemory { try inventory().ledger.feed }
 
-    /// The sequence of the channel that is known.
+    /// The stored sequence of the channel.
     func sequence() throws -> Int? { try memory().followed?.sequence }
 
-    // MARK: What an update comes to
+    // MARK: Expected results of an update
 
-    /// Installs `version`, which runs next.
+    /// Expects that an update installs `version`, which runs next.
     func installs(_ version: String, sourceLocation: SourceLocation = #_sourceLocation) async throws {
         do {
             let outcome = try await update()
@@ -82,7 +82,7 @@ struct Follower: Sendable {
         try runs("v\(version)", sourceLocation: sourceLocation)
     }
 
-    /// Has nothing to do, and `name` runs next.
+    /// Expects that an update changes nothing and `name` runs next.
     func stays(at name: String, sourceLocation: SourceLocation = #_sourceLocation) async throws {
         let before = try inventory().bundles
         do {
@@ -100,8 +100,8 @@ struct Follower: Sendable {
         try runs(name, sourceLocation: sourceLocation)
     }
 
-    /// Refuses for the reason `code`: the clients and the choice between them are what they were; what is remembered as well,
-    /// unless the scenario says that something is `learnt`.
+    /// Expects that an update fails with `code` and keeps the clients and their selection. It also keeps the memory,
+    /// unless `learnt` is true.
     @discardableResult
     func refuses(
         _ code: FailureCode, learnt: Bool = false, sourceLocation: SourceLocation = #_sourceLocation
@@ -123,17 +123,17 @@ struct Follower: Sendable {
         return try #require(failure, sourceLocation: sourceLocation)
     }
 
-    /// `name` is the client that is launched next.
+    /// Expects that the next launch is of `name`.
     func runs(_ name: String, sourceLocation: SourceLocation = #_sourceLocation) throws {
         let ledger = try inventory().ledger
         #expect((ledger.pending ?? ledger.current).description == name, sourceLocation: sourceLocation)
     }
 }
 
-/// One row of a table: a device that has 1.0.0 by document 1 meets a document 2 that should bring 1.1.0.
+/// A row of a table: a device installed 1.0.0 by document 1, and document 2 offers 1.1.0.
 struct Scenario: Sendable, CustomTestStringConvertible {
     let testDescription: String
-    /// Why nothing is installed; nil where 1.1.0 is.
+    /// The expected error; nil if 1.1.0 is installed.
     let code: FailureCode?
     private let trust: @Sendable (TrustFeed) -> TrustRoot
     private let arrange: @Sendable (TrustFeed) throws -> Void
@@ -149,15 +149,15 @@ struct Scenario: Sendable, CustomTestStringConvertible {
         self.arrange = arrange
     }
 
-    /// What the publisher, or somebody in its place, does.
+    /// Publishes document 2 as the publisher or an attacker.
     func prepare(_ feed: TrustFeed) throws { try arrange(feed) }
 
-    /// Plays it; `learnt` where the refusal comes after the document, which is remembered.
+    /// Runs the scenario. `learnt` is true if the refusal follows an accepted document.
     @discardableResult
     func run(appId: String? = nil, learnt: Bool = false) async throws -> UpdateFailure? {
         let feed = try TrustFeed(appId: appId)
         let device = try Follower(feed, trusting: try feed.pinned(trust(feed), by: feed.keys))
-        // Whoever must sign, has.
+        // All keys sign, so that every threshold is reached.
         let first = feed.document(1, [try feed.release("1.0.0", by: [feed.release] + feed.keys)])
         try feed.offer(first, by: feed.keys)
         try await device.installs("1.0.0")

@@ -5,7 +5,7 @@ import Testing
 
 @testable import BundleCore
 
-@Suite struct `Rollout and groups` {
+@Suite struct GroupTests {
     private func settled(_ feed: TrustFeed, in groups: [String]? = nil) async throws -> Follower {
         var device = try Follower(feed)
         device.groups = groups
@@ -24,7 +24,7 @@ import Testing
         try feed.offer(feed.document(sequence, [try feed.release("1.0.0"), release]))
     }
 
-    @Test func `TUF-323: a group that a release names takes it whatever the draw says`() async throws {
+    @Test func `TUF-323: installs a release for a group regardless of the percentage`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed, in: ["eu", "qa"])
         let other = try await settled(feed, in: ["us"])
@@ -34,20 +34,20 @@ import Testing
         #expect(try other.memory().followed?.leftOut.map(\.description) == ["1.1.0"])
     }
 
-    @Test func `TUF-324: a release for groups alone is for nobody else`() async throws {
+    @Test func `TUF-324: excludes other devices from a release for groups only`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed, in: ["qa"])
         let other = try await settled(feed)
         try offer(feed, 2, ["qa"], only: true, rollout: 1000)
         try await other.stays(at: "v1.0.0")
         try await device.installs("1.1.0")
-        // Whoever leaves the group gives it back.
+        // A device that leaves the group returns to the previous release.
         var left = device
         left.groups = []
         try await left.stays(at: "v1.0.0")
     }
 
-    @Test func `TUF-325: a device remembers its groups until it is given others`() async throws {
+    @Test func `TUF-325: stores the groups until others are configured`() async throws {
         let feed = try TrustFeed()
         var device = try await settled(feed, in: ["qa"])
         device.groups = nil
@@ -60,7 +60,7 @@ import Testing
     }
 
     /// `printf device-1 | sha256sum`
-    @Test func `TUF-326: a single device is named by the hash of its id`() async throws {
+    @Test func `TUF-326: addresses a single device by the hash of its id`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         #expect(try DeviceGroup.single("device-1") == "device:03204de92e11fc8c")
@@ -70,7 +70,7 @@ import Testing
         try await device.installs("1.1.0")
     }
 
-    @Test func `TUF-327: a pause counts for groups, too`() async throws {
+    @Test func `TUF-327: applies a pause to groups`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed, in: ["qa"])
         try offer(feed, 2, ["qa"], isPaused: true)
@@ -90,7 +90,7 @@ import Testing
             ("alone, without groups", ["only": .bool(true)]),
             ("alone, neither true nor false", ["groups": .array([.string("qa")]), "only": .integer(1)]),
         ] as [(String, JSONObject)])
-    func `TUF-328: what names no groups is refused`(name: String, members: JSONObject) async throws {
+    func `TUF-328: rejects invalid groups`(name: String, members: JSONObject) async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         try feed.offer(2) { payload in
@@ -103,7 +103,7 @@ import Testing
         try await device.refuses(.manifestMalformed)
     }
 
-    @Test func `TUF-329: groups are read as they were written`() throws {
+    @Test func `TUF-329: parses written groups to the same values`() throws {
         let feed = try TrustFeed()
         var release = try feed.release("1.1.0")
         (release.groups, release.isOnlyForGroups) = (["device:03204de92e11fc8c", "qa"], true)
@@ -114,7 +114,7 @@ import Testing
         #expect(ChannelFormat.payload(read) == written.payload)
     }
 
-    @Test func `groups of a device are names with commas between them`() {
+    @Test func `parses the groups of a device from a comma-separated list`() {
         #expect(DeviceGroup.list("qa,eu,qa") == ["eu", "qa"])
         #expect(DeviceGroup.list("none") == [])
         for text in ["", "qa,", "qa, eu", "QA", ".qa", "device:03204de92e11fc8c", "qa,none"] {

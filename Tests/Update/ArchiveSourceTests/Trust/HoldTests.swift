@@ -5,9 +5,9 @@ import BundleTesting
 import BundleValues
 import Testing
 
-/// What a guard may do to devices, and what nobody may do in its name.
-@Suite struct `A guard` {
-    /// A feed with 1.0.0 and 1.1.0 at sequence 2, a guard with key 5, and a device that has 1.0.0.
+/// The effect of holds on devices, and its limits.
+@Suite struct HoldTests {
+    /// A feed with 1.0.0 and 1.1.0 at sequence 2, a guard with key 5, and a device with 1.0.0.
     private struct Scene {
         let feed: TrustFeed
         let device: Follower
@@ -39,7 +39,7 @@ import Testing
                 "/channels/stable.hold.json", Route(try envelope.signed(by: signers ?? [guardian]).document))
         }
 
-        /// Whether the device keeps 1.0.0, by a decision and not by a failure.
+        /// Returns whether the device keeps 1.0.0 by a decision, not by a failure.
         func isHeld() async throws -> Bool {
             let verdict = try await device.updater().check(explaining: false).decision.verdict
             _ = try await device.update()
@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    @Test func `keeps devices from a release, and leaves it to those that have it`() async throws {
+    @Test func `excludes devices from a held release unless they have it`() async throws {
         let scene = try await Scene()
         try await scene.device.installs("1.1.0")
         try scene.serve(try scene.hold())
@@ -61,7 +61,7 @@ import Testing
         #expect(try await other.isHeld())
     }
 
-    @Test func `holds for older documents as well, and for no newer one`() async throws {
+    @Test func `applies a hold to older documents but not to newer ones`() async throws {
         let scene = try await Scene()
         try scene.serve(try scene.hold(7))
         #expect(try await scene.isHeld())
@@ -73,13 +73,13 @@ import Testing
         #expect(try await !other.isHeld())
     }
 
-    @Test func `holds what it names, and nothing else`() async throws {
+    @Test func `holds only the named releases`() async throws {
         let scene = try await Scene()
         try scene.serve(try scene.hold(2, ["1.2.0"]))
         #expect(try await !scene.isHeld())
     }
 
-    @Test func `counts only for its channel and its application`() async throws {
+    @Test func `ignores a hold for another channel or application`() async throws {
         let scene = try await Scene()
         try scene.serve(try scene.hold(channel: "beta"))
         #expect(try await !scene.isHeld())
@@ -90,20 +90,20 @@ import Testing
         }
     }
 
-    @Test(arguments: [10, 11, 0, 6]) func `is nobody else`(key: Int) async throws {
+    @Test(arguments: [10, 11, 0, 6]) func `ignores a hold signed by another key`(key: Int) async throws {
         let scene = try await Scene()
         try scene.serve(try scene.hold(), by: [scene.feed.keys[key]])
         #expect(try await !scene.isHeld())
     }
 
-    @Test func `is nobody where the trust root names none`() async throws {
+    @Test func `does not request holds if the trust root names no guard`() async throws {
         let scene = try await Scene(hasGuard: false)
         try scene.serve(try scene.hold())
         #expect(try await !scene.isHeld())
         #expect(!scene.feed.server.requests.contains { $0.target.contains("hold") })
     }
 
-    @Test func `counts for a week, and not for documents far below its own`() async throws {
+    @Test func `ignores a hold after a week or for a sequence far ahead`() async throws {
         let scene = try await Scene()
         try scene.serve(try scene.hold(2 + HoldRule.longestLead))
         #expect(try await scene.isHeld())
@@ -116,7 +116,7 @@ import Testing
         try await device.installs("1.1.0")
     }
 
-    @Test func `is many where the trust root asks for many`() async throws {
+    @Test func `requires the signatures of as many guards as the trust root states`() async throws {
         let feed = try TrustFeed()
         let guards = [feed.keys[5], feed.keys[6]]
         let device = try Follower(feed, trusting: feed.pinned(feed.trustRoot { $0.set(.guard, guards, threshold: 2) }))
@@ -136,7 +136,7 @@ import Testing
         try await device.installs("1.1.0")
     }
 
-    @Test func `signs nothing but holds`() async throws {
+    @Test func `rejects channel documents and releases signed by a guard`() async throws {
         let scene = try await Scene()
         try scene.feed.offer(3, ["1.0.0", "1.1.0", "1.2.0"], by: [scene.guardian])
         try await scene.device.refuses(.keyUnknown)
@@ -147,13 +147,14 @@ import Testing
     @Test(arguments: [
         "", "{}", "<html>", "{\"payloadType\":\"x\",\"payload\":\"\",\"signatures\":[]}",
     ])
-    func `that is not understood keeps nobody from updating`(text: String) async throws {
+    func `ignores an invalid hold`(text: String) async throws {
         let scene = try await Scene()
         scene.feed.server.set("/channels/stable.hold.json", Route(Array(text.utf8)))
         #expect(try await !scene.isHeld())
     }
 
-    @Test(arguments: [400, 403, 404, 405, 410, 451]) func `has nothing to say where there is no hold`(status: Int)
+    @Test(arguments: [400, 403, 404, 405, 410, 451])
+    func `installs a release if the server reports that no hold exists`(status: Int)
         async throws
     {
         let scene = try await Scene()
@@ -161,13 +162,13 @@ import Testing
         #expect(try await !scene.isHeld())
     }
 
-    @Test(arguments: [401, 408, 429, 500, 503]) func `that cannot be asked lets nothing new in`(status: Int)
+    @Test(arguments: [401, 408, 429, 500, 503]) func `blocks new releases while the hold cannot be read`(status: Int)
         async throws
     {
         let scene = try await Scene()
         scene.feed.server.set("/channels/stable.hold.json", Route(status: status))
         let failure = try await scene.device.refuses(.httpStatus, learnt: true)
-        #expect(failure.message.hasPrefix("Whether a guard holds releases of channel stable is not known"))
+        #expect(failure.message.hasPrefix("It is unknown whether a guard holds releases of channel stable"))
         let wanted = try #require(try scene.device.inventory().ledger.wanted.first)
         #expect(wanted.version.description == "1.1.0" && wanted.code == .httpStatus && wanted.attempts == 1)
         scene.feed.server.set("/channels/stable.hold.json", Route(status: 404))
@@ -175,7 +176,7 @@ import Testing
         #expect(try scene.device.inventory().ledger.wanted == [])
     }
 
-    @Test func `that cannot be asked keeps no recall and no floor from a device`() async throws {
+    @Test func `applies recalls and minimum versions while the hold cannot be read`() async throws {
         let scene = try await Scene()
         try await scene.device.installs("1.1.0")
         scene.feed.server.set("/channels/stable.hold.json", Route(status: 503))
@@ -184,7 +185,7 @@ import Testing
         try scene.feed.offer(document)
         try await scene.device.stays(at: "v1.0.0")
         #expect(try scene.device.sequence() == 3)
-        // With nothing else to go to, the check ends with what is wrong, and the recall counts all the same.
+        // Without another client the check fails, but the recall is applied.
         document.sequence = 4
         document.minimumVersion = try SemanticVersion(parsing: "1.2.0")
         document.releases.append(try scene.feed.release("1.2.0"))
@@ -194,7 +195,7 @@ import Testing
         #expect(try scene.device.inventory().bundles.count == 2)
     }
 
-    @Test func `that dates its hold back takes no release away`() async throws {
+    @Test func `keeps an installed release after a backdated hold`() async throws {
         let scene = try await Scene()
         var device = scene.device
         device.now = Day.number(12)
@@ -205,7 +206,7 @@ import Testing
         try await device.installs("1.1.0")
         document.sequence = 4
         try scene.feed.offer(document)
-        // Held since the ninth day.
+        // The hold begins on the ninth day.
         try scene.serve(try scene.hold(4))
         try await device.stays(at: "v1.1.0")
     }
@@ -216,14 +217,14 @@ import Testing
         ("releases", .array([.string("one")])), ("issuedAt", .string("yesterday")), ("more", .bool(true)),
         ("since", .array([])), ("since", .array([.string("yesterday")])), ("since", .null),
     ])
-    func `states a hold strictly`(member: String, value: JSONValue) async throws {
+    func `ignores a hold with an invalid member`(member: String, value: JSONValue) async throws {
         let scene = try await Scene()
         let payload = try edited(scene.hold().payload) { $0[member] = value }
         try scene.serve(SignedEnvelope(payloadType: HoldFormat.payloadType, payload: payload))
         #expect(try await !scene.isHeld())
     }
 
-    @Test func `a channel is not called like a hold`() {
+    @Test func `rejects a channel name that ends like a hold`() {
         #expect(ChannelFileName.isName("stable"))
         #expect(!ChannelFileName.isName("stable.hold"))
     }

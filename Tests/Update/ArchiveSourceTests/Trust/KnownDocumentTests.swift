@@ -6,7 +6,7 @@ import BundleValues
 import Synchronization
 import Testing
 
-@Suite struct `A channel document that is known` {
+@Suite struct KnownDocumentTests {
     private static let path = "/channels/stable.json"
 
     private let feed: TrustFeed
@@ -32,7 +32,7 @@ import Testing
             warn: { _ in })
     }
 
-    /// A document with an entity tag; the same one for another document if a server is told so.
+    /// Serves a document with an entity tag.
     private func offer(_ sequence: Int, _ versions: [String], tag: String) throws {
         var document = feed.document(sequence, try versions.map { try feed.release($0) })
         document.sequence = sequence
@@ -40,10 +40,10 @@ import Testing
         feed.server.set(Self.path, .resource(bytes, entityTag: tag))
     }
 
-    /// The tags of the requests for the document.
+    /// The entity tags in the requests for the document.
     private var tags: [String?] { feed.server.requests.filter { $0.target == Self.path }.map { $0["If-None-Match"] } }
 
-    @Test func `is not sent again, and decides as before`() async throws {
+    @Test func `decides by the stored document if the server returns 304`() async throws {
         try offer(1, ["1.0.0"], tag: "\"1\"")
         _ = try await updater.update()
         try device.runs("v1.0.0")
@@ -55,7 +55,7 @@ import Testing
         #expect(try device.sequence() == 2)
     }
 
-    @Test func `grows old nevertheless`() async throws {
+    @Test func `rejects a stored document that has expired`() async throws {
         try offer(1, ["1.0.0"], tag: "\"1\"")
         _ = try await updater.update()
         clock.now.withLock { $0 = Day.number(41) }
@@ -64,7 +64,7 @@ import Testing
         #expect(tags == [nil, "\"1\""])
     }
 
-    @Test func `is kept only if it counted: the next one may be whole, with the same tag`() async throws {
+    @Test func `does not store the entity tag of a refused document`() async throws {
         let document = feed.document(1, [try feed.release("1.0.0")])
         let bytes = try ChannelFormat.envelope(document).signed(by: [feed.release]).document
         feed.server.set(Self.path, .resource(bytes, entityTag: "\"1\""))

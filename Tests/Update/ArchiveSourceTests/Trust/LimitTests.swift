@@ -4,7 +4,7 @@ import BundleSigning
 import BundleTesting
 import Testing
 
-@Suite struct `The bytes of a document` {
+@Suite struct LimitTests {
     private static func payload(_ change: @escaping @Sendable ([UInt8]) throws -> [UInt8])
         -> @Sendable (TrustFeed) throws -> Void
     {
@@ -20,7 +20,7 @@ import Testing
         }
     }
 
-    /// The document with a first member of that text.
+    /// Returns a function that inserts `text` as the first member of a document.
     private static func inserting(_ text: String) -> @Sendable ([UInt8]) -> [UInt8] {
         { $0.prefix(1) + Array(text.utf8) + $0.dropFirst() }
     }
@@ -44,8 +44,8 @@ import Testing
                 "/channels/stable.json", Route([UInt8](repeating: 0x20, count: 99)).with { $0.pace = .cut(after: 9) })
         },
         Scenario("TUF-278: nothing", .manifestMalformed, envelope { _ in [] }),
-        Scenario("TUF-279: a page", .manifestMalformed, envelope { _ in Array("<html></html>".utf8) }),
-        Scenario("TUF-280: something behind it", .manifestMalformed, envelope { $0 + [0x7B] }),
+        Scenario("TUF-279: a web page", .manifestMalformed, envelope { _ in Array("<html></html>".utf8) }),
+        Scenario("TUF-280: bytes after its end", .manifestMalformed, envelope { $0 + [0x7B] }),
         Scenario("TUF-281: a byte order mark", .manifestMalformed, envelope { [0xEF, 0xBB, 0xBF] + $0 }),
         Scenario("TUF-282: 15 levels", nil, envelope(inserting(nested(14)))),
         Scenario("TUF-283: 20 levels", .manifestMalformed, envelope(inserting(nested(19)))),
@@ -55,10 +55,10 @@ import Testing
             "TUF-285: a payload twice, once in escapes", .manifestMalformed,
             envelope(inserting(#""p\u0061yload":"e30=","#))),
         Scenario(
-            "TUF-286: a payload that is no base64", .manifestMalformed,
+            "TUF-286: a payload that is not base64", .manifestMalformed,
             envelope { try edited($0) { $0["payload"] = .string("e3=0") } }),
         Scenario(
-            "TUF-287: signatures that are no list", .manifestMalformed,
+            "TUF-287: signatures that are not a list", .manifestMalformed,
             envelope { try edited($0) { $0["signatures"] = .object([:]) } }),
     ]
 
@@ -67,12 +67,12 @@ import Testing
         Scenario("TUF-289: 17 levels", .manifestMalformed, payload(inserting(nested(16)))),
         Scenario("TUF-290: 20 levels", .manifestMalformed, payload(inserting(nested(19)))),
         Scenario("TUF-291: a sequence twice", .manifestMalformed, payload(inserting(#""sequence":9,"#))),
-        Scenario("TUF-292: something behind it", .manifestMalformed, payload { $0 + [0x7D] }),
+        Scenario("TUF-292: bytes after its end", .manifestMalformed, payload { $0 + [0x7D] }),
         Scenario("TUF-293: a byte order mark", .manifestMalformed, payload { [0xEF, 0xBB, 0xBF] + $0 }),
         Scenario(
-            "TUF-294: bytes that are no UTF-8", .manifestMalformed,
+            "TUF-294: bytes that are not UTF-8", .manifestMalformed,
             payload { inserting(#""x":"?","#)($0).map { $0 == 0x3F ? 0xFF : $0 } }),
-        Scenario("TUF-295: no object", .manifestMalformed, payload { _ in Array("[]".utf8) }),
+        Scenario("TUF-295: not an object", .manifestMalformed, payload { _ in Array("[]".utf8) }),
         Scenario(
             "TUF-296: sequence 0", .manifestMalformed, payload { try edited($0) { $0["sequence"] = .integer(0) } }),
         Scenario(
@@ -97,19 +97,19 @@ import Testing
                 return Array(text.replacing(#""releases":[{"#, with: #""releases":[{"paused":"true","#).utf8)
             }),
         Scenario(
-            "TUF-311: asked without a pause", .manifestMalformed,
+            "TUF-311: polls without a pause", .manifestMalformed,
             payload { try edited($0) { $0["poll"] = .object(["interval": .integer(0)]) } }),
     ]
 
-    @Test(arguments: envelopes) func `an envelope is read strictly`(_ scenario: Scenario) async throws {
+    @Test(arguments: envelopes) func `rejects an invalid envelope`(_ scenario: Scenario) async throws {
         try await scenario.run()
     }
 
-    @Test(arguments: payloads) func `a signed payload is read as strictly`(_ scenario: Scenario) async throws {
+    @Test(arguments: payloads) func `rejects an invalid signed payload`(_ scenario: Scenario) async throws {
         try await scenario.run()
     }
 
-    @Test func `TUF-300: signatures come before the payload is read`() async throws {
+    @Test func `TUF-300: verifies signatures before it parses the payload`() async throws {
         try await Scenario("", .keyUnknown) { feed in
             let envelope = SignedEnvelope(payloadType: ChannelFormat.payloadType, payload: Array("no JSON".utf8))
             feed.serve(try envelope.signed(by: [feed.keys[5]]).document)
@@ -117,7 +117,7 @@ import Testing
     }
 
     @Test(arguments: ["", ".stable", "Stable", "a/b", "st\u{E4}ble", String(repeating: "a", count: 65)])
-    func `a document of a channel whose name no file can have is refused for its name`(name: String) throws {
+    func `rejects a document with an invalid channel name`(name: String) throws {
         let day = try Timestamp(parsing: "2026-01-01T00:00:00Z")
         let later = try Timestamp(parsing: "2026-02-01T00:00:00Z")
         let document = ChannelDocument(appId: nil, channel: name, sequence: 1, issuedAt: day, expires: later)

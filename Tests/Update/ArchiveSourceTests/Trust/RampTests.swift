@@ -5,8 +5,8 @@ import Testing
 
 @testable import BundleCore
 
-@Suite struct `Rollout and ramps` {
-    /// 1%, 50% and 100%, from the 10th, 12th and 14th day on.
+@Suite struct RampTests {
+    /// 1%, 50% and 100% from days 10, 12 and 14.
     private static func ramp(heldAt: Timestamp? = nil) throws -> Ramp {
         try #require(
             Ramp(
@@ -17,11 +17,11 @@ import Testing
         (Day.number(10, -1), 0), (Day.number(10), 10), (Day.number(12, -1), 10), (Day.number(12), 500),
         (Day.number(13), 500), (Day.number(14), 1000), (Day.number(400), 1000),
     ])
-    func `a ramp has the share of the last step whose time has come`(time: Timestamp, share: Int) throws {
+    func `returns the percentage of the last step that has begun`(time: Timestamp, share: Int) throws {
         #expect(try Self.ramp().share(at: time) == share)
     }
 
-    @Test func `a ramp that is held keeps its share, and goes on with what remains later by the pause`() throws {
+    @Test func `stops a held ramp and delays its remaining steps by the pause`() throws {
         let held = try Self.ramp().holding(at: Day.number(11))
         #expect(held.share(at: Day.number(400)) == 10)
         #expect(held.remaining(at: Day.number(400)).map(\.rollout) == [500, 1000])
@@ -30,12 +30,12 @@ import Testing
         #expect(moved.heldAt == nil)
         #expect(moved.steps.map(\.at) == [Day.number(10), Day.number(22), Day.number(24)])
         #expect(moved.share(at: Day.number(21)) == 10)
-        // A clock that went back moves nothing forward.
+        // A clock that was set back does not move steps.
         #expect(held.resuming(at: Day.number(9)).steps == (try Self.ramp().steps))
         #expect(try Self.ramp().resuming(at: Day.number(21)) == Self.ramp())
     }
 
-    @Test func `a ramp is made of shares that ascend, and ends in time`() throws {
+    @Test func `requires ascending percentages and times before the year 9999`() throws {
         let made = try #require(Ramp([10, 100, 1000], every: 3600, from: Day.number(1)))
         #expect(made.steps.map(\.at) == [Day.number(1), Day.number(1, 3600), Day.number(1, 7200)])
         #expect(Ramp([], every: 1, from: Day.number(1)) == nil)
@@ -49,20 +49,20 @@ import Testing
         #expect(Ramp(Array(1...21), every: 1, from: Day.number(1)) == nil)
     }
 
-    /// The device draws 636.
+    /// The bucket of the device is 636.
     @Test(arguments: [
-        (Day.number(11), false, RolloutRule.Answer.leftOut), (Day.number(11), true, .letInBefore),
-        (Day.number(14), false, .drawn), (Day.number(14), true, .drawn),
+        (Day.number(11), false, RolloutRule.Membership.leftOut), (Day.number(11), true, .admittedBefore),
+        (Day.number(14), false, .inBucket), (Day.number(14), true, .inBucket),
     ])
-    func `whom a document has let in stays in by it`(
-        time: Timestamp, wasIn: Bool, answer: RolloutRule.Answer
+    func `keeps a device that the same document admitted before`(
+        time: Timestamp, wasIn: Bool, membership: RolloutRule.Membership
     ) throws {
         let feed = try TrustFeed()
         var release = try feed.release("1.1.0")
         (release.ramp, release.salt) = (try Self.ramp(), "1.1.0")
         let device = try RolloutRule.Device(id: "device-1", groups: [])
-        #expect(try RolloutRule.judge(release, device, at: time, wasIn: wasIn) == answer)
-        // No step would let it in.
+        #expect(try RolloutRule.judge(release, device, at: time, wasIn: wasIn) == membership)
+        // No step admits the device.
         release.ramp = Ramp([10, 20], every: 60, from: Day.number(10))
         #expect(try RolloutRule.judge(release, device, at: time, wasIn: wasIn) == .leftOut)
         (release.ramp, release.rollout) = (nil, 10)
@@ -82,7 +82,7 @@ import Testing
         try feed.offer(feed.document(sequence, [try feed.release("1.0.0"), release]))
     }
 
-    @Test func `TUF-317: a ramp lets a device in when its time has come, without another document`() async throws {
+    @Test func `TUF-317: admits a device at the time of a step without a new document`() async throws {
         let feed = try TrustFeed()
         var device = try await settled(feed)
         try offer(feed, 2, ramp: try Self.ramp())
@@ -95,7 +95,7 @@ import Testing
         try await device.installs("1.1.0")
     }
 
-    @Test func `TUF-318: a clock that went back calls nothing back`() async throws {
+    @Test func `TUF-318: keeps a release after the clock was set back`() async throws {
         let feed = try TrustFeed()
         var device = try await settled(feed)
         try offer(feed, 2, ramp: try Self.ramp())
@@ -103,13 +103,13 @@ import Testing
         try await device.installs("1.1.0")
         device.now = Day.number(1)
         try await device.stays(at: "v1.1.0")
-        // Another document is judged anew: this one leaves the device out at the time that it was signed.
+        // Another document is judged by its own time, at which it excludes the device.
         try offer(feed, 3, ramp: try Self.ramp())
         try await device.stays(at: "v1.0.0")
     }
 
     @Test(arguments: [Day.number(0), Day.number(14)])
-    func `a document is no older than its own time, whatever the clock says`(clock: Timestamp) async throws {
+    func `judges a document by its own time if the clock is behind`(clock: Timestamp) async throws {
         let feed = try TrustFeed()
         var device = try await settled(feed)
         // This document is issued on the ninth day.
@@ -127,7 +127,7 @@ import Testing
         try await device.stays(at: "v1.1.0")
     }
 
-    @Test func `TUF-319: a clock that is behind is corrected by what was signed`() async throws {
+    @Test func `TUF-319: raises a clock that is behind to a signed time`() async throws {
         let feed = try TrustFeed()
         var device = try await settled(feed)
         device.now = Day.number(-100)
@@ -136,7 +136,7 @@ import Testing
         try await device.installs("1.1.0")
     }
 
-    @Test func `TUF-320: a ramp that is held lets nobody in`() async throws {
+    @Test func `TUF-320: admits no device while a ramp is held`() async throws {
         let feed = try TrustFeed()
         var device = try await settled(feed)
         try offer(feed, 2, ramp: try Self.ramp(heldAt: Day.number(13)), isPaused: true)
@@ -156,20 +156,20 @@ import Testing
 
     @Test(
         arguments: [
-            ("no steps", ["ramp": .object(["steps": .array([])])]),
-            ("no list", ["ramp": .object([:])]),
+            ("empty steps", ["ramp": .object(["steps": .array([])])]),
+            ("missing steps", ["ramp": .object([:])]),
             ("a list", ["ramp": .array([first])]),
             (
                 "times that do not ascend",
                 ["ramp": .object(["steps": .array([first, step("2027-01-01T00:00:00Z", 20)])])]
             ),
             (
-                "shares that do not ascend",
+                "percentages that do not ascend",
                 ["ramp": .object(["steps": .array([first, step("2027-01-02T00:00:00Z", 10)])])]
             ),
             ("more than all", ["ramp": .object(["steps": .array([step("2027-01-01T00:00:00Z", 1001)])])]),
-            ("nobody", ["ramp": .object(["steps": .array([step("2027-01-01T00:00:00Z", 0)])])]),
-            ("no time", ["ramp": .object(["steps": .array([step("tomorrow", 10)])])]),
+            ("zero", ["ramp": .object(["steps": .array([step("2027-01-01T00:00:00Z", 0)])])]),
+            ("an invalid time", ["ramp": .object(["steps": .array([step("tomorrow", 10)])])]),
             (
                 "21 steps",
                 [
@@ -185,7 +185,7 @@ import Testing
             ),
             ("paused, but not held", ["ramp": .object(["steps": .array([first])]), "paused": .bool(true)]),
         ] as [(String, JSONObject)])
-    func `TUF-321: what is no ramp is refused`(name: String, members: JSONObject) async throws {
+    func `TUF-321: rejects an invalid ramp`(name: String, members: JSONObject) async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         try feed.offer(2) { payload in
@@ -198,7 +198,7 @@ import Testing
         try await device.refuses(.manifestMalformed)
     }
 
-    @Test func `TUF-322: a ramp is read as it was written`() throws {
+    @Test func `TUF-322: parses a written ramp to the same values`() throws {
         let feed = try TrustFeed()
         for heldAt in [nil, Day.number(11)] {
             var release = try feed.release("1.1.0")

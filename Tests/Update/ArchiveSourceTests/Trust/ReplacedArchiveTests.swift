@@ -6,7 +6,7 @@ import BundleSigning
 import BundleTesting
 import Testing
 
-@Suite struct `Replaced archives` {
+@Suite struct ReplacedArchiveTests {
     private static let path = TrustFeed.archivePath("1.1.0")
     private static let good = TrustFeed.archive("1.1.0")
 
@@ -35,7 +35,7 @@ import Testing
             "TUF-169: a stated length beyond all bounds", .sizeMismatch,
             serving(Route(good).with { $0.framing = .stated("9223372036854775807") })),
         Scenario(
-            "TUF-170: a stated length that is no number", .networkUnavailable,
+            "TUF-170: a stated length that is not a number", .networkUnavailable,
             serving(Route(good).with { $0.framing = .stated("many") })),
         Scenario(
             "TUF-171: a stated length below the true one", .sizeMismatch,
@@ -46,7 +46,7 @@ import Testing
         Scenario(
             "TUF-173: cut off before the first byte", .networkUnavailable,
             serving(Route(good).with { $0.pace = .cut(after: 0) })),
-        Scenario("TUF-174: not there", .httpStatus, serving(Route([], status: 404))),
+        Scenario("TUF-174: a missing archive", .httpStatus, serving(Route([], status: 404))),
         Scenario("TUF-175: forbidden", .httpStatus, serving(Route([], status: 403))),
         Scenario("TUF-176: the server fails", .httpStatus, serving(Route([], status: 500))),
         Scenario(
@@ -57,19 +57,19 @@ import Testing
             "TUF-179: a redirect to a file of the device", .networkUnavailable,
             serving(.redirect(to: "file:///etc/passwd"))),
         Scenario(
-            "TUF-180: a part that nobody asked for", .networkUnavailable,
+            "TUF-180: a part that was not requested", .networkUnavailable,
             serving(
                 Route(good, status: 206).with {
                     $0.headers = [("Content-Range", "bytes 0-\(good.count - 1)/\(good.count)")]
                 })),
-        Scenario("TUF-181: a page in place of the archive", .sizeMismatch, serving(Route(Array("<html>".utf8)))),
-        Scenario("TUF-182: what it should be, by five redirects", nil) { feed in
+        Scenario("TUF-181: a web page instead of the archive", .sizeMismatch, serving(Route(Array("<html>".utf8)))),
+        Scenario("TUF-182: the archive after five redirects", nil) { feed in
             try feed.offer(2, ["1.1.0"])
             for hop in 1...4 { feed.server.set("/hop\(hop)", .redirect(to: "/hop\(hop + 1)")) }
             feed.server.set("/hop5", Route(good))
             feed.server.set(path, .redirect(to: "/hop1"))
         },
-        Scenario("TUF-183: what it should be, by six redirects", .networkUnavailable) { feed in
+        Scenario("TUF-183: the archive after six redirects", .networkUnavailable) { feed in
             try feed.offer(2, ["1.1.0"])
             for hop in 1...5 { feed.server.set("/hop\(hop)", .redirect(to: "/hop\(hop + 1)")) }
             feed.server.set("/hop6", Route(good))
@@ -77,11 +77,11 @@ import Testing
         },
     ]
 
-    @Test(arguments: answers) func `only the bytes that were signed are taken`(_ scenario: Scenario) async throws {
+    @Test(arguments: answers) func `accepts only the signed bytes`(_ scenario: Scenario) async throws {
         try await scenario.run(learnt: scenario.code != nil)
     }
 
-    @Test func `TUF-184: the manifest of one version with the archive of another`() async throws {
+    @Test func `TUF-184: rejects the archive of another version`() async throws {
         let feed = try TrustFeed()
         let device = try Follower(feed)
         try feed.offer(1, ["1.0.0", "1.1.0"])
@@ -91,7 +91,7 @@ import Testing
         #expect(try device.inventory().bundles.isEmpty)
     }
 
-    @Test func `TUF-185: after a failure of the server the next run installs`() async throws {
+    @Test func `TUF-185: installs in the run after a server failure`() async throws {
         let feed = try TrustFeed()
         let device = try Follower(feed)
         try feed.offer(1, ["1.1.0"])
@@ -107,7 +107,7 @@ import Testing
         try await device.installs("1.1.0")
     }
 
-    @Test func `TUF-186: a replaced archive of what is installed is not looked at`() async throws {
+    @Test func `TUF-186: does not request the archive of the installed version`() async throws {
         let feed = try TrustFeed()
         let device = try Follower(feed)
         try feed.offer(1, ["1.1.0"])
@@ -118,7 +118,7 @@ import Testing
         #expect(content == Array("1.1.0".utf8))
     }
 
-    @Test func `TUF-187: many releases, each replaced after it was taken`() async throws {
+    @Test func `TUF-187: rejects replaced documents after each of several releases`() async throws {
         let feed = try TrustFeed()
         let device = try Follower(feed)
         for number in 1...5 {
@@ -131,23 +131,27 @@ import Testing
         #expect(try device.inventory().bundles.count == 5)
     }
 
-    @Test func `TUF-188: a server that stalls is left`() async throws {
+    @Test func `TUF-188: aborts a stalled download`() async throws {
         let feed = try TrustFeed()
         var device = try Follower(feed)
-        device.fetcher = Impatient(at: try feed.server.url(Self.path)) { $0.stallTimeout = .milliseconds(300) }
+        device.fetcher = ShortTimeoutFetcher(at: try feed.server.url(Self.path)) {
+            $0.stallTimeout = .milliseconds(300)
+        }
         try feed.offer(1, ["1.1.0"])
         feed.server.set(Self.path, Route(Self.good).with { $0.pace = .stall(after: 200) })
         try await device.refuses(.networkUnavailable, learnt: true)
         let document = try ChannelFormat.envelope(feed.document(2, [])).signed(by: [feed.channel]).document
-        device.fetcher = Impatient(at: try feed.server.url(device.path)) { $0.stallTimeout = .milliseconds(300) }
+        device.fetcher = ShortTimeoutFetcher(at: try feed.server.url(device.path)) {
+            $0.stallTimeout = .milliseconds(300)
+        }
         feed.server.set(device.path, Route(document).with { $0.pace = .stall(after: 20) })
         try await device.refuses(.networkUnavailable)
     }
 
-    @Test func `TUF-189: a server that drips is left`() async throws {
+    @Test func `TUF-189: aborts a slow download`() async throws {
         let feed = try TrustFeed()
         var device = try Follower(feed)
-        device.fetcher = Impatient(at: try feed.server.url(Self.path)) {
+        device.fetcher = ShortTimeoutFetcher(at: try feed.server.url(Self.path)) {
             ($0.slowWindow, $0.slowFloor) = (.milliseconds(300), 1 << 30)
         }
         try feed.offer(1, ["1.1.0"])
@@ -160,7 +164,7 @@ import Testing
         try await device.refuses(.networkUnavailable, learnt: true)
     }
 
-    @Test func `TUF-190: an archive behind TLS that redirects into the clear`() async throws {
+    @Test func `TUF-190: rejects a redirect from https to http`() async throws {
         let feed = try TrustFeed()
         var device = try Follower(feed)
         let folder = try TemporaryFolder()
@@ -178,23 +182,23 @@ import Testing
     }
 }
 
-/// Soon has enough of one slow answer; all others may be as slow as the machine.
-private struct Impatient: Fetcher {
+/// Uses short timeouts for one URL only.
+private struct ShortTimeoutFetcher: Fetcher {
     let url: FetchURL
-    private let impatient: CurlFetcher
-    private let patient = CurlFetcher(options: FetchOptions(userAgent: "tests"))
+    private let shortTimeout: CurlFetcher
+    private let standard = CurlFetcher(options: FetchOptions(userAgent: "tests"))
 
     init(at url: FetchURL, _ change: (inout FetchOptions) -> Void) {
         self.url = url
         var options = FetchOptions(userAgent: "tests")
         change(&options)
-        impatient = CurlFetcher(options: options)
+        shortTimeout = CurlFetcher(options: options)
     }
 
     func fetch<Sink: FetchSink & ~Copyable>(
         _ request: FetchRequest, into sink: inout sending Sink
     ) async throws -> FetchHead {
-        let fetcher = request.url == url ? impatient : patient
+        let fetcher = request.url == url ? shortTimeout : standard
         return try await fetcher.fetch(request, into: &sink)
     }
 }

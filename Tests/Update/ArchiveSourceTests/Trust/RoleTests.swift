@@ -5,7 +5,7 @@ import BundleSigning
 import BundleTesting
 import Testing
 
-@Suite struct `Roles and signatures` {
+@Suite struct RoleTests {
     private static func seal(
         _ feed: TrustFeed, _ change: (SignedEnvelope) throws -> SignedEnvelope
     ) throws {
@@ -24,13 +24,13 @@ import Testing
         Scenario("TUF-41: a document signed by the root key", .keyUnknown) {
             try $0.offer(2, ["1.1.0"], by: [$0.root])
         },
-        Scenario("TUF-42: a document signed by nobody's key", .keyUnknown) {
+        Scenario("TUF-42: a document signed by an unknown key", .keyUnknown) {
             try $0.offer(2, ["1.1.0"], by: [$0.keys[5]])
         },
         Scenario("TUF-43: a document without signatures", .signatureInvalid) {
             try $0.offer(2, ["1.1.0"], by: [])
         },
-        Scenario("TUF-44: a signature that names no key, by the channel key", nil) { feed in
+        Scenario("TUF-44: a signature without a key id by the channel key", nil) { feed in
             try seal(feed) { envelope in
                 var envelope = envelope
                 envelope.signatures = [
@@ -39,7 +39,7 @@ import Testing
                 return envelope
             }
         },
-        Scenario("TUF-45: a signature that names no key, by nobody's", .signatureInvalid) { feed in
+        Scenario("TUF-45: a signature without a key id by an unknown key", .signatureInvalid) { feed in
             try seal(feed) { envelope in
                 var envelope = envelope
                 envelope.signatures = [
@@ -63,14 +63,14 @@ import Testing
                 return envelope
             }
         },
-        Scenario("TUF-48: a trust root in place of the document", .manifestMalformed) { feed in
+        Scenario("TUF-48: a trust root instead of the document", .manifestMalformed) { feed in
             let root = try TrustRootFormat.envelope(feed.trustRoot()).signed(by: [feed.root, feed.channel])
             feed.serve(root.document)
         },
-        Scenario("TUF-49: a flat manifest in place of the document", .manifestMalformed) { feed in
+        Scenario("TUF-49: a flat manifest instead of the document", .manifestMalformed) { feed in
             feed.serve(try feed.signed(try feed.manifest("1.1.0"), by: [feed.release, feed.channel]))
         },
-        Scenario("TUF-50: the document in place of the next root", .manifestMalformed) { feed in
+        Scenario("TUF-50: the document instead of the next root", .manifestMalformed) { feed in
             let document = ChannelFormat.envelope(feed.document(2, [try feed.release("1.1.0")]))
             feed.serve(try document.signed(by: [feed.root, feed.channel]).document, asRoot: 2)
         },
@@ -81,8 +81,8 @@ import Testing
         },
         Scenario("TUF-52: a root signed by the release key", .keyUnknown) { try $0.publish(2, by: [$0.release]) },
         Scenario("TUF-53: a root signed by the channel key", .keyUnknown) { try $0.publish(2, by: [$0.channel]) },
-        Scenario("TUF-54: a root signed by nobody's key", .keyUnknown) { try $0.publish(2, by: [$0.keys[5]]) },
-        Scenario("TUF-55: a changed payload under good signatures", .signatureInvalid) { feed in
+        Scenario("TUF-54: a root signed by an unknown key", .keyUnknown) { try $0.publish(2, by: [$0.keys[5]]) },
+        Scenario("TUF-55: a changed payload with the old signatures", .signatureInvalid) { feed in
             try seal(feed) { envelope in
                 let signed = try envelope.signed(by: [feed.channel])
                 let changed = try edited(envelope.payload) { $0["sequence"] = .integer(3) }
@@ -92,11 +92,13 @@ import Testing
         },
     ]
 
-    @Test(arguments: wrongRoles) func `only the keys of a role sign its documents`(_ scenario: Scenario) async throws {
+    @Test(arguments: wrongRoles) func `accepts documents only from the keys of their role`(_ scenario: Scenario)
+        async throws
+    {
         try await scenario.run()
     }
 
-    /// The document is good here, so it is remembered; what it points at is not.
+    /// The document is valid and stored; its release is not valid.
     static let wrongReleases: [Scenario] = [
         Scenario("TUF-56: a release signed by the channel key only", .keyUnknown) { feed in
             try feed.offer(feed.document(2, [try feed.release("1.1.0", by: [feed.channel])]))
@@ -120,11 +122,13 @@ import Testing
         },
     ]
 
-    @Test(arguments: wrongReleases) func `the channel key alone brings no release`(_ scenario: Scenario) async throws {
+    @Test(arguments: wrongReleases) func `rejects a release without a valid signature of a release key`(
+        _ scenario: Scenario
+    ) async throws {
         try await scenario.run(learnt: true)
     }
 
-    @Test func `TUF-60: a release without any signature makes the whole document unreadable`() async throws {
+    @Test func `TUF-60: rejects a document with an unsigned release`() async throws {
         try await Scenario("", .manifestMalformed) { feed in
             try feed.offer(2) { payload in
                 try edited(payload) { document in
@@ -139,7 +143,7 @@ import Testing
         }.run()
     }
 
-    @Test func `TUF-61: below a release that is badly signed, a good one is installed`() async throws {
+    @Test func `TUF-61: installs a valid release below one with an invalid signature`() async throws {
         let feed = try TrustFeed()
         let device = try Follower(feed)
         try feed.offer(1, ["1.0.0"])
@@ -147,12 +151,12 @@ import Testing
         try feed.offer(
             feed.document(2, [try feed.release("1.2.0", by: [feed.channel]), try feed.release("1.1.0")]))
         try await device.installs("1.1.0")
-        // What is left is a refusal: somebody should hear of it.
+        // The remaining invalid release is reported as an error.
         try await device.refuses(.keyUnknown)
         try device.runs("v1.1.0")
     }
 
-    @Test func `TUF-62: roles are told apart although one key has two of them`() async throws {
+    @Test func `TUF-62: rejects a root signed by a key with two other roles`() async throws {
         let feed = try TrustFeed()
         let anchor = try feed.pinned(
             feed.trustRoot {
@@ -166,7 +170,7 @@ import Testing
         try await device.refuses(.keyUnknown)
     }
 
-    @Test func `TUF-63: without channel keys the release keys sign documents`() async throws {
+    @Test func `TUF-63: accepts documents from release keys if there are no channel keys`() async throws {
         let feed = try TrustFeed()
         let device = try Follower(feed, trusting: feed.pinned(feed.trustRoot { $0.roles[.channel] = nil }))
         try feed.offer(1, ["1.0.0"], by: [feed.release])
@@ -178,7 +182,7 @@ import Testing
     @Test(arguments: [
         ("TUF-64: Ed25519", KeyAlgorithm.ed25519), ("TUF-65: ECDSA", .ecdsaP256), ("TUF-66: RSA-PSS", .rsaPSS),
     ])
-    func `every scheme may sign every document`(name: String, algorithm: KeyAlgorithm) async throws {
+    func `accepts every signature scheme for every document`(name: String, algorithm: KeyAlgorithm) async throws {
         let feed = try TrustFeed()
         let pair = try SigningPair(algorithm)
         let trust = feed.trustRoot { trust in

@@ -5,7 +5,7 @@ import BundleSigning
 import BundleTesting
 import Testing
 
-@Suite struct `Rollback and fast-forward` {
+@Suite struct RollbackTests {
     private func settled(_ feed: TrustFeed, sequence: Int = 5, _ version: String = "1.1.0") async throws -> Follower {
         let device = try Follower(feed)
         try feed.offer(sequence, [version])
@@ -13,7 +13,7 @@ import Testing
         return device
     }
 
-    @Test func `TUF-145: a lower sequence is refused, whatever it offers`() async throws {
+    @Test func `TUF-145: rejects a lower sequence`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         try feed.offer(4, ["1.2.0"])
@@ -22,21 +22,21 @@ import Testing
         #expect(try device.sequence() == 5)
     }
 
-    @Test func `TUF-146: an equal sequence with other bytes is refused`() async throws {
+    @Test func `TUF-146: rejects an equal sequence with other bytes`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         try feed.offer(5, ["1.2.0"])
         try await device.refuses(.rollbackAttempt)
     }
 
-    @Test func `TUF-147: an equal sequence with an other expiry only is refused`() async throws {
+    @Test func `TUF-147: rejects an equal sequence with another expiry`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         try feed.offer(5, ["1.1.0"]) { $0.expires = Day.number(41) }
         try await device.refuses(.rollbackAttempt)
     }
 
-    @Test func `TUF-148: the same document in another envelope is the same`() async throws {
+    @Test func `TUF-148: accepts the same document with other signatures`() async throws {
         let feed = try TrustFeed()
         let device = try Follower(
             feed, trusting: feed.pinned(feed.trustRoot { $0.set(.channel, [feed.channel, feed.keys[3]]) }))
@@ -48,7 +48,7 @@ import Testing
         #expect(try device.memory().followed?.signers == [feed.keys[3].id])
     }
 
-    @Test func `TUF-149: a higher sequence that offers a lower version changes nothing`() async throws {
+    @Test func `TUF-149: keeps the client if a higher sequence offers a lower version`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         try feed.offer(6, ["1.0.0"])
@@ -56,7 +56,7 @@ import Testing
         #expect(try device.sequence() == 6)
     }
 
-    @Test func `TUF-150: a flat manifest of a lower version changes nothing`() async throws {
+    @Test func `TUF-150: keeps the client if a flat manifest offers a lower version`() async throws {
         let feed = try TrustFeed()
         var device = try Follower(feed)
         device.path = "/manifest.json"
@@ -66,7 +66,7 @@ import Testing
         try await device.stays(at: "v1.1.0")
     }
 
-    @Test func `TUF-151: a floor that is lowered later stays where it was`() async throws {
+    @Test func `TUF-151: keeps the highest minimum version`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         let floor = try SemanticVersion(parsing: "1.1.0")
@@ -76,7 +76,7 @@ import Testing
         try await device.stays(at: "v1.1.0")
         #expect(try device.memory().followed?.minimumVersion == floor)
         try feed.offer(8, ["1.0.9"]) { $0.revoked = [FeedMemory.Revocation(version: floor, reason: "")] }
-        // Nothing is left but what is too old.
+        // Only a version below the minimum remains.
         var failure: UpdateFailure?
         do { _ = try await device.update() } catch { failure = UpdateFailure(error) }
         #expect(failure?.code == .rollbackAttempt)
@@ -84,7 +84,7 @@ import Testing
         try device.runs("embedded")
     }
 
-    @Test func `TUF-152: a floor calls back what is installed below it`() async throws {
+    @Test func `TUF-152: recalls an installed client below the minimum version`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         try feed.offer(6, ["1.1.0"]) { $0.minimumVersion = try SemanticVersion(parsing: "1.1.1") }
@@ -96,7 +96,7 @@ import Testing
         try await device.installs("1.1.1")
     }
 
-    @Test func `TUF-153: the document from before a revocation does not undo it`() async throws {
+    @Test func `TUF-153: rejects the document from before a recall`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed, sequence: 1, "1.0.0")
         let before = feed.document(2, [try feed.release("1.1.0")])
@@ -111,7 +111,7 @@ import Testing
         #expect(try device.memory().followed?.revoked == [bad])
     }
 
-    @Test func `TUF-154: the memory of one channel is not that of another`() async throws {
+    @Test func `TUF-154: stores the sequence of each channel separately`() async throws {
         let feed = try TrustFeed()
         var device = try await settled(feed)
         device.path = "/channels/beta.json"
@@ -130,16 +130,16 @@ import Testing
             ("TUF-155: a step of 2^20", 1 << 20, nil),
             ("TUF-156: a step of 2^20 + 1", (1 << 20) + 1, .manifestMalformed),
         ] as [(String, Int, FailureCode?)])
-    func `a sequence may grow by so much at once`(name: String, step: Int, code: FailureCode?) async throws {
+    func `rejects a sequence that jumps too far`(name: String, step: Int, code: FailureCode?) async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         try feed.offer(5 + step, ["1.2.0"])
         guard let code else { return try await device.installs("1.2.0") }
         let failure = try await device.refuses(code)
-        #expect(failure.message.contains("replace the channel key"))
+        #expect(failure.message.contains("Replace the channel key"))
     }
 
-    @Test func `TUF-157: a sequence that was driven up counts anew with another channel key`() async throws {
+    @Test func `TUF-157: accepts a lower sequence after the channel key was replaced`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed, sequence: JSONValue.maximumInteger)
         try feed.offer(6, ["1.2.0"])
@@ -154,7 +154,8 @@ import Testing
 
     @Test(arguments: [
         ("TUF-158: release", TrustRole.release), ("TUF-159: root", .root),
-    ]) func `another role's new key does not let a sequence count anew`(name: String, role: TrustRole) async throws {
+    ]) func `rejects a lower sequence after another role's key was replaced`(name: String, role: TrustRole) async throws
+    {
         let feed = try TrustFeed()
         let device = try await settled(feed, sequence: JSONValue.maximumInteger)
         try feed.publish(2, by: [feed.root, feed.keys[3]]) { $0.set(role, [feed.keys[3]]) }
@@ -163,7 +164,7 @@ import Testing
         #expect(try device.sequence() == JSONValue.maximumInteger)
     }
 
-    @Test func `TUF-160: a further channel key does not let a sequence count anew, revoking the first does`()
+    @Test func `TUF-160: accepts a lower sequence only after the first channel key was revoked`()
         async throws
     {
         let feed = try TrustFeed()
@@ -180,7 +181,7 @@ import Testing
         #expect(try device.sequence() == 1)
     }
 
-    @Test func `TUF-308: a floor that was driven up counts no more with another channel key`() async throws {
+    @Test func `TUF-308: drops a minimum version after the channel key was replaced`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         try feed.offer(6, ["1.1.0"]) { $0.minimumVersion = try SemanticVersion(parsing: "999999.0.0") }
@@ -195,7 +196,7 @@ import Testing
         #expect(try device.memory().followed?.minimumVersion == nil)
     }
 
-    @Test func `TUF-309: what is installed needs no signature that still counts`() async throws {
+    @Test func `TUF-309: keeps an installed client after its key was revoked`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         try feed.publish(2) {
@@ -206,7 +207,7 @@ import Testing
         try await device.stays(at: "v1.1.0")
     }
 
-    @Test func `TUF-161: a time that was driven up counts no more with another channel key`() async throws {
+    @Test func `TUF-161: drops a signed time after the channel key was replaced`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         let end = Timestamp(clamping: Timestamp.latestSecond)

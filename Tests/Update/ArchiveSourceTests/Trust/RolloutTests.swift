@@ -7,15 +7,15 @@ import Testing
 @testable import BundleCore
 import BundleValues
 
-@Suite struct `Rollout and recall` {
+@Suite struct RolloutTests {
     /// Computed with Python: `int.from_bytes(sha256(salt + device).digest()[:8], "big") % 1000`.
     @Test(arguments: [
         ("TUF-245", "", "device-1", 220), ("TUF-246", "1.1.0", "device-1", 636), ("TUF-247", "spring", "device-1", 914),
         ("TUF-248", "salt", "a", 814), ("TUF-249", "", "", 652), ("TUF-250", "ä", "ö", 393),
         ("TUF-251", "1.5.1", "0f1e2d3c4b5a69788796a5b4c3d2e1f0", 382),
     ])
-    func `membership is drawn by salt and device`(name: String, salt: String, device: String, number: Int) throws {
-        #expect(try ChannelRule.draw(salt: salt, deviceId: device) == number)
+    func `computes the bucket from salt and device id`(name: String, salt: String, device: String, number: Int) throws {
+        #expect(try ChannelRule.bucket(salt: salt, deviceId: device) == number)
     }
 
     private func offer(
@@ -37,15 +37,15 @@ import BundleValues
     }
 
     @Test(arguments: [
-        ("TUF-252: nobody", 0, false), ("TUF-253: everybody", 1000, true),
-        ("TUF-254: as many as its number", 636, false),
-        ("TUF-255: one more", 637, true),
+        ("TUF-252: no device", 0, false), ("TUF-253: all devices", 1000, true),
+        ("TUF-254: up to its bucket", 636, false),
+        ("TUF-255: one above its bucket", 637, true),
     ])
-    func `a rollout takes those whose number is below it`(name: String, rollout: Int, takes: Bool) async throws {
+    func `admits devices with a bucket below the percentage`(name: String, rollout: Int, admits: Bool) async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         try offer(feed, 2) { ($0.rollout, $0.salt) = (rollout, "1.1.0") }
-        if takes {
+        if admits {
             try await device.installs("1.1.0")
         } else {
             try await device.stays(at: "v1.0.0")
@@ -57,7 +57,7 @@ import BundleValues
         ("TUF-256: more than all", JSONValue.integer(1001)), ("TUF-257: less than none", .integer(-1)),
         ("TUF-258: a text", .string("10")),
     ])
-    func `a rollout is a number of thousandths`(name: String, rollout: JSONValue) async throws {
+    func `rejects a rollout that is not 0 to 1000`(name: String, rollout: JSONValue) async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         try feed.offer(2) { payload in
@@ -70,7 +70,7 @@ import BundleValues
         try await device.refuses(.manifestMalformed)
     }
 
-    @Test func `TUF-259: a paused release reaches no further device`() async throws {
+    @Test func `TUF-259: does not install a paused release`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         try offer(feed, 2) { $0.isPaused = true }
@@ -79,17 +79,17 @@ import BundleValues
         try await device.installs("1.1.0")
     }
 
-    @Test func `TUF-260: those who have a paused release keep it`() async throws {
+    @Test func `TUF-260: keeps an installed release that is paused`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed, ["1.0.0", "1.1.0"])
         try offer(feed, 3) { $0.isPaused = true }
         try await device.stays(at: "v1.1.0")
-        // They are not told that they wait for something.
+        // The check does not report a waiting release.
         let verdict = try await device.updater().check(explaining: false).decision.verdict
         #expect(verdict == .upToDate(newest: try #require(ClientName("v1.1.0"))))
     }
 
-    @Test func `TUF-261: a rollout that shrinks calls the release back`() async throws {
+    @Test func `TUF-261: returns to the previous release if the percentage shrinks`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed, ["1.0.0", "1.1.0"])
         try offer(feed, 3) { ($0.rollout, $0.salt) = (1, "1.1.0") }
@@ -98,7 +98,7 @@ import BundleValues
         try await device.stays(at: "v1.1.0")
     }
 
-    @Test func `TUF-262: a device without an id draws one and keeps it`() async throws {
+    @Test func `TUF-262: creates an id for a device without one and keeps it`() async throws {
         let feed = try TrustFeed()
         var device = try Follower(feed)
         device.deviceId = nil
@@ -113,13 +113,13 @@ import BundleValues
 
     @Test(
         arguments: [
-            // The id of the flag, of the store with its source, and of the machine; the id that counts, and its source.
+            // The id of the flag, of the store with its source, and of the machine; the expected id and its source.
             ("flag", "old", "given", "m", "flag", "given"), (nil, "old", "given", "m", "old", "given"),
             (nil, "m1", "machine", "m2", "m2", "machine"), (nil, "d", "drawn", "m", "m", "machine"),
             (nil, "m1", "machine", nil, "m1", "machine"), (nil, "d", "drawn", nil, "d", "drawn"),
             (nil, nil, nil, "m", "m", "machine"),
         ] as [(String?, String?, String?, String?, String, String)])
-    func `takes the id of the flag, then of an earlier flag, then of the machine`(
+    func `uses the id of the flag, then of an earlier flag, then of the machine`(
         given: String?, remembered: String?, source: String?, machine: String?, id: String, from: String
     ) throws {
         var memory = FeedMemory()
@@ -135,7 +135,7 @@ import BundleValues
         try versions.map { FeedMemory.Revocation(version: try SemanticVersion(parsing: $0), reason: "white page") }
     }
 
-    /// The code of an update that calls back what runs and has nothing to put in its place.
+    /// Returns the error of an update that recalls the running client without a replacement.
     private func recall(_ device: Follower) async throws -> FailureCode? {
         do {
             _ = try await device.update()
@@ -145,25 +145,25 @@ import BundleValues
         }
     }
 
-    @Test func `TUF-263: a revocation leads back to an older client that is installed`() async throws {
+    @Test func `TUF-263: returns to an installed older client after a recall`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed, ["1.0.0", "1.1.0"])
         let requests = feed.server.requests.count
         try feed.offer(3, ["1.0.0"]) { $0.revoked = try revoke("1.1.0") }
         try await device.stays(at: "v1.0.0")
-        // The root, and the document.
+        // One request for the root and one for the document.
         #expect(feed.server.requests.count == requests + 2)
         #expect(try device.inventory().bundles.count == 2)
     }
 
-    @Test func `TUF-264: a revocation leads back to an older client that is offered`() async throws {
+    @Test func `TUF-264: installs an offered older client after a recall`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed, ["1.1.0"])
         try feed.offer(3, ["1.0.0", "1.1.0"]) { $0.revoked = try revoke("1.1.0") }
         try await device.installs("1.0.0")
     }
 
-    @Test func `TUF-265: a revocation of all there is leads back to the seed`() async throws {
+    @Test func `TUF-265: returns to the seed after a recall of all clients`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed, ["1.0.0", "1.1.0"])
         try feed.offer(3, ["1.1.0"]) { $0.revoked = try revoke("1.0.0", "1.1.0") }
@@ -172,21 +172,21 @@ import BundleValues
         #expect(try device.memory().followed?.revoked.count == 2)
     }
 
-    @Test func `TUF-266: an empty channel that revokes what runs leads back to the seed`() async throws {
+    @Test func `TUF-266: returns to the seed after an empty channel recalls the running client`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         try feed.offer(3, []) { $0.revoked = try revoke("1.0.0") }
         try await device.stays(at: "embedded")
     }
 
-    @Test func `TUF-267: a release that the channel no longer lists runs on`() async throws {
+    @Test func `TUF-267: keeps a release that the channel no longer lists`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         try feed.offer(3, [])
         try await device.stays(at: "v1.0.0")
     }
 
-    @Test func `TUF-268: a revoked release is not offered again, by the channel or by its manifest`() async throws {
+    @Test func `TUF-268: does not install a recalled release from the channel or a flat manifest`() async throws {
         let feed = try TrustFeed()
         var device = try await settled(feed)
         for sequence in 3...5 {
@@ -199,7 +199,7 @@ import BundleValues
         #expect(!feed.server.requests.contains { $0.target == TrustFeed.archivePath("1.1.0") })
     }
 
-    @Test func `TUF-314: a device hears of what it waits for before it hears of a recall`() async throws {
+    @Test func `TUF-314: reports a paused release rather than a recalled one`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         try feed.offer(3, ["1.1.0", "1.2.0"]) {
@@ -214,7 +214,7 @@ import BundleValues
         }
     }
 
-    @Test func `TUF-315: a device does not hear of what waits below the version that it has`() async throws {
+    @Test func `TUF-315: does not report a paused release below the installed version`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed, ["1.3.0"])
         try feed.offer(3, ["1.1.0", "1.2.0"]) {
@@ -225,7 +225,7 @@ import BundleValues
         #expect(verdict == .upToDate(newest: try #require(ClientName("v1.3.0"))))
     }
 
-    @Test func `TUF-269: a revoked release is back when a later document reinstates it by name`() async throws {
+    @Test func `TUF-269: returns to a recalled release that a later document reinstates`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed, ["1.0.0", "1.1.0"])
         try feed.offer(3, ["1.0.0", "1.1.0"]) { $0.revoked = try revoke("1.1.0") }
@@ -235,7 +235,7 @@ import BundleValues
         #expect(try device.memory().followed?.revoked == [])
     }
 
-    @Test func `a recall that later documents leave out stays on the device until one reinstates it`() async throws {
+    @Test func `keeps a recall that later documents omit until one reinstates the version`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed, ["1.0.0", "1.1.0"])
         try feed.offer(3, ["1.0.0", "1.1.0"]) { $0.revoked = try revoke("1.1.0") }
@@ -249,14 +249,14 @@ import BundleValues
         try await device.stays(at: "v1.1.0")
     }
 
-    @Test func `a reinstatement from before a recall does not take that recall back`() async throws {
+    @Test func `keeps a recall that is newer than a reinstatement`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed, ["1.0.0", "1.1.0"])
         try feed.offer(3, ["1.0.0", "1.1.0"]) { $0.reinstated = try [reinstate("1.1.0", at: 3)] }
         try await device.stays(at: "v1.1.0")
         try feed.offer(4, ["1.0.0", "1.1.0"]) { $0.revoked = try revoke("1.1.0") }
         try await device.stays(at: "v1.0.0")
-        // What a publisher makes that builds on document 3.
+        // A publisher that continues document 3 repeats its reinstatement.
         for sequence in 5...6 {
             try feed.offer(sequence, ["1.0.0", "1.1.0"]) { $0.reinstated = try [reinstate("1.1.0", at: 3)] }
             try await device.stays(at: "v1.0.0")
@@ -267,7 +267,7 @@ import BundleValues
         .init(version: try SemanticVersion(parsing: version), sequence: sequence)
     }
 
-    @Test func `a recall counts no more once the key that signed it is replaced`() async throws {
+    @Test func `drops a recall after the key that signed it was replaced`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed, ["1.0.0", "1.1.0"])
         try feed.offer(3, ["1.0.0", "1.1.0"]) { $0.revoked = try revoke("1.1.0") }
@@ -277,7 +277,7 @@ import BundleValues
         try await device.stays(at: "v1.1.0")
     }
 
-    @Test func `TUF-270: a recall counts although what is offered instead cannot be had`() async throws {
+    @Test func `TUF-270: applies a recall although the offered release cannot be downloaded`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed, ["1.0.0", "1.1.0"])
         try feed.offer(3, ["1.2.0"]) { $0.revoked = try revoke("1.1.0") }
@@ -288,7 +288,7 @@ import BundleValues
 
     // MARK: This device
 
-    @Test func `TUF-271: a release that is blocked here is refused, the next one is taken`() async throws {
+    @Test func `TUF-271: rejects a blocked release and installs the next one`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         try device.block("1.1.0")
@@ -302,7 +302,7 @@ import BundleValues
         arguments: [
             ("TUF-272: a shell that is too old", "2.0.0", nil), ("TUF-273: a shell that is too new", "0.1.0", "0.9.0"),
         ] as [(String, String, String?)])
-    func `a release for other shells is refused, one below it is taken`(
+    func `rejects a release for other shells and installs a lower one`(
         name: String, minimum: String, maximum: String?
     ) async throws {
         let feed = try TrustFeed()
@@ -316,7 +316,7 @@ import BundleValues
         try await device.refuses(.incompatibleShell, learnt: true)
         try feed.offer(feed.document(3, [foreign, try feed.release("1.1.0")]))
         try await device.installs("1.1.0")
-        // Only a newer shell would help, and only while nothing that runs is better.
+        // The needed shell is stored only if a newer shell helps and no better client runs.
         let needed = maximum == nil ? minimum : nil
         #expect(try device.memory().neededShell?.description == needed)
         #expect(try device.missingShell("1.0.0") == needed)
@@ -326,7 +326,7 @@ import BundleValues
         #expect(try device.memory().neededShell == nil)
     }
 
-    @Test func `a shell that is too old for what nobody may have, or for no longer, is not told so`() async throws {
+    @Test func `does not report a needed shell for a release that the device may not install`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
         func foreign(_ change: (inout ChannelDocument.Release) -> Void = { _ in }) throws -> ChannelDocument.Release {
@@ -353,7 +353,7 @@ extension Follower {
         try SelectionRule.missingShell(try inventory(), shell: SemanticVersion(parsing: shell))?.description
     }
 
-    /// What a rollback by hand leaves in the ledger.
+    /// Writes the block of a manual rollback to the ledger.
     fileprivate func block(_ version: String) throws {
         let folder = try Directory.open(store)
         var ledger = try LedgerFile.read(folder) ?? Ledger()

@@ -5,7 +5,7 @@ import BundleSigning
 import BundleTesting
 import Testing
 
-/// Keys of a role, how many of them must sign, and who has signed.
+/// The keys of a role, its threshold and the signing keys.
 struct KeySet: Sendable {
     let keys: [Int]
     let threshold: Int
@@ -18,7 +18,7 @@ struct KeySet: Sendable {
     }
 }
 
-/// A chain of roots; the last one is refused where a code is given.
+/// A chain of roots. The last one is refused with `code`, unless it is nil.
 struct RootRotation: Sendable, CustomTestStringConvertible {
     let testDescription: String
     let roots: [KeySet]
@@ -31,7 +31,7 @@ struct RootRotation: Sendable, CustomTestStringConvertible {
     }
 }
 
-/// What a role's keys become in root 2, and who has signed then.
+/// The keys of a role in root 2, and the signing keys.
 struct RoleRotation: Sendable, CustomTestStringConvertible {
     let testDescription: String
     let keys: KeySet
@@ -44,8 +44,8 @@ struct RoleRotation: Sendable, CustomTestStringConvertible {
     }
 }
 
-@Suite struct `Key rotation` {
-    // The table of TUF's own suite, row by row.
+@Suite struct RotationTests {
+    // The rows of TUF's conformance suite.
     static let rootRotations = [
         RootRotation("TUF-88: 1 of 1, new key", [KeySet([1], 1, [1]), KeySet([2], 1, [2, 1]), KeySet([2], 1, [2])]),
         RootRotation(
@@ -109,7 +109,9 @@ struct RoleRotation: Sendable, CustomTestStringConvertible {
             [KeySet([1], 1, [1]), KeySet([2], 1, [1, 2]), KeySet([1], 1, [1])], .keyUnknown),
     ]
 
-    @Test(arguments: rootRotations) func `root keys pass trust on`(_ rotation: RootRotation) async throws {
+    @Test(arguments: rootRotations) func `verifies each root by the previous root keys`(_ rotation: RootRotation)
+        async throws
+    {
         let feed = try TrustFeed()
         func trust(_ index: Int) -> TrustRoot {
             let keys = rotation.roots[index]
@@ -171,7 +173,9 @@ struct RoleRotation: Sendable, CustomTestStringConvertible {
         return device
     }
 
-    @Test(arguments: channelRotations) func `channel keys change with the root`(_ rotation: RoleRotation) async throws {
+    @Test(arguments: channelRotations) func `uses the channel keys of the newest root`(_ rotation: RoleRotation)
+        async throws
+    {
         let feed = try TrustFeed()
         let device = try await settled(feed, .channel, rotation.keys)
         try feed.offer(2, ["1.1.0"], by: rotation.keys.signatures.map { feed.keys[$0] })
@@ -184,13 +188,15 @@ struct RoleRotation: Sendable, CustomTestStringConvertible {
         #expect(try device.memory().trust?.version == 2)
     }
 
-    @Test(arguments: releaseRotations) func `release keys change with the root`(_ rotation: RoleRotation) async throws {
+    @Test(arguments: releaseRotations) func `uses the release keys of the newest root`(_ rotation: RoleRotation)
+        async throws
+    {
         let feed = try TrustFeed()
         let device = try await settled(feed, .release, rotation.keys)
         let signers = rotation.keys.signatures.map { feed.keys[$0] }
         try feed.offer(feed.document(2, [try feed.release("1.1.0", by: signers) { $0.keyId = nil }]))
         if rotation.code != nil {
-            // The first signature of a manifest says nothing of its key, so nobody's is as good as a bad one.
+            // The first signature of a manifest has no key id, so an unknown key is reported as an invalid signature.
             try await device.refuses(.signatureInvalid, learnt: true)
             #expect(try device.sequence() == 2)
         } else {

@@ -5,9 +5,8 @@ import BundleSigning
 import BundleTesting
 import Testing
 
-@Suite struct `What a device remembers` {
-    @Test func `TUF-301: a document whose archive did not come is remembered, and the next run installs`() async throws
-    {
+@Suite struct StateTests {
+    @Test func `TUF-301: stores a document before its archive is downloaded`() async throws {
         let feed = try TrustFeed()
         let device = try Follower(feed)
         try feed.offer(3, ["1.0.0"])
@@ -22,7 +21,7 @@ import Testing
         try await device.installs("1.0.0")
     }
 
-    @Test func `TUF-302: a device without a network keeps what it has`() async throws {
+    @Test func `TUF-302: keeps the installed client without a network`() async throws {
         let feed = try TrustFeed()
         let device = try Follower(feed)
         try feed.offer(1, ["1.0.0"])
@@ -32,7 +31,7 @@ import Testing
         try device.runs("v1.0.0")
     }
 
-    @Test func `TUF-303: a device with nothing to do writes nothing`() async throws {
+    @Test func `TUF-303: does not write to an up-to-date store`() async throws {
         let feed = try TrustFeed()
         let device = try Follower(feed)
         try feed.offer(1, ["1.0.0"])
@@ -42,7 +41,7 @@ import Testing
         #expect(try TreeSnapshot(of: device.store).changes(since: before) == [])
     }
 
-    @Test func `TUF-304: of two that race on one store, the later one takes back nothing`() async throws {
+    @Test func `TUF-304: keeps what a concurrent update stored if the offer is older`() async throws {
         let feed = try TrustFeed()
         let device = try Follower(feed)
         try feed.offer(1, ["1.0.0"])
@@ -50,7 +49,7 @@ import Testing
         try feed.offer(2, ["1.1.0"])
         let late = try device.updater()
         let offer = try await late.latestOffer()
-        // Meanwhile another process learns that 1.1.0 is revoked, and follows two roots.
+        // Another process stores the recall of 1.1.0 and follows two roots.
         let bad = FeedMemory.Revocation(version: try SemanticVersion(parsing: "1.1.0"), reason: "")
         try feed.offer(3, ["1.0.0"]) { $0.revoked = [bad] }
         try feed.publish(2)
@@ -68,7 +67,7 @@ import Testing
         try device.runs("v1.0.0")
     }
 
-    @Test func `TUF-305: of two that race on one store, both learn the same`() async throws {
+    @Test func `TUF-305: stores the same state after two concurrent updates`() async throws {
         let feed = try TrustFeed()
         let device = try Follower(feed)
         try feed.publish(2)
@@ -84,7 +83,7 @@ import Testing
         #expect(try device.memory() == memory)
     }
 
-    @Test func `TUF-312: of two that race on one store, the later one's recall counts`() async throws {
+    @Test func `TUF-312: applies the newer recall after two concurrent updates`() async throws {
         let feed = try TrustFeed()
         let device = try Follower(feed)
         try feed.offer(1, ["1.0.0", "1.1.0"])
@@ -93,7 +92,7 @@ import Testing
         try feed.offer(3, ["1.0.0"]) { $0.revoked = [bad] }
         let late = try device.updater()
         let offer = try await late.latestOffer()
-        // Meanwhile another process is given what a cache still had.
+        // Another process receives an old document from a cache.
         try feed.offer(2, ["1.0.0", "1.1.0"])
         try await device.stays(at: "v1.1.0")
         _ = try await late.update(to: offer)
@@ -102,7 +101,7 @@ import Testing
         try device.runs("v1.0.0")
     }
 
-    @Test func `TUF-306: sixteen channels are remembered beside the followed one's`() async throws {
+    @Test func `TUF-306: stores the state of sixteen channels`() async throws {
         let feed = try TrustFeed()
         var device = try Follower(feed)
         for number in 1...18 {
@@ -113,7 +112,7 @@ import Testing
         #expect(try device.memory().channels.map(\.name) == (3...18).map { "c\($0)" })
     }
 
-    @Test func `TUF-307: the memory survives that the trust is given in another way`() async throws {
+    @Test func `TUF-307: keeps the stored state if the trust anchor changes`() async throws {
         let feed = try TrustFeed()
         var device = try Follower(feed)
         try feed.publish(2)

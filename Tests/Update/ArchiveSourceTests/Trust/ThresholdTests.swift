@@ -4,8 +4,8 @@ import BundleSigning
 import BundleTesting
 import Testing
 
-@Suite struct `Thresholds` {
-    /// Two of three keys sign documents.
+@Suite struct ThresholdTests {
+    /// Two of three keys must sign documents.
     @Sendable static func twoOfThree(_ feed: TrustFeed) -> TrustRoot {
         feed.trustRoot { $0.set(.channel, Array(feed.keys[1...3]), threshold: 2) }
     }
@@ -116,7 +116,7 @@ import Testing
                 role["threshold"] = .integer(2)
             }
         },
-        Scenario("TUF-81: a role names a key that is not there", .manifestMalformed) { feed in
+        Scenario("TUF-81: a role names a missing key", .manifestMalformed) { feed in
             try changeRole("channel", feed) { $0["keyids"] = .array([.string(String(repeating: "a", count: 64))]) }
         },
         Scenario("TUF-82: no release role", .manifestMalformed) { feed in
@@ -163,7 +163,7 @@ import Testing
         },
     ]
 
-    @Test(arguments: roots) func `a root that says what cannot be is refused`(_ scenario: Scenario) async throws {
+    @Test(arguments: roots) func `rejects an inconsistent root`(_ scenario: Scenario) async throws {
         try await scenario.run()
     }
 }

@@ -3,20 +3,20 @@ import BundleValues
 import BundleSigning
 import BundleTesting
 
-/// Days of the scenarios: 0 is the first of January 2027. Devices live on the tenth unless they say otherwise.
+/// The days of the scenarios: day 0 is January 1, 2027. Devices are at day 10 by default.
 enum Day {
     static func number(_ day: Int, _ seconds: Int = 0) -> Timestamp {
         Timestamp(clamping: 1_798_761_600 + day * 86_400 + seconds)
     }
 }
 
-/// A publisher with real keys, and a real server that has what was published, or something else.
+/// A publisher with real keys, and a real server that returns its files or others.
 final class TrustFeed: Sendable {
-    /// The keys of all feeds, of which a run has hundreds.
+    /// The keys that all feeds of a run share.
     private static let pool = Result { try freshKeys() }
 
     let server: LoopbackServer
-    /// 0 to 9 for whatever a scenario needs, the first one is the root's; then those of releases and of channels.
+    /// Keys 0 to 9 are for scenarios, and 0 signs roots; then those of releases and of channels.
     let keys: [SigningPair]
     let appId: String?
 
@@ -24,7 +24,7 @@ final class TrustFeed: Sendable {
     var release: SigningPair { keys[10] }
     var channel: SigningPair { keys[11] }
 
-    /// Feeds share their keys; one with `hasOwnKeys` is another publisher's.
+    /// Creates a feed with the shared keys, or with new keys as another publisher.
     init(appId: String? = nil, hasOwnKeys: Bool = false) throws {
         self.appId = appId
         server = try LoopbackServer()
@@ -35,7 +35,7 @@ final class TrustFeed: Sendable {
 
     // MARK: Releases
 
-    /// All of one length, so that only the digest tells them apart.
+    /// The archives have equal lengths and differ in their digests.
     static func archive(_ version: String) -> [UInt8] {
         TarOf.bytes([.index, TarItem("version.txt", Array(version.utf8))])
     }
@@ -62,7 +62,7 @@ final class TrustFeed: Sendable {
                 manifest, signature: signatures[0].bytes, others: Array(signatures.dropFirst())))
     }
 
-    /// A release whose archive is served.
+    /// Returns a release whose archive is on the server.
     func release(
         _ version: String, by signers: [SigningPair]? = nil, _ change: (inout Manifest) throws -> Void = { _ in }
     ) throws -> ChannelDocument.Release {
@@ -74,7 +74,7 @@ final class TrustFeed: Sendable {
         return ChannelDocument.Release(try ManifestFormat.parse(try signed(manifest, by: signers)))
     }
 
-    /// A flat manifest under `/manifest.json`.
+    /// Serves a flat manifest at `/manifest.json`.
     func offerFlat(
         _ version: String, by signers: [SigningPair]? = nil, _ change: (inout Manifest) throws -> Void = { _ in }
     ) throws {
@@ -96,7 +96,7 @@ final class TrustFeed: Sendable {
             try ChannelFormat.envelope(document).signed(by: signers ?? [channel]).document, as: document.channel)
     }
 
-    /// A document of these versions.
+    /// Serves a document with these versions.
     func offer(
         _ sequence: Int, _ versions: [String], by signers: [SigningPair]? = nil,
         _ change: (inout ChannelDocument) throws -> Void = { _ in }
@@ -106,21 +106,21 @@ final class TrustFeed: Sendable {
         try offer(document, by: signers)
     }
 
-    /// A document of 1.1.0 whose payload is changed before it is signed.
+    /// Serves a document with 1.1.0 whose payload is changed before it is signed.
     func offer(_ sequence: Int, payload change: ([UInt8]) throws -> [UInt8]) throws {
         let payload = try change(ChannelFormat.payload(document(sequence, [try release("1.1.0")])))
         let envelope = SignedEnvelope(payloadType: ChannelFormat.payloadType, payload: payload)
         serve(try envelope.signed(by: [channel]).document)
     }
 
-    /// Bytes in the place of the channel document.
+    /// Serves bytes as the channel document.
     func serve(_ bytes: [UInt8], as channel: String = "stable") {
         server.set("/channels/\(channel).json", Route(bytes))
     }
 
     // MARK: Trust roots
 
-    /// A root with one key a role, changed.
+    /// Returns a root with one key for each role, after `change`.
     func trustRoot(_ version: Int = 1, _ change: (inout TrustRoot) -> Void = { _ in }) -> TrustRoot {
         var trust = TrustRoot(
             version: version, appId: appId, issued: Day.number(0), expires: Day.number(365), keys: [], roles: [:])
@@ -131,7 +131,7 @@ final class TrustFeed: Sendable {
         return trust
     }
 
-    /// Puts the root that follows into the feed.
+    /// Serves the next root.
     func publish(
         _ version: Int, by signers: [SigningPair]? = nil, _ change: (inout TrustRoot) -> Void = { _ in }
     ) throws {
@@ -141,7 +141,7 @@ final class TrustFeed: Sendable {
 
     func serve(_ bytes: [UInt8], asRoot version: Int) { server.set("/trust/\(version).json", Route(bytes)) }
 
-    /// What a device that ships `trust` trusts; the first root, where nothing else is said.
+    /// Returns the anchor of a device with `trust`, by default the first root.
     func pinned(_ trust: TrustRoot? = nil, by signers: [SigningPair]? = nil) throws -> TrustAnchor {
         let envelope = try TrustRootFormat.envelope(trust ?? trustRoot()).signed(by: signers ?? [root])
         return .root(try TrustChain.start(try TrustRootFormat.parse(envelope.document)))
@@ -149,7 +149,7 @@ final class TrustFeed: Sendable {
 }
 
 extension TrustRoot {
-    /// Gives `role` to these keys.
+    /// Sets the keys of `role`.
     mutating func set(_ role: TrustRole, _ pairs: [SigningPair], threshold: Int = 1) {
         for pair in pairs where !keys.contains(where: { $0.publicKey.id == pair.id }) {
             keys.append(Key(pair.trusted.keys[0]))
@@ -168,7 +168,7 @@ extension SignedEnvelope {
     }
 }
 
-/// The members of a JSON document, changed.
+/// Returns a JSON document after `change`.
 func edited(_ bytes: [UInt8], _ change: (inout JSONObject) throws -> Void) throws -> [UInt8] {
     var object = try JSONScanner.parse(bytes, maximumBytes: bytes.count).objectValue ?? [:]
     try change(&object)

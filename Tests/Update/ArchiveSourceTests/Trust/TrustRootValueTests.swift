@@ -4,19 +4,19 @@ import BundleSigning
 import BundleTesting
 import Testing
 
-@Suite struct `The values of a trust root` {
+@Suite struct TrustRootValueTests {
     private let feed: TrustFeed
 
     init() throws { feed = try TrustFeed() }
 
-    /// What a root comes to whose payload was changed before it was signed.
+    /// Parses a root whose payload is changed before it is signed.
     private func parsed(_ change: (inout JSONObject) throws -> Void) throws -> UnverifiedTrustRoot {
         let payload = try edited(TrustRootFormat.payload(feed.trustRoot()), change)
         let envelope = SignedEnvelope(payloadType: TrustRootFormat.payloadType, payload: payload)
         return try TrustRootFormat.parse(try envelope.signed(by: [feed.root]).document)
     }
 
-    /// Changes the member `name` of `object`, an object or the first entry of a list.
+    /// Changes the member `name` of `object`, which is an object or a list whose first entry is changed.
     private static func inside(
         _ name: String, _ object: inout JSONObject, _ change: (inout JSONObject) -> Void
     ) {
@@ -53,11 +53,11 @@ import Testing
         ("no root role", "root is missing", { inside("roles", &$0) { $0["root"] = nil } }),
         ("no release role", "release is missing", { inside("roles", &$0) { $0["release"] = nil } }),
         (
-            "more signatures than keys", "asks for more signatures than it has keys",
+            "more signatures than keys", "requires more signatures than it has keys",
             { rootRole(&$0) { $0["threshold"] = .integer(2) } }
         ),
         (
-            "two signatures of one key", "asks for more signatures than it has keys",
+            "two signatures of one key", "requires more signatures than it has keys",
             {
                 rootRole(&$0) { role in
                     role["threshold"] = .integer(2)
@@ -68,15 +68,15 @@ import Testing
         ),
         ("no signature at all", "threshold is 0", { rootRole(&$0) { $0["threshold"] = .integer(0) } }),
         (
-            "a role of a key that is not there", "which is not among the keys",
+            "a role of a missing key", "which is not among the keys",
             { rootRole(&$0) { $0["keyids"] = .array([.string(String(repeating: "a", count: 64))]) } }
         ),
         (
-            "roles that say two things", "are not those that name the key",
+            "contradictory roles", "are not those that name the key",
             { inside("keys", &$0) { $0["roles"] = .array([.string("release")]) } }
         ),
         (
-            "a key under another name", "keyid is not the SHA-256 of its spki",
+            "a key with another id", "keyid is not the SHA-256 of its spki",
             { inside("keys", &$0) { $0["keyid"] = .string(String(repeating: "a", count: 64)) } }
         ),
         (
@@ -85,7 +85,7 @@ import Testing
         ),
     ]
 
-    @Test(arguments: refusals.indices) func `that make no sense are refused, each for its own reason`(_ index: Int)
+    @Test(arguments: refusals.indices) func `rejects invalid values with their reason`(_ index: Int)
         throws
     {
         let (name, problem, change) = Self.refusals[index]
@@ -93,7 +93,7 @@ import Testing
         #expect(refusal?.problem.contains(problem) == true, "\(name): \(refusal?.problem ?? "taken")")
     }
 
-    @Test func `may leave out the application, the channel role and what keys say of roles`() throws {
+    @Test func `accepts a root without an application, channel role and roles of keys`() throws {
         let root = try parsed { object in
             object["appId"] = nil
             Self.inside("roles", &object) { $0["channel"] = nil }
@@ -107,7 +107,7 @@ import Testing
         #expect(root.claims.roles.keys.map(\.rawValue).sorted() == ["release", "root"])
     }
 
-    @Test func `name a key once, however often it is written`() throws {
+    @Test func `removes duplicate key ids of a role`() throws {
         let root = try parsed { object in
             Self.rootRole(&object) { role in
                 let ids = role["keyids"]?.arrayValue ?? []

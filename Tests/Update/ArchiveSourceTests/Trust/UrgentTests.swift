@@ -5,14 +5,14 @@ import Testing
 
 @testable import BundleCore
 
-@Suite struct `Rollout and urgent releases` {
+@Suite struct UrgentTests {
     private func offer(_ feed: TrustFeed, _ sequence: Int, urgent: Bool) throws {
         var release = try feed.release("1.1.0")
         release.isUrgent = urgent
         try feed.offer(feed.document(sequence, [try feed.release("1.0.0"), release]))
     }
 
-    @Test func `TUF-330: a device remembers what is urgent, until a document says otherwise`() async throws {
+    @Test func `TUF-330: stores urgent releases until a document changes them`() async throws {
         let feed = try TrustFeed()
         let device = try Follower(feed)
         try offer(feed, 1, urgent: true)
@@ -25,7 +25,7 @@ import Testing
         #expect(try device.memory().followed?.urgent == [])
     }
 
-    @Test func `TUF-331: urgent is true or false`() async throws {
+    @Test func `TUF-331: rejects an urgent member that is not true or false`() async throws {
         let feed = try TrustFeed()
         let device = try Follower(feed)
         try feed.offer(1) { payload in
@@ -38,7 +38,7 @@ import Testing
         try await device.refuses(.manifestMalformed)
     }
 
-    @Test func `a channel is urgent where its highest release that may run is`() throws {
+    @Test func `reports a channel as urgent if its highest release that may run is urgent`() throws {
         let feed = try TrustFeed()
         var document = feed.document(1, [try feed.release("1.0.0"), try feed.release("1.1.0")])
         #expect(!document.isUrgent)

@@ -1,13 +1,12 @@
-/// A share of devices as people write it, in percent. Documents hold thousandths.
-package struct RolloutShare: Sendable, Equatable, CustomStringConvertible {
-    /// 0...1000.
+/// A percentage of devices on the command line. Documents contain thousandths.
+package struct RolloutPercentage: Sendable, Equatable, CustomStringConvertible {
+    /// The thousandths, 0...1000.
     package let permille: Int
 
-    /// The share that a document holds.
     package init(permille: Int) { self.permille = permille }
 
-    /// Accepts 0% to 100% with at most one decimal, such as 25% or 2.5%; nil for anything else. The sign is required: a bare number
-    /// could be meant in thousandths.
+    /// Parses 0% to 100% with at most one decimal, such as 25% or 2.5%; returns nil for other text. The percent sign is
+    /// required, because a bare number could be in thousandths.
     package init?(parsing text: String) {
         guard text.utf8.last == UInt8(ascii: "%") else { return nil }
         let parts = text.utf8.dropLast().split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
@@ -17,7 +16,7 @@ package struct RolloutShare: Sendable, Equatable, CustomStringConvertible {
             guard let tenths = Self.number(parts[1], digits: 1...1) else { return nil }
             permille += tenths
         }
-        guard permille <= ChannelDocument.Release.everybody else { return nil }
+        guard permille <= ChannelDocument.Release.allDevices else { return nil }
         self.permille = permille
     }
 
@@ -26,7 +25,7 @@ package struct RolloutShare: Sendable, Equatable, CustomStringConvertible {
         return text.reduce(0) { $0 * 10 + Int($1 - 0x30) }
     }
 
-    /// As it is written on the command line: `25%`, `2.5%`.
+    /// The percentage, such as `25%` or `2.5%`.
     package var description: String {
         permille % 10 == 0 ? "\(permille / 10)%" : "\(permille / 10).\(permille % 10)%"
     }

@@ -1,0 +1,141 @@
+package import BundleCore
+import BundleSigning
+package import BundleValues
+
+/// The offer of a feed to a device: a verified release, or the best candidate of a channel.
+package struct ArchiveOffer: UpdateOffer {
+    /// The offered version; for an empty channel, the newest installed one.
+    package let clientVersion: ClientVersion
+    /// The passed checks before the rules: signatures, application, channel, sequence and expiry.
+    package let evidence: [Decision.Outcome]
+    /// The change of the memory; nil if there is none.
+    package let feed: FeedUpdate?
+    /// The keys that may sign releases.
+    let releaseKeys: TrustedKeys
+    private let content: Content
+
+    private enum Content {
+        /// `appId` is the application that the manifest must name, if the trust root states one.
+        case manifest(VerifiedManifest, appId: String?)
+        case channel(ChannelOffer)
+    }
+
+    init(
+        _ manifest: VerifiedManifest, of appId: String?, evidence: [Decision.Outcome], feed: FeedUpdate?,
+        releaseKeys: TrustedKeys
+    ) {
+        self.releaseKeys = releaseKeys
+        clientVersion = manifest.clientVersion
+        self.evidence = evidence + manifest.evidence
+        self.feed = feed
+        content = .manifest(manifest, appId: appId)
+    }
+
+    init(_ channel: ChannelOffer, evidence: [Decision.Outcome], feed: FeedUpdate, _ inventory: Inventory) throws {
+        let newest = inventory.bundles.last { $0.version.source == .archive }?.version.semantic
+        let version = try channel.candidate?.release.version ?? newest ?? SemanticVersion(parsing: "0.0.0")
+        clientVersion = .archive(version)
+        self.evidence = evidence
+        self.feed = feed
+        releaseKeys = channel.releaseKeys
+        content = .channel(channel)
+    }
+
+    /// The verified release, if there is one.
+    package var release: VerifiedManifest? {
+        switch content {
+        case .manifest(let manifest, _): return manifest
+        case .channel(let channel):
+            guard case .verified(let manifest)? = channel.candidate?.signed else { return nil }
+            return manifest
+        }
+    }
+
+    package var appId: String? { release?.appId }
+
+    /// The sizes that the release states.
+    package var footprint: Footprint {
+        release?.footprint ?? Footprint(downloadBytes: nil, installedBytes: nil, fileCount: nil)
+    }
+
+    /// The poll interval from the channel document.
+    package var pace: PollPace? {
+        guard case .channel(let channel) = content else { return nil }
+        return channel.document.poll.map { PollPace(asked: $0.interval, jitter: $0.jitter) }
+    }
+
+    func requireRelease() throws -> VerifiedManifest {
+        if let release { return release }
+        throw UpdateFailure(
+            .signatureInvalid, subject: clientVersion.description,
+            "Version \(clientVersion) does not have a valid signature: sign the release again.")
+    }
+
+    func decide(_ inventory: Inventory, shell: SemanticVersion, appId: String?) -> Decision {
+        switch content {
+        case .manifest(let manifest, let named):
+            AcceptanceRule.decide(manifest, inventory: inventory, shell: shell, appId: appId ?? named)
+        case .channel(let channel):
+            channel.decide(channel.device(inventory, shell, appId))
+        }
+    }
+
+    func explain(_ inventory: Inventory, shell: SemanticVersion, appId: String?) -> [Decision.Outcome] {
+        guard case .channel(let channel) = content else { return [] }
+        return channel.explain(channel.device(inventory, shell, appId))
+    }
+}
+
+/// An accepted channel document, with the release to offer to the device.
+struct ChannelOffer: Sendable {
+    let document: ChannelDocument
+    let releaseKeys: TrustedKeys
+    let appId: String?
+    let candidate: ChannelRule.Candidate?
+    private let unknownHold: UpdateFailure?
+
+    init(_ document: ChannelDocument, releaseKeys: TrustedKeys, on device: ChannelRule.Device) {
+        self.document = document
+        self.releaseKeys = releaseKeys
+        (appId, unknownHold) = (device.appId, device.unknownHold)
+        candidate = ChannelRule.pick(document.releases, on: device) { Self.check($0, releaseKeys) }
+    }
+
+    private static func check(_ release: ChannelDocument.Release, _ keys: TrustedKeys) -> ChannelRule.SignedRelease {
+        do {
+            return .verified(try ManifestVerifier.verify(release.manifest, trusted: keys))
+        } catch {
+            return .refused(UpdateFailure(error))
+        }
+    }
+
+    func device(_ inventory: Inventory, _ shell: SemanticVersion, _ appId: String?) -> ChannelRule.Device {
+        ChannelRule.Device(
+            inventory: inventory, shell: shell, appId: appId ?? self.appId, unknownHold: unknownHold)
+    }
+
+    func neededShell(_ device: ChannelRule.Device) -> SemanticVersion? {
+        ChannelRule.neededShell(document.releases, on: device) { Self.check($0, releaseKeys) }
+    }
+
+    func decide(_ device: ChannelRule.Device) -> Decision {
+        guard let candidate else {
+            let newest = SelectionRule.newestUsable(device.inventory, shell: device.shell)?.name ?? .embedded
+            return Decision(
+                verdict: .upToDate(newest: newest),
+                outcomes: [
+                    Decision.Outcome(rule: "newer", passed: false, detail: "the channel \(document.channel) is empty")
+                ])
+        }
+        return ChannelRule.decide(candidate, on: device)
+    }
+
+    func explain(_ device: ChannelRule.Device) -> [Decision.Outcome] {
+        document.releases.sorted { $0.version > $1.version }.map { release in
+            let candidate = ChannelRule.Candidate(release, Self.check(release, releaseKeys))
+            let eligibility = ChannelRule.eligibility(of: candidate, on: device)
+            return Decision.Outcome(
+                rule: "release \(release.version)", passed: eligibility == .eligible, detail: eligibility.description)
+        }
+    }
+}

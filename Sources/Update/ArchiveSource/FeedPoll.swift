@@ -1,0 +1,188 @@
+import BundleCore
+import BundleSigning
+import BundleValues
+
+/// The judgment of one poll: combines the trust and the memory of a device with what the feed sent.
+struct FeedPoll: Sendable {
+    let trust: CurrentTrust
+    private let request: OfferRequest
+    private let clock: Timestamp
+
+    init(_ anchor: TrustAnchor, _ request: OfferRequest, clock: Timestamp) throws {
+        self.init(try CurrentTrust(anchor, memory: request.inventory.ledger.feed), request, clock: clock)
+        if let found = trust.root?.root.appId, let appId = request.appId, !found.utf8.elementsEqual(appId.utf8) {
+            throw UpdateFailure(
+                .appMismatch, subject: found,
+                "The trust root is for \(found), but this device runs \(appId): check --trust and --app-id.")
+        }
+    }
+
+    init(_ trust: CurrentTrust, _ request: OfferRequest, clock: Timestamp) {
+        self.trust = trust
+        self.request = request
+        self.clock = clock
+    }
+
+    private var memory: FeedMemory { request.inventory.ledger.feed }
+    /// The application of the device, or else that of the trust root.
+    private var appId: String? { request.appId ?? trust.root?.root.appId }
+
+    /// Returns the change that stores `trust`.
+    func update(trusting trust: CurrentTrust) -> FeedUpdate { FeedUpdate(before: memory, after: remembering(trust)) }
+
+    private func remembering(_ trust: CurrentTrust) -> FeedMemory {
+        var after = memory
+        after.trust = trust.record ?? after.trust
+        after.clock = trust.clock(memory)
+        return after
+    }
+
+    /// The trusted time, which is not earlier than any signed time that the device has seen.
+    var time: Timestamp { TrustedTime.at(clock, remembering(trust)) }
+
+    /// Returns the manifest if release keys of a current trust root signed it.
+    func verify(_ manifest: UnverifiedManifest) throws -> VerifiedManifest {
+        try trust.requireFresh(at: time, clock: clock)
+        return try ManifestVerifier.verify(manifest, trusted: trust.keys(for: .release, at: time))
+    }
+
+    /// Returns the channel document if channel keys of a current trust root signed it and it is for the channel `name`
+    /// and the device's application.
+    func verify(_ envelope: SignedEnvelope, channel name: String) throws -> VerifiedChannelDocument {
+        try trust.requireFresh(at: time, clock: clock)
+        let verified = try ChannelVerifier.verify(
+            envelope, channel: name, trusted: trust.keys(for: .channel, at: time))
+        try requireApp(of: verified.document)
+        return verified
+    }
+
+    /// Returns the hold if guard keys signed it and it is for the channel `name`.
+    func verify(hold bytes: [UInt8], channel name: String) throws -> VerifiedHold {
+        try HoldVerifier.verify(
+            try HoldFormat.envelope(parsing: bytes), channel: name, trusted: trust.keys(for: .guard, at: time))
+    }
+
+    /// Returns the offer of a flat manifest.
+    func offer(of manifest: UnverifiedManifest) throws -> ArchiveOffer {
+        var after = remembering(trust)
+        let verified = try verify(manifest)
+        let keys = trust.keys(for: .release, at: time)
+        let decision = AcceptanceRule.decide(
+            verified, inventory: request.inventory, shell: request.shell, appId: appId)
+        after.neededShell = decision.neededShell
+        let isChange = trust.root != nil || after.neededShell != memory.neededShell
+        return ArchiveOffer(
+            verified, of: appId, evidence: rootEvidence,
+            feed: isChange ? FeedUpdate(before: memory, after: after) : nil, releaseKeys: keys)
+    }
+
+    /// Returns the offer of a channel document. Checks signatures, application and channel, sequence and expiry, in
+    /// this order.
+    func offer(
+        of envelope: SignedEnvelope, channel name: String, deviceId: ArchiveSource.DeviceId, hold: HoldFile = .none
+    ) throws -> ArchiveOffer {
+        var after = remembering(trust)
+        let time = time
+        let verified = try verify(envelope, channel: name)
+        let held = judge(hold, verified.document)
+        let document = verified.document.held(by: held.rule)
+        let (signers, digest) = (verified.signers, verified.payloadSha256)
+        let keys = trust.keys(for: .channel, at: time)
+        let known = memory.channel(name)?.counting(trusting: keys.keys.map(\.id))
+        let freshness = FreshnessRule.judge(document, payloadSha256: digest, known: known, now: time)
+        if let failure = freshness.failure(of: document, clock: clock) { throw failure }
+
+        let id: String
+        (id, after.deviceIdSource) = try deviceId.resolved(memory)
+        after.deviceId = id
+        after.groups = deviceId.groups ?? memory.groups
+        let member = try RolloutRule.Device(id: id, groups: after.groups)
+        after.follow(
+            FeedMemory.Channel(
+                name: name, sequence: document.sequence, payloadSha256: digest, signers: signers.map(\.id),
+                issuedAt: document.issuedAt, expires: document.expires, revoked: document.revoked,
+                reinstated: document.reinstated, minimumVersion: document.minimumVersion,
+                leftOut: try leftOut(by: verified.document, digest, member, at: time),
+                urgent: document.releases.filter(\.isUrgent).map(\.version), busyLimit: document.busyLimit,
+                retries: document.releases.filter { $0.retries > 0 }.map { .init($0.version, $0.retries) }
+            ).following(known))
+        let inventory = request.inventory.recording(FeedUpdate(before: memory, after: after))
+        let device = ChannelRule.Device(
+            inventory: inventory, shell: request.shell, appId: appId ?? document.appId, unknownHold: held.unknown)
+        let offer = ChannelOffer(document, releaseKeys: trust.keys(for: .release, at: time), on: device)
+        after.neededShell = offer.neededShell(device)
+        let update = FeedUpdate(before: memory, after: after)
+        return try ArchiveOffer(
+            offer, evidence: rootEvidence + evidence(document, signers, known, time) + held.evidence, feed: update,
+            inventory)
+    }
+
+    /// Returns the effect of a hold on `document`. An invalid hold is ignored: an attacker who can replace it can also
+    /// remove it.
+    private func judge(
+        _ file: HoldFile, _ document: ChannelDocument
+    ) -> (rule: HoldRule, unknown: UpdateFailure?, evidence: [Decision.Outcome]) {
+        func outcome(_ passed: Bool, _ detail: String) -> [Decision.Outcome] {
+            [Decision.Outcome(rule: "hold", passed: passed, detail: detail)]
+        }
+        guard trust.hasGuard else { return (.none, nil, []) }
+        let bytes: [UInt8]
+        switch file {
+        case .none: return (.none, nil, [])
+        case .unknown(let failure): return (.none, failure, outcome(false, failure.message))
+        case .found(let found): bytes = found
+        }
+        do {
+            let hold = try verify(hold: bytes, channel: document.channel)
+            let rule = HoldRule.judge(hold, on: document, at: time)
+            return (rule, nil, outcome(!rule.isHolding, rule.detail(hold.document)))
+        } catch {
+            return (.none, nil, outcome(false, UpdateFailure(error).message))
+        }
+    }
+
+    /// Returns the releases whose rollout excludes `device`. Holds do not affect this. The time is at least that of the
+    /// document, whatever the device's clock reports.
+    private func leftOut(
+        by document: ChannelDocument, _ digest: SHA256Digest, _ device: RolloutRule.Device, at time: Timestamp
+    ) throws -> [SemanticVersion] {
+        let time = max(time, document.issuedAt)
+        let known = memory.channel(document.channel).flatMap { $0.payloadSha256 == digest ? $0 : nil }
+        return try document.releases.filter { release in
+            let wasIn = known.map { !$0.leftOut.contains(release.version) } ?? false
+            return try !RolloutRule.judge(release, device, at: time, wasIn: wasIn).isIn
+        }.map(\.version)
+    }
+
+    private func requireApp(of document: ChannelDocument) throws {
+        guard let appId, document.appId.map({ $0.utf8.elementsEqual(appId.utf8) }) != true else { return }
+        throw UpdateFailure(
+            .appMismatch, subject: document.appId ?? "",
+            "The channel document is for \(document.appId ?? "no named application"), but this device runs \(appId): "
+                + "check the address of the feed.")
+    }
+
+    private var rootEvidence: [Decision.Outcome] {
+        guard let root = trust.root?.root else { return [] }
+        return [
+            Decision.Outcome(rule: "trustRoot", passed: true, detail: "version \(root.version), until \(root.expires)")
+        ]
+    }
+
+    private func evidence(
+        _ document: ChannelDocument, _ signers: [PublicKey], _ known: FeedMemory.Channel?, _ time: Timestamp
+    ) -> [Decision.Outcome] {
+        [
+            Decision.Outcome(
+                rule: "channelSignature", passed: true,
+                detail: signers.map { "\($0.algorithm.rawValue) key \($0.id)" }.joined(separator: ", ")),
+            Decision.Outcome(
+                rule: "channel", passed: true,
+                detail: "\(document.channel) of \(document.appId ?? "no named application")"),
+            Decision.Outcome(
+                rule: "sequence", passed: true,
+                detail: "\(document.sequence), seen before \(known.map { "\($0.sequence)" } ?? "none")"),
+            Decision.Outcome(rule: "expiry", passed: true, detail: "\(document.expires), it is \(time)"),
+        ]
+    }
+}
