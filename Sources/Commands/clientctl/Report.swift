@@ -22,7 +22,7 @@ struct ReportOptions: ParsableArguments {
         let store = try settings.required("store", update.store)
         let fetcher = try Wiring.fetcher(
             update.network, reportingOf: try Wiring.places(update, settings), store: store, settings)
-        return ReportSender(ReportDesk(store: store), to: url, by: fetcher, within: try within(settings))
+        return ReportSender(ReportStore(store: store), to: url, by: fetcher, within: try within(settings))
     }
 
     private func within(_ settings: Settings) throws -> Duration {
@@ -42,7 +42,7 @@ struct ReportOptions: ParsableArguments {
     /// same.
     func turn(on isOn: Bool, _ update: UpdateOptions, _ settings: Settings) throws {
         do {
-            try ReportDesk(store: try settings.required("store", update.store)).turn(on: isOn)
+            try ReportStore(store: try settings.required("store", update.store)).turn(on: isOn)
         } catch {
             Report.note(error)
         }
@@ -100,7 +100,7 @@ struct Report: AsyncParsableCommand {
     func run() async throws {
         let settings = try common.settings()
         let store = try settings.required("store", place.store)
-        let desk = ReportDesk(store: store)
+        let desk = ReportStore(store: store)
         let json = try settings.isOn("json", common.json)
         if try settings.isOn("off", off) {
             if report != nil { throw ValidationError("Give --report or --off, one of them.") }

@@ -68,7 +68,7 @@ struct ShellWork {
             try bridge.setServerBasePath(client.client)
             return nil
         } catch {
-            launcher.passOver(client.name, error)
+            launcher.skip(client.name, error)
             return error
         }
     }
@@ -83,7 +83,7 @@ struct ShellWork {
     }
 
     /// A disk that takes no writes leaves the launch as it is: its shell has heard the page anyway.
-    func note(_ launched: Launched) { try? verdicts.hear(launched.name, launched.token) }
+    func note(_ launched: Launched) { try? verdicts.pageReported(launched.name, launched.token) }
 
     func write(_ verdict: State.Verdict, _ launched: Launched) -> State.Writing {
         do {

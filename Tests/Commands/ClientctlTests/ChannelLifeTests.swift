@@ -87,7 +87,7 @@ import Testing
         #expect(people.status == 3)
         #expect(
             people.text.hasPrefix(
-                "1.1.0 is not for this device yet: its rollout leaves it out. Nothing was installed; this device has no client."
+                "1.1.0 is not for this device yet: its rollout excludes it. Nothing was installed; this device has no client."
             ), "\(people.text)")
         let seed = try site.folder.writeTree(Site.client("0.9.0"), to: "seed")
         let seeded = try told("new", ["--seed", seed])

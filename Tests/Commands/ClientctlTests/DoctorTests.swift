@@ -182,7 +182,7 @@ import Testing
         #expect(found["version"]?.stringValue == "1.1.0" && found["attempts"]?.integerValue == 3)
         #expect(found["code"]?.stringValue == "httpStatus" && found["reason"]?.stringValue?.contains("503") == true)
         let people = try Clientctl.run(["status", "--store", store]).text
-        #expect(people.contains("\n! v1.1.0 is offered and has not arrived since "), "\(people)")
+        #expect(people.contains("\n! v1.1.0 was offered but not installed since "), "\(people)")
         let told = try doctor(channel)
         #expect(told.status == 0 && severities(told)["wanted"] == "warning", "\(told.errors)\(told.text)")
         server.set(archive, Route(try contents(ofFile: site.feed + archive)))

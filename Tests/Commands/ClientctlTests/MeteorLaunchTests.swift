@@ -271,7 +271,7 @@ import Testing
         try push.site.publish("1.0.0")
         try push.site.install().succeeded("installed")
         #expect(try push.launchAndConfirm(["--sources", "archive"]) == "1.0.0")
-        #expect(try push.status(of: "meteor-version2").reason.contains("the source meteor is switched off"))
+        #expect(try push.status(of: "meteor-version2").reason.contains("the source meteor is disabled"))
         // The store remembers it, so an update that nobody will see says so.
         try push.serve(.version3)
         let unseen = try push.install()

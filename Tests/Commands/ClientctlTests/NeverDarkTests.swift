@@ -97,7 +97,7 @@ import Testing
                 """)
         let launched = ending.succeeded()
         #expect(launched.string("version") == "1.0.0")
-        #expect(launched.errors.contains("could not be cleared up"))
+        #expect(launched.errors.contains("could not be cleaned up"))
     }
 
     /// The call of a run that reads `path`, made to fail.

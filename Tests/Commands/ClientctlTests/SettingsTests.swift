@@ -54,8 +54,8 @@ import Testing
                 "is a manifest, and no key or trust root"
             ),
             (["trust", "show", site.feed, "--json"], 78, "is a folder: name the file"),
-            (["status", "--store", site.feed, "--json"], 78, "is no store"),
-            (["list", "--store", site.feed, "--json"], 78, "is no store"),
+            (["status", "--store", site.feed, "--json"], 78, "is not a store"),
+            (["list", "--store", site.feed, "--json"], 78, "is not a store"),
             (["inspect", "\(site.folder.path)/web-1.0.0/index.html", "--json"], 25, "nothing that clientctl knows"),
             (["release", "foo"], 64, "clientctl release --help"),
             (

@@ -155,7 +155,7 @@ struct DoctorRuleTests {
             since: Self.now)
         let offers: [(Decision.Verdict, String?)] = [
             (.install, nil), (.upToDate(newest: .embedded), nil),
-            (.notInRollout(newest: .embedded, detail: "its rollout leaves it out"), "its rollout leaves it out"),
+            (.notInRollout(newest: .embedded, detail: "its rollout excludes it"), "its rollout excludes it"),
             (.incompatible(.shellTooOld(minimum: shell)), "9.0.0"), (.blocked(block), "left by hand"),
             (.withdrawn(.revoked(reason: "white screen")), "white screen"),
         ]

@@ -134,7 +134,7 @@ package enum ChannelRule {
             case .eligible: isNewer ? .install : .upToDate(newest: runs)
             case .unsigned(let failure), .mayBeHeld(let failure): .unsuitable(failure)
             case .wrongApp(let found): .wrongApp(expected: device.appId ?? "", found: found)
-            case .withdrawn(.leftOut): .notInRollout(newest: runs, detail: "its rollout leaves it out")
+            case .withdrawn(.leftOut): .notInRollout(newest: runs, detail: "its rollout excludes it")
             case .paused: .notInRollout(newest: runs, detail: eligibility.description)
             // A recalled release is not offered: the device runs the best of the others.
             case .withdrawn(.revoked), .withdrawn(.belowFloor): recalled(newest, eligibility)

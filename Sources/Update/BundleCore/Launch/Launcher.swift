@@ -1,27 +1,28 @@
 public import BundleValues
 import BundleDisk
 
-/// The launch line: select, organize, begin; `Verdicts` settles. It reads from top to bottom.
+/// Launches clients: select, organize, begin. `Verdicts` settles a launch.
 ///
-/// Whoever holds one is the shell of the store: a second one is refused until it is gone. So when it is made, no client runs,
-/// and a trial without a verdict is one that its shell did not survive.
+/// A `Launcher` holds the lock of the store's only shell. So no client runs when it is created, and the shell of a
+/// trial without a verdict has ended.
 public struct Launcher: Sendable {
-    /// Who and where the device is.
+    /// The configuration of the device.
     public struct Device: Sendable {
-        /// The store's path.
+        /// The path of the store.
         public let store: String
-        /// The shell's version.
+        /// The version of the shell.
         public let shell: SemanticVersion
-        /// The folder of the client that the shell brings; nil where it brings none.
+        /// The folder of the shell's own client; nil if it has none.
         public let seed: String?
-        /// Whether every file of a client is compared with its receipt before it is launched.
+        /// Whether all files of a client are compared with its receipt before its launch.
         public let verifies: Bool
-        /// Reads Meteor bundles; without it none is launched. `DeviceContainer` sets it where a Meteor server is named.
+        /// Reads Meteor bundles; without it none is launched. `DeviceContainer` sets it if a Meteor server is
+        /// configured.
         package var layout: (any MeteorLayout)?
-        /// Whose clients may run, in order; nil for what the store remembers.
+        /// The sources whose clients may run, in order of preference; nil for the order that the store has.
         public let sources: SourceOrder?
 
-        /// States a device.
+        /// Creates a configuration.
         public init(
             store: String, shell: SemanticVersion, seed: String?, verifies: Bool, sources: SourceOrder? = nil
         ) {
@@ -40,19 +41,19 @@ public struct Launcher: Sendable {
     private let serving: ServingFolder
     private let roots: ServingRoots
     private let shellLock: FileLock
-    private let writes: Writes
+    private let writes: DiskWrites
     private let now: @Sendable () -> Timestamp
     private let warn: @Sendable (String) -> Void
 
-    /// Opens the store, creating it where it is missing; `storeLocked` where another shell runs on it. `now` is what the ledger
-    /// says about when, `warn` hears about repairs and about clients that cannot be launched.
+    /// Opens the store and creates it if it is missing. Throws `storeLocked` if another shell runs on it. `now` is
+    /// the clock for the ledger; `warn` receives messages about repairs and about clients that cannot be launched.
     public init(
         _ device: Device, now: @escaping @Sendable () -> Timestamp = { .now },
         warn: @escaping @Sendable (String) -> Void
     ) throws {
         self.device = device
         self.now = now
-        let writes = Writes(warn)
+        let writes = DiskWrites(warn)
         let warn: @Sendable (String) -> Void = { writes.warn($0) }
         self.warn = warn
         folders = try StoreFolders(below: try StoreFolders.openRoot(device.store))
@@ -60,8 +61,8 @@ public struct Launcher: Sendable {
         guard let lock = try FileLock.take(folders.serving) else {
             throw UpdateFailure(
                 .storeLocked, subject: device.store,
-                "Another shell runs on the store \(device.store), or is just being started: end a `clientctl serve` that runs there, "
-                    + "else try again in a moment.")
+                "Another shell runs on the store \(device.store), or is starting. End a `clientctl serve` that uses it, or "
+                    + "try again in a moment.")
         }
         shellLock = lock
         serving = ServingFolder(folders.serving)
@@ -73,7 +74,7 @@ public struct Launcher: Sendable {
                 return seed
             } catch {
                 warn(
-                    "\(UpdateFailure(error).message) There is nothing to fall back to until the shell is started again."
+                    "\(UpdateFailure(error).message) There is no fallback until the shell is restarted."
                 )
                 return nil
             }
@@ -83,8 +84,8 @@ public struct Launcher: Sendable {
         if try Self.settle(organizer, keeper, folders, seed, at: now(), warn) { writes.allow() }
     }
 
-    /// What an interrupted run left is cleared, and what a start means is written down: another seed, and a trial that its
-    /// shell did not survive. False where the disk takes no writes.
+    /// Cleans up after an interrupted run and records the start of the shell: its seed, and the failure of a trial
+    /// whose shell ended. Returns false if the disk refuses writes.
     private static func settle(
         _ organizer: BundleOrganizer, _ keeper: LedgerKeeper, _ folders: StoreFolders, _ seed: SeedFolder?,
         at time: Timestamp, _ warn: @escaping @Sendable (String) -> Void
@@ -93,9 +94,9 @@ public struct Launcher: Sendable {
             do {
                 try organizer.clear()
             } catch {
-                warn("\(UpdateFailure(error).message) It is left as it is, and tried again by the next run.")
+                warn("\(UpdateFailure(error).message) The next run tries again.")
             }
-            // Somebody at work on the store right now has cleared it.
+            // Another process that holds the lock has recovered the store.
             if let lock = try FileLock.take(StoreLayout.lock, in: folders.root) {
                 defer { withExtendedLifetime(lock) {} }
                 try StoreRecovery(folders, at: time, warn: warn).run()
@@ -104,13 +105,13 @@ public struct Launcher: Sendable {
             let forgotten = started.before.entries.map(\.version).filter { started.after.ledger.entry($0) == nil }
             if !forgotten.isEmpty, let lock = try FileLock.take(StoreLayout.lock, in: folders.root) {
                 defer { withExtendedLifetime(lock) {} }
-                // A bundle that owns all its files fits any seed, so its receipt would make it known again.
+                // A bundle with all its files fits any seed, so recovery would adopt it by its receipt.
                 for version in forgotten { try folders.receipts.removeFile(StoreLayout.receipt(version)) }
                 try StoreRecovery(folders, at: time, warn: warn).run()
             }
             return true
         } catch let error as DiskError {
-            warn("\(error.failure.message) Until then only a client that has proved itself is shown.")
+            warn("\(error.failure.message) Until then only confirmed clients are shown.")
             return false
         }
     }
@@ -119,30 +120,30 @@ public struct Launcher: Sendable {
         .started(seed: seed?.identity, facts: seed?.facts, at: time)
     }
 
-    /// What this shell means for the ledger, where that is not written yet.
+    /// Returns the changes of this shell that the ledger does not have yet.
     private func standing(at time: Timestamp) -> [LedgerChange] {
         (writes.isStartWritten ? [] : [Self.start(seed, at: time)])
             + (device.sources.map { [.ordered($0)] } ?? [])
     }
 
-    /// Whether the store's path leads to another folder by now.
+    /// Whether the store's path leads to another folder than the open one.
     package var isReplaced: Bool { folders.root.isReplaced }
 
-    /// The whole line at once, for a shell that shows the client itself.
+    /// Prepares and begins a launch, for a shell that shows the client itself.
     public func launch() throws -> Launched {
         while true {
             if let launched = try begin(try prepare()) { return launched }
         }
     }
 
-    /// Whether `error` says that the store cannot be used, since it is full, read-only, broken, another user's or a newer program's,
-    /// rather than that it is in use, or not a store.
+    /// Returns whether `error` means that the store cannot be used: it is full, read-only or broken, or belongs to
+    /// another user or a newer program. A store in use and a folder that is not a store do not count.
     package static func isWithoutStore(_ error: any Error) -> Bool {
         error is DiskError || error is NewerLedger || (error as? UpdateFailure)?.code == .permissionDenied
     }
 
-    /// The seed from its own folder, where the store cannot be had; throws `error` where it can. Nothing is remembered, so no
-    /// verdict is waited for.
+    /// Launches the seed from its own folder if the store cannot be used; throws `error` otherwise. Nothing is
+    /// stored, so the launch needs no verdict.
     package static func launch(
         _ device: Device, withoutStore error: any Error, warn: (String) -> Void
     ) throws -> Launched {
@@ -150,7 +151,7 @@ public struct Launcher: Sendable {
         let seed = try SeedFolder(at: path, layout: device.layout)
         let root = try ServingRoots.inPlace(seed, device.layout)
         warn(
-            "\(UpdateFailure(error).message) Until then the seed is shown from \(root.path) itself, and nothing is remembered."
+            "\(UpdateFailure(error).message) Until then the seed is shown from \(root.path), and nothing is stored."
         )
         let client = ReadyClient(
             name: .embedded, source: "embedded", root: root, use: nil, receipt: nil,
@@ -160,9 +161,9 @@ public struct Launcher: Sendable {
             token: try .random(), isTrial: false, isRecorded: false)
     }
 
-    /// Chooses the client that runs next and makes it ready to be shown. Writes no boot attempt.
+    /// Chooses the next client and prepares it. Does not record a launch.
     ///
-    /// A client that cannot be made ready is passed over, as if its start had failed. For guests only the seed is chosen.
+    /// A client that cannot be prepared is skipped and counts as a failed start. For guests only the seed is chosen.
     package func prepare(
         forGuests: Bool = false, without unfit: [ClientName: any Error] = [:]
     ) throws -> PreparedLaunch {
@@ -171,45 +172,45 @@ public struct Launcher: Sendable {
         while true {
             let inventory = try inventory()
             if forGuests { excluded.formUnion(inventory.bundles.map(\.name)) }
-            // Without a boot attempt on the disk a trial could start for ever.
+            // If launches cannot be recorded, a trial could be started without limit.
             let trials =
                 writes.areRefused ? inventory.bundles.map(\.name).filter(inventory.ledger.isOnTrial) : []
             guard let choice = choice(inventory, excluding: excluded.union(trials)) else {
-                if !trials.isEmpty, !excluded.isSuperset(of: trials), takesWrites() { continue }
+                if !trials.isEmpty, !excluded.isSuperset(of: trials), acceptsWrites() { continue }
                 throw last ?? (forGuests ? nothingForGuests : nothingToLaunch(inventory, trials))
             }
             do {
                 if let client = try ready(choice.name, inventory) {
                     return PreparedLaunch(choice: choice, client: client)
                 }
-                // Somebody removes it at this moment.
+                // Another process is removing the client.
                 excluded.insert(choice.name)
             } catch {
-                passOver(choice.name, error)
+                skip(choice.name, error)
                 excluded.insert(choice.name)
                 last = error
             }
         }
     }
 
-    /// `name` cannot be shown, for this reason: its start has failed, unless the reason lies with the device.
-    package func passOver(_ name: ClientName, _ error: any Error) {
-        warn("\(UpdateFailure(error).message) \(name) is passed over.")
+    /// Skips `name` because of `error`. Its start counts as failed, unless the device is the cause.
+    package func skip(_ name: ClientName, _ error: any Error) {
+        warn("\(UpdateFailure(error).message) \(name) is skipped.")
         guard let version = name.version, StartFailure.isOfClient(error) else { return }
         let failure = StartFailure(.notPrepared, detail: UpdateFailure(error).message, at: now())
         do {
             guard case .written(let update) = try keeper.propose([.unprepared(version, failure)]),
                 update.after.ledger.block(on: version) != nil
             else { return }
-            warn("\(name) is blocked: it could not be made ready again.")
+            warn("\(name) is blocked: it could not be prepared twice.")
         } catch {
-            // It is tried once more then.
+            // The failure is not recorded, so the client is tried once more.
             if isRefusal(error) { refuseTrials() }
         }
     }
 
-    /// Whether the disk takes writes again: the ledger is written once more, as it is.
-    private func takesWrites() -> Bool {
+    /// Returns whether the disk accepts writes again. Rewrites the ledger as a test.
+    private func acceptsWrites() -> Bool {
         do {
             try keeper.rewrite(standing(at: now()))
         } catch {
@@ -219,18 +220,18 @@ public struct Launcher: Sendable {
         return true
     }
 
-    /// Makes an installed client or the seed ready to be looked at, without a launch; nil where there is no such client or
-    /// it must not run.
+    /// Prepares the installed client or the seed for display without a launch. Returns nil if the client is missing
+    /// or must not run.
     public func ready(_ name: ClientName) throws -> ReadyClient? {
         let inventory = try inventory()
         if let version = name.version, inventory.ledger.recall(of: version) != nil { return nil }
         return try ready(name, inventory)
     }
 
-    /// Nil where somebody removes the client at this moment.
+    /// Returns nil if another process is removing the client.
     private func ready(_ name: ClientName, _ inventory: Inventory) throws -> ReadyClient? {
         guard let root = try roots.root(of: name, inventory) else { return nil }
-        // Nobody removes what is shown in place.
+        // A client that is shown in place is never removed.
         let use = root.isInPlace ? nil : try serving.use(root.name)
         if use == nil && !root.isInPlace { return nil }
         return ReadyClient(
@@ -238,17 +239,18 @@ public struct Launcher: Sendable {
             manifest: try roots.manifestFolder(of: name), layout: device.layout)
     }
 
-    /// The receipt of an archive's files, whose paths are their URL paths; nil for other clients, and for a receipt that cannot be read.
+    /// Returns the receipt of an archive, whose file paths are its URL paths. Returns nil for other clients, and if
+    /// the receipt cannot be read.
     private func receipt(of name: ClientName) -> File? {
         guard let version = name.version, version.source == .archive else { return nil }
         return try? folders.receipts.file(StoreLayout.receipt(version))
     }
 
-    /// Writes the boot attempt down, durably, before the first byte is shown; from here on the launch needs a verdict, where it
-    /// `awaitsPage` from the first report of its page on.
+    /// Records a launch durably, before the first byte is shown. From then on the launch needs a verdict; with
+    /// `awaitsPage`, from the first report of its page on.
     ///
-    /// A client that ran until now and was still on trial has not failed: its own shell left it. Returns nil for a client that was
-    /// blocked, recalled or removed since it was prepared: prepare again.
+    /// A running trial of the same shell is ended without a failure. Returns nil if the client was blocked, recalled
+    /// or removed since `prepare`; the caller prepares again.
     package func begin(_ prepared: PreparedLaunch, awaitsPage: Bool = false) throws -> Launched? {
         let token = try LaunchToken.random()
         let name = prepared.choice.name
@@ -263,25 +265,25 @@ public struct Launcher: Sendable {
         } catch  where isRefusal(error) {
             refuseTrials()
             if try inventory().ledger.isOnTrial(name) { return nil }
-            warn("\(UpdateFailure(error).message) \(name) has proved itself and is shown without a record of it.")
+            warn("\(UpdateFailure(error).message) \(name) is confirmed, and is shown without a record of this launch.")
             return Launched(prepared: prepared, token: token, isTrial: false, isRecorded: false)
         }
     }
 
-    /// Shows the seed to guests. It is as good as the shell, and what guests are shown decides nothing about what runs
-    /// otherwise: nothing is written down.
+    /// Shows the seed to guests. Nothing is recorded, since the display for guests does not affect the other
+    /// launches.
     package func show(_ prepared: PreparedLaunch) throws -> Launched {
         Launched(prepared: prepared, token: try .random(), isTrial: false, isRecorded: false)
     }
 
-    /// Writes a launch down that the disk refused; the same launch while it still does.
+    /// Records a launch that the disk refused before. Returns the same launch if the disk still refuses.
     public func record(again launched: Launched) -> Launched {
         guard !launched.isRecorded, (try? record(launched.name, launched.token)) != nil else { return launched }
         return Launched(
             prepared: launched.prepared, token: launched.token, isTrial: launched.isTrial, isRecorded: true)
     }
 
-    /// The disk takes no writes: until it does, no client on trial is chosen, since its attempts could not be counted.
+    /// Stops the choice of clients on trial, because the disk refuses to record their launches.
     public func refuseTrials() { writes.refuse() }
 
     private func record(_ name: ClientName, _ token: LaunchToken, awaitsPage: Bool = false) throws -> Ledger? {
@@ -298,28 +300,28 @@ public struct Launcher: Sendable {
         return update.after.ledger
     }
 
-    /// What the rules choose at present; nil where nothing can be shown.
+    /// Returns the choice of the rules; nil if no client can be shown.
     package func choice(_ inventory: Inventory, excluding excluded: Set<ClientName> = []) -> SelectionRule.Choice? {
         SelectionRule.select(inventory, shell: device.shell, hasSeed: seed != nil, excluding: excluded)
     }
 
-    /// The shell that the best client needs, where this one is too old for it.
+    /// Returns the shell version that the best client needs, if this shell is too old for it.
     package func missingShell(_ inventory: Inventory) -> SemanticVersion? {
         SelectionRule.missingShell(inventory, shell: device.shell)
     }
 
-    /// What is remembered and installed at present.
+    /// Returns the present state of the store.
     package func inventory() throws -> Inventory {
         let ledger = try readLedger()
         let trees = try StoredTrees.read(folders.root)
-        if let trouble = trees.trouble { warn("\(trouble.failure.message) What is in there is not shown.") }
+        if let trouble = trees.trouble { warn("\(trouble.failure.message) Its clients are not shown.") }
         switch ledger.applying(standing(at: now()), in: trees) {
         case .accepted(let ledger): return trees.inventory(of: ledger)
         case .refused(let refusal): throw refusal.failure
         }
     }
 
-    /// A damaged ledger that the disk does not let anybody repair still leaves the seed, which needs none.
+    /// Without a readable or repairable ledger, the seed can still be shown.
     private func readLedger() throws -> Ledger {
         do {
             return try keeper.read()
@@ -328,7 +330,7 @@ public struct Launcher: Sendable {
         }
     }
 
-    /// Whether nothing can be written, be it that the ledger cannot be repaired for that.
+    /// Returns whether nothing can be written, including the repair of a damaged ledger.
     private func isRefusal(_ error: any Error) -> Bool {
         error is DiskError || (!writes.isStartWritten && (error as? UpdateFailure)?.code == .storeDamaged)
     }
@@ -340,14 +342,14 @@ public struct Launcher: Sendable {
                 ?? "There is no seed for guests: name one with --seed.")
     }
 
-    /// The `trials` are left out, since no start of theirs can be noted.
+    /// `trials` are clients that are skipped because their starts cannot be recorded.
     private func nothingToLaunch(_ inventory: Inventory, _ trials: [ClientName]) -> UpdateFailure {
         let blocked = inventory.bundles.map(\.name).filter { name in
             name.version.map { inventory.ledger.block(on: $0) != nil } ?? false
         }
         let why = [
             trials.isEmpty
-                ? nil : "\(Self.list(trials)) has not proved itself, and its start cannot be noted on this disk",
+                ? nil : "\(Self.list(trials)) is not confirmed, and its start cannot be recorded on this disk",
             blocked.isEmpty ? nil : "blocked is \(Self.list(blocked)): see `clientctl status`",
         ].compactMap(\.self)
         return UpdateFailure(
@@ -361,20 +363,21 @@ public struct Launcher: Sendable {
     private static func list(_ names: [ClientName]) -> String { names.map(\.description).joined(separator: ", ") }
 }
 
-/// A client with its serving root, which stays for as long as this lives; only `Launcher` makes one.
+/// A client with its serving root, which is not removed while this value exists. Only `Launcher` creates it.
 public struct ReadyClient: Sendable {
-    /// The client.
+    /// The name of the client.
     public let name: ClientName
-    /// The source that it came by.
+    /// The source of the client: `archive`, `meteor` or `embedded`.
     public let source: String
-    /// Its serving root.
+    /// The client's serving root.
     public let root: OrganizedRoot
     private let use: FileLock?
     private let receipt: File?
     private let manifest: Directory?
     private let layout: (any MeteorLayout)?
 
-    /// Returns what its asset manifest contains about its files, or the digests that its receipt has of files larger than `size`.
+    /// Returns the members of the asset manifest about its files, or the digests in the receipt of files larger than
+    /// `size`.
     package func labels(ofFilesOver size: Int) throws -> AssetLabels {
         if let manifest, let layout { return try layout.labels(of: manifest) }
         var labels: [BundlePath: AssetLabels.Label] = [:]
@@ -401,11 +404,9 @@ public struct ReadyClient: Sendable {
     }
 }
 
-/// A client that is chosen and ready to be launched; only `Launcher` makes one.
+/// A client that is chosen and prepared. Only `Launcher` creates it.
 package struct PreparedLaunch: Sendable {
-    /// The client, and why.
     package let choice: SelectionRule.Choice
-    /// The client with its serving root.
     package let client: ReadyClient
 
     fileprivate init(choice: SelectionRule.Choice, client: ReadyClient) {
@@ -414,17 +415,16 @@ package struct PreparedLaunch: Sendable {
     }
 }
 
-/// A boot attempt that is written down; only `Launcher` makes one.
+/// A recorded launch. Only `Launcher` creates it.
 public struct Launched: Sendable {
-    /// What was launched.
     package let prepared: PreparedLaunch
-    /// The secret for the verdict.
+    /// The secret that a verdict requires.
     public let token: LaunchToken
-    /// Whether the client has yet to prove itself.
+    /// Whether the client awaits its confirmation.
     public let isTrial: Bool
-    /// Whether the ledger has it: not where the disk took no writes.
+    /// Whether the ledger has the launch; false if the disk refused writes.
     public let isRecorded: Bool
-    /// Whether a start of the client was reported as failed before.
+    /// Whether an earlier start of the client was reported as failed.
     package let wasReportedFailed: Bool
 
     fileprivate init(
@@ -437,10 +437,10 @@ public struct Launched: Sendable {
         self.isRecorded = isRecorded
     }
 
-    /// The client.
+    /// The launched client.
     public var name: ClientName { prepared.choice.name }
 
-    /// The same with a token of its own, for other pages than those of before.
+    /// Returns the launch with a new token, for new pages.
     package func renewed() throws -> Launched {
         Launched(prepared: prepared, token: try .random(), isTrial: isTrial, isRecorded: isRecorded)
     }

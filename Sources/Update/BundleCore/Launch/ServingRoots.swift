@@ -3,7 +3,7 @@ import BundleDisk
 import Glibc
 import Synchronization
 
-/// Makes the serving roots of installed clients and of the seed, each when it is first asked for.
+/// Creates the serving roots of installed clients and of the seed when they are first needed.
 struct ServingRoots: Sendable {
     let device: Launcher.Device
     let seed: SeedFolder?
@@ -13,7 +13,7 @@ struct ServingRoots: Sendable {
 
     private var serving: ServingFolder { ServingFolder(folders.serving) }
 
-    /// The root of `name`, made where it is missing; nil where there is no such client.
+    /// Returns the root of `name`, and creates it if it is missing. Returns nil if there is no such client.
     func root(of name: ClientName, _ inventory: Inventory) throws -> OrganizedRoot? {
         guard let version = name.version else { return try seed.map(shown) }
         guard let bundle = inventory.bundle(version) else { return nil }
@@ -24,20 +24,21 @@ struct ServingRoots: Sendable {
             let tree = try folders.trees(of: version).directory(version.folderName)
             return try organized(try map(of: bundle, in: tree), as: servingName)
         } catch {
-            // One that is not what was installed would fail for ever: it goes, so that the next installation brings it anew.
+            // Damage to the client would make every launch fail, so a damaged client is removed and can be installed
+            // again.
             try requireWhole(bundle)
             throw error
         }
     }
 
-    /// The seed is shown in any case: where its root cannot be made, from its own folder.
+    /// Returns the seed's root, or its own folder if the root cannot be created.
     private func shown(_ seed: SeedFolder) throws -> OrganizedRoot {
         do {
             return try organize(seed)
         } catch {
             let root = try Self.inPlace(seed, device.layout)
             warn(
-                "\(UpdateFailure(error).message) Until then the seed is shown from \(root.path) itself: there, only `serve` can add "
+                "\(UpdateFailure(error).message) Until then the seed is shown from \(root.path), where only `serve` can add "
                     + "WebAppLocalServer to the page.")
             return root
         }
@@ -50,7 +51,7 @@ struct ServingRoots: Sendable {
         return try organized(Self.map(of: seed, device.layout), as: name)
     }
 
-    /// The seed in its own folder; nothing is written.
+    /// Returns the seed in its own folder, without writing.
     static func inPlace(_ seed: SeedFolder, _ layout: (any MeteorLayout)?) throws -> OrganizedRoot {
         try BundleOrganizer.inPlace(map(of: seed, layout), in: seed.directory, as: SeedFolder.servingPrefix)
     }
@@ -65,10 +66,11 @@ struct ServingRoots: Sendable {
         guard let layout = device.layout else {
             throw UpdateFailure(
                 .configInvalid, subject: "\(bundle.name)",
-                "\(bundle.name) is a Meteor bundle, and this shell reads none: build it with a Meteor layout.")
+                "\(bundle.name) is a Meteor bundle, which this shell cannot read. Build the shell with a Meteor layout."
+            )
         }
         let owned = try Receipt.paths(of: folders.receipts.file(StoreLayout.receipt(bundle.version)))
-        // What a receipt does not list would be looked for in the seed.
+        // A file that the receipt does not list would be looked up in the seed.
         guard owned.count == bundle.entry.fileCount else {
             throw UpdateFailure(
                 .storeDamaged, subject: "\(bundle.name)",
@@ -78,8 +80,8 @@ struct ServingRoots: Sendable {
         if let wanted = bundle.entry.identity.seed, wanted != seed?.identity {
             throw UpdateFailure(
                 .configInvalid, subject: "\(bundle.name)",
-                "\(bundle.name) inherits files of the seed, which is not the one it was made for, or is "
-                    + "missing: name it with --seed.")
+                "\(bundle.name) uses files of a seed that is missing or differs from this one. "
+                    + "Name its seed with --seed.")
         }
         let inherited = bundle.entry.identity.seed == nil ? nil : seed
         var map = try layout.assets(of: tree, owned: owned, inheriting: inherited?.directory)
@@ -87,11 +89,12 @@ struct ServingRoots: Sendable {
         return map
     }
 
-    /// The seed's own root, where its files cannot be linked from their folder: they are extracted once, not into every bundle.
+    /// Returns the seed's serving root if its files cannot be linked from their folder, so that they are extracted
+    /// once and not for every bundle.
     private func extracted(_ seed: SeedFolder) throws -> AssetMap.Extracted? {
         if seed.canBeLinked(into: folders.serving) { return nil }
         let root = try organize(seed)
-        // Its page is not the seed's own: it has the shim.
+        // The page of the root differs from the seed's, since it has the shim.
         let files = try Self.map(of: seed, device.layout).assets.filter { $0.urlPath != BundlePath.index }
         return AssetMap.Extracted(
             source: seed.directory, root: root.directory,
@@ -104,10 +107,10 @@ struct ServingRoots: Sendable {
         return root
     }
 
-    /// Refuses a client that is not what was installed, and removes it, so that the next installation brings it anew.
+    /// Throws for a client that differs from its receipt, and removes it so that it can be installed again.
     private func requireWhole(_ bundle: InstalledBundle) throws {
         guard let difference = try InstalledTree.difference(of: bundle, inStoreAt: folders.root.path) else {
-            // A root that was organized before may have been changed by itself. One that is shown is not taken away.
+            // The client is intact, but its serving root may be damaged. A root that is being shown stays.
             let name = bundle.entry.identity.servingName
             guard let claim = try serving.claim(name) else { return }
             defer { withExtendedLifetime(claim) {} }
@@ -120,59 +123,60 @@ struct ServingRoots: Sendable {
         }
         throw UpdateFailure(
             .storeDamaged, subject: "\(bundle.name): \(difference)",
-            "The store disagrees with its receipts: in \(bundle.name), \(difference). It is removed; install it again.")
+            "The store disagrees with its receipts: in \(bundle.name), \(difference). The client was removed; install it again."
+        )
     }
 
-    /// The folder with the asset manifest of `name`; nil for a client without one.
+    /// Returns the folder with the asset manifest of `name`; nil if the client has none.
     func manifestFolder(of name: ClientName) throws -> Directory? {
         guard let version = name.version else { return seed?.facts == nil ? nil : seed?.directory }
         return version.source == .meteor ? try folders.meteor.directory(version.folderName) : nil
     }
 }
 
-/// What the disk takes at present, and what was said about it.
-final class Writes: Sendable {
+/// Whether the disk accepts writes, and which warnings were reported.
+final class DiskWrites: Sendable {
     private struct State {
         var areRefused = true
         var isStartWritten = false
-        var said: Set<String> = []
+        var reported: Set<String> = []
     }
 
     private let state = Mutex(State())
-    private let say: @Sendable (String) -> Void
+    private let report: @Sendable (String) -> Void
 
-    /// Nothing is taken until it is allowed.
-    init(_ say: @escaping @Sendable (String) -> Void) { self.say = say }
+    /// Creates the state before the first write, in which writes count as refused.
+    init(_ report: @escaping @Sendable (String) -> Void) { self.report = report }
 
-    /// Whether the last boot attempt was refused.
+    /// Whether the last launch could not be recorded.
     var areRefused: Bool { state.withLock { $0.areRefused } }
-    /// Whether the ledger says what the start of this shell means.
+    /// Whether the start of this shell is recorded.
     var isStartWritten: Bool { state.withLock { $0.isStartWritten } }
 
     func refuse() { state.withLock { $0.areRefused = true } }
 
     func allow() { state.withLock { ($0.areRefused, $0.isStartWritten) = (false, true) } }
 
-    /// A launch is on the disk: whatever was wrong is over, or worth to be said again.
+    /// Records a successful write. Later warnings are reported again.
     func settle() { state.withLock { $0 = State(areRefused: false, isStartWritten: true) } }
 
-    /// Says `line` unless it has been said since the last launch: a shell looks twice a second, and the disk may be full.
+    /// Reports `line` unless it was reported since the last successful write, since a shell tries twice a second.
     func warn(_ line: String) {
-        // What is made anew at each try has a random name.
-        let matter = line.split(separator: "/").filter { !$0.hasPrefix(".new-") }.joined(separator: "/")
-        if state.withLock({ $0.said.insert(matter).inserted }) { say(line) }
+        // Temporary names are random, so they are ignored in the comparison.
+        let stableLine = line.split(separator: "/").filter { !$0.hasPrefix(".new-") }.joined(separator: "/")
+        if state.withLock({ $0.reported.insert(stableLine).inserted }) { report(line) }
     }
 }
 
 extension StartFailure {
-    /// Whether a client that cannot be made ready is to blame, and not the device: its disk, its limits, its settings.
+    /// Returns whether the client, and not the device with its disk, limits or settings, is the cause of `error`.
     package static func isOfClient(_ error: any Error) -> Bool {
         switch error {
         case let error as DiskError: isOfClient(error)
         case OrganizingError.notPlaced(_, _, let copy): isOfClient(copy)
         case let failure as UpdateFailure:
             ![.configInvalid, .storeLocked, .diskFull, .permissionDenied, .resourcesExhausted].contains(failure.code)
-        // What a shell of somebody else's says about its own web view is not known to be about the client.
+        // The error of another shell's web view may not be about the client.
         default: error is any ClassifiedFailure
         }
     }

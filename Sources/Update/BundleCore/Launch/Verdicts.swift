@@ -1,6 +1,6 @@
 package import BundleValues
 
-/// The shell's verdicts on launches, and the changes that people make by hand.
+/// Records the shell's verdicts on launches, and changes by hand.
 package struct Verdicts: Sendable {
     private let store: String
     private let keeper: LedgerKeeper
@@ -8,8 +8,8 @@ package struct Verdicts: Sendable {
     private let now: @Sendable () -> Timestamp
     private let warn: @Sendable (String) -> Void
 
-    /// Opens the store at `path`, which must be there; `now` is what the ledger says about when, `warn` hears about what could
-    /// not be cleared up.
+    /// Opens the store at `path`. Throws `configInvalid` if it does not exist. `now` is the clock for the ledger;
+    /// `warn` receives messages about failed cleanup.
     package init(
         store path: String, now: @escaping @Sendable () -> Timestamp = { .now },
         warn: @escaping @Sendable (String) -> Void
@@ -26,24 +26,25 @@ package struct Verdicts: Sendable {
 
     // MARK: On a launch
 
-    /// A page of the last launch has reported, so what ends its trial from now on is a failure of the client.
+    /// Records that a page of the last launch has reported. From then on an interruption of the trial is a failure of
+    /// the client.
     ///
-    /// Refused with `versionMismatch` unless `name` and `token` are those of the last launch.
-    package func hear(_ name: ClientName, _ token: LaunchToken) throws {
-        try keeper.apply([.heard(try LaunchClaim(name, token))])
+    /// Throws `versionMismatch` unless `name` and `token` are those of the last launch.
+    package func pageReported(_ name: ClientName, _ token: LaunchToken) throws {
+        try keeper.apply([.pageReported(try LaunchClaim(name, token))])
     }
 
-    /// The client of the last launch works. True where that had been said before.
+    /// Confirms the last launch. Returns true if it was confirmed before.
     ///
-    /// Refused with `versionMismatch` unless `name` and `token` are those of the last launch, and with `healthFailed` where
-    /// that has failed already.
+    /// Throws `versionMismatch` unless `name` and `token` are those of the last launch, and `healthFailed` if the
+    /// launch has failed already.
     package func confirm(_ name: ClientName, _ token: LaunchToken) throws -> Bool {
         let update = try keeper.apply([.confirmed(try LaunchClaim(name, token), at: now())])
         return update.before.launch?.verdict == .good
     }
 
-    /// After a good start, removes all but `keep` clients. Nil where another process works on the store, which does it
-    /// instead, or where the disk refuses.
+    /// Removes all but `keep` clients after a confirmed start. Returns nil if another process, which does the same,
+    /// works on the store, or if the disk fails.
     package func retain(_ keep: Int) async -> RetentionPlan? {
         do {
             return try await BundleStore.open(at: store, time: now(), warn: warn).retain(keeping: keep)
@@ -55,56 +56,57 @@ package struct Verdicts: Sendable {
         }
     }
 
-    /// What a failure led to.
-    package struct Fall: Sendable {
+    /// The consequences of a failed launch.
+    package struct FailedLaunch: Sendable {
         /// Whether the launch had failed before.
         package let hadFailed: Bool
-        /// How often the client has failed to start.
+        /// The number of failed starts of the client.
         package let failures: Int
-        /// The block, where it failed too often.
+        /// The block, if the client has failed too often.
         package let block: Ledger.Block?
-        /// The client that runs next; nil where nothing can.
+        /// The next client; nil if no client can run.
         package let next: SelectionRule.Choice?
     }
 
-    /// The client of the last launch does not work: the next launch falls back.
+    /// Fails the last launch, so that the next launch falls back.
     ///
-    /// Refused with `versionMismatch` unless `name` and `token` are those of the last launch and it has not been confirmed.
-    package func fail(_ name: ClientName, _ token: LaunchToken, _ failure: StartFailure) throws -> Fall {
+    /// Throws `versionMismatch` unless `name` and `token` are those of the last launch and it is not confirmed.
+    package func fail(_ name: ClientName, _ token: LaunchToken, _ failure: StartFailure) throws -> FailedLaunch {
         let update = try keeper.apply([.failed(try LaunchClaim(name, token), failure)])
         let ledger = update.after.ledger
-        return Fall(
+        return FailedLaunch(
             hadFailed: update.before.launch?.verdict == .faulty,
             failures: name.version.flatMap { ledger.record(of: $0)?.failures.count } ?? 0,
             block: name.version.flatMap { ledger.block(on: $0) }, next: SelectionRule.next(update.after))
     }
 
-    /// The shell takes the client of the last launch off the screen before there is a verdict: it is not to blame, and its next
-    /// launch is a trial again.
+    /// Ends the last launch without a verdict, because the shell closes its client. The client's next launch is a
+    /// trial again.
     ///
-    /// Refused with `versionMismatch` unless `name` and `token` are those of the last launch.
+    /// Throws `versionMismatch` unless `name` and `token` are those of the last launch.
     package func abandon(_ name: ClientName, _ token: LaunchToken) throws {
         try keeper.apply([.abandoned(try LaunchClaim(name, token))])
     }
 
     // MARK: By hand
 
-    /// How going back by hand ended.
-    package enum Return: Sendable, Equatable {
+    /// The result of a rollback by hand.
+    package enum RollBackResult: Sendable, Equatable {
         /// `target` is next. The `blocked` clients could run before.
         case back(target: ClientName, blocked: [ClientName])
-        /// The client to go back from neither runs nor is next, so nothing was changed.
+        /// The client to leave is neither current nor next, so nothing was changed.
         case notShown(ClientName)
-        /// The client that failed was rolled back by itself, so nothing was changed: `runs` is not to blame. `advice` says what going back
-        /// from it would do.
+        /// The failed client was rolled back automatically, so nothing was changed. `advice` describes the effect of
+        /// another rollback from `runs`.
         case alreadyBack(runs: ClientName, advice: String)
-        /// There is nothing below the client that the operator would go back from.
+        /// No client ranks below the one to leave.
         case nothingBelow(ClientName, advice: String)
     }
 
-    /// Goes back to `target`, else to the last known good client, else the next lower one, else the seed; where `left` is named, only
-    /// if that client runs or is next. What is newer is blocked, so that no installation undoes it; `unblock` lets it run again.
-    package func rollBack(to target: ClientName?, of left: ClientName? = nil) throws -> Return {
+    /// Rolls back to `target`, or else to the last known good client, the next lower one, or the seed; with `left`,
+    /// only from that client. Newer clients are blocked, so that no update undoes the rollback, until `unblock` frees
+    /// them.
+    package func rollBack(to target: ClientName?, of left: ClientName? = nil) throws -> RollBackResult {
         let update: LedgerUpdate
         switch try keeper.propose([.rolledBack(to: target, of: left, at: now())]) {
         case .written(let written): update = written
@@ -129,7 +131,7 @@ package struct Verdicts: Sendable {
         return .back(target: ledger.pending ?? ledger.current, blocked: blocked.map(\.name))
     }
 
-    /// Lets `version` run again, as if it had never failed; false where nothing blocked it.
+    /// Unblocks `version` and forgets its failures. Returns false if it was not blocked.
     package func unblock(_ version: ClientVersion) throws -> Bool {
         try keeper.apply([.unblocked(version)]).before.block(on: version) != nil
     }

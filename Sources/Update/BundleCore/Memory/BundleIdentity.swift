@@ -1,23 +1,21 @@
 package import BundleValues
 package import BundleSigning
 
-/// What a client is, whatever source it came by.
+/// The identity of a client of any source.
 package struct BundleIdentity: Sendable, Equatable {
-    /// Its version.
     package let version: ClientVersion
-    /// The shells that it is for; nil where its source does not say.
+    /// The shells that can run the client; nil if its source does not limit them.
     package let shells: ShellRange?
-    /// What a Meteor bundle says about itself; nil for an archive.
+    /// The facts of a Meteor bundle; nil for an archive.
     package let meteor: MeteorFacts?
-    /// The seed whose files a Meteor bundle inherits; nil where it owns all of its own.
+    /// The seed whose files a Meteor bundle shares; nil if the bundle has all its files.
     package let seed: SHA256Digest?
-    /// Ids of the keys that signed a release; empty for a Meteor bundle, and where it was installed before they were kept.
+    /// The ids of the keys that signed a release; empty for a Meteor bundle.
     package let signers: [String]
 
-    /// The source that it came by.
     package var source: SourceName { version.source }
 
-    /// The identity of a release.
+    /// Creates the identity of a release.
     package init(version: SemanticVersion, shells: ShellRange, signers: [String] = []) {
         self.version = .archive(version)
         self.shells = shells
@@ -26,7 +24,7 @@ package struct BundleIdentity: Sendable, Equatable {
         self.signers = signers
     }
 
-    /// The identity of a Meteor bundle.
+    /// Creates the identity of a Meteor bundle.
     package init(version: MeteorVersion, facts: MeteorFacts, seed: SHA256Digest?) {
         self.version = .meteor(version)
         shells = nil
@@ -35,10 +33,9 @@ package struct BundleIdentity: Sendable, Equatable {
         signers = []
     }
 
-    /// The name of its serving root.
+    /// The name of the client's serving root.
     var servingName: String { "\(source)-\(version)" }
 
-    /// Reads what `members` writes.
     init(_ reader: MemberReader) throws {
         guard let source = try reader.source("source") else { throw reader.refusal("source", "is missing") }
         switch source {
@@ -65,7 +62,8 @@ package struct BundleIdentity: Sendable, Equatable {
         }
     }
 
-    /// `version`, `source`, and what the source needs: `minShellVersion`, `maxShellVersion` and `signers`, or `meteor` and `seed`.
+    /// `version`, `source`, and the members of the source: `minShellVersion`, `maxShellVersion` and `signers`, or
+    /// `meteor` and `seed`.
     var members: JSONObject {
         var object: JSONObject = ["version": .string(version.description), "source": .string(source.rawValue)]
         if let shells {
@@ -81,19 +79,18 @@ package struct BundleIdentity: Sendable, Equatable {
     }
 }
 
-/// What a Meteor bundle says about itself in its page and its manifest (METEOR section 4.1). The facts of the bundle that runs
-/// decide about the next one.
+/// The facts in the page and the manifest of a Meteor bundle (METEOR section 4.1). The facts of the running bundle
+/// decide whether the next one is accepted.
 package struct MeteorFacts: Sendable, Equatable {
-    /// The version; a seed has one, too.
+    /// The version. A seed has one, too.
     package let version: MeteorVersion
     /// The application, from the runtime config.
     package let appId: String?
     /// The server's address, from the runtime config.
     package let rootURL: String?
-    /// The compatibility version for the device's platform, from the manifest.
+    /// The compatibility version of the device's platform, from the manifest.
     package let compatibility: String?
 
-    /// States the facts.
     package init(version: MeteorVersion, appId: String?, rootURL: String?, compatibility: String?) {
         self.version = version
         self.appId = appId

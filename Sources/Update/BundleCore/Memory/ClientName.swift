@@ -1,14 +1,14 @@
 public import BundleValues
 
-/// What a client is called in every answer: `embedded` for the shell's own seed, `v1.5.0` for one that came as an archive,
-/// `meteor-` and its version for a Meteor bundle.
+/// The name of a client in output and files: `embedded` for the shell's seed, `v1.5.0` for an archive, `meteor-` and
+/// its version for a Meteor bundle.
 public enum ClientName: Sendable, Hashable, CustomStringConvertible {
     case embedded
     case installed(ClientVersion)
 
     static let meteorPrefix = "meteor-"
 
-    /// The name as it appears in answers.
+    /// The name, such as `v1.5.0`.
     public var description: String {
         switch self {
         case .embedded: "embedded"
@@ -17,10 +17,10 @@ public enum ClientName: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// The name as a `version` in answers: `1.5.0`, a Meteor version as its server wrote it, or `embedded`.
+    /// The version alone: `1.5.0`, the text of a Meteor version, or `embedded`.
     public var shortDescription: String { version?.description ?? description }
 
-    /// Reads a name; nil where it is none.
+    /// Parses a name. Returns nil for any other text.
     public init?(_ text: String) {
         if text == "embedded" {
             self = .embedded
@@ -39,33 +39,33 @@ public enum ClientName: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// A client as people type it: its name, or its version alone, with or without a leading `v`.
+/// A client as an operator types it: its name, or its version with or without a leading `v`.
 package struct ClientReference: Sendable, Equatable {
     private let text: String
 
-    /// What was typed.
     package init(_ text: String) { self.text = text }
 
-    /// The client that is meant: one of `known` where one fits, else the one that the text names by itself.
+    /// Returns the client of `known` that matches, or else the client that the text names.
     ///
-    /// `usage` where several fit, or where it names none.
+    /// Throws `usage` if several match, or if the text names none.
     package func resolve(among known: [ClientName]) throws(UpdateFailure) -> ClientName {
         let fitting = Set(known).filter(fits)
         if let exact = fitting.first(where: { $0.description.utf8.elementsEqual(text.utf8) }) { return exact }
         if fitting.count > 1 {
             let names = fitting.map(\.description).sorted().joined(separator: " or ")
-            throw UpdateFailure(.usage, subject: shown, "\(shown) may be \(names): write the one you mean.")
+            throw UpdateFailure(.usage, subject: shown, "\(shown) can be \(names). Write one of these names.")
         }
         if let one = fitting.first ?? ClientName(text) { return one }
         do throws(SemanticVersionError) {
             return .installed(.archive(try SemanticVersion(parsingArgument: text)))
         } catch {
             throw UpdateFailure(
-                .usage, subject: shown, "\(shown) is no client here: \(error). Run `clientctl list` for the names.")
+                .usage, subject: shown,
+                "\(shown) is not a client of this store: \(error). Run `clientctl list` for the names.")
         }
     }
 
-    /// Whether `name` may be what is meant.
+    /// Returns whether the text can mean `name`.
     package func fits(_ name: ClientName) -> Bool {
         let texts = [name.description, name.shortDescription]
         return texts.contains { $0.utf8.elementsEqual(text.utf8) }

@@ -1,20 +1,20 @@
 package import BundleSigning
 import BundleValues
 
-/// The names of groups of devices, which a release may name (CONTRACT section 4).
+/// The names of device groups that a release may target (CONTRACT section 4).
 public enum DeviceGroup {
-    /// The most groups that a device is in.
+    /// The largest number of groups of a device.
     public static let most = 16
-    /// What says on a device that it is in no group.
+    /// The setting of a device that is in no group.
     package static let none = "none"
-    /// What names of groups of one device begin with.
+    /// The prefix of the group of a single device.
     private static let own = "device:"
     private static let ownDigits = 16
 
-    /// What a name of a group is, in words.
+    /// The rule for names, for messages.
     package static let rule = "1 to 64 of a to z, 0 to 9, dot, dash and underscore, no dot in front, and not none"
 
-    /// Whether `text` may name a group.
+    /// Returns whether `text` is a valid group name.
     public static func isName(_ text: String) -> Bool {
         let bytes = text.utf8
         return (1...64).contains(bytes.count) && bytes.first != UInt8(ascii: ".") && text != none
@@ -23,7 +23,7 @@ public enum DeviceGroup {
             }
     }
 
-    /// Whether a release may name `text`: a group, or a single device.
+    /// Returns whether a release may target `text`: a group or a single device.
     package static func isNamedByReleases(_ text: String) -> Bool {
         guard text.hasPrefix(own) else { return isName(text) }
         let digits = text.utf8.dropFirst(own.utf8.count)
@@ -31,16 +31,17 @@ public enum DeviceGroup {
             && digits.allSatisfy { $0.isASCIIDigit || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains($0) }
     }
 
-    /// The group that the device with `id` is alone in: `device:` and the first 16 hex digits of SHA-256 of the id's bytes.
+    /// Returns the group of the device with `id` alone: `device:` and the first 16 hex digits of the SHA-256 of the
+    /// id.
     package static func single(_ id: String) throws(OpenSSLFailure) -> String {
         own + String(try SHA256Digest.of(Array(id.utf8)).hex.prefix(ownDigits))
     }
 
-    /// Whether `name`, which a release names, is that of a single device.
+    /// Returns whether `name` is the group of a single device.
     package static func isSingle(_ name: String) -> Bool { name.hasPrefix(own) }
 
-    /// The groups of a device that `text` lists, such as `qa,eu`, sorted and each once; none for `none`. Nil where one of them has no
-    /// name of a group, or there are too many.
+    /// Parses the groups of a device, such as `qa,eu`. Returns them sorted and without duplicates, or an empty list
+    /// for `none`. Returns nil if a name is invalid or there are more than `most`.
     package static func list(_ text: String) -> [String]? {
         if text == none { return [] }
         let names = Set(text.split(separator: ",", omittingEmptySubsequences: false).map(String.init))

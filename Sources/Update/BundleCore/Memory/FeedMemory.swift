@@ -1,19 +1,18 @@
 package import BundleValues
 package import BundleSigning
 
-/// What a store remembers about its feed, so that a replay of older documents takes nothing back (SECURITY section 2): the newest
-/// trust root, the highest sequences, the latest signed time, and recalls.
+/// The state of the feed that a store keeps, so that replayed older files change nothing (SECURITY section 2): the
+/// newest trust root, the highest sequences, the latest signed time, and the recalls.
 package struct FeedMemory: Sendable, Equatable {
-    /// A version that must not run, wherever it is.
+    /// A recalled version, which must not run.
     package struct Revocation: Sendable, Equatable {
-        /// The version.
         package let version: SemanticVersion
-        /// Why, for people.
+        /// The reason, for people.
         package let reason: String
-        /// The sequence of the last document that had it; nil in a document, and for the newest one that was accepted.
+        /// The sequence of the last channel file with this recall; nil in a channel file and for the newest accepted
+        /// one.
         package let sequence: Int?
 
-        /// States a revocation.
         package init(version: SemanticVersion, reason: String, sequence: Int? = nil) {
             self.version = version
             self.reason = reason
@@ -21,46 +20,40 @@ package struct FeedMemory: Sendable, Equatable {
         }
     }
 
-    /// A version whose recall a document takes back.
+    /// A version whose recall a channel file cancels.
     package struct Reinstatement: Sendable, Equatable {
-        /// The version.
         package let version: SemanticVersion
-        /// The sequence of the document that took it back first. Recalls of later documents stay.
+        /// The sequence of the first channel file that cancels the recall. Recalls of later files stay.
         package let sequence: Int
 
-        /// States a reinstatement.
         package init(version: SemanticVersion, sequence: Int) {
             self.version = version
             self.sequence = sequence
         }
     }
 
-    /// How often a version that failed is tried once more.
+    /// The number of retries that a channel grants to a failed version.
     package struct Retry: Sendable, Equatable {
-        /// The version.
         package let version: SemanticVersion
-        /// How often, counted from the first retry on.
+        /// The total number of retries so far.
         package let count: Int
 
-        /// States how often `version` is tried once more.
         package init(_ version: SemanticVersion, _ count: Int) {
             self.version = version
             self.count = count
         }
     }
 
-    /// The newest trust root that the chain from the pinned one has led to.
+    /// The newest trust root that follows from the pinned one.
     package struct Trust: Sendable, Equatable {
-        /// Its version.
         package let version: Int
-        /// The whole document, signatures included.
+        /// The whole file, including its signatures.
         package let document: [UInt8]
-        /// SHA-256 of the signed bytes of every root of the chain, the pinned one first, this one last.
+        /// The SHA-256 of the signed bytes of every root from the pinned one to this one.
         package let chain: [SHA256Digest]
-        /// Ids of the keys that it has revoked.
+        /// The ids of the keys that the root revokes.
         package let revokedKeys: [String]
 
-        /// States a trust root.
         package init(version: Int, document: [UInt8], chain: [SHA256Digest], revokedKeys: [String]) {
             self.version = version
             self.document = document
@@ -69,41 +62,38 @@ package struct FeedMemory: Sendable, Equatable {
         }
     }
 
-    /// The newest document of a channel that the device accepted, with the recalls and the floor of those before it.
+    /// The newest accepted channel file, with the recalls and the minimum version of earlier ones.
     package struct Channel: Sendable, Equatable {
-        /// Recalls of earlier documents that are remembered beside those of the newest one.
+        /// The largest number of recalls that are kept from earlier channel files.
         package static let mostCarried = 1024
-        /// The longest reason, in characters, that is remembered of a recall of an earlier document.
+        /// The longest reason, in characters, that is kept for a recall of an earlier channel file.
         package static let longestReason = 400
 
-        /// The channel's name.
         package let name: String
-        /// Its sequence.
         package let sequence: Int
-        /// SHA-256 of its signed bytes.
+        /// The SHA-256 of the signed bytes.
         package let payloadSha256: SHA256Digest
-        /// Ids of the keys that signed it; the sequence counts as long as they are trusted.
+        /// The ids of the keys that signed the file. The sequence is valid while these keys are trusted.
         package let signers: [String]
-        /// When it was signed.
+        /// The time of the signature.
         package let issuedAt: Timestamp
-        /// From then on nothing new is installed by it.
+        /// The time after which the device installs nothing new by this file.
         package let expires: Timestamp
-        /// What must not run: the recalls of the newest document, and those of earlier ones that none has reinstated since.
+        /// The recalled versions of this file, and those of earlier files that no file has reinstated.
         package private(set) var revoked: [Revocation]
-        /// The versions whose recall the newest document takes back.
+        /// The versions whose recall this file cancels.
         package let reinstated: [Reinstatement]
-        /// Everything below it must not run; it never goes down.
+        /// The lowest version that may run. It never decreases.
         package private(set) var minimumVersion: SemanticVersion?
-        /// Versions whose rollout leaves this device out.
+        /// The versions whose rollout excludes this device.
         package let leftOut: [SemanticVersion]
-        /// Versions that are shown as soon as they are ready.
+        /// The versions that are shown as soon as they are ready.
         package let urgent: [SemanticVersion]
-        /// How long a page that is busy keeps the client from being changed, in seconds; nil where the channel does not say.
+        /// How long a busy page may delay a change of the client, in seconds; nil if the channel does not set it.
         package let busyLimit: Int?
-        /// Versions that devices try once more after they have blocked them, each once.
+        /// The versions for which devices get another retry after they blocked them.
         package let retries: [Retry]
 
-        /// States a document that the device accepted.
         package init(
             name: String, sequence: Int, payloadSha256: SHA256Digest, signers: [String], issuedAt: Timestamp,
             expires: Timestamp, revoked: [Revocation], reinstated: [Reinstatement] = [],
@@ -125,14 +115,14 @@ package struct FeedMemory: Sendable, Equatable {
             self.retries = retries
         }
 
-        /// Itself where `trusted` are the ids of the channel's keys, nil where one of its signers is not among them: what a key
-        /// has signed that was replaced since binds nobody, so that whoever stole it can be undone.
+        /// Returns itself, or nil if a signer is not among the `trusted` keys. The files of a replaced key do not
+        /// bind devices, so that a publisher can undo the files of a stolen key.
         package func counting(trusting trusted: [String]) -> Channel? {
             signers.allSatisfy(trusted.contains) ? self : nil
         }
 
-        /// The document after `earlier`, whose recalls it keeps unless it reinstates them later, and whose floor it never lowers. Of recalls
-        /// that the document itself does not have, the `mostCarried` highest versions are kept.
+        /// Returns this file with the recalls of `earlier` that it does not reinstate, and with the higher minimum
+        /// version. Of the recalls that it does not list, the `mostCarried` highest versions are kept.
         package func following(_ earlier: Channel?) -> Channel {
             guard let earlier else { return self }
             var next = self
@@ -153,57 +143,57 @@ package struct FeedMemory: Sendable, Equatable {
         }
     }
 
-    /// Why the followed channel keeps a version from running.
+    /// Why the followed channel does not allow a version to run.
     package enum Withdrawal: Sendable, Equatable {
-        /// The channel has revoked it.
+        /// The channel recalled the version.
         case revoked(reason: String)
-        /// It is lower than the channel allows.
+        /// The version is below the channel's minimum version.
         case belowFloor(SemanticVersion)
-        /// Its rollout leaves this device out.
+        /// The rollout excludes this device.
         case leftOut
     }
 
-    /// Channels that are remembered beside the followed one.
+    /// The largest number of channels.
     private static let rememberedChannels = 16
 
-    /// The newest trust root; nil where plain keys are trusted, or before the first.
+    /// The newest trust root; nil if the device trusts plain keys, or has not stored one yet.
     package var trust: Trust?
-    /// The latest time that anything signed has named: a clock that is behind it is wrong.
+    /// The latest signed time. A device clock behind it is wrong.
     package var clock: Timestamp?
-    /// Where the id of a device comes from.
+    /// The source of a device id.
     package enum DeviceIdSource: String, Sendable, CaseIterable {
         /// The operator's settings.
         case given
-        /// The machine's id. A store that is copied to another machine gets the id of that machine.
+        /// The machine's id. A store that is copied to another machine gets that machine's id.
         case machine
-        /// Chance, because the machine does not have an id.
+        /// A random id, because the machine does not have one.
         case drawn
     }
 
-    /// The id that rollouts draw this device by; nil until the first channel document.
+    /// The id that selects this device for rollouts; nil before the first channel file.
     package var deviceId: String?
-    /// Where `deviceId` comes from.
+    /// The source of `deviceId`.
     package var deviceIdSource: DeviceIdSource?
-    /// The groups that this device is in, sorted; releases may name them.
+    /// The groups of this device, sorted. Releases may target them.
     package var groups: [String] = []
-    /// The shell that the best release of the feed needs, at the last look, where nothing but the age of the shell speaks against
-    /// it; nil where there is none.
+    /// The shell version that the best release of the feed needed at the last scan, if an older shell was the only
+    /// reason against it.
     package var neededShell: SemanticVersion?
-    /// The channels, the followed one last.
+    /// The known channels; the followed one is last.
     package private(set) var channels: [Channel] = []
-    /// The retries of the followed channel that this device has made use of.
+    /// The retries of the followed channel that this device has used.
     private(set) var usedRetries: [Retry] = []
 
-    /// Remembers nothing.
+    /// Creates an empty memory.
     package init() {}
 
-    /// The channel that was followed last.
+    /// The channel of the last accepted channel file.
     package var followed: Channel? { channels.last }
 
-    /// What is remembered of the channel `name`.
+    /// Returns the stored file of the channel `name`.
     package func channel(_ name: String) -> Channel? { channels.first { $0.name == name } }
 
-    /// Follows the channel of a document that was taken.
+    /// Stores an accepted channel file and follows its channel.
     package mutating func follow(_ channel: Channel) {
         channels.removeAll { $0.name == channel.name }
         channels.append(channel)
@@ -211,7 +201,7 @@ package struct FeedMemory: Sendable, Equatable {
         clock = max(clock ?? channel.issuedAt, channel.issuedAt)
     }
 
-    /// Whether the followed channel keeps `version` from running.
+    /// Returns why the followed channel does not allow `version` to run; nil if it does.
     package func withdrawal(of version: SemanticVersion) -> Withdrawal? {
         guard let followed else { return nil }
         if let revocation = followed.revoked.first(where: { $0.version == version }) {
@@ -221,22 +211,22 @@ package struct FeedMemory: Sendable, Equatable {
         return followed.leftOut.contains(version) ? .leftOut : nil
     }
 
-    /// Whether the followed channel wants `version` to be shown as soon as it is ready.
+    /// Returns whether the followed channel marks `version` as urgent.
     package func isUrgent(_ version: SemanticVersion) -> Bool { followed?.urgent.contains(version) ?? false }
 
-    /// Whether the followed channel lets `version` run once more, though its starts failed here. Each of its retries counts once.
-    mutating func takeRetry(of version: SemanticVersion) -> Bool {
+    /// Uses a retry that the followed channel grants to `version`. Returns false if there is none left.
+    mutating func useRetry(of version: SemanticVersion) -> Bool {
         guard let granted = followed?.retries.first(where: { $0.version == version }) else { return false }
         let used = usedRetries.first { $0.version == version }?.count ?? 0
         guard granted.count > used else { return false }
-        // What the channel does not name cannot be granted, so it need not be remembered.
+        // Only a version that the channel names can get a retry, so the others are removed.
         let named = followed?.retries.map(\.version) ?? []
         usedRetries.removeAll { $0.version == version || !named.contains($0.version) }
         usedRetries.append(Retry(version, granted.count))
         return true
     }
 
-    /// Whether every key that signed a client has been revoked.
+    /// Returns whether every key that signed a client has been revoked.
     package func isDistrusted(_ identity: BundleIdentity) -> Bool {
         guard let trust, !identity.signers.isEmpty else { return false }
         return identity.signers.allSatisfy(trust.revokedKeys.contains)
@@ -244,31 +234,29 @@ package struct FeedMemory: Sendable, Equatable {
 }
 
 extension FeedMemory.Withdrawal: CustomStringConvertible {
-    /// The reason in words.
     package var description: String {
         switch self {
         case .revoked(let reason): "recalled by its channel" + (reason.isEmpty ? "" : ": \(reason)")
         case .belowFloor(let floor): "below \(floor), the lowest version that its channel allows"
-        case .leftOut: "not for this device: its rollout leaves it out"
+        case .leftOut: "not for this device: its rollout excludes it"
         }
     }
 }
 
-/// What a look at a feed adds to the memory.
+/// The change of the memory after a feed scan.
 package struct FeedUpdate: Sendable, Equatable {
-    /// The memory that the feed was judged by.
+    /// The memory before the scan.
     package let before: FeedMemory
-    /// The memory from then on.
+    /// The memory after the scan.
     package let after: FeedMemory
 
-    /// States what was learnt.
     package init(before: FeedMemory, after: FeedMemory) {
         self.before = before
         self.after = after
     }
 
-    /// The memory after this, added to what another process has learnt in the meantime: of the trust root, each channel and the clock,
-    /// the newer.
+    /// Returns `memory` with this change. `memory` may have changed since the scan began: for the trust root, each
+    /// channel and the clock, the newer value is kept.
     func added(to memory: FeedMemory) -> FeedMemory {
         var known = memory
         if memory.deviceId == before.deviceId {
@@ -281,15 +269,15 @@ package struct FeedUpdate: Sendable, Equatable {
         known.trust =
             memory.trust == before.trust || rootVersion(memory) <= rootVersion(after) ? after.trust : memory.trust
         if after.neededShell != before.neededShell { known.neededShell = after.neededShell }
-        // It goes back where the key that drove it up was replaced.
+        // The clock may go back after the key that signed a wrong time was replaced.
         known.clock = memory.clock == before.clock ? after.clock : [memory.clock, after.clock].compactMap(\.self).max()
         return known
     }
 
     private func rootVersion(_ memory: FeedMemory) -> Int { memory.trust?.version ?? 0 }
 
-    /// `channel` as it was learnt, unless another process has learnt something newer of it: by a newer root, else a higher sequence. The
-    /// newer one keeps the recalls and the floor of the older one.
+    /// Returns the newer of `channel` and the one in `memory`: by the root's version, then by sequence. It keeps the
+    /// recalls and the minimum version of the older one.
     private func newer(of channel: FeedMemory.Channel, in memory: FeedMemory) -> FeedMemory.Channel {
         guard let other = memory.channel(channel.name), other != before.channel(channel.name) else { return channel }
         if rootVersion(memory) != rootVersion(after) {
@@ -308,11 +296,13 @@ extension FeedMemory {
         deviceId = try reader.optionalString("deviceId")
         deviceIdSource = try reader.optionalString("deviceIdSource").flatMap(DeviceIdSource.init)
         groups = try reader.strings("groups")
-        if !groups.allSatisfy(DeviceGroup.isName) { throw reader.refusal("groups", "names what is no group") }
+        if !groups.allSatisfy(DeviceGroup.isName) { throw reader.refusal("groups", "has an invalid group name") }
         neededShell = try reader.optionalVersion("neededShell")
         channels = try reader.objects("channels").map(Channel.init)
         usedRetries = try Self.retries("usedRetries", reader)
-        if Set(channels.map(\.name)).count != channels.count { throw reader.refusal("channels", "names one twice") }
+        if Set(channels.map(\.name)).count != channels.count {
+            throw reader.refusal("channels", "names a channel twice")
+        }
     }
 
     var json: JSONValue {

@@ -1,35 +1,33 @@
 package import BundleValues
 
-/// The way that the files of a release came by.
+/// The way in which the files of a release were downloaded.
 package struct DownloadRoute: Sendable, Equatable {
-    /// Why it was this one, in the words of `Guide/reference/deltas.md`.
+    /// The reason for the route, in the words of `Guide/reference/deltas.md`.
     package enum Reason: String, Sendable, CaseIterable {
-        /// A delta was taken.
+        /// A delta was used.
         case taken
-        /// Nothing is here that a delta could build on.
+        /// The device has no client that a delta could be applied to.
         case noBase
         /// The release has no deltas.
         case noDeltas
-        /// None of its deltas builds on what is here.
+        /// No delta applies to an installed client.
         case noMatch
-        /// Those that do need more memory than this device gives.
+        /// The deltas that apply need more memory than this device allows.
         case tooMuchMemory
-        /// The list or the delta could not be fetched.
+        /// The list or the delta could not be downloaded.
         case notFetched
-        /// The list or the delta is not what was signed, or does not lead to the release.
+        /// The list or the delta does not match its signature, or does not produce the release.
         case refused
-        /// A file that it builds on is not what was installed.
+        /// A file that the delta needs is damaged.
         case damagedBase
-        /// It was tried, and refused, before.
+        /// The same delta was refused before.
         case triedBefore
     }
 
-    /// Why.
     package let reason: Reason
-    /// What the delta builds on, or what was wrong with it, for people.
+    /// The base of the delta, or its fault, for people.
     package let detail: String?
 
-    /// States a route.
     package init(_ reason: Reason, _ detail: String? = nil) {
         self.reason = reason
         self.detail = detail
@@ -39,36 +37,30 @@ package struct DownloadRoute: Sendable, Equatable {
     package var word: String { reason == .taken ? "delta" : "archive" }
 }
 
-/// How a release would come, as far as that is known before it is fetched.
+/// The expected route of a release before its download.
 package struct PlannedRoute: Sendable, Equatable {
-    /// Which way, and why.
     package let route: DownloadRoute
-    /// Bytes of the delta or the archive; nil where the release does not say.
+    /// The size of the delta or the archive in bytes; nil if unknown.
     package let bytes: Int?
 
-    /// States a plan.
     package init(_ route: DownloadRoute, bytes: Int?) {
         self.route = route
         self.bytes = bytes
     }
 }
 
-/// A client that is complete in the store: its folder stands under its final name and the ledger vouches for it.
+/// A client whose folder has its final name and whose entry is in the ledger.
 package struct InstalledBundle: Sendable, Equatable {
-    /// What the ledger remembers about it.
     package let entry: Ledger.Entry
-    /// Absolute or relative path of its folder, as the store was opened.
+    /// The path of the client's folder, relative if the store was opened by a relative path.
     package let path: String
 
-    /// Only the store makes one.
     init(entry: Ledger.Entry, path: String) {
         self.entry = entry
         self.path = path
     }
 
-    /// Its version.
     package var version: ClientVersion { entry.version }
 
-    /// Its name in answers.
     package var name: ClientName { .installed(entry.version) }
 }

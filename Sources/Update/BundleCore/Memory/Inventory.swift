@@ -1,16 +1,14 @@
 package import BundleValues
 package import BundleDisk
 
-/// One consistent picture of a store; rules get this, never the store.
+/// A consistent snapshot of a store, the input of the rules.
 package struct Inventory: Sendable, Equatable {
-    /// The store's path as given.
     package let path: String
-    /// What is remembered.
     package let ledger: Ledger
-    /// The complete clients, in the order of the ledger.
+    /// The installed clients, in the order of the ledger.
     package let bundles: [InstalledBundle]
 
-    /// Whether an interrupted run left something to clear.
+    /// Whether an interrupted run left something to clean up.
     package let isUnsettled: Bool
 
     init(path: String, ledger: Ledger, bundles: [InstalledBundle], isUnsettled: Bool = false) {
@@ -20,13 +18,13 @@ package struct Inventory: Sendable, Equatable {
         self.bundles = bundles
     }
 
-    /// The picture of a device that has no store.
+    /// The snapshot of a device without a store.
     package static let empty = Inventory(path: "", ledger: Ledger(), bundles: [])
 
-    /// The picture as it is once `news` of the feed is remembered.
+    /// Returns the snapshot after `news` of the feed is stored.
     package func recording(_ news: FeedUpdate) -> Inventory { with(ledger.recording(news)) }
 
-    /// The same clients, with what `ledger` remembers.
+    /// Returns a snapshot with the same clients and another ledger.
     func with(_ ledger: Ledger) -> Inventory {
         Inventory(path: path, ledger: ledger, bundles: bundles, isUnsettled: isUnsettled)
     }
@@ -37,20 +35,20 @@ package struct Inventory: Sendable, Equatable {
             isUnsettled: isUnsettled)
     }
 
-    /// The client of that version, if it is installed.
+    /// Returns the installed client of a version.
     package func bundle(_ version: ClientVersion) -> InstalledBundle? { bundles.first { $0.version == version } }
 
-    /// Every client that an answer may name: the seed, the installed ones, and those that are blocked.
+    /// The clients that a user may name: the seed, the installed and the blocked ones.
     package var knownNames: [ClientName] {
         [.embedded] + bundles.map(\.name) + ledger.blocks.map { .installed($0.version) }
     }
 
-    /// The source that a client came by; the seed's is called as the seed is.
+    /// Returns the source of a client; `embedded` for the seed.
     package func source(of name: ClientName) -> String {
         name.version.flatMap(bundle)?.entry.identity.source.rawValue ?? ClientName.embedded.description
     }
 
-    /// The folder of downloads; nil where there is none yet.
+    /// Returns the folder of downloads; nil if it does not exist.
     package func downloads() throws(DiskError) -> Directory? {
         let found: Directory
         do {
@@ -61,7 +59,7 @@ package struct Inventory: Sendable, Equatable {
         return found
     }
 
-    /// Whether there is a store at `path`.
+    /// Returns whether there is a store at `path`.
     package static func exists(at path: String) throws -> Bool {
         do {
             return try Directory.open(path).kind(of: StoreLayout.clients) != nil
@@ -70,7 +68,7 @@ package struct Inventory: Sendable, Equatable {
         }
     }
 
-    /// The picture of a store that needs no recovery; nil where an interrupted run or damage must be cleared first.
+    /// Returns the snapshot of a store; nil if the store has to be recovered first.
     static func settled(at path: String) throws -> Inventory? {
         do {
             let root = try Directory.open(path)
@@ -85,7 +83,7 @@ package struct Inventory: Sendable, Equatable {
         }
     }
 
-    /// What it shows survives a power cut when this returns.
+    /// Makes the snapshot durable.
     func sync() throws(DiskError) {
         let root: Directory
         do {
@@ -96,15 +94,15 @@ package struct Inventory: Sendable, Equatable {
         try root.sync()
     }
 
-    /// Reads the picture without a lock, for commands that only look; a store that is not there yet is empty.
+    /// Reads a snapshot without a lock. A store that does not exist is empty.
     ///
-    /// A version is installed when the ledger says so and its folder has its final name. `tell` hears why the newest ledger cannot be
-    /// read, where the one before it counts.
-    package static func read(at path: String, telling tell: (UpdateFailure) -> Void = { _ in }) throws -> Inventory {
+    /// `report` receives the reason why the previous ledger is used instead of the newest.
+    package static func read(at path: String, reporting report: (UpdateFailure) -> Void = { _ in }) throws -> Inventory
+    {
         do {
             let root = try Directory.open(path)
             let generations = try LedgerFile.generations(root)
-            generations.damage.map(tell)
+            generations.damage.map(report)
             return try read(root, ledger: generations.ledger ?? Ledger())
         } catch let error as DiskError where error.kind == .missing {
             return Inventory(path: path, ledger: Ledger(), bundles: [])
@@ -115,16 +113,15 @@ package struct Inventory: Sendable, Equatable {
         try StoredTrees.read(root).inventory(of: ledger)
     }
 
-    /// What the disk has of it.
     var trees: StoredTrees { StoredTrees(path: path, names: Set(bundles.map { StoreLayout.tree($0.version) })) }
 }
 
-/// The folders of clients that the disk has, whatever the ledger says.
+/// The client folders on the disk, whether or not the ledger has them.
 struct StoredTrees: Sendable, Equatable {
     private let path: String
     private let names: Set<String>
     private let isStaging: Bool
-    /// Why a folder could not be listed: what is in it counts as not there.
+    /// The error of a folder that could not be listed. Its contents count as missing.
     let trouble: DiskError?
 
     init(path: String, names: Set<String>, isStaging: Bool = false, trouble: DiskError? = nil) {
@@ -147,7 +144,7 @@ struct StoredTrees: Sendable, Equatable {
             path: root.path, names: names, isStaging: isStaging || trouble != nil, trouble: trouble)
     }
 
-    /// A folder that is there and cannot be read must not keep what lies beside it from being shown.
+    /// An unreadable folder must not hide the folders beside it.
     private static func list(
         _ folder: String, in root: Directory, _ trouble: inout DiskError?
     ) throws(DiskError) -> [String] {
@@ -161,7 +158,7 @@ struct StoredTrees: Sendable, Equatable {
         }
     }
 
-    /// The picture of the store with `ledger`: a client is installed where both know it.
+    /// Returns the snapshot with `ledger`. A client is installed if it has both a folder and an entry.
     func inventory(of ledger: Ledger) -> Inventory {
         let bundles = ledger.entries.filter { names.contains(StoreLayout.tree($0.version)) }.map { entry in
             InstalledBundle(entry: entry, path: "\(path)/\(StoreLayout.tree(entry.version))")

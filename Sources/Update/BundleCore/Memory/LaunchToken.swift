@@ -2,42 +2,40 @@ package import BundleSigning
 package import BundleValues
 import Glibc
 
-/// One boot attempt, as the ledger remembers it.
+/// One launch of a client.
 package struct Launch: Sendable, Equatable {
-    /// How a launch ended.
+    /// The result of a launch.
     package enum Verdict: String, Sendable, CaseIterable {
         case good, faulty
     }
 
-    /// The client that was launched.
     package let name: ClientName
-    /// SHA-256 of its token.
+    /// The SHA-256 of the launch's token.
     package let tokenSha256: SHA256Digest
-    /// When the attempt was made.
     package let at: Timestamp
-    /// Whether the client had not yet confirmed a start: it is watched, and falls back if it does not.
+    /// Whether the client had no confirmed start. A trial is watched, and the shell falls back if it is not
+    /// confirmed.
     package internal(set) var isTrial: Bool
-    /// The shell's verdict; nil while there is none.
+    /// The verdict of the shell; nil while it is pending.
     package internal(set) var verdict: Verdict?
-    /// Whether the shell waits for a first report of the client's page. Until then the browser may show something else, so what ends the
-    /// trial is not the client's failure.
+    /// Whether the shell still waits for a first report of the client's page. Until then the browser may show
+    /// something else, so an interrupted trial is not the client's failure.
     package internal(set) var awaitsPage = false
 
-    /// A trial without a verdict: if nobody is running it any more, it failed.
+    /// Whether the launch is a trial without a verdict. It failed if its shell is not running.
     package var isOpenTrial: Bool { isTrial && verdict == nil }
 }
 
-/// What the ledger knows about the starts of one installed client.
+/// The starts of one installed client.
 package struct StartRecord: Sendable, Equatable {
-    /// The client.
     package let version: ClientVersion
-    /// When it confirmed a start; nil while it never did since it last failed.
+    /// The time of the last confirmed start; nil if the client has failed since.
     package internal(set) var goodSince: Timestamp?
-    /// The failed starts since it was last good, oldest first.
+    /// The failed starts since the client was last good, oldest first.
     package internal(set) var failures: [StartFailure]
 }
 
-/// Which launch somebody speaks of: the client, and the digest of the token that was shown.
+/// The launch that a caller means: its client, and the digest of the token that the caller presented.
 struct LaunchClaim: Sendable, Equatable {
     let name: ClientName
     let tokenSha256: SHA256Digest
@@ -47,7 +45,7 @@ struct LaunchClaim: Sendable, Equatable {
         tokenSha256 = try token.digest()
     }
 
-    /// Whether `launch` is the one, in a time that does not tell where the digests differ.
+    /// Returns whether `launch` is the claimed one. Compares the digests in constant time.
     func matches(_ launch: Launch) -> Bool {
         launch.name == name
             && constantTimeEquals(
@@ -55,12 +53,12 @@ struct LaunchClaim: Sendable, Equatable {
     }
 }
 
-/// The secret of one launch: whoever gives the verdict on it must show it.
+/// The secret of one launch. A verdict on the launch requires it.
 public struct LaunchToken: Sendable, Equatable {
     /// 64 lower-case hex digits, 256 random bits.
     public let text: String
 
-    /// Draws a token from the kernel.
+    /// Returns a token from the kernel's random generator. Throws `internal` if the kernel fails.
     public static func random() throws -> LaunchToken {
         var bytes = [UInt8](repeating: 0, count: SHA256Digest.byteCount)
         guard getentropy(&bytes, bytes.count) == 0, let drawn = SHA256Digest(bytes: bytes) else {
@@ -71,11 +69,11 @@ public struct LaunchToken: Sendable, Equatable {
         return LaunchToken(text: drawn.hex)
     }
 
-    /// A token as a shell shows it; whether it is the right one only its digest tells.
+    /// Creates a token from a caller's text, which may be the wrong one.
     public init(text: String) {
         self.text = text
     }
 
-    /// What the ledger keeps of it.
+    /// Returns the digest that the ledger stores.
     package func digest() throws(OpenSSLFailure) -> SHA256Digest { try SHA256Digest.of(Array(text.utf8)) }
 }

@@ -1,29 +1,25 @@
 package import BundleSigning
 package import BundleValues
 
-/// Everything that a store remembers about versions: one value, one file, replaced whole.
+/// The state of all versions of a store. It is one file, which is replaced as a whole.
 package struct Ledger: Sendable, Equatable {
-    /// What is remembered about one installed client.
+    /// An installed client.
     package struct Entry: Sendable, Equatable {
-        /// What it is and which shells it is for.
         package let identity: BundleIdentity
-        /// SHA-256 of its canonical tar; for a Meteor bundle, of the list of files in its receipt.
+        /// The SHA-256 of the canonical tar; for a Meteor bundle, of the file list in its receipt.
         package let contentSha256: SHA256Digest
-        /// Sum of its files' sizes in bytes.
+        /// The sum of the files' sizes in bytes.
         package let installedSize: Int
-        /// Number of its files.
+        /// The number of files.
         package let fileCount: Int
-        /// When it was installed.
         package let installedAt: Timestamp
-        /// How its files came by; nil for a Meteor bundle, and where nobody knows any more.
+        /// The way in which the files were downloaded; nil for a Meteor bundle, or if it is unknown.
         package let route: DownloadRoute?
 
-        /// Its version.
         package var version: ClientVersion { identity.version }
-        /// The shells that it is for; nil where its source does not say.
+        /// The shells that can run the client; nil if its source does not limit them.
         package var shells: ShellRange? { identity.shells }
 
-        /// States what to remember.
         package init(
             identity: BundleIdentity, contentSha256: SHA256Digest, installedSize: Int, fileCount: Int,
             installedAt: Timestamp, route: DownloadRoute? = nil
@@ -39,28 +35,23 @@ package struct Ledger: Sendable, Equatable {
 
     /// A version that must not run on this device.
     package struct Block: Sendable, Equatable {
-        /// What blocked it.
         package enum Cause: String, Sendable, CaseIterable {
-            /// It failed to start too often.
+            /// The version failed to start too often.
             case failedStarts
-            /// An operator went back from it.
+            /// An operator rolled back from the version.
             case byHand
-            /// Its files are not those that were installed, and no good copy was found.
+            /// Files of the version were damaged, and no good copy was found.
             case damagedFiles
         }
 
-        /// The version.
         package let version: ClientVersion
-        /// What blocked it.
         package let cause: Cause
-        /// Why, for people.
+        /// The reason, for people.
         package let reason: String
-        /// Failed starts that led to it.
+        /// The number of failed starts.
         package let count: Int
-        /// Since when.
         package let since: Timestamp
 
-        /// States a block.
         package init(version: ClientVersion, cause: Cause, reason: String, count: Int, since: Timestamp) {
             self.version = version
             self.cause = cause
@@ -70,81 +61,78 @@ package struct Ledger: Sendable, Equatable {
         }
     }
 
-    /// The application this store belongs to; nil until an installation named one.
+    /// The application of the store; nil until an installation names one.
     package internal(set) var appId: String?
-    /// The installed clients: archives, lowest version first, then Meteor bundles, in the order of their installation.
+    /// The installed clients: archives, lowest version first, then Meteor bundles in the order of their installation.
     package internal(set) var entries: [Entry] = []
-    /// The client that was launched last; before the first launch, the one that is launched first.
+    /// The client of the last launch; before the first launch, the client that is launched first.
     package internal(set) var current = ClientName.embedded
     /// The client that ran before the current one and did not fail; nil before the first change.
     package internal(set) var previous: ClientName?
-    /// The client that is launched next, where that is not the current one.
+    /// The client that is launched next, if it is not the current one.
     package internal(set) var pending: ClientName?
-    /// The client to fall back to: the one that confirmed a start last.
+    /// The client to fall back to: the one whose start was confirmed last.
     package internal(set) var lastKnownGood = ClientName.embedded
     /// The blocked versions: archives, lowest first, then Meteor bundles.
     package internal(set) var blocks: [Block] = []
-    /// What is known about starts: of archives, lowest version first, then of Meteor bundles.
+    /// The records of starts: archives, lowest version first, then Meteor bundles.
     package internal(set) var records: [StartRecord] = []
-    /// The last boot attempt; nil before the first.
+    /// The last launch; nil before the first.
     package internal(set) var launch: Launch?
     /// The version of the shell that launched last.
     package internal(set) var shell: SemanticVersion?
-    /// Which seed the shell brought at the last launch that had one.
+    /// The seed of the last shell that had one.
     package internal(set) var seed: SHA256Digest?
-    /// What that seed says about itself, where it is a Meteor bundle.
+    /// The facts of that seed, if it is a Meteor bundle.
     package internal(set) var seedFacts: MeteorFacts?
-    /// What the Meteor server offered last, where it was taken: a bundle, or the seed that has the same version.
+    /// The last accepted offer of the Meteor server: a bundle, or the seed if it has that version.
     package internal(set) var offered: ClientName?
-    /// The sources whose clients may run, the first one first.
+    /// The sources whose clients may run, in order of preference.
     package internal(set) var sources = SourceOrder.standard
-    /// What is remembered about the feed of archives.
+    /// The state of the archive feed.
     package internal(set) var feed = FeedMemory()
-    /// What is to be told of this device; nil where it does not report.
+    /// The reports of this device that wait to be sent; nil if the device does not report.
     package internal(set) var reports: ReportQueue?
-    /// The versions that this device is offered and could not get, at most one for each source.
+    /// The offered versions that this device could not install, at most one for each source.
     package internal(set) var wanted: [Wanted] = []
 
-    /// An empty store's ledger.
+    /// Creates the ledger of an empty store.
     package init() {}
 
-    /// What is remembered about `version`.
     package func entry(_ version: ClientVersion) -> Entry? { entries.first { $0.version == version } }
 
-    /// The block on `version`, if there is one.
     package func block(on version: ClientVersion) -> Block? { blocks.first { $0.version == version } }
 
-    /// Why `version` must not be shown a moment longer: it is blocked on this device, or its channel has recalled it. Nil where
-    /// it may run; one that a rollout leaves out goes with the next launch.
+    /// Returns why `version` must be closed at once: it is blocked on this device, or its channel recalled it.
+    /// Returns nil if it may run. A version that a rollout excludes stays until the next launch.
     package func recall(of version: ClientVersion) -> String? {
         if let block = block(on: version) { return "it is blocked since \(block.since): \(block.reason)" }
         guard let withdrawal = version.semantic.flatMap(feed.withdrawal), withdrawal != .leftOut else { return nil }
         return "it is \(withdrawal)"
     }
 
-    /// Whether `version` is to be shown as soon as it is ready, without waiting for a time of the day.
+    /// Returns whether `version` is shown as soon as it is ready, at any time of the day.
     package func isUrgent(_ version: ClientVersion) -> Bool {
         guard case .archive(let version) = version else { return false }
         return feed.isUrgent(version)
     }
 
-    /// What is known about the starts of `version`.
     package func record(of version: ClientVersion) -> StartRecord? { records.first { $0.version == version } }
 
-    /// Whether the shell brings a seed, as far as is known: before its first launch it may.
+    /// Whether the shell has a seed. Before its first launch it may have one.
     package var mayHaveSeed: Bool { seed != nil || shell == nil }
 
-    /// Returns `name`; nil where it is the seed, and no shell has brought one so far.
+    /// Returns `name`, or nil if it is the seed and no shell has had one.
     package func known(_ name: ClientName?) -> ClientName? { name == .embedded && seed == nil ? nil : name }
 
-    /// Every installed client that one of the roles names.
+    /// The installed clients that have a role.
     var mentioned: [ClientVersion] {
         [current, previous, pending, lastKnownGood, launch?.name].compactMap { $0?.version }
     }
 
     // MARK: Installing and removing
 
-    /// Remembers an installed client; one entry a version.
+    /// Adds an installed client and replaces its earlier entry.
     mutating func record(_ entry: Entry) {
         entries.removeAll { $0.version == entry.version }
         entries.append(entry)
@@ -152,24 +140,26 @@ package struct Ledger: Sendable, Equatable {
         if entry.identity.source == .meteor { offered = .installed(entry.version) }
     }
 
-    /// Knows an installed client again; what is offered stays what it is. A Meteor bundle comes last where its installation
-    /// was stopped (`isNewest`), else first: it may be one whose removal was stopped.
+    /// Adds an installed client that has no entry, without a change of `offered`. A Meteor bundle becomes the last
+    /// one if its installation was interrupted (`isNewest`). Otherwise it becomes the first: its removal may have
+    /// been interrupted.
     mutating func adopt(_ entry: Entry, isNewest: Bool) {
         entries.removeAll { $0.version == entry.version }
         entries.insert(entry, at: isNewest ? entries.endIndex : 0)
         entries.sortByVersion(\.version)
     }
 
-    /// What the bundle that runs says about itself (METEOR section 4.1); where that is none of Meteor's, the seed.
+    /// The facts of the current Meteor bundle (METEOR section 4.1); those of the seed if the current client is not a
+    /// Meteor bundle.
     package var meteorFacts: MeteorFacts? { current.version.flatMap(entry)?.identity.meteor ?? seedFacts }
 
-    /// Makes `name` what is launched next. Before the first launch nothing runs, so it is current at once.
+    /// Makes `name` the next client. Before the first launch no client runs, so `name` becomes the current one.
     mutating func schedule(_ name: ClientName) {
         if launch == nil { select(name) }
         pending = name == current ? nil : name
     }
 
-    /// Makes `name` the client that runs; the one before becomes the previous, unless it has failed.
+    /// Makes `name` the current client. The one before becomes the previous one, unless it failed.
     mutating func select(_ name: ClientName) {
         if name == current { return }
         if !hasFailed(current) { previous = current }
@@ -182,7 +172,7 @@ package struct Ledger: Sendable, Equatable {
         return block(on: version) != nil || record(of: version)?.failures.isEmpty == false
     }
 
-    /// Forgets an installed client. One that was current is followed by the seed.
+    /// Removes an installed client. The seed replaces a current one.
     mutating func forget(_ version: ClientVersion) {
         let name = ClientName.installed(version)
         entries.removeAll { $0.version == version }
@@ -195,19 +185,19 @@ package struct Ledger: Sendable, Equatable {
         if launch?.name == name { launch = nil }
     }
 
-    /// The installed client that confirmed a start last; the seed where none did.
+    /// Returns the installed client whose start was confirmed last, or the seed.
     func newestGood() -> ClientName {
         let good = records.filter {
             $0.failures.isEmpty && entry($0.version) != nil && block(on: $0.version) == nil
         }
-        // Of two that were confirmed in one second, the last one in the list.
+        // If two were confirmed in the same second, the last one in the list is chosen.
         let newest = good.reversed().max {
             ($0.goodSince?.secondsSinceEpoch ?? -1) < ($1.goodSince?.secondsSinceEpoch ?? -1)
         }
         return newest.flatMap { $0.goodSince == nil ? nil : .installed($0.version) } ?? .embedded
     }
 
-    /// Keeps `version` from running on this device.
+    /// Blocks a version on this device.
     mutating func block(_ block: Block) {
         blocks.removeAll { $0.version == block.version }
         blocks.append(block)
@@ -216,8 +206,9 @@ package struct Ledger: Sendable, Equatable {
         if lastKnownGood == .installed(block.version) { lastKnownGood = newestGood() }
     }
 
-    /// Takes in that every file of `version` is what was installed. What damage caused is forgotten: that it could not be prepared, and,
-    /// where it `hadDamage` until now, a block for starts that failed, of which the last one stays as evidence.
+    /// Removes the effects of damage from `version`, whose files are all as installed. Failed preparations are
+    /// forgotten. If the version `hadDamage`, its block for failed starts is removed, and only the last failure
+    /// stays.
     mutating func mend(_ version: ClientVersion, hadDamage: Bool) {
         let cause = block(on: version)?.cause
         let isFreed = cause == .damagedFiles || cause == .failedStarts && hadDamage
@@ -232,19 +223,19 @@ package struct Ledger: Sendable, Equatable {
         }
     }
 
-    /// Lets `version` run once more: of its failures the last one counts, so that the next one blocks it again.
+    /// Unblocks `version` for one more start. Only its last failure stays, so the next one blocks it again.
     mutating func retry(_ version: ClientVersion) {
         blocks.removeAll { $0.version == version }
         guard let index = records.firstIndex(where: { $0.version == version }) else { return }
         records[index].failures = records[index].failures.suffix(1)
     }
 
-    /// Lets `version` run again, as if it had never failed; false where nothing blocked it.
+    /// Unblocks `version` and forgets its failures. Returns false if it was not blocked.
     mutating func unblock(_ version: ClientVersion) -> Bool {
         let known = block(on: version)
         blocks.removeAll { $0.version == version }
         if let known, known.cause != .damagedFiles {
-            // One that was good and blocked by hand is good.
+            // A good version that was blocked by hand stays good.
             records.removeAll { $0.version == version && $0.goodSince == nil }
             if let launch, launch.name == .installed(version), launch.verdict == .faulty { self.launch = nil }
         }
@@ -252,25 +243,25 @@ package struct Ledger: Sendable, Equatable {
     }
 }
 
-/// The life of a version: staged, pending, trial, good; or trial, failed once, retry, trial, failed twice, blocked.
+/// The states of a version: staged, pending, trial, good; or trial, failed once, retry, trial, failed twice, blocked.
 extension Ledger {
-    /// Failed starts after which a version is blocked: it is retried once.
+    /// The number of failed starts after which a version is blocked.
     static let maximumFailures = 2
 
-    /// What a version is at present.
+    /// The state of a version.
     package enum Standing: Sendable, Equatable {
-        /// Never started.
+        /// The version has not been launched.
         case staged
-        /// Started, and watched.
+        /// The version runs and awaits its confirmation.
         case trial
-        /// Confirmed a start.
+        /// The version confirmed a start.
         case good(since: Timestamp)
-        /// Failed once; retried when something else has been launched in between.
+        /// The version failed once. It is retried after another client has been launched.
         case failed(StartFailure)
         case blocked(Block)
     }
 
-    /// What the installed client `version` is at present.
+    /// Returns the state of the installed client `version`.
     package func standing(of version: ClientVersion) -> Standing {
         if let block = block(on: version) { return .blocked(block) }
         let record = record(of: version)
@@ -279,14 +270,14 @@ extension Ledger {
         return record?.goodSince.map { .good(since: $0) } ?? .staged
     }
 
-    /// Whether a launch of `name` is a trial: the seed is as good as the shell, and whatever confirmed a start is good.
+    /// Returns whether a launch of `name` is a trial. The seed and clients with a confirmed start are not on trial.
     package func isOnTrial(_ name: ClientName) -> Bool {
         guard let version = name.version else { return false }
         if case .good = standing(of: version) { return false }
         return true
     }
 
-    /// Writes down a boot attempt, before the first byte of the client is shown.
+    /// Records a launch, before the first byte of the client is shown.
     mutating func begin(_ claim: LaunchClaim, at: Timestamp, awaitsPage: Bool = false) {
         let name = claim.name
         let launch = Launch(
@@ -297,7 +288,7 @@ extension Ledger {
         self.launch = launch
     }
 
-    /// Counts a trial as failed that its shell did not survive. One whose page never reported is a trial again at its next launch.
+    /// Fails a trial whose shell ended. If its page never reported, the next launch is another trial.
     mutating func settleInterrupted(at: Timestamp) {
         guard let launch, launch.isOpenTrial else { return }
         if launch.awaitsPage { return abandonTrial() }
@@ -309,29 +300,29 @@ extension Ledger {
         if launch?.verdict == nil { launch?.isTrial = false }
     }
 
-    /// The launched client is good.
+    /// Confirms the launched client.
     mutating func settleGood(at: Timestamp) {
         guard let name = launch?.name else { return }
         launch?.verdict = .good
-        // What was blocked while it started must not be fallen back to.
+        // A client that was blocked during its start must not become the fallback.
         if name.version.flatMap(block) == nil { lastKnownGood = name }
         guard let version = name.version else { return }
         records.removeAll { $0.version == version }
         insert(StartRecord(version: version, goodSince: at, failures: []))
     }
 
-    /// The launched client is faulty: retried once, then blocked.
+    /// Fails the launched client, which is retried once and then blocked.
     mutating func settle(faulty failure: StartFailure) {
         guard let launch else { return }
         self.launch?.verdict = .faulty
         if let version = launch.name.version { fail(version, failure.of(launch)) }
     }
 
-    /// A start of `version` has failed: it is retried once, then blocked.
+    /// Counts a failed start of `version`, which is retried once and then blocked.
     mutating func fail(_ version: ClientVersion, _ failure: StartFailure) {
         let name = ClientName.installed(version)
         var record = record(of: version) ?? StartRecord(version: version, goodSince: nil, failures: [])
-        // A client that could not be prepared did not start: once its files are mended, it is as good as before.
+        // A client that could not be prepared did not start. After a repair it is as good as before.
         if failure.cause != .notPrepared { record.goodSince = nil }
         record.failures.append(failure)
         records.removeAll { $0.version == version }
@@ -351,9 +342,9 @@ extension Ledger {
         records.sortByVersion(\.version)
     }
 
-    /// Notes which seed the shell brings. With another one than before it is another shell: what was learnt about starts
-    /// under the old one is forgotten, and so are the Meteor bundles that were made for it (METEOR section 4.2). Blocks by hand
-    /// stay, and so do archives, which depend on no seed.
+    /// Stores the seed of the shell. Another seed means another shell, so the starts under the old one are forgotten,
+    /// as are the Meteor bundles for it (METEOR section 4.2). Blocks by hand and archives stay, since they do not
+    /// depend on the seed.
     mutating func adopt(seed: SHA256Digest?, _ facts: MeteorFacts?) {
         guard let seed else { return }
         seedFacts = facts ?? (seed == self.seed ? seedFacts : nil)
@@ -361,7 +352,7 @@ extension Ledger {
         let isFirst = self.seed == nil
         self.seed = seed
         for entry in entries where entry.identity.source == .meteor && entry.identity.seed != seed {
-            // One that owns all its files may have come before the shell ran first.
+            // A bundle with all its files may have been installed before the first launch.
             if !isFirst || entry.identity.seed != nil { forget(entry.version) }
         }
         if isFirst { return }
@@ -372,17 +363,17 @@ extension Ledger {
         blocks.removeAll { $0.cause == .failedStarts }
     }
 
-    /// Whether a client fits the seed of the present shell: it inherits from none, or from this very one. Before its first
-    /// launch nobody knows what the shell brings.
+    /// Returns whether a client can run with the present seed: it does not need a seed, or needs this one. Before the
+    /// first launch the seed is unknown.
     func fitsSeed(_ identity: BundleIdentity) -> Bool {
         identity.seed == nil || seed == nil || identity.seed == seed
     }
 
-    /// Whether an operator went back from `name`.
+    /// Returns whether an operator rolled back from `name`.
     func isLeftByHand(_ name: ClientName) -> Bool { name.version.flatMap(block)?.cause == .byHand }
 
-    /// Goes back to `target` by hand: every version of `newer` is blocked, so that no update undoes it, and how the last launch ended
-    /// decides nothing. A version that failed before keeps its evidence.
+    /// Rolls back to `target` by hand. Every version of `newer` is blocked, so that no update undoes the rollback,
+    /// and the verdict of the last launch is ignored. A version that failed before keeps its failure details.
     mutating func rollBack(to target: ClientName, from newer: [ClientVersion], at: Timestamp) {
         for version in newer {
             let (known, failures) = (block(on: version), record(of: version)?.failures ?? [])

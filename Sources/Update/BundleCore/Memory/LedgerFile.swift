@@ -2,23 +2,22 @@ package import BundleValues
 import BundleDisk
 import BundleSigning
 
-/// The ledger as JSON on the disk.
 enum LedgerFile {
     private static let maximumBytes = 16 << 20
 
-    /// What a store has of its ledger.
+    /// The ledger that a store can read.
     struct Generations {
-        /// The ledger; nil where there is none yet.
+        /// The ledger; nil if the store has none yet.
         let ledger: Ledger?
-        /// Why the newest one cannot be read, where this is the one before it.
+        /// Why the previous ledger is used; nil if `ledger` is the newest one.
         let damage: UpdateFailure?
     }
 
-    /// The ledger of the store; nil where it has none yet. Where the newest one is damaged, lost or may not be read, the one before
-    /// it; where that is no help either, `storeDamaged`.
+    /// Returns the ledger of the store; nil if it has none yet. If the newest one is damaged, lost or unreadable,
+    /// returns the previous one. Throws `storeDamaged` if neither can be read.
     static func read(_ store: Directory) throws -> Ledger? { try generations(store).ledger }
 
-    /// The same, with the reason why it is not the newest one.
+    /// Returns the ledger, and the reason if it is not the newest one.
     static func generations(_ store: Directory) throws -> Generations {
         func damage(_ what: String) -> UpdateFailure {
             UpdateFailure(
@@ -27,46 +26,47 @@ enum LedgerFile {
         let newest = try read(StoreLayout.ledger, store)
         if case .ledger(let ledger) = newest { return Generations(ledger: ledger, damage: nil) }
         if case .newer(let refusal) = newest { throw refusal }
-        // Each generation is put in place before the one that it follows loses its name.
+        // A new ledger has its name before the previous one loses its own.
         let before = try read(StoreLayout.ledgerBefore, store)
         if case .newer(let refusal) = before { throw refusal }
         switch (newest, before) {
         case (.unusable(let why), .ledger(let ledger)):
             return Generations(
-                ledger: ledger, damage: damage("cannot be read: \(why). What it said before its last change counts."))
+                ledger: ledger, damage: damage("cannot be read: \(why). The previous ledger is used."))
         case (_, .ledger(let ledger)):
             return Generations(
-                ledger: ledger, damage: damage("is gone. What it said before its last change counts."))
+                ledger: ledger, damage: damage("is missing. The previous ledger is used."))
         default: break
         }
-        // Whoever may read it finds what it says.
+        // A user with permission can still read it.
         for case .unusable(let error as DiskError) in [newest, before] where error.kind == .permission { throw error }
         let advice = "An install or a launch rebuilds it."
         switch (newest, before) {
         case (.unusable(let why), _): throw damage("cannot be read: \(why). \(advice)")
-        case (_, .unusable(let why)): throw damage("is gone, and the one before it cannot be read: \(why). \(advice)")
+        case (_, .unusable(let why)):
+            throw damage("is missing, and the one before it cannot be read: \(why). \(advice)")
         default: return Generations(ledger: nil, damage: nil)
         }
     }
 
-    /// What one generation is worth.
+    /// The result of reading one ledger file.
     private enum Found {
         case ledger(Ledger)
         case missing
-        /// A newer clientctl wrote it, and this one cannot judge what it says.
+        /// A newer clientctl wrote it, with a member that this one cannot read.
         case newer(NewerLedger)
-        /// The other one may be of more use: this one is damaged, or may not be read.
+        /// The file is damaged or unreadable, so the other one is tried.
         case unusable(any Error)
     }
 
-    /// Throws what may pass, so that nothing is forgotten for it.
+    /// Reads one ledger file. Throws an error that may be temporary, so that the ledger is not treated as lost.
     private static func read(_ name: String, _ store: Directory) throws -> Found {
         do {
             guard let kind = try store.kind(of: name) else { return .missing }
             guard case .file(let size) = kind, size <= maximumBytes,
                 let bytes = try store.contents(name, maximumBytes: maximumBytes)
             else {
-                throw MemberReader.Refusal(member: "ledger", problem: "is no file of at most \(maximumBytes) bytes")
+                throw MemberReader.Refusal(member: "ledger", problem: "is not a file of at most \(maximumBytes) bytes")
             }
             let reader = try MemberReader(JSONScanner.parse(bytes, maximumBytes: maximumBytes), of: "ledger")
             let schema = try Ledger.checkedSchema(reader)
@@ -82,7 +82,7 @@ enum LedgerFile {
         }
     }
 
-    /// Replaces the ledger, whole and durably. The one that it takes the place of is kept beside it, if it `isReadable`.
+    /// Replaces the ledger atomically and durably. Keeps the previous one beside it if it `isReadable`.
     static func write(_ ledger: Ledger, to store: Directory, keepingLast isReadable: Bool = false) throws {
         var object = ledger.object
         object["checksum"] = .string(try checksum(object).hex)
@@ -94,37 +94,36 @@ enum LedgerFile {
         try store.sync()
     }
 
-    /// A second name for the file that is about to lose its own. It was synced when it was written; a power cut leaves this name
-    /// with what it had or with what it gets, and the ledger beside it whole.
+    /// Links the present ledger under the name of the previous one. The file was synced when it was written, so after
+    /// a power cut this name has either the old or the new file, and the ledger beside it is whole.
     private static func keepLast(_ store: Directory) throws {
         let aside = StoreLayout.ledgerBefore + StoreLayout.asideSuffix
         try store.removeFile(aside)
         do {
             try store.link(StoreLayout.ledger, to: store, as: aside)
         } catch {
-            // A file system without links.
+            // The file system has no hard links.
             guard error.kind == .permission || error.kind == .tooManyLinks else { throw error }
             guard let bytes = try store.contents(StoreLayout.ledger, maximumBytes: maximumBytes) else { return }
             try store.createDurableFile(aside, bytes)
         }
         try store.rename(aside, to: StoreLayout.ledgerBefore)
-        // Of two names of one file, renaming leaves both.
+        // A rename between two names of one file leaves both.
         try store.removeFile(aside)
     }
 
-    /// A bit that the disk turned must not let a blocked version run, so the ledger vouches for itself.
+    /// The checksum detects bits that the disk has flipped, which could unblock a version.
     fileprivate static func checksum(_ object: JSONObject) throws(OpenSSLFailure) -> SHA256Digest {
         try SHA256Digest.of(JSONWriter.bytes(of: .object(object)))
     }
 }
 
-/// A newer clientctl wrote the ledger, and this one cannot read a part that decides what may run.
+/// The error of a ledger that a newer clientctl wrote and this one cannot read.
 package struct NewerLedger: ClassifiedFailure {
     let store: String
     let schema: Int
     let refusal: MemberReader.Refusal
 
-    /// The public form.
     package var failure: UpdateFailure {
         UpdateFailure(
             .configInvalid, subject: store,
@@ -139,10 +138,10 @@ extension Ledger {
 
     init(_ reader: MemberReader) throws { try self.init(reader, Self.checkedSchema(reader)) }
 
-    /// Returns the schema of a ledger whose checksum is its own. A newer schema is accepted: of its members those that this program
-    /// knows are read, and one that it cannot read is a refusal.
+    /// Returns the schema of a ledger whose checksum matches. A newer schema is accepted; its unknown members are
+    /// ignored.
     fileprivate static func checkedSchema(_ reader: MemberReader) throws -> Int {
-        // Schema 1 knew neither launches nor checksums, schema 2 no source but archives, schema 3 no feed.
+        // Schema 1 had no launches or checksums, schema 2 only archives, schema 3 no feed.
         let schema = try reader.integer("schema")
         guard schema >= 1 else { throw reader.refusal("schema", "is less than 1") }
         if schema == 1, reader.object["checksum"] != nil {
@@ -152,7 +151,7 @@ extension Ledger {
             var object = reader.object
             object["checksum"] = nil
             let found = try LedgerFile.checksum(object)
-            guard found == (try reader.digest("checksum")) else { throw reader.refusal("checksum", "is not its own") }
+            guard found == (try reader.digest("checksum")) else { throw reader.refusal("checksum", "does not match") }
         }
         return schema
     }
@@ -182,7 +181,7 @@ extension Ledger {
             offered = try reader.name("offered")
             let words = reader.object["sources"]?.arrayValue?.map(\.stringValue) ?? []
             guard let order = SourceOrder(words.map { $0 ?? "" }) else {
-                throw reader.refusal("sources", "is no list of sources")
+                throw reader.refusal("sources", "is not a list of sources")
             }
             sources = order
         }
@@ -341,11 +340,11 @@ extension Ledger.Entry {
 extension MemberReader {
     fileprivate func name(_ member: String) throws -> ClientName? {
         guard let text = try optionalString(member) else { return nil }
-        guard let name = ClientName(text) else { throw refusal(member, "names no client") }
+        guard let name = ClientName(text) else { throw refusal(member, "is not a client's name") }
         return name
     }
 
-    /// `version`, in the terms of `source`; archives needed none in older ledgers.
+    /// Returns `version`, parsed as `source` requires. Older ledgers of archives have no `source`.
     fileprivate func clientVersion() throws -> ClientVersion {
         let text = try string("version")
         do {
@@ -357,16 +356,15 @@ extension MemberReader {
         }
     }
 
-    /// A source, or nil where absent or null.
+    /// Returns a source, or nil if the member is absent or null.
     func source(_ member: String) throws -> SourceName? {
         guard let text = try optionalString(member) else { return nil }
-        guard let source = SourceName(rawValue: text) else { throw refusal(member, "is no known source") }
+        guard let source = SourceName(rawValue: text) else { throw refusal(member, "is not a known source") }
         return source
     }
 
-    /// One word of a closed list.
     fileprivate func word<Word: RawRepresentable<String>>(_ member: String, _ text: String) throws -> Word {
-        guard let word = Word(rawValue: text) else { throw refusal(member, "is no known word") }
+        guard let word = Word(rawValue: text) else { throw refusal(member, "is not a known word") }
         return word
     }
 

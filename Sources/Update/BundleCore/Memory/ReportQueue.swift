@@ -1,42 +1,39 @@
 package import BundleValues
 
-/// The facts that wait to be told, and what was told before: each fact of a version is told once. A ledger has one as long as
-/// the device reports.
+/// The reports that wait to be sent, and the facts that were queued before. Each fact of a version is reported once.
 package struct ReportQueue: Sendable, Equatable {
-    /// One fact of one version.
-    struct Told: Hashable, Sendable {
+    struct ReportedFact: Hashable, Sendable {
         let fact: DeviceReport.Fact
         let version: SemanticVersion
     }
 
     private static let remembered = 256
 
-    /// Not told yet, oldest first; at most `ReportMessage.maximumReports`.
+    /// The reports that wait, oldest first; at most `ReportMessage.maximumReports`.
     package private(set) var waiting: [DeviceReport]
-    /// Reports that were dropped, because too many waited, since the last message that arrived.
+    /// The number of reports that did not fit in the queue, since the last accepted message.
     package private(set) var dropped: Int
-    /// Noted before, told or waiting; oldest first.
-    private(set) var told: [Told]
+    /// The facts that were queued before, sent or not, oldest first.
+    private(set) var reported: [ReportedFact]
 
-    /// Nothing waits.
-    package init() { self.init(waiting: [], dropped: 0, told: []) }
+    package init() { self.init(waiting: [], dropped: 0, reported: []) }
 
-    init(waiting: [DeviceReport], dropped: Int, told: [Told]) {
+    init(waiting: [DeviceReport], dropped: Int, reported: [ReportedFact]) {
         self.waiting = waiting
         self.dropped = dropped
-        self.told = told
+        self.reported = reported
     }
 
-    /// Whether `fact` of `version` was noted.
-    func knows(_ fact: DeviceReport.Fact, of version: SemanticVersion) -> Bool {
-        told.contains(Told(fact: fact, version: version))
+    /// Returns whether `fact` of `version` was queued before.
+    func hasReported(_ fact: DeviceReport.Fact, of version: SemanticVersion) -> Bool {
+        reported.contains(ReportedFact(fact: fact, version: version))
     }
 
-    /// Takes in a report, unless its fact was noted before. The oldest one goes where too many wait.
+    /// Queues a report, unless its fact was queued before. Drops the oldest report if the queue is full.
     mutating func note(_ report: DeviceReport) {
-        if knows(report.fact, of: report.version) { return }
-        told.append(Told(fact: report.fact, version: report.version))
-        if told.count > Self.remembered { told.removeFirst() }
+        if hasReported(report.fact, of: report.version) { return }
+        reported.append(ReportedFact(fact: report.fact, version: report.version))
+        if reported.count > Self.remembered { reported.removeFirst() }
         waiting.append(report)
         if waiting.count > ReportMessage.maximumReports {
             waiting.removeFirst()
@@ -44,7 +41,7 @@ package struct ReportQueue: Sendable, Equatable {
         }
     }
 
-    /// A receiver has these reports, and knows of as many dropped ones.
+    /// Removes the reports that a receiver accepted, and `count` from the dropped ones.
     mutating func settle(_ ids: [String], dropped count: Int) {
         waiting.removeAll { ids.contains($0.id) }
         dropped -= min(dropped, count)
@@ -55,13 +52,13 @@ extension ReportQueue {
     init(_ reader: MemberReader) throws {
         waiting = try reader.objects("waiting").map { reader throws(MemberReader.Refusal) in try DeviceReport(reader) }
         dropped = try reader.integer("dropped")
-        told = try reader.objects("told").map { reader throws(MemberReader.Refusal) in
+        reported = try reader.objects("told").map { reader throws(MemberReader.Refusal) in
             guard let fact = DeviceReport.Fact(rawValue: try reader.string("fact")) else {
-                throw reader.refusal("fact", "is no known word")
+                throw reader.refusal("fact", "is not a known word")
             }
-            return Told(fact: fact, version: try reader.version("version"))
+            return ReportedFact(fact: fact, version: try reader.version("version"))
         }
-        guard waiting.count <= ReportMessage.maximumReports, told.count <= Self.remembered else {
+        guard waiting.count <= ReportMessage.maximumReports, reported.count <= Self.remembered else {
             throw reader.refusal("waiting", "has more than a queue holds")
         }
     }
@@ -70,7 +67,7 @@ extension ReportQueue {
         .object([
             "waiting": .array(waiting.map(\.json)), "dropped": .integer(dropped),
             "told": .array(
-                told.map {
+                reported.map {
                     .object(["fact": .string($0.fact.rawValue), "version": .string($0.version.description)])
                 }),
         ])

@@ -1,34 +1,33 @@
 package import BundleValues
 
-/// Why a start counts as failed, with its evidence.
+/// A failed start of a client.
 package struct StartFailure: Sendable, Equatable {
-    /// What kind of failure it was; the words stand in the ledger and in answers.
+    /// The kind of failure. The words are part of the ledger and of the JSON output.
     package enum Cause: String, Sendable, CaseIterable {
         /// The start was not confirmed in time.
         case notConfirmed
-        /// The shell ended, or the power went, before the start was confirmed.
+        /// The shell ended, or the power failed, before the start was confirmed.
         case interrupted
-        /// The shell said so.
+        /// The shell reported the failure.
         case reported
-        /// It could not be made ready to be shown, so nobody saw it.
+        /// The client could not be prepared, so it was never shown.
         case notPrepared
     }
 
-    /// The kind.
     package let cause: Cause
-    /// What was seen, for people; one line.
+    /// A line of details for people.
     package let detail: String
-    /// When it was noticed.
+    /// The time at which the failure was detected.
     package let at: Timestamp
-    /// When the start began; nil for a client that was never shown, and before the ledger adds it.
+    /// The time of the launch; nil for a client that was never shown, and before the ledger sets it.
     package let startedAt: Timestamp?
 
-    /// States a failure; `detail` may come from a page, so it is cut to one printable line.
+    /// Creates a failure. `detail` may come from a page, so it is cut to one printable line.
     package init(_ cause: Cause, detail: String, at: Timestamp) {
         self.init(written: cause, detail: UntrustedName.display(detail, limit: 400), at: at, startedAt: nil)
     }
 
-    /// Reads a failure as the ledger has it.
+    /// Creates a failure from its members in the ledger.
     init(written cause: Cause, detail: String, at: Timestamp, startedAt: Timestamp?) {
         self.cause = cause
         self.detail = detail
@@ -36,14 +35,14 @@ package struct StartFailure: Sendable, Equatable {
         self.startedAt = startedAt
     }
 
-    /// Returns the failure of `launch`.
+    /// Returns the failure with the start time of `launch`.
     func of(_ launch: Launch) -> StartFailure {
         StartFailure(written: cause, detail: detail, at: at, startedAt: launch.at)
     }
 }
 
 extension StartFailure: CustomStringConvertible {
-    /// What happened, and when: a start has the time at which it began.
+    /// The failure and its time. A started client has the time of its launch.
     package var description: String {
         let start = "its start" + (startedAt.map { " at \($0)" } ?? "")
         let what =

@@ -1,19 +1,18 @@
 package import BundleValues
 
-/// A version that a source offers to this device and that the device could not get. A store keeps one for each source.
+/// An offered version that the device could not install. A store keeps one for each source.
 package struct Wanted: Sendable, Equatable {
-    /// The version that was offered last.
+    /// The version of the last offer.
     package let version: ClientVersion
-    /// When the first attempt failed.
+    /// The time of the first failed attempt.
     package let since: Timestamp
-    /// The number of attempts that failed since then.
+    /// The number of failed attempts since then.
     package let attempts: Int
-    /// Why the last attempt failed.
+    /// The code of the last failure.
     package let code: FailureCode
-    /// The same in words.
+    /// The message of the last failure.
     package let reason: String
 
-    /// Describes a version that did not arrive.
     package init(version: ClientVersion, since: Timestamp, attempts: Int, code: FailureCode, reason: String) {
         self.version = version
         self.since = since
@@ -24,21 +23,20 @@ package struct Wanted: Sendable, Equatable {
 }
 
 extension Wanted: CustomStringConvertible {
-    /// The version, how long it has been missing, and why.
     package var description: String {
         let count = attempts == 1 ? "1 attempt failed" : "\(attempts) attempts failed"
-        return "\(ClientName.installed(version)) is offered and has not arrived since \(since); \(count): \(reason)"
+        return "\(ClientName.installed(version)) was offered but not installed since \(since) (\(count)): \(reason)"
     }
 }
 
 extension Ledger {
-    /// Remembers that an attempt to get `version` failed at `time`.
+    /// Stores that an attempt to install `version` failed at `time`.
     ///
-    /// A newer version of the same source takes the place of one that did not arrive, and the time stays: the device is
-    /// behind its source since then.
+    /// A newer version replaces an older one of the same source but keeps its `since`, the time since which the
+    /// device is behind the source.
     mutating func miss(_ version: ClientVersion, _ failure: UpdateFailure, at time: Timestamp) {
         let before = wanted.first { $0.version.source == version.source }
-        // A clock that is behind the latest signed time is wrong.
+        // A clock behind the latest signed time is wrong.
         let time = max(time, feed.clock ?? time)
         forgetWanted(of: version.source)
         wanted.append(
@@ -48,6 +46,6 @@ extension Ledger {
         wanted.sortByVersion(\.version)
     }
 
-    /// Forgets what `source` offered: the device has it, or the source offers it no longer.
+    /// Removes the entry of `source`: the device has the version, or the source no longer offers it.
     mutating func forgetWanted(of source: SourceName) { wanted.removeAll { $0.version.source == source } }
 }

@@ -1,15 +1,15 @@
 import BundleValues
 
-/// The times of a week at which a shell may show another client without being asked, by the device's own clock.
+/// The times of a week, by the device's own clock, at which a shell may show another client without a user's action.
 public struct ActivationWindows: Sendable, Equatable {
-    /// A day and a minute, as people on the spot read them.
+    /// A day and a minute in the device's time zone.
     public struct LocalTime: Sendable, Equatable {
         /// 0 for Monday to 6 for Sunday.
         public let day: Int
         /// 0 to 1439.
         public let minute: Int
 
-        /// States a time; what is out of range is moved to the nearest that exists.
+        /// Creates a time and clamps each value to its range.
         public init(day: Int, minute: Int) {
             self.day = min(max(day, 0), 6)
             self.minute = min(max(minute, 0), 1439)
@@ -19,7 +19,7 @@ public struct ActivationWindows: Sendable, Equatable {
     private struct Window: Equatable {
         let days: [Bool]
         let begin: Int
-        /// Beyond 1440 where it goes on after midnight.
+        /// More than 1440 if the window continues after midnight.
         let end: Int
 
         func contains(_ time: LocalTime) -> Bool {
@@ -30,8 +30,8 @@ public struct ActivationWindows: Sendable, Equatable {
 
     private let windows: [Window]
 
-    /// Accepts windows separated by commas, such as `02:00-04:00` for every day, `Mon-Fri 22:00-01:30`, `Sun 00:00-24:00`. One
-    /// that ends before it begins goes on after midnight.
+    /// Parses windows separated by commas, such as `02:00-04:00` for every day, `Mon-Fri 22:00-01:30`, `Sun
+    /// 00:00-24:00`. A window whose end is before its begin continues after midnight.
     package init(parsing text: some StringProtocol) throws(ActivationWindowsError) {
         var windows: [Window] = []
         for part in text.split(separator: ",", omittingEmptySubsequences: false) {
@@ -41,7 +41,7 @@ public struct ActivationWindows: Sendable, Equatable {
         self.windows = windows
     }
 
-    /// Whether `time` is in one of them.
+    /// Returns whether a window contains `time`.
     public func isOpen(at time: LocalTime) -> Bool { windows.contains { $0.contains(time) } }
 
     private static let dayNames = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
@@ -57,7 +57,7 @@ public struct ActivationWindows: Sendable, Equatable {
         return Window(days: days, begin: begin, end: end > begin ? end : end + 1440)
     }
 
-    /// `Mon`, `Mon-Fri`, also over the end of the week as in `Sat-Mon`.
+    /// Parses `Mon` or `Mon-Fri`. A range may pass the end of the week, as in `Sat-Mon`.
     private static func days(_ text: some StringProtocol) -> [Bool]? {
         let ends = text.split(separator: "-", omittingEmptySubsequences: false).map { name in
             dayNames.firstIndex(of: name.lowercased())
@@ -66,7 +66,7 @@ public struct ActivationWindows: Sendable, Equatable {
         return (0..<7).map { ($0 - first + 7) % 7 <= (last - first + 7) % 7 }
     }
 
-    /// `00:00` to `24:00`, in minutes.
+    /// Parses `00:00` to `24:00`, in minutes.
     private static func minute(_ text: some StringProtocol) -> Int? {
         let bytes = [UInt8](text.utf8)
         guard bytes.count == 5, bytes[2] == UInt8(ascii: ":") else { return nil }
@@ -78,16 +78,14 @@ public struct ActivationWindows: Sendable, Equatable {
     }
 }
 
-/// Why a text states no windows; `text` is always printable and cut to a line.
+/// Why a text is not a list of windows. `text` is printable and cut to one line.
 package enum ActivationWindowsError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// One part of it is no window.
     case notAWindow(text: String)
 
-    /// What was refused and what to write.
     package var description: String {
         switch self {
         case .notAWindow(let text):
-            "\"\(text)\" is no activation window; write it like 02:00-04:00, or Mon-Fri 22:00-01:30, separated by commas"
+            "\"\(text)\" is not an activation window. Write it like 02:00-04:00, or Mon-Fri 22:00-01:30, separated by commas"
         }
     }
 }

@@ -1,42 +1,44 @@
-/// Pages that somebody is in the middle of something with: a payment, a scan. A value; for a while they keep the client from being
-/// changed under a person's hands.
+/// Pages on which a user is busy, for example with a payment or a scan. For a limited time they delay a change of the
+/// client.
 ///
-/// Pages name themselves, so the time counts for the launch: from when any page was busy until nobody was.
+/// The limit applies to the launch, not to a page: it runs from the first report of a busy page until no page is
+/// busy.
 package struct BusyPages: Sendable {
-    /// How long, where the channel does not say.
+    /// The limit if the channel does not set one.
     package static let standard = Duration.seconds(600)
-    /// The longest that a channel may allow, in seconds.
+    /// The largest limit that a channel may set, in seconds.
     package static let longest = 3600
-    /// The longest for a client that must not run.
+    /// The largest limit for a client that must not run.
     package static let longestForRecall = Duration.seconds(60)
 
     private struct Page {
         let load: String
         var number: Int
-        /// Since when it is busy; nil where it is not.
+        /// The start of the busy time; nil if the page is not busy.
         var since: Duration?
 
         func isBusy(at now: Duration, _ limit: Duration) -> Bool { since.map { now - $0 < limit } ?? false }
     }
 
-    /// The youngest is last.
+    /// The most recently loaded page is last.
     private var pages: [Page] = []
     private static let remembered = 16
-    /// Since when some page was busy at every moment; nil where nobody was at the last inspection.
+    /// The moment since which at least one page was busy without a break; nil if no page was busy at the last
+    /// inspection.
     private var since: Duration?
 
-    /// No page is busy.
     package init() {}
 
-    /// How long pages keep the client from being changed: `seconds` as a channel says, at most `longest`.
+    /// Returns the limit for `seconds` of a channel, at most `longest`.
     package static func limit(_ seconds: Int?) -> Duration {
         seconds.map { .seconds(min(max($0, 0), longest)) } ?? standard
     }
 
-    /// The page that was loaded as `load` says so, in its report `number`; one that says again that it is busy is no longer so for that.
+    /// Records whether the page that was loaded as `load` is busy, by its report `number`. A repeated report does not
+    /// extend the busy time.
     package mutating func report(_ isBusy: Bool, load: String, number: Int, at now: Duration) {
         let index = pages.firstIndex { $0.load == load }
-        // Reports may overtake each other.
+        // Reports may arrive out of order.
         if let index, pages[index].number >= number { return }
         if isBusy, since == nil { since = now }
         guard let index else {
@@ -48,24 +50,24 @@ package struct BusyPages: Sendable {
         pages[index].since = isBusy ? pages[index].since ?? now : nil
     }
 
-    /// The page is gone.
+    /// Records that the page was closed.
     package mutating func leave(load: String) {
         for index in pages.indices where pages[index].load == load { pages[index].since = nil }
     }
 
-    /// The store was inspected at `now`, so whatever waited for nobody to be busy is done. A page that has been busy for longer than
-    /// `limit` is nobody: it may have gone without a word.
+    /// Records that the caller inspected the store at `now` and made the pending change if it could. A page that has
+    /// been busy for longer than `limit` does not count as busy: it may have closed without a report.
     package mutating func inspected(at now: Duration, limit: Duration) {
         if !pages.contains(where: { $0.isBusy(at: now, limit) }) { since = nil }
     }
 
-    /// Whether what is to be changed at `now` has to wait, where pages count for `limit` together.
+    /// Returns whether a change has to wait at `now`, if all pages together may delay it for `limit`.
     package func holds(at now: Duration, limit: Duration) -> Bool {
         guard let since, now - since < limit else { return false }
         return pages.contains { $0.isBusy(at: now, limit) }
     }
 
-    /// The same for a client that must not run.
+    /// Returns whether the removal of a client that must not run has to wait.
     package func holdsRecall(at now: Duration, limit: Duration) -> Bool {
         holds(at: now, limit: min(limit, Self.longestForRecall))
     }

@@ -1,39 +1,35 @@
 package import BundleValues
 
-/// What a source's rule says about an offer: the verdict with every rule's answer; the first rule that is not passed decides.
+/// The verdict on a source's offer, with the outcome of every rule. The first rule that did not pass decides.
 package struct Decision: Sendable, Equatable {
-    /// What to do with an offer, and why.
+    /// The action for an offer, and its reason.
     package enum Verdict: Sendable, Equatable {
-        /// The device does not have it: take it.
+        /// The device does not have the version and installs it.
         case install
-        /// The device has it, and it is to run next.
+        /// The device has the version, which becomes the next to run.
         case choose(ClientName)
-        /// Nothing newer; `newest` is the client that stands in its way.
+        /// The offer is not newer than `newest`.
         case upToDate(newest: ClientName)
-        /// Not for this shell.
         case incompatible(ShellCompatibility)
-        /// Must not run on this device.
+        /// The version is blocked on this device.
         case blocked(Ledger.Block)
-        /// The channel keeps it from running.
+        /// The channel does not allow the version to run.
         case withdrawn(FeedMemory.Withdrawal)
-        /// Not for this device yet: its rollout leaves the device out, or is paused; `newest` is the best that it has.
+        /// The rollout excludes this device for now, or is paused. `newest` is the best client of the device.
         case notInRollout(newest: ClientName, detail: String)
-        /// Belongs to another application.
+        /// The offer belongs to another application.
         case wrongApp(expected: String, found: String?)
-        /// A Meteor bundle that this device must not take.
+        /// This device must not run the Meteor bundle.
         case unsuitable(UpdateFailure)
     }
 
-    /// One rule's answer, for people and for `check`.
+    /// The outcome of one rule, as `check` prints it.
     package struct Outcome: Sendable, Equatable {
-        /// The rule's name.
         package let rule: String
-        /// Whether the offer passed it.
         package let passed: Bool
-        /// The facts it compared.
+        /// The values that the rule compared.
         package let detail: String
 
-        /// States an answer.
         package init(rule: String, passed: Bool, detail: String) {
             self.rule = rule
             self.passed = passed
@@ -41,12 +37,10 @@ package struct Decision: Sendable, Equatable {
         }
     }
 
-    /// What to do.
     package let verdict: Verdict
-    /// Every rule in order.
+    /// The outcomes of all rules, in their order.
     package let outcomes: [Outcome]
 
-    /// States a decision.
     package init(verdict: Verdict, outcomes: [Outcome]) {
         self.verdict = verdict
         self.outcomes = outcomes
@@ -54,7 +48,7 @@ package struct Decision: Sendable, Equatable {
 }
 
 extension Decision {
-    /// The shell that the offer needs, where it is newer than what runs here and nothing but the age of the shell speaks against it.
+    /// The version of the shell that the offer needs, if an older shell is the only reason against it.
     package var neededShell: SemanticVersion? {
         guard case .incompatible(.shellTooOld(let minimum)) = verdict else { return nil }
         return outcomes.allSatisfy { $0.passed || $0.rule == "shell" } ? minimum : nil
@@ -62,7 +56,7 @@ extension Decision {
 }
 
 extension Decision.Verdict {
-    /// The client that stands in the offer's way, where nothing is to be done.
+    /// The client that is at least as good as the offer, if the device has nothing to do.
     var newest: ClientName? {
         switch self {
         case .upToDate(let newest), .notInRollout(let newest, _): newest
@@ -70,7 +64,7 @@ extension Decision.Verdict {
         }
     }
 
-    /// The verdict as a refusal of `version`; nil for those that are answers rather than failures.
+    /// Returns the refusal of `version`; nil for a verdict that is not an error.
     package func failure(of version: ClientVersion) -> UpdateFailure? {
         switch self {
         case .install, .choose, .upToDate, .notInRollout: nil
@@ -106,28 +100,28 @@ extension Decision.Verdict {
             UpdateFailure(
                 .appMismatch, subject: found,
                 "Version \(version) is for \(found), and this device runs \(expected): check the feed's address. Another application "
-                    + "needs a store of its own (--store).")
+                    + "needs another store (--store).")
         case .unsuitable(let failure): failure
         }
     }
 
-    /// Meteor's clients know the words in front (METEOR section 3.2).
+    /// Meteor's clients match the first words of the message (METEOR section 3.2).
     private static func text(of block: Ledger.Block, on version: ClientVersion) -> String {
-        let told = "Version \(version) is blocked on this device since \(block.since): \(block.reason)"
-        return version.source == .meteor ? "Skipping downloading blacklisted version. \(told)" : told
+        let text = "Version \(version) is blocked on this device since \(block.since): \(block.reason)"
+        return version.source == .meteor ? "Skipping downloading blacklisted version. \(text)" : text
     }
 }
 
-/// Take this release? A pure rule; its order is the order of the outcomes.
+/// Decides whether a device accepts a release. The outcomes have the order of the rules.
 package enum AcceptanceRule {
-    /// Decides about `offer` on a device with `inventory`, `shell` and, when it has one, `appId`.
+    /// Returns the decision about `offer`. A nil `appId` accepts the releases of every application.
     package static func decide(
         _ offer: some ReleaseOffer, inventory: Inventory, shell: SemanticVersion, appId: String?
     ) -> Decision {
-        let app = appAnswer(offer, appId: appId)
+        let app = appVerdict(offer, appId: appId)
         let shells = offer.shells.compatibility(with: shell)
         let block = inventory.ledger.block(on: .archive(offer.version))
-        // The manifest of a release that a channel has recalled is still signed.
+        // A recalled release still has a signed manifest.
         let withdrawal = inventory.ledger.feed.withdrawal(of: offer.version)
         let newest = SelectionRule.newestUsable(inventory, shell: shell)?.version.semantic
         let isNewer = newest.map { offer.version > $0 } ?? true
@@ -162,7 +156,7 @@ package enum AcceptanceRule {
         return Decision(verdict: verdict, outcomes: outcomes)
     }
 
-    private static func appAnswer(_ offer: some ReleaseOffer, appId: String?) -> Decision.Verdict? {
+    private static func appVerdict(_ offer: some ReleaseOffer, appId: String?) -> Decision.Verdict? {
         guard let appId, offer.appId.map({ $0.utf8.elementsEqual(appId.utf8) }) != true else { return nil }
         return .wrongApp(expected: appId, found: offer.appId)
     }

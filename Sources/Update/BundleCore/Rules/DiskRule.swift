@@ -1,22 +1,23 @@
 import BundleValues
 import BundleDisk
 
-/// Is there room? A pure rule, asked before the first byte.
+/// Checks the free disk space before a download starts.
 enum DiskRule {
-    /// Bytes that must stay free: the shell still has to run. 64 MiB, or 5 % of a disk where that is less.
+    /// Returns the bytes that must stay free for the shell: 64 MiB, or 5 % of a smaller disk.
     static func reserveBytes(_ space: FreeSpace) -> Int { min(64 << 20, space.totalBytes / 20) }
 
-    /// Why `footprint` does not fit; nil where it may.
+    /// Returns why `footprint` does not fit; nil if it may fit.
     ///
-    /// Content that an installed client already has is linked, so only what exceeds the largest one (`reusableBytes`,
-    /// `reusableFiles`) is sure to be new. `downloadedBytes` of the download are on the disk already.
+    /// Content of an installed client is linked, so only the part beyond the largest client (`reusableBytes`,
+    /// `reusableFiles`) is certain to be new. `downloadedBytes` is the part of the download that is on the disk
+    /// already.
     static func refusal(
         _ footprint: Footprint, space: FreeSpace, reusableBytes: Int, reusableFiles: Int, downloadedBytes: Int
     ) -> String? {
         let files = max(0, (footprint.fileCount ?? 0) - reusableFiles)
         let content = max(0, (footprint.installedBytes ?? 0) - reusableBytes)
         let download = max(0, (footprint.downloadBytes ?? 0) - downloadedBytes)
-        // A file ends in a block that is half empty on average.
+        // The last block of a file is half empty on average.
         let (rounding, overflow) = files.multipliedReportingOverflow(by: space.blockBytes / 2)
         let parts = [download, content, overflow ? .max : rounding, reserveBytes(space)]
         var needed = 0

@@ -1,85 +1,85 @@
 import BundleValues
 import BundleSigning
 
-/// Everything that happens to a ledger, with all that it needs to know, the time included.
+/// A change of a ledger, with all its inputs, including the time.
 ///
-/// `Ledger.applying` says what becomes of a ledger, and is pure; `LedgerKeeper` alone writes it.
+/// `Ledger.applying` is pure and returns the changed ledger; only `LedgerKeeper` writes it to the disk.
 enum LedgerChange: Sendable, Equatable {
     // MARK: By updates
 
-    /// The store belongs to an application for good.
+    /// Binds the store to an application permanently.
     case bound(appId: String)
-    /// A look at the feed has added this to what is remembered.
+    /// Adds the result of a feed scan.
     case recorded(FeedUpdate)
-    /// The device names the sources whose clients may run.
+    /// Sets the sources whose clients may run.
     case ordered(SourceOrder)
-    /// The Meteor server offers a client that is here already: a bundle, or the seed.
+    /// Stores that the Meteor server offers an installed bundle, or the seed.
     case offered(ClientName)
-    /// A client has its final name.
+    /// Adds a client whose folder has its final name.
     case installed(Ledger.Entry)
-    /// `SelectionRule` chooses what runs next, for a shell of that version; a nil one meets every range.
+    /// Schedules the choice of `SelectionRule` for a shell of that version; a nil `shell` meets every range.
     case selected(shell: SemanticVersion?)
-    /// Retention removes a client; refused where it has a role by now.
+    /// Removes a client by retention; refused if the client has a role.
     case removed(ClientVersion)
-    /// The device is offered a version, and an attempt to get it failed.
+    /// Stores that an attempt to install an offered version failed.
     case missed(ClientVersion, UpdateFailure, at: Timestamp)
-    /// The device lacks nothing that the source offers it.
+    /// Stores that the device has everything that the source offers.
     case supplied(SourceName)
 
     // MARK: By recovery
 
-    /// A client's folder is gone, or has other files than were installed.
+    /// Removes a client whose folder is missing or has other files than were installed.
     case lost(ClientVersion)
-    /// A client's folder is there, and its receipt vouches for every byte. A Meteor bundle comes last where its installation
-    /// was stopped (`isNewest`), else first.
+    /// Adds a client whose receipt matches every byte of its folder. A Meteor bundle becomes the last one if its
+    /// installation was interrupted (`isNewest`), otherwise the first.
     case adopted(Ledger.Entry, isNewest: Bool)
 
     // MARK: By shells
 
-    /// A shell starts: it brings this seed, and a trial without a verdict did not survive its own shell.
+    /// Starts a shell with this seed. A trial that has no verdict did not survive its previous shell.
     case started(seed: SHA256Digest?, facts: MeteorFacts?, at: Timestamp)
-    /// A client is about to be shown; refused where it may no longer run.
+    /// Starts a launch; refused if the client may not run.
     case launched(LaunchClaim, shell: SemanticVersion, at: Timestamp, awaitsPage: Bool = false)
-    /// A page of the last launch has reported to its shell.
-    case heard(LaunchClaim)
-    /// The client of the last launch works.
+    /// Stores that a page of the last launch has reported to its shell.
+    case pageReported(LaunchClaim)
+    /// Confirms the client of the last launch.
     case confirmed(LaunchClaim, at: Timestamp)
-    /// The client of the last launch does not work, and the rules choose what runs next.
+    /// Fails the client of the last launch; the rules choose the next one.
     case failed(LaunchClaim, StartFailure)
-    /// An installed client could not be made ready to be shown: a start has failed, though nobody saw it.
+    /// Counts a failed start of a client that could not be prepared.
     case unprepared(ClientVersion, StartFailure)
-    /// A repair found no good copy of a client's file.
+    /// Blocks a client because a repair found no good copy of one of its files.
     case damaged(ClientVersion, reason: String, at: Timestamp)
-    /// A repair found every file of a client as it was installed; it `hadDamage` until then.
+    /// Stores that a repair found every file as installed. `hadDamage` is true if files were damaged before.
     case mended(ClientVersion, hadDamage: Bool)
-    /// The shell has taken the client of the last launch off the screen before there was a verdict.
+    /// Ends the last launch without a verdict, since the shell closed its client.
     case abandoned(LaunchClaim)
 
     // MARK: By hand
 
-    /// An operator goes back to `to`, or as far as `RollBackRule` says; where `of` is named, from that client only.
+    /// Rolls back to `to`, or as far as `RollBackRule` decides. With `of`, only from that client.
     case rolledBack(to: ClientName?, of: ClientName? = nil, at: Timestamp)
-    /// An operator lets a version run again.
+    /// Allows a blocked version to run again.
     case unblocked(ClientVersion)
 
     // MARK: By reports
 
-    /// The device begins to note what it reports, or ends that and forgets what it noted.
+    /// Turns the recording of reports on, or off and deletes the queue.
     case reporting(Bool)
-    /// A receiver has the reports with these ids, and knows of so many dropped ones.
+    /// Removes the reports that a receiver accepted, and `dropped` from the count of dropped reports.
     case reported(ids: [String], dropped: Int)
 }
 
-/// What a change comes to.
+/// The result of a change.
 enum LedgerOutcome: Sendable, Equatable {
-    /// The ledger from then on; the same one where what was asked for is so already.
+    /// The new ledger, which is equal to the old one if nothing changed.
     case accepted(Ledger)
-    /// The ledger stays as it is.
+    /// The ledger did not change.
     case refused(LedgerRefusal)
 }
 
 extension Ledger {
-    /// What `changes` make of this ledger, one after the other, all of them or none. Pure: `trees` is what the disk has.
+    /// Applies all of `changes` in order, or none. `trees` are the clients on the disk.
     func applying(_ changes: [LedgerChange], in trees: StoredTrees) -> LedgerOutcome {
         var next = self
         for change in changes {
@@ -88,13 +88,13 @@ extension Ledger {
         return .accepted(next)
     }
 
-    /// Returns the ledger that remembers `news` of the feed. A version whose starts failed is no longer blocked where its channel grants
-    /// a retry that this device has not used: one more failure blocks it again.
+    /// Returns the ledger with `news` of the feed. A version that is blocked for failed starts gets a retry if its
+    /// channel grants one that this device has not used. One more failure blocks it again.
     func recording(_ news: FeedUpdate) -> Ledger {
         var next = self
         next.feed = news.added(to: feed)
         for block in blocks where block.cause == .failedStarts {
-            guard let version = block.version.semantic, next.feed.takeRetry(of: version) else { continue }
+            guard let version = block.version.semantic, next.feed.useRetry(of: version) else { continue }
             next.retry(block.version)
         }
         return next
@@ -122,7 +122,7 @@ extension Ledger {
             settleInterrupted(at: time)
         case .launched(let claim, let shell, let time, let awaitsPage):
             return launch(claim, shell: shell, at: time, awaitsPage)
-        case .heard(let claim):
+        case .pageReported(let claim):
             if let refusal = refusal(of: claim) { return refusal }
             launch?.awaitsPage = false
         case .confirmed(let claim, let time): return confirm(claim, at: time)
@@ -192,7 +192,7 @@ extension Ledger {
         return nil
     }
 
-    /// Why `claim` is about no running launch; nil where it is about the last one.
+    /// Returns why `claim` does not match the last launch; nil if it does.
     private func refusal(of claim: LaunchClaim) -> LedgerRefusal? {
         if let launch, claim.matches(launch) { return nil }
         return .otherLaunch(of: claim.name, last: launch)
@@ -209,7 +209,7 @@ extension Ledger {
         }
     }
 
-    /// Brings what runs next up to what the rules say, for the shell that launched last.
+    /// Schedules the client that the rules choose for the shell of the last launch.
     private mutating func reschedule(_ trees: StoredTrees) {
         if let choice = SelectionRule.next(trees.inventory(of: self)) { schedule(choice.name) }
     }

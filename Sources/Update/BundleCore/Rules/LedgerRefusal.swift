@@ -1,27 +1,26 @@
 import BundleValues
 
-/// Why a ledger stays as it is.
+/// Why a change was not applied to a ledger.
 enum LedgerRefusal: Sendable, Equatable {
     /// The store belongs to another application.
     case boundTo(appId: String, asked: String)
-    /// There is no such client, or no longer.
+    /// The client is not installed.
     case notInstalled(ClientVersion)
-    /// It is blocked, or its channel has recalled it.
+    /// The client is blocked, or its channel recalled it.
     case recalled(ClientVersion)
-    /// It runs, ran, runs next or is fallen back to.
+    /// The client is the current, previous, next or fallback client.
     case hasRole(ClientVersion)
-    /// The claim shows the token of no launch, or of an earlier one.
+    /// The token does not belong to the last launch.
     case otherLaunch(of: ClientName, last: Launch?)
-    /// The launch is good already.
+    /// The launch is already confirmed.
     case confirmedBefore(ClientName)
-    /// The launch has failed already.
+    /// The launch has already failed.
     case failedBefore(ClientName, StartFailure?)
-    /// The operator does not go back.
+    /// `RollBackRule` refuses to roll back.
     case noWayBack(RollBackRule.Refusal)
 }
 
 extension LedgerRefusal {
-    /// The public form.
     var failure: UpdateFailure {
         switch self {
         case .boundTo(let bound, let asked):
@@ -31,25 +30,26 @@ extension LedgerRefusal {
         case .notInstalled(let version):
             UpdateFailure(
                 .usage, subject: version.description,
-                "\(ClientName.installed(version)) is not installed: prepare another client.")
+                "\(ClientName.installed(version)) is not installed. Prepare another client.")
         case .recalled(let version):
             UpdateFailure(
                 .versionBlocked, subject: version.description,
-                "\(ClientName.installed(version)) may not run any more: prepare another client.")
+                "\(ClientName.installed(version)) must not run. Prepare another client.")
         case .hasRole(let version):
             UpdateFailure(
                 .usage, subject: version.description,
-                "\(ClientName.installed(version)) runs, or is fallen back to: it stays.")
+                "\(ClientName.installed(version)) is the current, previous, next or fallback client, so it is not removed."
+            )
         case .otherLaunch(let name, let last):
             UpdateFailure(
                 .versionMismatch, subject: "\(name)",
-                "The token belongs to no running launch of \(name) (the last launch: "
+                "The token is not from the last launch of \(name) (last launch: "
                     + "\(last.map { "\($0.name) at \($0.at)" } ?? "none")). "
                     + "Use the token of the last `clientctl launch`.")
         case .confirmedBefore(let name):
             UpdateFailure(
                 .versionMismatch, subject: "\(name)",
-                "This launch of \(name) has been confirmed: use `clientctl rollback` to leave it all the same.")
+                "This launch of \(name) is already confirmed. To leave it, use `clientctl rollback`.")
         case .failedBefore(let name, let failure):
             UpdateFailure(
                 .healthFailed, subject: "\(name)",

@@ -2,21 +2,21 @@ public import BundleValues
 
 /// How often a device checks for updates.
 public struct PollPace: Sendable, Equatable {
-    /// What a feed may ask of its devices: neither a flood nor silence.
+    /// The intervals that a feed may set.
     public static let allowed = Duration.seconds(10)...Duration.seconds(7 * 86_400)
 
     /// The time between two checks.
     public let interval: Duration
-    /// At most as much more, drawn anew each time.
+    /// The longest random delay that is added to each interval.
     public let jitter: Duration
 
-    /// As the device's owner wants it; a tenth of the interval is the jitter where none is stated.
+    /// Creates the pace that a device's operator sets. The default jitter is a tenth of the interval.
     public init(every interval: Duration, jitter: Duration? = nil) {
         self.interval = interval
         self.jitter = jitter ?? interval / 10
     }
 
-    /// As a feed asks for it, in seconds, moved into `allowed`; its jitter is at most its interval.
+    /// Creates the pace that a feed asks for, in seconds, clamped to `allowed`. The jitter is at most the interval.
     public init(asked interval: Int, jitter: Int) {
         let limits = Self.allowed
         self.interval = min(max(.seconds(interval), limits.lowerBound), limits.upperBound)
@@ -24,26 +24,27 @@ public struct PollPace: Sendable, Equatable {
     }
 }
 
-/// When a device checks for updates: devices that start together do not ask together, and a feed that fails is asked less and
-/// less often.
+/// Decides when a device checks for updates. Devices that start together check at different times, and repeated
+/// failures lengthen the wait.
 public struct PollRule: Sendable, Equatable {
     /// How a check ended.
     public enum Outcome: Sendable, Equatable {
-        /// The feed was asked and answered, with something for this device or not.
+        /// The feed answered, with or without an update for this device.
         case answered
-        /// What failed goes away by itself, such as a network; `asked` is the wait that the server asked for.
+        /// The failure may pass without a change of the feed, such as a network error. `asked` is the wait that the
+        /// server asked for.
         case interrupted(asked: Duration?)
-        /// What was answered is no good; it is until somebody mends it.
+        /// The feed's content was refused and stays so until the publisher changes it.
         case refused
     }
 
-    /// The first check comes within this time of a start.
+    /// The longest wait before the first check after a start.
     static let longestFirst = Duration.seconds(60)
-    /// Where the wait after an interruption begins.
+    /// The first wait after an interruption.
     static let shortest = Duration.seconds(60)
-    /// No wait is longer than this many intervals.
+    /// The longest wait, in intervals.
     static let longestIntervals = 4
-    /// The longest random wait before a check for what is urgent.
+    /// The longest random wait before a check for an urgent release.
     package static let longestUrgent = Duration.seconds(60)
     /// The longest wait that a server may ask for, if it is below `longestIntervals`. The request is not signed, and must not keep
     /// recalls from a device for long.
@@ -51,11 +52,11 @@ public struct PollRule: Sendable, Equatable {
 
     private var failures = 0
 
-    /// A device that has not checked yet.
+    /// Creates the rule of a device that has not checked yet.
     public init() {}
 
-    /// Returns the wait before the first check: 10 to 90 % of a minute, or of the interval where that is shorter. `draw` is random
-    /// in 0...1.
+    /// Returns the wait before the first check: 10 to 90 % of a minute, or of a shorter interval. `draw` is random in
+    /// 0...1.
     public func first(_ pace: PollPace, draw: Double) -> Duration {
         min(pace.interval, Self.longestFirst) * (0.1 + 0.8 * Self.share(draw))
     }
@@ -72,7 +73,7 @@ public struct PollRule: Sendable, Equatable {
             failures += 1
             let backoff = Backoff(from: min(Self.shortest, pace.interval), upTo: longest)
             let ceiling = backoff.delay(after: failures - 1)
-            // At least half of it, so that a feed in trouble is not asked again at once.
+            // The wait is at least half of the backoff, so that a failing feed gets a pause.
             let wait = ceiling * (0.5 + 0.5 * share)
             guard let asked, asked > wait else { return wait }
             return min(asked + pace.jitter * share, max(min(Self.longestAsked, longest), wait))
@@ -87,10 +88,11 @@ public struct PollRule: Sendable, Equatable {
 }
 
 extension PollRule.Outcome {
-    /// What a check that failed so means for the next one.
+    /// Creates the outcome of a check that failed with `failure`.
     public init(_ failure: UpdateFailure, asked: Duration?) {
         switch failure.code {
-        // The feed is well; what it has is for others, or was tried here. Such devices wait for the next release.
+        // The feed works; its release is for other devices, or failed on this one. The device waits for the next
+        // release.
         case .incompatibleShell, .versionBlocked: self = .answered
         case .networkUnavailable, .httpStatus, .versionMismatch, .storeLocked: self = .interrupted(asked: asked)
         default: self = .refused

@@ -1,12 +1,12 @@
 import BundleValues
 
-/// Which facts a change of the ledger makes, for whoever counts devices. Pure: a receiver learns what these lines say, and no more.
+/// Derives the reports of a device from a change of its ledger. A receiver gets nothing beyond them.
 enum ReportRule {
-    /// What led from one ledger to the next, causes before effects: facts of archives, without ids. Meteor's versions are content,
-    /// and would be labels without end.
+    /// Returns the facts between two ledgers, causes before effects. Only archives are reported: a Meteor version is
+    /// a digest of content, so the number of labels would have no limit.
     static func facts(_ before: Ledger, _ after: Ledger) -> [ReportFact] {
         let events = StoreEvent.between(before, after)
-        return events.compactMap { fact(of: $0, before, after) } + retreat(before, after)
+        return events.compactMap { fact(of: $0, before, after) } + rollBackFacts(before, after)
     }
 
     private static func fact(of event: StoreEvent, _ before: Ledger, _ after: Ledger) -> ReportFact? {
@@ -22,7 +22,7 @@ enum ReportRule {
             return ReportFact(.started, version, previous: after.previous?.version?.semantic)
         case .confirmed:
             guard after.launch?.isTrial == true else { return nil }
-            let hasFailed = after.reports?.knows(.failed, of: version) == true
+            let hasFailed = after.reports?.hasReported(.failed, of: version) == true
             return ReportFact(.confirmed, version, code: hasFailed ? .afterFailure : nil)
         case .failed:
             return ReportFact(.failed, version, code: after.record(of: name)?.failures.last.map { Self.code($0.cause) })
@@ -32,8 +32,9 @@ enum ReportRule {
         }
     }
 
-    /// The device goes back from what was to run, because that is no good.
-    private static func retreat(_ before: Ledger, _ after: Ledger) -> [ReportFact] {
+    /// Returns the fact that the device rolls back from a client that failed, was recalled or was left by an
+    /// operator.
+    private static func rollBackFacts(_ before: Ledger, _ after: Ledger) -> [ReportFact] {
         let left = before.scheduled
         guard after.scheduled != left, let name = left.version, let version = name.semantic else { return [] }
         let target = after.scheduled.version?.semantic
@@ -67,7 +68,7 @@ enum ReportRule {
     }
 }
 
-/// A report that has no id yet.
+/// A report without its id.
 struct ReportFact: Sendable, Equatable {
     let fact: DeviceReport.Fact
     let version: SemanticVersion
@@ -88,7 +89,8 @@ struct ReportFact: Sendable, Equatable {
 }
 
 extension Ledger {
-    /// The ledger with the facts that led to it from `before`, where the device reports; `draw` gives a new id each time.
+    /// Returns this ledger with the reports of the change from `before`, if the device reports. `draw` returns a new
+    /// id for each.
     func noting(since before: Ledger, draw: () -> String) -> Ledger {
         guard reports != nil, before.reports != nil else { return self }
         var next = self

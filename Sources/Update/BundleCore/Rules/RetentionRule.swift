@@ -1,26 +1,25 @@
 import BundleValues
 
-/// Which clients may go. A pure rule.
+/// The clients that retention keeps and removes.
 package struct RetentionPlan: Sendable, Equatable {
-    /// Clients that stay, in the order of the ledger.
+    /// The clients that stay, in the order of the ledger.
     package let retained: [ClientName]
-    /// Clients that go, in the order of the ledger.
+    /// The clients to remove, in the order of the ledger.
     package let removed: [ClientName]
 
-    /// States a plan.
     package init(retained: [ClientName], removed: [ClientName]) {
         self.retained = retained
         self.removed = removed
     }
 }
 
-/// Keeps what runs, ran, runs next or is fallen back to, and the best of each source; fills up to N with the next newest of
-/// whatever source, those that cannot run last.
+/// Keeps the current, previous, next and fallback clients and the best client of each source. Fills up to the limit
+/// with the newest clients of any source; clients that cannot run come last.
 public enum RetentionRule {
-    /// Clients kept unless told otherwise.
+    /// The default number of clients to keep.
     public static let defaultKeep = 3
 
-    /// The plan that keeps `keep` clients; protected ones stay even where that makes more.
+    /// Returns the plan that keeps `keep` clients, or more if more are protected.
     package static func plan(_ inventory: Inventory, keep: Int) -> RetentionPlan {
         let ledger = inventory.ledger
         let names = inventory.bundles.map(\.name)
@@ -31,7 +30,7 @@ public enum RetentionRule {
         let newestFirst = newestFirst(inventory.bundles)
         for source in SourceName.allCases {
             let usable = newestFirst.filter { $0.version.source == source && isOfUse($0) }
-            // A server that went back offers an older push, which is the one to run.
+            // A server that returned to an older version offers that push again.
             if let best = usable.first(where: { $0.name == ledger.offered }) ?? usable.first { kept.insert(best.name) }
         }
         for bundle in newestFirst.filter(isOfUse) + newestFirst.filter({ !isOfUse($0) }) where kept.count < keep {
@@ -40,7 +39,7 @@ public enum RetentionRule {
         return RetentionPlan(retained: names.filter(kept.contains), removed: names.filter { !kept.contains($0) })
     }
 
-    /// Each source in its own order; between sources, what was installed later.
+    /// Merges the sources by the time of installation. Each source keeps its own order.
     private static func newestFirst(_ bundles: [InstalledBundle]) -> [InstalledBundle] {
         var archives = bundles.filter { $0.version.source == .archive }
         var pushes = bundles.filter { $0.version.source == .meteor }
@@ -52,7 +51,7 @@ public enum RetentionRule {
         return merged + archives.reversed() + pushes.reversed()
     }
 
-    /// Whether `version` has a role in the ledger, so that it must never be removed.
+    /// Returns whether `version` has a role in the ledger, so that it must never be removed.
     static func isProtected(_ version: ClientVersion, _ ledger: Ledger) -> Bool {
         ledger.mentioned.contains(version)
     }

@@ -1,22 +1,21 @@
-/// When a client whose start failed once is offered again, while another one runs. A pure rule.
+/// Decides when a client whose start failed once is offered again, while another client runs.
 ///
-/// What a page needs, such as its backend, may be away for a while. A page that asks for the client at once would use up both of its
-/// trials in seconds. An operator who starts the shell does not wait.
+/// A page may fail because its backend is unavailable for a while. Without a pause, a page that requests the client
+/// at once would use both of its trials within seconds. A restart of the shell by an operator does not wait.
 public enum RetryRule {
-    /// What the rule answers.
-    package enum Answer: Sendable, Equatable {
+    package enum Availability: Sendable, Equatable {
         /// The client is offered now.
         case offered
-        /// It is offered when so much time has passed.
+        /// The client is offered after this time.
         case waits(Duration)
     }
 
-    /// The pause where the shell states none.
+    /// The pause if the shell does not set one.
     public static let standardPause = Duration.seconds(900)
 
-    /// Answers at `now` for a start that failed at `failure`, both readings of one clock; nil where it failed before this clock
-    /// began.
-    package static func answer(failedAt failure: Duration?, now: Duration, pause: Duration) -> Answer {
+    /// Returns the answer at `now` for a start that failed at `failure`; both are times of one clock. `failure` is
+    /// nil if the start failed before this clock started.
+    package static func answer(failedAt failure: Duration?, now: Duration, pause: Duration) -> Availability {
         guard let failure else { return .offered }
         let left = failure + pause - now
         return left > .zero ? .waits(left) : .offered

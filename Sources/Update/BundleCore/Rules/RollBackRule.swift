@@ -1,35 +1,33 @@
 import BundleValues
 
-/// Where going back by hand leads. A pure rule.
+/// Chooses the client to which an operator rolls back.
 enum RollBackRule {
-    /// What it says.
     enum Decision: Sendable, Equatable {
-        /// Back to this client; the versions that rank above it are blocked.
+        /// Roll back to this client, and block the versions that rank above it.
         case back(to: ClientName, from: [ClientVersion])
-        /// Nowhere.
         case refused(Refusal)
     }
 
-    /// Why an operator does not go back.
+    /// Why a rollback is refused.
     enum Refusal: Sendable, Equatable {
-        /// There is nothing below what runs.
+        /// No client ranks below the current one.
         case nothingBelow(ClientName)
-        /// The client to go back from neither runs nor is next.
+        /// The client to leave is neither current nor next.
         case notShown(ClientName)
-        /// `failed` was rolled back by itself, so going back from what `runs` would leave a good client, for `next` where there is one.
+        /// `failed` was rolled back automatically. Another rollback would leave the working client `runs`, for `next`
+        /// if there is one.
         case alreadyBack(from: ClientName, runs: ClientName, next: ClientName?)
-        /// The shell that launched last brought no seed.
+        /// The shell that launched last had no seed.
         case noSeed
-        /// It is not installed; these are.
         case notInstalled(ClientName, here: [ClientName])
-        /// Its source is switched off, or its server offers the seed's own version.
+        /// The client's source is disabled, or its server offers the seed's own version.
         case unranked(ClientName)
-        /// The rules keep it from running.
+        /// The rules do not allow the client to run.
         case unusable(ClientVersion, SelectionRule.Usability)
     }
 
-    /// Returns the way back to `named`, else to the last known good client, else to the next lower one, else to the seed. The way
-    /// begins at `left`, where the operator goes back from that client only, else at what runs or is next.
+    /// Returns the rollback to `named`, or else to the last known good client, the next lower client, or the seed. It
+    /// starts at `left` if the operator leaves that client only, otherwise at the current or next client.
     static func decide(_ inventory: Inventory, to named: ClientName?, of left: ClientName? = nil) -> Decision {
         let origin = left ?? origin(inventory.ledger)
         if let left, !isShown(left, inventory) { return .refused(.notShown(left)) }
@@ -44,14 +42,14 @@ enum RollBackRule {
             to: target, from: inventory.bundles.filter { better.contains($0.name) }.map(\.version))
     }
 
-    /// Whether `name` runs or is next.
+    /// Returns whether `name` is the current or the next client.
     private static func isShown(_ name: ClientName, _ inventory: Inventory) -> Bool {
         let launch = inventory.ledger.launch
         return launch?.verdict != .faulty && launch?.name == name || SelectionRule.next(inventory)?.name == name
     }
 
-    /// Returns the best client above `runs` whose start failed, and which no operator has gone back from; nil where that start was the
-    /// last one, since nothing runs then.
+    /// Returns the best client above `runs` whose start failed and that no operator left. Returns nil if the last
+    /// launch failed, since no client runs then.
     private static func rolledBack(_ inventory: Inventory, above runs: ClientName) -> ClientName? {
         let ledger = inventory.ledger
         guard ledger.launch?.verdict != .faulty else { return nil }
@@ -60,7 +58,7 @@ enum RollBackRule {
         }?.name
     }
 
-    /// What an operator goes back from.
+    /// Returns the client that an operator leaves by default.
     private static func origin(_ ledger: Ledger) -> ClientName {
         let failed = ledger.launch?.verdict == .faulty ? ledger.launch?.name : nil
         return failed ?? ledger.pending ?? ledger.current
@@ -89,7 +87,6 @@ enum RollBackRule {
 }
 
 extension RollBackRule.Refusal {
-    /// The public form.
     var failure: UpdateFailure {
         switch self {
         case .nothingBelow(let name):
@@ -97,27 +94,27 @@ extension RollBackRule.Refusal {
                 .usage, subject: "\(name)",
                 "There is nothing to go back to from \(name). Name another installed client with --version.")
         case .notShown(let name):
-            UpdateFailure(.usage, subject: "\(name)", "\(name) neither runs nor is next: nothing was changed.")
+            UpdateFailure(.usage, subject: "\(name)", "\(name) is neither current nor next, so nothing was changed.")
         case .alreadyBack(let failed, let runs, let next):
             UpdateFailure(
                 .usage, subject: "\(runs)",
                 "\(failed) failed and was rolled back already, so nothing was changed. "
                     + (next.map {
-                        "`clientctl rollback --of \(runs.shortDescription)` would go back from \(runs), which runs, to \($0)."
-                    } ?? "\(runs) runs, and there is nothing to go back to from it."))
+                        "`clientctl rollback --of \(runs.shortDescription)` rolls back from \(runs), the current client, to \($0)."
+                    } ?? "\(runs) is current, and no client is below it."))
         case .noSeed:
             UpdateFailure(
                 .usage, subject: "\(ClientName.embedded)",
-                "The shell that launched last brought no seed: name an installed client.")
+                "The shell that launched last had no seed. Name an installed client.")
         case .notInstalled(let target, let here):
             UpdateFailure(
                 .usage, subject: "\(target)",
-                "\(target) is not installed; here are: "
+                "\(target) is not installed. Installed: "
                     + "\(here.isEmpty ? "none" : here.map(\.description).joined(separator: ", ")).")
         case .unranked(let target):
             UpdateFailure(
                 .usage, subject: "\(target)",
-                "\(target) cannot be next: its source is switched off, or its server offers the seed's own version.")
+                "\(target) cannot be next, because its source is disabled or its server offers the seed's own version.")
         case .unusable(let version, let usability): Self.failure(of: .installed(version), version, usability)
         }
     }
@@ -129,12 +126,12 @@ extension RollBackRule.Refusal {
         case .withdrawn(let withdrawal):
             UpdateFailure(
                 .versionBlocked, subject: "\(target)",
-                "\(target) may not run: it is \(withdrawal). Choose another client.")
+                "\(target) must not run, because it is \(withdrawal). Choose another client.")
         case .blocked(let block):
             UpdateFailure(
                 .versionBlocked, subject: "\(target)",
                 "\(target) is blocked since \(block.since): \(block.reason). "
-                    + "If it shall run all the same: `clientctl unblock --version \(target.shortDescription)`.")
+                    + "To run it anyway, use `clientctl unblock --version \(target.shortDescription)`.")
         case .incompatible(let answer):
             UpdateFailure(
                 .incompatibleShell, subject: version.description,
@@ -142,7 +139,7 @@ extension RollBackRule.Refusal {
         case .otherSeed, .usable:
             UpdateFailure(
                 .usage, subject: "\(target)",
-                "\(target) inherits files of another seed than the shell brings: choose another client.")
+                "\(target) uses files of another seed than this shell has. Choose another client.")
         }
     }
 }

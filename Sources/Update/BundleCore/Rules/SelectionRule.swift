@@ -1,52 +1,52 @@
 package import BundleValues
 
-/// Which client is launched next. A pure rule.
+/// Chooses the client that is launched next.
 ///
-/// After a failed launch, unless an operator went back from its client, it is the last known good client, else the next lower
-/// archive that may run and has not failed, else the embedded seed, else the best client that is left. After a Meteor bundle the
-/// seed follows the last known good client.
-/// Otherwise the first source in order that has a usable client gives its best one: the highest version of the archives,
-/// the Meteor bundle that was offered last. The seed comes last. A client that failed once is among the usable ones again,
-/// which is its retry.
+/// After a failed launch, it is the first of: the last known good client, the next lower archive that may run and has
+/// not failed, the seed, the best remaining client. After a failed Meteor bundle the lower archives are skipped. A
+/// client that an operator left does not count as failed.
+///
+/// Otherwise, the first source with a usable client supplies its best one: the highest version of the archives, or
+/// the Meteor bundle that was offered last. The seed comes last. A client that failed once is usable again, for its
+/// retry.
 package enum SelectionRule {
     /// Whether a client may run.
     package enum Usability: Sendable, Equatable {
         case usable
         case incompatible(ShellCompatibility)
         case blocked(Ledger.Block)
-        /// It inherits files of another seed than the shell brings.
+        /// The client uses files of another seed than this shell has.
         case otherSeed
-        /// The channel that is followed keeps it from running.
+        /// The followed channel does not allow the client to run.
         case withdrawn(FeedMemory.Withdrawal)
     }
 
-    /// What is launched next, and why.
+    /// The next client and the reason for it.
     package struct Choice: Sendable, Equatable {
-        /// The client.
         package let name: ClientName
-        /// Why it and no other.
         package let reason: Reason
     }
 
-    /// Why a client is chosen.
+    /// Why a client was chosen.
     package enum Reason: Sendable, Equatable {
         /// No usable archive is newer.
         case newest
-        /// It is the Meteor bundle that the server offered last, or the last one that is usable.
+        /// The client is the Meteor bundle that the server offered last, or the last usable one.
         case hotCodePush
-        /// It is the best one, and it failed once.
+        /// The best client failed once and gets its retry.
         case retry(StartFailure)
-        /// `failed` was launched last and failed; this one is the last known good, or the seed.
+        /// `failed` was launched last and failed. The choice is the last known good client, or the seed.
         case fallback(failed: ClientName)
-        /// `failed` was launched last and failed, and nothing is known to be good: this one is the next that has not failed.
+        /// `failed` was launched last and failed, and no client is known to be good. The choice is the next lower one
+        /// that has not failed.
         case lower(failed: ClientName)
-        /// `failed` was launched last and failed, and there is no client to go back to: this one is the best that is left.
+        /// `failed` was launched last and failed, and no fallback exists. The choice is the best remaining client.
         case remaining(failed: ClientName)
-        /// Nothing else can run.
+        /// No other client can run.
         case onlyOne
     }
 
-    /// Whether `bundle` may run on a device with `ledger` and `shell`; a nil `shell` meets every range.
+    /// Returns whether `bundle` may run on a device with `ledger` and `shell`. A nil `shell` meets every range.
     package static func usability(of bundle: InstalledBundle, ledger: Ledger, shell: SemanticVersion?) -> Usability {
         if let version = bundle.version.semantic, let withdrawal = ledger.feed.withdrawal(of: version) {
             return .withdrawn(withdrawal)
@@ -57,27 +57,27 @@ package enum SelectionRule {
         return answer == .compatible ? .usable : .incompatible(answer)
     }
 
-    /// The highest usable archive; nil where none is.
+    /// Returns the highest usable archive.
     package static func newestUsable(_ inventory: Inventory, shell: SemanticVersion) -> InstalledBundle? {
         inventory.bundles.last {
             $0.version.source == .archive && usability(of: $0, ledger: inventory.ledger, shell: shell) == .usable
         }
     }
 
-    /// The clients of the sources that are switched on, the best one first, usable or not.
+    /// Returns the clients of the enabled sources, usable or not, best first.
     package static func ranking(_ inventory: Inventory) -> [InstalledBundle] {
         inventory.ledger.sources.names.flatMap { source in
             let newestFirst = inventory.bundles.filter { $0.version.source == source }.reversed()
             guard source == .meteor else { return Array(newestFirst) }
-            // The server says that the shell's own client is the one to run.
+            // The server offers the shell's own client.
             if inventory.ledger.offered == .embedded { return [] }
             let offered = newestFirst.filter { $0.name == inventory.ledger.offered }
             return offered + newestFirst.filter { $0.name != inventory.ledger.offered }
         }
     }
 
-    /// The shell that the best client asks for, here or in the feed, where nothing but the age of `shell` keeps that client from
-    /// running.
+    /// Returns the version of the shell that the best client needs, installed or in the feed, if only the age of
+    /// `shell` prevents that client from running.
     package static func missingShell(_ inventory: Inventory, shell: SemanticVersion) -> SemanticVersion? {
         let offered = inventory.ledger.sources.names.contains(.archive) ? inventory.ledger.feed.neededShell : nil
         return [installedNeeds(inventory, shell), offered].compactMap(\.self).filter { $0 > shell }.max()
@@ -94,10 +94,10 @@ package enum SelectionRule {
         return nil
     }
 
-    /// What runs next; a nil `shell` meets every range.
+    /// Returns the next client. A nil `shell` meets every range.
     ///
-    /// `excluded` could not be made ready. Without a seed, a client that just failed is retried rather than nothing shown;
-    /// nil where nothing can be shown at all.
+    /// `excluded` are clients that could not be prepared. Without a seed, a client that just failed is retried.
+    /// Returns nil if no client can be shown.
     package static func select(
         _ inventory: Inventory, shell: SemanticVersion?, hasSeed: Bool = true, excluding excluded: Set<ClientName> = []
     ) -> Choice? {
@@ -108,7 +108,7 @@ package enum SelectionRule {
         let ranked = ranking(inventory).filter(isUsable)
         let seed = hasSeed && !excluded.contains(.embedded)
         if let launch = ledger.launch, launch.verdict == .faulty, !ledger.isLeftByHand(launch.name) {
-            // What was good may be fallen back to, whatever is offered by now.
+            // A known good client is a fallback even if the source no longer offers it.
             let good = inventory.bundles.filter { bundle in
                 bundle.name == ledger.lastKnownGood && isUsable(bundle)
                     && ledger.sources.names.contains(bundle.version.source)
@@ -122,7 +122,7 @@ package enum SelectionRule {
         return Choice(name: best.name, reason: best.version.source == .archive ? .newest : .hotCodePush)
     }
 
-    /// What runs next with the shell that launched last, and its seed.
+    /// Returns the next client for the shell of the last launch and its seed.
     static func next(_ inventory: Inventory) -> Choice? {
         select(inventory, shell: inventory.ledger.shell, hasSeed: inventory.ledger.seed != nil)
     }
@@ -131,12 +131,13 @@ package enum SelectionRule {
         from failed: ClientName, _ good: [InstalledBundle], _ ranked: [InstalledBundle], _ ledger: Ledger, hasSeed: Bool
     ) -> Choice? {
         let seed: [ClientName] = hasSeed ? [.embedded] : []
-        // An archive's start says little about the ones below it; a hot code push is followed by what was good, or by the seed.
+        // A failed archive says little about lower ones, but after a failed hot code push only a known good client or
+        // the seed follows.
         let lower = ranked.filter { bundle in
             guard let version = bundle.version.semantic, let failed = failed.version?.semantic else { return false }
             return version < failed && ledger.record(of: bundle.version)?.failures.isEmpty != false
         }
-        // A client that revoked keys have signed may run; it is chosen only where there is no other.
+        // A client whose signing keys are all revoked is chosen only if no other client can run.
         let isTrusted = { (bundle: InstalledBundle) in !ledger.feed.isDistrusted(bundle.entry.identity) }
         let candidates =
             good.filter(isTrusted).map(\.name) + lower.filter(isTrusted).map(\.name) + seed
@@ -155,12 +156,11 @@ package enum SelectionRule {
 }
 
 extension SelectionRule.Reason: CustomStringConvertible {
-    /// The reason in words.
     package var description: String {
         switch self {
         case .newest: "the newest usable client"
         case .hotCodePush: "the last usable hot code push"
-        case .retry(let failure): "the newest usable client, once more: \(failure)"
+        case .retry(let failure): "a second trial of the newest usable client: \(failure)"
         case .fallback(let failed): "the last known good client, because \(failed) failed"
         case .lower(let failed): "the next lower client, because \(failed) failed"
         case .remaining(let failed): "the best client that is left, because \(failed) failed"

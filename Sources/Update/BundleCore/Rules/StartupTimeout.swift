@@ -1,8 +1,8 @@
 import BundleValues
 
-/// How long a client on trial may take to confirm its start; a value in reason.
+/// The time in which a client on trial has to confirm its start.
 public struct StartupTimeout: Sendable, Equatable {
-    /// What is accepted: below it no page can start, above it a broken one stays for ever.
+    /// The accepted times. No page can start faster, and a broken page must not stay for longer.
     public static let range = Duration.milliseconds(100)...Duration.seconds(600)
     /// 10 s (METEOR section 4.4).
     public static let standard = StartupTimeout(unchecked: .seconds(10))
@@ -14,7 +14,7 @@ public struct StartupTimeout: Sendable, Equatable {
         self.duration = duration
     }
 
-    /// Accepts 100 ms to 10 min.
+    /// Throws if `duration` is not in `range`.
     package init(_ duration: Duration) throws(StartupTimeoutError) {
         guard Self.range.contains(duration) else { throw .outOfRange(DurationText(duration).description) }
         self.duration = duration
@@ -23,13 +23,11 @@ public struct StartupTimeout: Sendable, Equatable {
 
 /// Why a startup timeout is refused.
 package enum StartupTimeoutError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// It is too short or too long.
     case outOfRange(String)
 
-    /// What was refused and what to write.
     package var description: String {
         switch self {
-        case .outOfRange(let text): "\(text) is no sensible time for a start; use 100ms to 10m, such as 10s"
+        case .outOfRange(let text): "\(text) is not a valid startup timeout. Use 100ms to 10m, such as 10s"
         }
     }
 }

@@ -1,30 +1,29 @@
 import BundleValues
 
-/// Watches one trial: events in, actions out. It counts only while the shell shows the client.
+/// Watches one trial. The timeout runs only while the shell shows the client.
 ///
-/// Time comes in as the reading of a clock that the caller chose, as a duration since any fixed moment of it.
+/// Times are readings of a clock of the caller, as durations since a fixed moment.
 package struct StartupWatchdog: Sendable, Equatable {
-    /// What happened.
     package enum Event: Sendable, Equatable {
-        /// The client on trial is shown.
+        /// The shell shows the client on trial.
         case started
-        /// The shell no longer shows it: in the background, asleep, or on another page.
+        /// The shell hides the client: it is in the background, asleep, or shows another page.
         case paused
-        /// The shell shows it again.
+        /// The shell shows the client again.
         case resumed
-        /// It confirmed its start.
+        /// The client confirmed its start.
         case confirmed
-        /// The moment that was asked for has come.
+        /// The requested wake-up time was reached.
         case woken
     }
 
-    /// What to do.
+    /// The caller's next action.
     package enum Action: Sendable, Equatable {
-        /// Send `woken` at this reading of the clock; a later wake-up replaces an earlier one.
+        /// Send `woken` at this reading of the clock. A later request replaces an earlier one.
         case wake(at: Duration)
-        /// No wake-up is needed any more.
+        /// Cancel the wake-up.
         case sleep
-        /// The trial is over.
+        /// End the trial with this verdict.
         case settle(HealthVerdict)
     }
 
@@ -38,12 +37,11 @@ package struct StartupWatchdog: Sendable, Equatable {
     private let timeout: StartupTimeout
     private var state = State.idle
 
-    /// A watchdog for one trial.
     package init(timeout: StartupTimeout) {
         self.timeout = timeout
     }
 
-    /// Takes in `event` at the clock's reading `now`. What makes no sense in the present state changes nothing.
+    /// Handles `event` at the clock's reading `now`. Returns nil for an event that the present state does not expect.
     package mutating func handle(_ event: Event, at now: Duration) -> Action? {
         switch (state, event) {
         case (.idle, .started): return wait(timeout.duration, from: now)
@@ -53,7 +51,6 @@ package struct StartupWatchdog: Sendable, Equatable {
         case (.paused(let left), .resumed): return wait(left, from: now)
         case (.waiting(let end), .woken) where now < end: return .wake(at: end)
         case (.waiting, .woken):
-
             return settle(
                 .faulty(.notConfirmed, "the page did not call startupDidComplete() within \(shownTimeout)"))
         case (.waiting, .confirmed), (.paused, .confirmed): return settle(.healthy)
@@ -74,7 +71,7 @@ package struct StartupWatchdog: Sendable, Equatable {
     }
 }
 
-/// How a trial ended.
+/// The result of a trial.
 package enum HealthVerdict: Sendable, Equatable {
     case healthy
     case faulty(StartFailure.Cause, String)

@@ -1,22 +1,20 @@
 package import BundleValues
 
-/// Why each client is the next to run, or why not. A pure rule, for people.
+/// Explains for each client why it is the next to run, or why not.
 package enum StatusRule {
-    /// One client's answer.
+    /// The status of one client.
     package struct Row: Sendable, Equatable {
-        /// Its name.
         package let name: ClientName
-        /// Whether it is the one that would be launched next.
         package let isNext: Bool
-        /// What it is at present: `seed`, `staged`, `trial`, `good`, `failed` or `blocked`.
+        /// One of `seed`, `staged`, `trial`, `good`, `failed` and `blocked`.
         package let state: String
-        /// Why.
         package let reason: String
-        /// Its failed starts since it was last good, oldest first.
+        /// The failed starts since the client was last good, oldest first.
         package let failures: [StartFailure]
     }
 
-    /// Every client, the seed first if there is one, then the lowest version; a nil `shell` meets every range.
+    /// Returns a row for every client: first the seed if there is one, then the installed clients, lowest version
+    /// first. A nil `shell` meets every range.
     package static func rows(_ inventory: Inventory, shell: SemanticVersion?, hasSeed: Bool = true) -> [Row] {
         let choice = SelectionRule.select(inventory, shell: shell, hasSeed: hasSeed)
         return (hasSeed ? [seedRow(choice)] : [])
@@ -31,11 +29,11 @@ package enum StatusRule {
             }
     }
 
-    /// What is wrong with the age of what is known of the feed at `time`; nil where nothing is.
+    /// Returns a warning if the newest channel file has expired at `time`.
     package static func staleness(of feed: FeedMemory, at time: Timestamp) -> String? {
         guard let followed = feed.followed, followed.expires <= max(time, feed.clock ?? time) else { return nil }
-        return "stale: the newest document of channel \(followed.name) expired at \(followed.expires); nothing new is "
-            + "installed until a newer one comes"
+        return "stale: the newest file of channel \(followed.name) expired at \(followed.expires). Nothing new is "
+            + "installed until the device receives a newer one"
     }
 
     private static func seedRow(_ choice: SelectionRule.Choice?) -> Row {
@@ -57,20 +55,20 @@ package enum StatusRule {
         switch SelectionRule.usability(of: bundle, ledger: ledger, shell: shell) {
         case .blocked(let block): return "blocked since \(block.since): \(block.reason)"
         case .withdrawn(let withdrawal): return withdrawal.description
-        case .otherSeed: return "inherits files of another seed than the shell brings"
+        case .otherSeed: return "uses files of another seed than this shell has"
         case .incompatible(.compatible), .usable: break
         case .incompatible(let answer): return answer.description
         }
-        if case .failed(let failure) = standing { return "failed once, to be retried: \(failure)" }
+        if case .failed(let failure) = standing { return "failed once and will be retried: \(failure)" }
         return "usable, but \(choice?.name.description ?? "nothing") is next" + orderReason(bundle, ledger, choice)
     }
 
-    /// What the sources have to do with it, where they do.
+    /// Returns the reason that lies in the sources or their order; empty if there is none.
     private static func orderReason(
         _ bundle: InstalledBundle, _ ledger: Ledger, _ choice: SelectionRule.Choice?
     ) -> String {
         let source = bundle.version.source
-        if !ledger.sources.names.contains(source) { return ": the source \(source) is switched off" }
+        if !ledger.sources.names.contains(source) { return ": the source \(source) is disabled" }
         if source == .meteor && ledger.offered == .embedded { return ": the server offers the seed's own version" }
         switch choice?.reason {
         case .newest?, .hotCodePush?, .retry?:
@@ -81,7 +79,7 @@ package enum StatusRule {
 }
 
 extension Ledger.Standing {
-    /// The state in one word, as answers have it.
+    /// The state in one word, as JSON output has it.
     package var word: String {
         switch self {
         case .staged: "staged"

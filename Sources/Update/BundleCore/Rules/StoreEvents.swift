@@ -1,36 +1,35 @@
 package import BundleValues
 
-/// What happened to a store, as whoever watches it is told.
+/// An event of a store, as `clientctl events` reports it.
 package struct StoreEvent: Sendable, Equatable {
-    /// What it was; the words stand in answers.
+    /// The kind of an event. The words are part of the JSON output.
     package enum Kind: String, Sendable, CaseIterable {
         /// A client was installed.
         case installed
         /// A client was removed.
         case removed
-        /// A client was launched; `detail` is `trial` where it has yet to prove itself.
+        /// A client was launched; `detail` is `trial` if it awaits its confirmation.
         case launched
-        /// A client proved itself.
+        /// A client was confirmed.
         case confirmed
-        /// A start of a client failed; `detail` says how.
+        /// A start of a client failed; `detail` is the failure.
         case failed
-        /// A client must not run any more; `detail` says why.
+        /// A client was blocked; `detail` is the reason.
         case blocked
-        /// A client may run again.
+        /// A client was unblocked.
         case unblocked
-        /// Another client than before is launched next.
+        /// The next client changed.
         case selected
-        /// The channel has a newer document; `detail` is its sequence.
+        /// The device received a newer channel file; `detail` is its sequence.
         case channel
     }
 
-    /// What it was.
     package let kind: Kind
-    /// Which client; nil for the channel.
+    /// The client; nil for the channel.
     package let name: ClientName?
-    /// When, where the store knows.
+    /// The time, if the ledger has it.
     package let at: Timestamp?
-    /// More of it, for people; nil where there is no more.
+    /// Details for people.
     package let detail: String?
 
     init(_ kind: Kind, _ name: ClientName?, at: Timestamp? = nil, detail: String? = nil) {
@@ -40,7 +39,7 @@ package struct StoreEvent: Sendable, Equatable {
         self.detail = detail
     }
 
-    /// What led from one ledger to the next, causes before effects. Pure.
+    /// Returns the events between two ledgers, causes before effects.
     package static func between(_ before: Ledger, _ after: Ledger) -> [StoreEvent] {
         installations(before, after) + starts(before, after) + choices(before, after)
     }
@@ -70,7 +69,7 @@ package struct StoreEvent: Sendable, Equatable {
             let since = launch.name.version.flatMap(after.record)?.goodSince
             events.append(StoreEvent(.confirmed, launch.name, at: since))
         }
-        // A start that failed was seen before the one that follows it; one of the launch itself came after it.
+        // The failure of an earlier launch precedes this launch; the failure of this launch follows it.
         return isSame || launch.verdict != .faulty ? settled + events : events + settled
     }
 
@@ -93,6 +92,6 @@ package struct StoreEvent: Sendable, Equatable {
 }
 
 extension Ledger {
-    /// The client that was chosen to be launched next.
+    /// The client that is launched next.
     package var scheduled: ClientName { pending ?? current }
 }

@@ -2,18 +2,17 @@ package import BundleDisk
 package import BundleSigning
 package import BundleValues
 
-/// Which file answers for which URL path of a client. Every map has passed validation (METEOR section 5.1).
+/// Maps the URL paths of a client to its files. Every map is validated (METEOR section 5.1).
 package struct AssetMap: Sendable {
-    /// An asset, and where its file is: with the client that owns it, or with another one that has the same content.
+    /// An asset and its file, which belongs to the client itself or to another one with the same content.
     package struct PlacedAsset: Sendable {
-        /// The URL path; query and fragment do not count, `/` is the index page.
+        /// The URL path. Query and fragment are ignored; `/` is the index page.
         package let url: String
-        /// The folder of a client.
+        /// The folder of the file's client.
         package let source: Directory
-        /// The file, relative to `source`.
+        /// The path of the file, relative to `source`.
         package let file: String
 
-        /// Names all three.
         package init(url: String, source: Directory, file: String) {
             self.url = url
             self.source = source
@@ -25,17 +24,17 @@ package struct AssetMap: Sendable {
         let urlPath: BundlePath
         let source: Directory
         let path: BundlePath
-        /// Whether a listing has said already that the source is a regular file.
+        /// Whether a directory listing has shown that the source is a regular file.
         let isKnownFile: Bool
     }
 
-    /// A file that no folder has.
+    /// A file whose content is in memory.
     struct GeneratedFile: Sendable {
         let urlPath: BundlePath
         let bytes: [UInt8]
     }
 
-    /// Where files of a folder are that cannot be linked from there: extracted once, under their URL paths.
+    /// The extracted files of a folder from which files cannot be linked, by URL path.
     struct Extracted: Sendable {
         let source: Directory
         let root: Directory
@@ -45,24 +44,24 @@ package struct AssetMap: Sendable {
     var assets: [Asset]
     var extracted: Extracted?
     var generated: [GeneratedFile] = []
-    /// What was left out, one sentence each.
+    /// The omitted files, one sentence each.
     var warnings: [String] = []
 
-    /// Assets with files in any folders; two of them may have one file.
+    /// Creates a map of files in any folders; two assets may share a file.
     ///
-    /// Throws `OrganizingError.invalid` with every finding; reads nothing from the disk.
+    /// Throws `OrganizingError.invalid` with every finding. Does not access the disk.
     package init(_ assets: [PlacedAsset]) throws(OrganizingError) {
         let survey = AssetSurvey(assets)
         if !survey.findings.isEmpty { throw .invalid(findings: survey.findings) }
         self.assets = survey.assets
     }
 
-    /// What speaks against these assets, one clause each, by every rule; empty where `init` accepts them.
+    /// Returns the rules that `assets` break, one clause each; empty if `init` accepts them.
     package static func findings(_ assets: [PlacedAsset]) -> [String] { AssetSurvey(assets).findings }
 
-    /// Every file below `tree`, under the URL path that its path is.
+    /// Creates a map of all files below `tree`, with their paths as URL paths.
     ///
-    /// Symbolic links, devices and names that are no legal paths are left out with a warning, never followed.
+    /// Symbolic links, devices and invalid names are omitted with a warning. Links are never followed.
     package init(tree: Directory) throws {
         var walk = TreeWalk(tree)
         try walk.visit(tree, below: [])
@@ -78,11 +77,11 @@ extension AssetMap {
     private static let scripts = ["cordova.js", "cordova_plugins.js"]
     private static let plugins = "plugins"
 
-    /// Adds the files that the pages of a Cordova application name and no manifest lists (METEOR section 1.7): `cordova.js` and
-    /// `cordova_plugins.js`, stand-ins where `folder` has none, and what is below its `plugins/`.
+    /// Adds the files of a Cordova application that no manifest lists (METEOR section 1.7): `cordova.js` and
+    /// `cordova_plugins.js`, with stand-ins if `folder` has none, and the files below its `plugins/`.
     ///
-    /// An asset of the client goes before an extra of the same name; one that could not stand beside the assets is left out
-    /// with a warning. Throws `DiskError` for a folder that cannot be listed.
+    /// An asset of the client wins over a file of the same name. A file that conflicts with the assets is omitted
+    /// with a warning. Throws `DiskError` if a folder cannot be listed.
     package mutating func addCordovaFiles(from folder: Directory?) throws {
         var places = Places(self)
         for name in Self.scripts {
@@ -104,7 +103,7 @@ extension AssetMap {
         for asset in walk.assets where isFree(asset.urlPath, &places) { assets.append(asset) }
     }
 
-    /// What the URL paths of a map leave free.
+    /// The URL paths of a map, to find free ones.
     private struct Places {
         let owned: Set<BundlePath>
         var survey: AssetSurvey
@@ -124,18 +123,16 @@ extension AssetMap {
     }
 }
 
-/// What the manifest and the receipt of a client contain about its files, for a server; by URL path without the leading slash.
+/// The facts about a client's files in its manifest and receipt, for a server; by URL path without the leading slash.
 package struct AssetLabels: Sendable, Equatable {
-    /// What is known about one file.
     package struct Label: Sendable, Equatable {
-        /// The hash that the asset manifest claims for its content; nil for a file without one.
+        /// The hash in the asset manifest; nil for a file without one.
         package let hash: String?
-        /// The digest of its content, from the receipt; nil for a file whose digest is not known.
+        /// The digest of the content, from the receipt; nil if it is unknown.
         package let digest: SHA256Digest?
-        /// The URL path of its source map, with a leading slash.
+        /// The URL path of the source map, with a leading slash.
         package let sourceMapURL: String?
 
-        /// States a label.
         package init(hash: String? = nil, digest: SHA256Digest? = nil, sourceMapURL: String? = nil) {
             self.hash = hash
             self.digest = digest
@@ -145,12 +142,12 @@ package struct AssetLabels: Sendable, Equatable {
 
     private let labels: [BundlePath: Label]
 
-    /// Labels by URL path.
+    /// Creates labels by URL path.
     package init(_ labels: [BundlePath: Label]) { self.labels = labels }
 
-    /// What is said about the asset at a URL path; nil for one that the manifest does not list.
+    /// Returns the label of a URL path; nil if the manifest does not list it.
     package subscript(_ urlPath: BundlePath) -> Label? { labels[urlPath] }
 
-    /// Nothing is said about anything.
+    /// No labels.
     package static let none = AssetLabels([:])
 }

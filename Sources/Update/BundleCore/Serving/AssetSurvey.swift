@@ -40,9 +40,9 @@ struct AssetSurvey {
         }
     }
 
-    /// Takes a URL path, and its folders; finds what no file system could hold side by side.
+    /// Adds a URL path and its folders. Records a finding if no file system could store it beside the others.
     mutating func add(_ path: BundlePath) { findings += names.add(path) }
 
-    /// The same for a path that may be left out: what speaks against it is no finding but the answer.
+    /// Adds a path that may be omitted. Returns the conflict instead of recording it.
     mutating func addOptional(_ path: BundlePath) -> String? { names.add(path).first }
 }

@@ -1,23 +1,23 @@
 package import BundleDisk
 package import BundleValues
 
-/// Lays out clients for serving: one folder each, by URL path, of hard links (METEOR section 5.2).
+/// Creates serving roots: a folder of hard links by URL path for each client (METEOR section 5.2).
 ///
-/// A root is built aside and gets its name in one rename, when all of it is on the disk: whatever has a root's name is
-/// complete. One caller at a time, by the store's lock.
+/// A root is built under a temporary name and renamed when it is durable, so a root with its final name is complete.
+/// Callers need the store's lock.
 package struct BundleOrganizer: Sendable {
     private static let asidePrefix = ".new-"
     private static let trashPrefix = ".old-"
 
     private let serving: Directory
 
-    /// Works in the folder `serving`, which should be on the file system of the clients: elsewhere files are copied.
+    /// Creates an organizer for the folder `serving`. Files from another file system are copied.
     package init(serving: Directory) { self.serving = serving }
 
-    /// The root `name`, made from `map` where it is missing; one that is there is neither walked nor compared.
+    /// Returns the root `name`, and creates it from `map` if it is missing. An existing root is not inspected.
     ///
-    /// The index page gets the shim. A source file that is missing is left out with a warning, a source map silently;
-    /// a missing index page is an error. When it throws, nothing has the name.
+    /// The index page gets the shim. A missing source file is omitted with a warning, a missing source map silently;
+    /// a missing index page is an error. After an error there is no root with this name.
     package func organize(_ map: AssetMap, as name: String) throws -> OrganizedRoot {
         if let root = try existing(name) { return root }
         let aside = randomName(Self.asidePrefix)
@@ -26,7 +26,7 @@ package struct BundleOrganizer: Sendable {
             let folder = try serving.directory(aside)
             var builder = RootBuilder(folder)
             try builder.build(map)
-            // The barrier: no root gets its name before every byte of it is on the disk.
+            // No root gets its final name before all its bytes are on the disk.
             try folder.syncFileSystem()
             try serving.move(aside, to: serving, as: name)
             try serving.sync()
@@ -38,7 +38,7 @@ package struct BundleOrganizer: Sendable {
         }
     }
 
-    /// The root `name`; nil where it is not made yet, or where somebody took its index page, which removes the rest.
+    /// Returns the root `name`; nil if it does not exist. Removes a root without an index page and returns nil.
     package func existing(_ name: String) throws -> OrganizedRoot? {
         try Self.requireLegal(name)
         do {
@@ -48,21 +48,21 @@ package struct BundleOrganizer: Sendable {
             }
         } catch {
             if error.kind == .missing { return nil }
-            // What is no folder is none of ours.
+            // An entry that is not a folder is not a root, and is removed.
             guard error.kind == .unsuitable else { throw error }
         }
         try remove(name)
         return nil
     }
 
-    /// The client in `folder` as it lies there, for a disk that takes no root; nothing is written.
+    /// Returns the client in its own `folder`, without writing, for a disk that cannot have its root.
     static func inPlace(_ map: AssetMap, in folder: Directory, as name: String) throws -> OrganizedRoot {
         let root = OrganizedRoot(name: name, directory: folder, assets: map, warnings: map.warnings)
         _ = try root.page()
         return root
     }
 
-    /// Removes the root `name`: first its name in one rename, then its files; nothing happens where there is none.
+    /// Removes the root `name`: first its name in one rename, then its files. Does nothing if there is none.
     package func remove(_ name: String) throws {
         try Self.requireLegal(name)
         let trash = randomName(Self.trashPrefix)
@@ -71,18 +71,19 @@ package struct BundleOrganizer: Sendable {
         } catch  where error.kind == .missing {
             return
         }
-        // Else a power cut could bring back the name without some of the files.
+        // Without the sync, a power cut could restore the name without some of the files.
         try serving.sync()
         try serving.removeTree(trash)
     }
 
-    /// Removes what a stop in `organize` or `remove` left. For the shell of the store only: another one may be organizing.
+    /// Removes temporary folders of interrupted calls. Only for the store's shell, since another shell may be
+    /// organizing.
     package func clear() throws {
         try clear(Self.asidePrefix)
         try clearRemoved()
     }
 
-    /// Removes what a stop in `remove` left. Nobody minds: such a root has lost its name.
+    /// Removes the files of roots whose removal was interrupted. Such a root has no name, so no server uses it.
     func clearRemoved() throws { try clear(Self.trashPrefix) }
 
     private func clear(_ prefix: String) throws {
@@ -98,18 +99,17 @@ package struct BundleOrganizer: Sendable {
     }
 }
 
-/// A complete serving root: a client's files by URL path, its index page with the shim. For reading only, since the files
-/// are those of the store. Only `BundleOrganizer` gives one out.
+/// A complete serving root: a client's files by URL path, and its index page with the shim. Read-only, since the
+/// files are hard links to the store's. Only `BundleOrganizer` creates it.
 ///
-/// Where no folder of its own could be made, the files stay where they are, and the shim is in no file: `isInPlace`.
+/// If a root could not be created, the files stay in their folder, and no file has the shim: `isInPlace`.
 public struct OrganizedRoot: Sendable {
-    /// Its name in the serving folder.
+    /// The name in the serving folder.
     public let name: String
-    /// The folder.
     package let directory: Directory
-    /// What was left out when it was made, one sentence each; empty for one that was found.
+    /// The files that were omitted when the root was created, one sentence each; empty for an existing root.
     public let warnings: [String]
-    /// Where every file is, of a client that is shown in place.
+    /// The files of a client that is shown in place.
     private let assets: AssetMap?
 
     init(name: String, directory: Directory, assets: AssetMap?, warnings: [String]) {
@@ -119,13 +119,14 @@ public struct OrganizedRoot: Sendable {
         self.warnings = warnings
     }
 
-    /// The folder's path, as it was opened: of the root, or of the client that is shown in place.
+    /// The path of the root, or of the folder that is shown in place.
     public var path: String { directory.path }
 
-    /// Whether its files are not laid out: by URL path they are found through `file(at:)` only, and only `page()` has the shim.
+    /// Whether the files are in the client's own folder. Then `places` maps URL paths to files, and only `page()` has
+    /// the shim.
     public var isInPlace: Bool { assets != nil }
 
-    /// The index page with the shim.
+    /// Returns the index page with the shim.
     package func page() throws -> [UInt8] {
         guard let assets else { return try directory.file(BundlePath.index.string).readAll() }
         guard let index = assets.assets.first(where: { $0.urlPath == BundlePath.index }) else {
@@ -134,7 +135,7 @@ public struct OrganizedRoot: Sendable {
         return ShimInjector.inject(into: try index.source.file(index.path.string).readAll())
     }
 
-    /// Where every file of a client that is shown in place is, by the bytes of its URL path.
+    /// The files of a client that is shown in place, by the bytes of their URL paths.
     package var places: [[UInt8]: FilePlace] {
         var places: [[UInt8]: FilePlace] = [:]
         for asset in assets?.assets ?? [] {
@@ -147,12 +148,12 @@ public struct OrganizedRoot: Sendable {
     }
 }
 
-/// Where a file is that has its URL path in no folder.
+/// The location of a file whose URL path is not its path in a folder.
 package enum FilePlace: Sendable {
     case folder(Directory, name: String)
     case memory([UInt8], name: String)
 
-    /// Opens it for reading.
+    /// Opens the file for reading.
     package func open() throws(DiskError) -> File {
         switch self {
         case .folder(let directory, let name): try directory.file(name)
@@ -161,18 +162,18 @@ package enum FilePlace: Sendable {
     }
 }
 
-/// Why a client cannot be laid out for serving.
+/// Why a client's serving root cannot be created.
 package enum OrganizingError: ClassifiedFailure, Equatable {
-    /// The map of its assets breaks rules; every finding is one clause.
+    /// The map breaks rules; each finding is one clause.
     case invalid(findings: [String])
-    /// There is nothing to start the application with: its index page has no file, or `path` names none.
+    /// The index page is missing; `path` names it.
     case indexMissing(path: String)
-    /// A file could neither be linked nor copied.
+    /// The file could be neither linked nor copied.
     case notPlaced(urlPath: String, link: DiskError, copy: DiskError)
-    /// The name is none that a serving root may have.
+    /// The name is not valid for a serving root.
     case illegalName(String)
 
-    /// `unsuitableBundle`, or what the disk said last.
+    /// The failure with the code `unsuitableBundle` or that of the disk.
     package var failure: UpdateFailure {
         switch self {
         case .invalid(let findings):
@@ -197,6 +198,5 @@ package enum OrganizingError: ClassifiedFailure, Equatable {
 }
 
 extension OrganizingError: CustomStringConvertible {
-    /// The message of the public form.
     package var description: String { failure.message }
 }

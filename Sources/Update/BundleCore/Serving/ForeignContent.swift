@@ -1,20 +1,21 @@
-/// Where a page is inside SVG or MathML: there `<style/>` closes itself, text is never raw, and CDATA sections exist.
+/// Tracks whether a page is inside SVG or MathML. There `<style/>` is self-closing, text is never raw, and CDATA
+/// sections exist.
 struct ForeignContent {
-    /// The open `svg` and `math` elements, and the elements in them that hold HTML again; innermost last.
+    /// The open `svg` and `math` elements, and the elements in them that contain HTML; innermost last.
     private var open: [String] = []
-    /// Where the outermost of them starts.
+    /// The offset of the outermost one.
     private var outermostStart: Int?
 
-    /// Whether the innermost of them is not HTML.
+    /// Whether the innermost open element is not HTML.
     var isCurrent: Bool { open.last == "svg" || open.last == "math" }
 
-    /// Where the outermost starts of those that are open, if what comes next is not HTML's.
+    /// The offset of the outermost open element, if the following content is not HTML.
     var start: Int? { isCurrent ? outermostStart : nil }
 
-    /// How many are open.
+    /// The number of open elements.
     var depth: Int { open.count }
 
-    /// Takes a start tag; false where it is HTML's.
+    /// Handles a start tag. Returns false if it is an HTML element.
     mutating func start(_ tag: HTMLTokenizer.Tag) -> Bool {
         if isCurrent && Self.leaving.contains(tag.name) {
             while isCurrent { open.removeLast() }
@@ -28,17 +29,17 @@ struct ForeignContent {
         return isForeign
     }
 
-    /// Takes an end tag.
+    /// Handles an end tag.
     mutating func end(_ name: String) {
         if open.last == name { open.removeLast() }
     }
 
-    /// Closes what was opened since `depth` was this.
+    /// Closes the elements that were opened since the given depth.
     mutating func close(to depth: Int) {
         open.removeLast(max(0, open.count - depth))
     }
 
-    /// Browsers stop nesting there too.
+    /// The depth at which browsers stop nesting.
     private static let deepest = 512
 
     private static let holdingHTML: Set<String> = ["foreignobject", "desc", "title", "mi", "mo", "mn", "ms", "mtext"]

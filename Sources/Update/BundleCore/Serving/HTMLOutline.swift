@@ -1,36 +1,38 @@
 import BundleValues
 
-/// What matters of an HTML page to one who adds a script to it: where head and body end, and which scripts it has.
+/// The positions in an HTML page that matter when a script is added: the ends of head and body, and the inline
+/// scripts.
 ///
-/// Finds tags as browsers do, with scripting on; takes any bytes, in time linear to their number. Scripts inside SVG are not
-/// reported: their text is not what stands in the page.
+/// Finds tags as browsers do with scripting enabled. Accepts any bytes, in linear time. Scripts inside SVG are not
+/// reported, since the browser decodes their text.
 package struct HTMLOutline: Sendable, Equatable {
-    /// A script whose text stands in the page and that a browser would run, or that governs what it runs.
+    /// An inline script that a browser would run, or that governs which scripts run.
     package struct InlineScript: Sendable, Equatable {
-        /// The text's bytes; never empty.
+        /// The range of the text; never empty.
         package let text: Range<Int>
-        /// Whether it stands in a `<template>`, where it does not run by itself.
+        /// Whether the script is in a `<template>`, where the browser does not run it.
         package let isInTemplate: Bool
     }
 
-    /// Behind the start tag of the head; without one, behind that of the page, or the doctype, or the byte order mark.
+    /// The offset behind the start tag of the head, or else behind that of the page, the doctype, or the byte order
+    /// mark.
     package private(set) var headStart: Int
-    /// Where the first `</head>` starts; in SVG or MathML that is left open, where that starts, because no script runs in it
-    /// as it stands there.
+    /// The offset of the first `</head>`. Inside unclosed SVG or MathML it is the start of that element, in which an
+    /// added script would not run.
     package private(set) var headEnd: Int?
-    /// Where the first `</body>` starts, likewise.
+    /// The offset of the first `</body>`, by the same rule.
     package private(set) var bodyEnd: Int?
-    /// The end, or where the first thing starts that the page leaves open and that would swallow what is added.
+    /// The offset of the end, or of the first unclosed element that would swallow an added script.
     package private(set) var end: Int
-    /// Every inline script that the rule `script-src` of a Content-Security-Policy judges, in their order.
+    /// The inline scripts to which `script-src` of a Content-Security-Policy applies, in order.
     package private(set) var scripts: [InlineScript] = []
-    /// The nonce of the first script that has a usable one: the letters of base64 and its URL form.
+    /// The nonce of the first script with a valid one, in base64 or its URL form.
     package private(set) var nonce: String?
 
-    /// The letters that the page says it is written in, where it is not UTF-8 by its byte order mark: a word for a header.
+    /// The encoding that the page declares, for a header; nil if a byte order mark makes it UTF-8.
     package private(set) var charset: String?
 
-    /// Reads `page`.
+    /// Parses `page`.
     package init(_ page: [UInt8]) {
         let isMarked = page.starts(with: [0xEF, 0xBB, 0xBF])
         headStart = isMarked ? 3 : 0
@@ -88,7 +90,8 @@ package struct HTMLOutline: Sendable, Equatable {
         }
     }
 
-    /// What a `<meta charset>` or its older form says (HTML standard, "extracting a character encoding from a meta element").
+    /// Returns the encoding in a `<meta charset>` or its older form (HTML standard, "extracting a character encoding
+    /// from a meta element").
     private static func charset(_ tag: HTMLTokenizer.Tag, in page: [UInt8]) -> String? {
         var label = tag.attributes["charset"].map { page[$0] }
         if label == nil, tag.attributes["http-equiv"] != nil, let content = tag.attributes["content"].map({ page[$0] })
@@ -97,7 +100,7 @@ package struct HTMLOutline: Sendable, Equatable {
             label = text.lowercased().firstRange(of: "charset=").map { Array(text[$0.upperBound...].utf8)[...] }
         }
         let word = label?.drop(while: { !isLabelByte($0) }).prefix(while: isLabelByte) ?? []
-        // Browsers take UTF-16 that a page declares in ASCII for UTF-8.
+        // Browsers read a page with an ASCII declaration of UTF-16 as UTF-8.
         return word.isEmpty || word.starts(with: "utf-16".utf8)
             ? nil : String(decoding: word, as: UTF8.self).lowercased()
     }
@@ -106,7 +109,7 @@ package struct HTMLOutline: Sendable, Equatable {
         byte.isASCIILetter || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || "-_.:+".utf8.contains(byte)
     }
 
-    /// Elements whose content is text up to their own end tag; `noscript` is one wherever scripts run.
+    /// The elements whose content is text up to their end tag. `noscript` is one if scripting is enabled.
     static let rawTextElements: Set<String> = [
         "style", "textarea", "title", "iframe", "noembed", "noframes", "noscript", "xmp",
     ]

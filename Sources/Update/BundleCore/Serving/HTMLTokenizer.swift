@@ -1,15 +1,15 @@
 import BundleValues
 
-/// The states of the HTML tokenizer (HTML standard, section 13.2.5) as far as they decide where tags and raw text end.
+/// The states of the HTML tokenizer (HTML standard, section 13.2.5) that decide where tags and raw text end.
 ///
-/// Takes any bytes; reads each of them a bounded number of times.
+/// Accepts any bytes, and reads each a bounded number of times.
 struct HTMLTokenizer {
     struct Tag {
         let start: Int
         let name: String
         let isEnd: Bool
         var isSelfClosing = false
-        /// The values as they stand in the page, the first of each name. Kept for the start tags that were asked for only.
+        /// The ranges of the values, the first of each name. Kept only for start tags of described elements.
         var attributes: [String: Range<Int>] = [:]
     }
 
@@ -22,17 +22,17 @@ struct HTMLTokenizer {
 
     private let page: [UInt8]
     private let described: Set<String>?
-    /// Behind the last token; at the end, where the unfinished token starts.
+    /// The offset behind the last token; at the end, the start of the unfinished token.
     private(set) var index: Int
 
-    /// Reads `page` from `index`; keeps the attributes of the elements `described`, of all where that is nil.
+    /// Starts at `index` of `page`. Keeps the attributes of `described` elements, or of all if that is nil.
     init(_ page: [UInt8], from index: Int, describing described: Set<String>?) {
         self.page = page
         self.index = index
         self.described = described
     }
 
-    /// The next token; nil at the end, and where the page ends inside one, which browsers then drop.
+    /// Returns the next token. Returns nil at the end, and if the page ends inside a token, which browsers drop.
     mutating func next(isForeign: Bool) -> Token? {
         if index >= page.count { return nil }
         if !startsMarkup(index) { return text() }
@@ -78,7 +78,7 @@ struct HTMLTokenizer {
         return nil
     }
 
-    /// Ends at `-->`, whose dashes may be those of `<!--`, and at `--!>`, whose may not.
+    /// Ends at `-->`, which may share its dashes with `<!--`, or at `--!>`, which may not.
     private mutating func comment() -> Token? {
         var at = index + 2
         while at < page.count {
@@ -97,9 +97,9 @@ struct HTMLTokenizer {
 
     // MARK: Raw text
 
-    /// Consumes what follows the start tag of `name` up to and with its end tag; gives the text's range.
+    /// Reads the raw text after the start tag of `name` and its end tag. Returns the range of the text.
     ///
-    /// Nil where the page ends before; `index` then stays.
+    /// Returns nil if the page ends first; `index` then stays.
     mutating func rawText(of name: String) -> Range<Int>? {
         let start = index
         let isScript = name == "script"
@@ -126,7 +126,7 @@ struct HTMLTokenizer {
         return nil
     }
 
-    /// Inside `<!--` a script hides further ones: there, its own end tag ends the inner script.
+    /// Inside `<!--`, a nested `<script>` ends at the first end tag.
     private enum Escape { case none, once, twice }
 
     private mutating func end(_ text: Range<Int>) -> Range<Int>? {
@@ -151,7 +151,7 @@ struct HTMLTokenizer {
     private mutating func tag(nameAt nameStart: Int) -> Token? {
         var at = nameStart
         while let found = byte(at), !Self.endsTagName(found) { at += 1 }
-        // No name that matters is longer.
+        // All relevant names are shorter.
         let name = String(decoding: page[nameStart..<min(at, nameStart + 16)].map(\.asciiLowered), as: UTF8.self)
         var tag = Tag(start: index, name: name, isEnd: nameStart == index + 2)
         while let found = byte(at) {
@@ -172,7 +172,7 @@ struct HTMLTokenizer {
         return nil
     }
 
-    /// Reads one attribute and gives the offset behind it; nil where the page ends inside it.
+    /// Reads one attribute. Returns the offset behind it; nil if the page ends inside it.
     private func attribute(at start: Int, of tag: inout Tag) -> Int? {
         var at = start + 1
         while let found = byte(at), !Self.endsTagName(found), found != UInt8(ascii: "=") { at += 1 }
@@ -209,7 +209,7 @@ struct HTMLTokenizer {
         return at
     }
 
-    /// Compares without regard to ASCII case.
+    /// Compares without ASCII case.
     private func matches(_ text: StaticString, at start: Int) -> Bool {
         let count = text.utf8CodeUnitCount
         if count > page.count - start { return false }

@@ -1,16 +1,17 @@
 package import BundleValues
 package import BundleDisk
 
-/// How Meteor bundles lie on the disk: an asset manifest says which file answers for which URL path. Archives need no such
-/// thing; there, a file's path is its URL path.
+/// The layout of Meteor bundles on the disk, in which an asset manifest maps URL paths to files. In an archive, the
+/// path of a file is its URL path.
 package protocol MeteorLayout: Sendable {
-    /// What `folder` says about itself; nil where it has no asset manifest. Throws where it has one that cannot be read.
+    /// Returns the facts of the bundle in `folder`; nil if it has no asset manifest. Throws if the manifest cannot be
+    /// read.
     func facts(of folder: Directory) throws -> MeteorFacts?
 
-    /// Which file answers for which URL path of the bundle in `folder`: those of `owned` are its own, all others the seed's.
-    /// A seed owns everything, which a nil `owned` says.
+    /// Returns the assets of the bundle in `folder`. Files of `owned` are its own; the others belong to the seed. A
+    /// nil `owned` means that all files are its own, as for a seed.
     func assets(of folder: Directory, owned: Set<BundlePath>?, inheriting seed: Directory?) throws -> AssetMap
 
-    /// What the asset manifest of the bundle in `folder` says to those who serve it.
+    /// Returns the labels from the asset manifest of the bundle in `folder`.
     func labels(of folder: Directory) throws -> AssetLabels
 }

@@ -1,31 +1,31 @@
 import BundleValues
 
-/// What an HTML page asks for by its own markup, and what in it a Content-Security-Policy may refuse. No script is run.
+/// The resources that the markup of an HTML page loads, and the parts that a Content-Security-Policy may refuse.
+/// Scripts are not run.
 ///
-/// What stands in a `<template>` or in SVG is left out: nobody asks for it as it stands there.
+/// Content of a `<template>` or of SVG is ignored, since the browser does not load it as written.
 package struct PageReferences: Sendable, Equatable {
-    /// One file or address that the page asks for.
+    /// A resource or address in a page.
     package struct Reference: Sendable, Hashable {
-        /// What the policy judges it by, as `script-src`.
+        /// The directive of the policy that applies to it, such as `script-src`.
         package let directive: String
-        /// As the page has it, character references decoded as far as addresses have them.
+        /// The URL in the page, with the character references decoded that occur in addresses.
         package let url: String
-        /// The element's name.
         package let element: String
-        /// Whether the browser asks for it with the page: not the address that a form is sent to.
+        /// Whether the browser loads it with the page. The target of a form is not loaded.
         package let isLoaded: Bool
     }
 
-    /// Everything that the page asks for, in its order.
+    /// The references, in the page's order.
     package private(set) var references: [Reference] = []
-    /// Attributes that are scripts, as `onclick of <button>`, and addresses that are.
+    /// The attributes that are scripts, such as `onclick of <button>`, and the script addresses.
     package private(set) var handlers: [String] = []
     /// The `href` of the first `<base>`.
     package private(set) var base: String?
-    /// The content of each `<meta http-equiv="Content-Security-Policy">`.
+    /// The contents of the `<meta http-equiv="Content-Security-Policy">` elements.
     package private(set) var policies: [String] = []
 
-    /// Reads `page`.
+    /// Parses `page`.
     package init(_ page: [UInt8]) {
         var tokenizer = HTMLTokenizer(page, from: 0, describing: nil)
         var foreign = ForeignContent()
@@ -54,7 +54,7 @@ package struct PageReferences: Sendable, Equatable {
     private static let rawText: Set<String> = HTMLOutline.rawTextElements.union(["script"])
 }
 
-/// One start tag with its attributes as text.
+/// A start tag with its attributes as text.
 private struct Element {
     private let name: String
     private let attributes: [String: String]
@@ -71,7 +71,7 @@ private struct Element {
 
     subscript(attribute: String) -> String? { attributes[attribute] }
 
-    /// The policy that a `<meta>` element enforces; nil for any other element.
+    /// The policy of a `<meta>` element; nil for any other element.
     var policy: String? {
         guard name == "meta", attributes["http-equiv"]?.lowercased() == "content-security-policy" else { return nil }
         return attributes["content"]
@@ -90,7 +90,7 @@ private struct Element {
 
     private static func isScriptAddress(_ url: String) -> Bool {
         let text = url.drop { $0.isWhitespace }
-        // What does nothing needs no leave to do so.
+        // An address without an effect does not need to be allowed.
         return text.prefix(11).lowercased() == "javascript:"
             && ![";", "", "void(0)", "void(0);"].contains(text.dropFirst(11))
     }
@@ -122,7 +122,7 @@ private struct Element {
         PageReferences.Reference(directive: directive, url: url, element: name, isLoaded: isLoaded)
     }
 
-    /// The addresses of `srcset`, each before its description (HTML standard, "parse a srcset attribute").
+    /// Returns the URLs of `srcset` (HTML standard, "parse a srcset attribute").
     private func candidates(_ directive: String) -> [PageReferences.Reference] {
         var rest = Substring(attributes["srcset"] ?? "")
         var urls: [Substring] = []
@@ -140,7 +140,7 @@ private struct Element {
         return urls.map { reference(String($0), directive) }
     }
 
-    /// What a `<link>` loads; nil where it only says something.
+    /// Returns the directive for the resource of a `<link>`; nil if it loads none.
     private static func directive(ofLink link: Element) -> String? {
         let relations = Set((link["rel"] ?? "").lowercased().split { $0.isWhitespace }.map(String.init))
         if relations.contains("stylesheet") { return "style-src" }

@@ -2,13 +2,13 @@ import BundleValues
 import BundleDisk
 import Glibc
 
-/// Fills one fresh folder with the assets of a map.
+/// Fills an empty folder with the assets of a map.
 struct RootBuilder {
     private let root: Directory
     private(set) var warnings: [String] = []
     private var extracted: AssetMap.Extracted?
 
-    /// The folders used last stay open: neighbours in a map are neighbours on the disk.
+    /// The last used folders stay open, since neighbours in a map are usually neighbours on the disk.
     private var target: (parent: ArraySlice<UInt8>, folder: Directory)?
     private var source: (root: Directory, parent: ArraySlice<UInt8>, folder: Directory)?
     private var made: Set<BundlePath> = []
@@ -32,7 +32,7 @@ struct RootBuilder {
         if !hasIndex { throw OrganizingError.indexMissing(path: BundlePath.index.string) }
     }
 
-    /// The only file of the client that is not the store's own.
+    /// Writes the index page with the shim. All other files are linked.
     private mutating func writeIndex(_ asset: AssetMap.Asset) throws {
         do {
             let folder = try sourceFolder(of: asset)
@@ -68,7 +68,7 @@ struct RootBuilder {
         try folder.link(name, to: target, as: asset.isKnownFile ? name : asset.urlPath.name)
     }
 
-    /// Whether the file was extracted before, and is linked from there.
+    /// Links the file from its extracted copy. Returns false if there is none.
     private mutating func linkExtracted(_ asset: AssetMap.Asset) throws -> Bool {
         guard let extracted, extracted.source === asset.source, let place = extracted.urlPaths[asset.path] else {
             return false
@@ -93,13 +93,13 @@ struct RootBuilder {
         }
     }
 
-    /// Source maps may be missing; of anything else, people want to know.
+    /// A missing source map is normal; other files are reported.
     private mutating func skip(_ asset: AssetMap.Asset, _ error: DiskError) {
         if error.kind == .missing && asset.urlPath.bytes.suffix(4).elementsEqual(".map".utf8) { return }
         warnings.append("\(asset.urlPath) is not served: \(error).")
     }
 
-    /// A link to a link would be one.
+    /// Throws for a symbolic link, since a hard link to it would also be a symbolic link.
     private static func requireFile(_ name: String, in folder: Directory) throws(DiskError) {
         switch try folder.kind(of: name) {
         case .file: return

@@ -1,6 +1,7 @@
 import BundleDisk
 
-/// `serving/`: the organized roots. One that a running server shows is locked, shared; removing one takes it exclusively.
+/// The folder `serving/` with the organized roots. A server locks the root that it shows with a shared lock; its
+/// removal needs an exclusive one.
 struct ServingFolder: Sendable {
     let directory: Directory
     private let organizer: BundleOrganizer
@@ -10,7 +11,7 @@ struct ServingFolder: Sendable {
         organizer = BundleOrganizer(serving: directory)
     }
 
-    /// The exclusive right to remove the root `name`, or that there is none; nil while a server shows it.
+    /// Returns the exclusive right to remove the root `name`, even if there is none; nil while a server shows it.
     func claim(_ name: String) throws(DiskError) -> Claim? {
         do {
             return try FileLock.take(try directory.directory(name)).map(Claim.init)
@@ -19,23 +20,23 @@ struct ServingFolder: Sendable {
         }
     }
 
-    /// Held while a client is removed.
+    /// The right to remove a root, held during the removal.
     struct Claim {
         let lock: FileLock?
     }
 
-    /// Says that the root `name` is in use, for as long as the answer lives; nil where it is gone or about to go.
+    /// Locks the root `name` while the returned lock exists. Returns nil if the root is missing or being removed.
     func use(_ name: String) throws(DiskError) -> FileLock? {
         do {
             guard let lock = try FileLock.share(try directory.directory(name)) else { return nil }
-            // It may have lost its name before the lock was taken.
+            // The root may have lost its name before the lock was acquired.
             return try directory.kind(of: name) == nil ? nil : lock
         } catch  where error.kind == .missing {
             return nil
         }
     }
 
-    /// Removes every root whose name `isOld` and that no server shows.
+    /// Removes the roots for which `isOld` returns true and that no server shows.
     func removeUnused(_ isOld: (String) -> Bool) throws {
         for name in try directory.list() where !name.hasPrefix(".") && isOld(name) {
             guard case .directory? = try directory.kind(of: name), let claim = try claim(name) else { continue }
@@ -44,9 +45,9 @@ struct ServingFolder: Sendable {
         }
     }
 
-    /// Removes what a stop in `remove` left.
+    /// Removes the files of roots whose removal was interrupted.
     func clearRemoved() throws { try organizer.clearRemoved() }
 
-    /// Removes the root `name`, whoever shows it: it loses its name at once, then its files go.
+    /// Removes the root `name`, even if a server shows it: first its name, then its files.
     func remove(_ name: String) throws { try organizer.remove(name) }
 }

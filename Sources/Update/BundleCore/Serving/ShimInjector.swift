@@ -1,20 +1,21 @@
 package import BundleSigning
 import BundleValues
 
-/// Puts the `WebAppLocalServer` shim into a page, so that a Meteor application finds the interface it expects.
+/// Adds the `WebAppLocalServer` shim to a page, which provides the interface of a Meteor application.
 package enum ShimInjector {
-    /// The shim's source text, from `web-app-local-server.js`, on one line.
+    /// The source of the shim, from `web-app-local-server.js`, on one line.
     package static let shim = onOneLine(PackageResources.web_app_local_server_js)
 
-    /// Returns a script of this package without its line ends, so that the lines of a page with it keep their numbers.
+    /// Returns a script of this package without line breaks, so that the lines of a page keep their numbers.
     ///
-    /// The script ends its statements with semicolons, has comments on lines of their own only, and no text of several lines.
+    /// The script's statements end with semicolons, its comments are on separate lines, and its strings have no line
+    /// breaks.
     package static func onOneLine(_ script: [UInt8]) -> [UInt8] {
         let lines = script.split(separator: UInt8(ascii: "\n")).map { $0.drop { $0 == UInt8(ascii: " ") } }
         return Array(lines.filter { !$0.isEmpty && !$0.starts(with: "//".utf8) }.joined(separator: [UInt8(ascii: " ")]))
     }
 
-    /// Returns the page without the shim that `inject` put into it, for a host that brings its own.
+    /// Returns the page without the shim that `inject` added, for a host that has its own.
     package static func remove(from page: [UInt8]) -> [UInt8] {
         let outline = HTMLOutline(page)
         guard
@@ -29,20 +30,20 @@ package enum ShimInjector {
 
     private static let closing = Array("</script>".utf8)
 
-    /// The start tag of the shim, with the nonce of the page's own scripts.
+    /// Returns the start tag of the shim, with the nonce of the page's scripts.
     private static func opening(_ outline: HTMLOutline) -> [UInt8] {
         Array("<script\(outline.nonce.map { " nonce=\"\($0)\"" } ?? "")>".utf8)
     }
 
-    /// The page with the shim as a script before its `</head>`, else before its `</body>`, else at its end.
+    /// Returns the page with the shim before its `</head>`, or else before its `</body>`, or at its end.
     ///
-    /// The script carries the nonce of the page's own scripts. A page that has the shim is returned as it is; all bytes of
-    /// the page are kept, in their order.
+    /// The script has the nonce of the page's scripts. A page that has the shim is returned unchanged. All bytes of
+    /// the page stay, in order.
     package static func inject(into page: [UInt8]) -> [UInt8] {
         inject(shim, into: page)
     }
 
-    /// `script` must not contain what would end or hide it: `</script`, `<script`, `<!--`.
+    /// Adds `script`, which must not contain `</script`, `<script` or `<!--`.
     static func inject(_ script: [UInt8], into page: [UInt8]) -> [UInt8] {
         let outline = HTMLOutline(page)
         if outline.scripts.contains(where: { !$0.isInTemplate && page[$0.text].elementsEqual(script) }) { return page }
@@ -58,9 +59,10 @@ package enum ShimInjector {
     }
 }
 
-/// Source expressions of a Content-Security-Policy that allow the inline scripts of a page, and no others.
+/// The source expressions of a Content-Security-Policy that allow exactly the inline scripts of a page.
 package enum ScriptSource {
-    /// `'sha256-…'` of every inline script of `page`, each once, in their order; throws only if OpenSSL itself cannot work.
+    /// Returns `'sha256-…'` of every inline script of `page`, without duplicates and in order. Throws only if OpenSSL
+    /// fails.
     package static func expressions(for page: [UInt8]) throws(OpenSSLFailure) -> [String] {
         var found: [String] = []
         var known: Set<String> = []
@@ -71,13 +73,14 @@ package enum ScriptSource {
         return found
     }
 
-    /// `'sha256-…'` of a script's text.
+    /// Returns `'sha256-…'` of a script's text.
     package static func expression(for text: ArraySlice<UInt8>) throws(OpenSSLFailure) -> String {
         let digest = try SHA256Digest.of(asParsed(text))
         return "'sha256-\(Base64.encode(digest.withUnsafeBytes { Array($0) }))'"
     }
 
-    /// The UTF-8 of a script's text as the browser has it: ill-formed bytes replaced, every newline one LF, no NUL.
+    /// Returns the UTF-8 of a script's text as a browser parses it. It has LF as line break, and invalid
+    /// bytes and NUL are replaced.
     static func asParsed(_ text: ArraySlice<UInt8>) -> [UInt8] {
         var parsed: [UInt8] = []
         parsed.reserveCapacity(text.count)
@@ -95,9 +98,10 @@ package enum ScriptSource {
     }
 }
 
-/// What the `type` of a script makes of it (HTML standard, "prepare the script element").
+/// Classifies scripts by their `type` (HTML standard, "prepare the script element").
 enum ScriptType {
-    /// Whether a script with these attributes runs, or governs what runs, as import maps and speculation rules do.
+    /// Returns whether a script with these attributes runs, or governs scripts as import maps and speculation rules
+    /// do.
     static func isJudged(type: ArraySlice<UInt8>?, language: ArraySlice<UInt8>?) -> Bool {
         guard let type else {
             guard let language, !language.isEmpty else { return true }

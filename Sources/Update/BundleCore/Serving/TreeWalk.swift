@@ -1,7 +1,7 @@
 import BundleValues
 import BundleDisk
 
-/// Collects the regular files of a folder; links, devices and illegal names are left out with a warning.
+/// Collects the regular files of a folder. Links, devices and invalid names are omitted with a warning.
 struct TreeWalk {
     private let tree: Directory
     private(set) var assets: [AssetMap.Asset] = []
@@ -9,7 +9,7 @@ struct TreeWalk {
 
     init(_ tree: Directory) { self.tree = tree }
 
-    /// Files first: whoever links them then needs each folder once.
+    /// Adds the files of a folder before those of its subfolders, so that each folder is opened once.
     mutating func visit(_ folder: Directory, below prefix: [UInt8]) throws {
         var folders: [BundlePath] = []
         for entry in try folder.entries() {

@@ -1,10 +1,11 @@
-// There is no Cordova in this shell; pages that were built for it wait for its one event all the same.
+// A stand-in for cordova.js in a shell without Cordova. Pages that were built for Cordova wait for its event
+// `deviceready`.
 (function () {
   'use strict';
   var isReady = false;
   var listen = document.addEventListener;
 
-  // Cordova's event is sticky: who listens late is called, too.
+  // Cordova calls listeners that are added after the event, too.
   document.addEventListener = function (type, listener, options) {
     listen.call(document, type, listener, options);
     if (type !== 'deviceready' || !isReady) return;

@@ -6,7 +6,7 @@
     return;
   }
 
-  // Looked up at every call: Capacitor may register its plugins after this script ran.
+  // The lookup runs at every call, since Capacitor may register its plugins after this script.
   function findPlugin() {
     var plugins = window.Capacitor && window.Capacitor.Plugins;
     var plugin = plugins && plugins.CapacitorMeteorWebApp;
@@ -20,7 +20,7 @@
     console.error('WebAppLocalServer: ' + ((error && error.message) || error));
   }
 
-  // Runs `action` on the plugin; one that throws counts as one that rejects.
+  // Runs `action` on the plugin. An exception counts as a rejection.
   function attempt(action, done, failed) {
     var plugin = findPlugin();
     if (!plugin) {

@@ -3,8 +3,9 @@ import BundleSigning
 package import BundleValues
 import Glibc
 
-/// The one owner of a store's folders, for as long as it holds the lock. All changes follow SECURITY's protocol: build
-/// aside, sync, rename, sync the folder, then the ledger; a stop at any point leaves the old state or the new one.
+/// The owner of a store's folders while it holds the lock. All changes follow the protocol of SECURITY: build the new
+/// files aside, sync, rename, sync the folder, then write the ledger. An interruption at any point leaves the old
+/// state or the new one.
 package actor BundleStore {
     private let root: Directory
     private let folders: StoreFolders
@@ -32,28 +33,28 @@ package actor BundleStore {
         self.warn = warn
     }
 
-    /// Opens the store at `path`, creating it (mode 0700) where it is missing, takes its lock and clears what an
-    /// interrupted run left.
+    /// Opens the store at `path`, creates it (mode 0700) if it is missing, takes its lock, and cleans up after an
+    /// interrupted run.
     ///
-    /// Throws `storeLocked` when another process works on it, `permissionDenied` when others may write to it. What is found
-    /// again counts as installed at `time`; `warn` hears about repairs.
+    /// Throws `storeLocked` if another process works on the store, and `permissionDenied` if other users may write to
+    /// it. Recovered clients get `time` as their time of installation; `warn` receives a message for each repair.
     package static func open(
         at path: String, time: Timestamp, warn: @escaping @Sendable (String) -> Void
     ) throws -> BundleStore {
         let root = try StoreFolders.openRoot(path)
         guard let lock = try FileLock.take(StoreLayout.lock, in: root) else {
             throw UpdateFailure(
-                .storeLocked, subject: path, "Another clientctl works on the store \(path): wait for it to finish.")
+                .storeLocked, subject: path, "Another clientctl works on the store \(path). Wait until it is finished.")
         }
         let folders = try StoreFolders(below: root)
         try StoreRecovery(folders, at: time, warn: warn).run()
         return BundleStore(folders, lock: lock, warn: warn)
     }
 
-    /// One consistent picture.
+    /// Returns a snapshot of the store.
     package func inventory() throws -> Inventory { try Inventory.read(root, ledger: try keeper.read()) }
 
-    /// Refuses another application than the one that the store is bound to.
+    /// Throws `appMismatch` if the store is bound to another application than `appId`.
     package func requireBound(to appId: String?) throws {
         guard let appId else { return }
         let inventory = try inventory()
@@ -63,7 +64,7 @@ package actor BundleStore {
 
     // MARK: Installing
 
-    /// Opens a private area for an attempt that needs `footprint`, or says `diskFull` before anything is written.
+    /// Opens a private folder for an attempt that needs `footprint`. Throws `diskFull` before it writes anything.
     package func openStaging(for footprint: Footprint) throws -> StagingArea {
         let space = try root.freeSpace()
         let inventory = try inventory()
@@ -86,11 +87,11 @@ package actor BundleStore {
             })
     }
 
-    /// What the installed clients have, for linking.
+    /// Returns the content of the installed clients that an attempt may link.
     package func reuseIndex() throws -> ReuseIndex { ReuseIndex(try inventory().bundles, in: root) }
 
-    /// Takes away an area that did not become a bundle; what it downloaded under a journal is kept for the next attempt, unless
-    /// that is what fills the disk. What cannot be removed is cleared at the next start.
+    /// Removes the area of a failed attempt. Keeps its journaled downloads for the next attempt, unless
+    /// `keepingDownloads` is false, as on a full disk. The next run removes the files that this one cannot.
     package func discard(_ area: StagingArea, keepingDownloads: Bool = true) {
         if keepingDownloads {
             try? InterruptedAttempt(staging: staging, downloads: downloads).keep(area.name)
@@ -99,11 +100,10 @@ package actor BundleStore {
         }
     }
 
-    /// Publishes a staged bundle under its final name and makes it known, together with `changes`: receipt, barrier, rename,
-    /// ledger.
+    /// Moves a staged bundle to its final name and applies `changes`: receipt, sync, rename, ledger.
     ///
-    /// When it returns, the bundle and the changes survive a power cut; when it throws, the store is what it was. A
-    /// version that is installed already is only known by its new manifest; with other content it is `versionExists`.
+    /// On return, the bundle and the changes are durable. If it throws, the store is unchanged. An installed version
+    /// gets only the new manifest. Throws `versionExists` if its content differs.
     func install(_ staged: StagedBundle, at time: Timestamp, with changes: [LedgerChange]) throws -> Inventory {
         let version = staged.identity.version
         let entry = Ledger.Entry(
@@ -115,11 +115,11 @@ package actor BundleStore {
             if let known { try renew(known, by: staged) } else { try place(staged) }
             inventory = try keeper.apply([.installed(entry)] + changes).after
         } catch {
-            if known == nil { takeBack(version) }
+            if known == nil { undoPlace(version) }
             discard(staged.area)
             throw error
         }
-        // Done. An area that stays behind tells the next run to finish this, so it goes last.
+        // An area that cannot be removed makes the next run finish the installation, so it is removed last.
         do {
             try keeper.publishPrevious(clients: clients, staging: staging)
             if version.source == .meteor {
@@ -128,21 +128,21 @@ package actor BundleStore {
             try staging.removeTree(staged.area.name)
         } catch {
             warn(
-                "\(UpdateFailure(error).message) \(ClientName.installed(version)) is installed all the same; the next run clears up."
+                "\(UpdateFailure(error).message) \(ClientName.installed(version)) is installed; the next run cleans up."
             )
         }
         return inventory
     }
 
-    /// Gives a staged tree and its receipt their final names.
+    /// Moves a staged tree and its receipt to their final names.
     private func place(_ staged: StagedBundle) throws {
         let version = staged.identity.version
-        // What an earlier client of that version left there would be taken for this one.
+        // A serving root of an earlier client with this version would be used for this one.
         try serving.remove(staged.identity.servingName)
         let receipt = StoreLayout.receipt(version)
         try receipts.removeFile(receipt)
         try staged.area.folder.move(StoreLayout.stagedReceipt, to: receipts, as: receipt)
-        // The barrier: nothing gets its final name before every byte of it is on the disk.
+        // Nothing gets its final name before all its bytes are on the disk.
         try staged.area.tree.syncFileSystem()
         let trees = folders.trees(of: version)
         try staged.area.folder.move(StoreLayout.stagedTree, to: trees, as: version.folderName)
@@ -150,27 +150,28 @@ package actor BundleStore {
         try receipts.sync()
     }
 
-    /// Gives an installed client, unusable so far, the receipt of the manifest that made it usable.
+    /// Replaces the receipt of an installed client that was unusable until its new manifest.
     private func renew(_ known: Ledger.Entry, by staged: StagedBundle) throws {
         let version = known.version
         guard known.contentSha256 == staged.contentSha256 else {
             throw UpdateFailure(
                 .versionExists, subject: version.description,
-                "Version \(version) is installed with other content: publish the change under a version of its own.")
+                "Version \(version) is installed with other content. Publish the change under a new version.")
         }
         try staged.area.folder.rename(StoreLayout.stagedReceipt, to: receipts, as: StoreLayout.receipt(version))
         try receipts.sync()
     }
 
-    /// Undoes `place` as far as the disk lets it. The receipt goes first: without it, recovery does not adopt the folder.
-    private func takeBack(_ version: ClientVersion) {
+    /// Undoes `place` as far as possible. Without its receipt, recovery does not adopt the folder, so the receipt
+    /// goes first.
+    private func undoPlace(_ version: ClientVersion) {
         try? receipts.removeFile(StoreLayout.receipt(version))
         let trash = randomName(StoreLayout.trashPrefix)
         try? folders.trees(of: version).move(version.folderName, to: staging, as: trash)
         try? staging.removeTree(trash)
     }
 
-    /// Applies `changes` to the ledger, all of them or none.
+    /// Applies all of `changes` to the ledger, or none.
     func apply(_ changes: [LedgerChange]) throws -> Inventory {
         let inventory = try keeper.apply(changes).after
         do {
@@ -181,26 +182,25 @@ package actor BundleStore {
         return inventory
     }
 
-    /// What is said where the ledger is written and `clients/previousVersion` is not. The ledger counts, as long as the disk
-    /// gives it back.
+    /// Returns the warning for a ledger that was written while `clients/previousVersion` was not.
     static func delayed(_ error: any Error) -> String {
         let failure = UpdateFailure(error)
         if failure.code == .storeDamaged {
             return
-                "\(failure.message) It was written just now. If the disk does not give it back later either, the one before "
-                + "it counts: do this again then."
+                "\(failure.message) The disk did not return the ledger that was just written. If it still does not later, repeat "
+                + "this command."
         }
-        return "\(failure.message) clients/previousVersion is brought up to date by the next run."
+        return "\(failure.message) The next run updates clients/previousVersion."
     }
 
-    /// Where copies wait for their places, for as long as this store is held.
-    func repairBench() throws -> RepairBench { try RepairBench(folders) }
+    /// Returns the folder for the copies of a repair.
+    func repairFolder() throws -> RepairFolder { try RepairFolder(folders) }
 
     // MARK: Removing
 
-    /// Removes all but `keep` clients; returns what stayed and what went.
+    /// Removes all but `keep` clients, and returns which stayed and which were removed.
     ///
-    /// What a running server shows stays, and so does what has meanwhile got a role.
+    /// A client that a server shows stays, as does one that has got a role since the plan was made.
     package func retain(keeping keep: Int) throws -> RetentionPlan {
         let plan = RetentionRule.plan(try inventory(), keep: keep)
         for name in plan.removed {
@@ -222,7 +222,7 @@ struct StoreFolders {
     let downloads: Directory
     let serving: Directory
 
-    /// Opens the folders below `root`, creating those that are missing.
+    /// Opens the folders below `root`, and creates those that are missing.
     init(below root: Directory) throws {
         self.root = root
         let isNew = try root.kind(of: StoreLayout.clients) == nil
@@ -236,10 +236,10 @@ struct StoreFolders {
         if isNew { try root.sync() }
     }
 
-    /// The folder that holds the tree of `version`.
+    /// Returns the folder with the tree of `version`.
     func trees(of version: ClientVersion) -> Directory { trees(of: version.source) }
 
-    /// The folder that holds the trees of `source`.
+    /// Returns the folder with the trees of `source`.
     func trees(of source: SourceName) -> Directory {
         switch source {
         case .archive: clients
@@ -247,7 +247,7 @@ struct StoreFolders {
         }
     }
 
-    /// Opens the store's own folder, creating it and what is missing above it.
+    /// Opens the store's folder. Creates it and the missing folders above it.
     static func openRoot(_ path: String) throws -> Directory {
         try Directory.createAll(path, mode: 0o700)
         let root = try Directory.open(path)
@@ -257,19 +257,20 @@ struct StoreFolders {
         return root
     }
 
-    /// What the system's administrator makes in another user's store is not that user's, who could neither change nor remove it.
+    /// Files that root creates in another user's store would not belong to that user, who could neither change nor
+    /// remove them.
     private static func requireOwn(_ root: Directory) throws {
         if try geteuid() != 0 || root.permissions().owner == 0 { return }
         throw UpdateFailure(
             .permissionDenied, subject: root.path,
-            "The store \(root.path) belongs to another user: use it as its owner, with `sudo -u`.")
+            "The store \(root.path) belongs to another user. Run this command as its owner, with `sudo -u`.")
     }
 
-    /// Refuses a folder that everybody may write to: whoever can write a client and its receipt can plant one.
+    /// Throws if every user may write to `folder`: a user who can write a client and its receipt can plant a client.
     private static func requirePrivate(_ folder: Directory) throws {
         if try folder.permissions().mode & 0o002 == 0 { return }
         throw UpdateFailure(
             .permissionDenied, subject: folder.path,
-            "Everybody may write to \(folder.path): take that away with `chmod o-w`, and check what is in it.")
+            "Every user may write to \(folder.path). Run `chmod o-w` on it, and check its contents.")
     }
 }

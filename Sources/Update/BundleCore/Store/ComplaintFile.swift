@@ -1,26 +1,26 @@
 import BundleValues
 import BundleDisk
 
-/// What the pages of each client complained of since its last launch, such as what the content security policy kept from them:
-/// `complaints.json` of a store, for people. Whoever shows pages writes it, alone.
+/// The errors of each client's pages since its last launch, such as violations of the content security policy.
+/// `complaints.json` of a store stores them for people. Only the shell that shows the pages writes it.
 package struct ComplaintFile: Sendable {
     private static let maximumBytes = 1 << 20
     private static let most = 16
 
     private static let unconfirmed = "nothing that confirms this start, though it confirmed an earlier one"
 
-    /// Returns what `status` shows of a client that confirmed an earlier start and not this one.
+    /// Returns the text for a client that confirmed an earlier start but not this one.
     package static func unconfirmed(_ what: String) -> String { "\(unconfirmed) (\(what))" }
 
-    /// Whether `complaint` says that a start was not confirmed.
+    /// Returns whether `complaint` is about an unconfirmed start.
     package static func isUnconfirmed(_ complaint: String) -> Bool { complaint.hasPrefix(unconfirmed) }
 
     private let store: String
 
-    /// For the store at `store`.
+    /// Creates the file's accessor for the store at `store`.
     package init(store: String) { self.store = store }
 
-    /// By the names of clients; nothing where the file is not there or cannot be read.
+    /// Returns the errors by client name; empty if the file is missing or unreadable.
     package func read() -> [String: [String]] { (try? Directory.open(store)).map(Self.read) ?? [:] }
 
     private static func read(_ root: Directory) -> [String: [String]] {
@@ -32,7 +32,7 @@ package struct ComplaintFile: Sendable {
             uniquingKeysWith: { first, _ in first })
     }
 
-    /// Adds what a page of `name` complained of; each once, and no more than 16.
+    /// Adds an error of a page of `name`, unless it is there already or there are 16.
     package func add(_ complaint: String, of name: ClientName) throws {
         try change { complaints in
             guard complaints[name.description, default: []].count < Self.most else { return }
@@ -41,7 +41,7 @@ package struct ComplaintFile: Sendable {
         }
     }
 
-    /// Begins anew for `name`, which is launched.
+    /// Removes the errors of `name`, which is being launched.
     package func clear(_ name: ClientName) throws { try change { $0[name.description] = nil } }
 
     private func change(_ body: (inout [String: [String]]) -> Void) throws {

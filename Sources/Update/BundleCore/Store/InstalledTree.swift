@@ -3,9 +3,9 @@ package import BundleDisk
 import BundleSigning
 import Glibc
 
-/// Compares an installed folder with its receipt, byte for byte.
+/// Compares the folder of an installed client with its receipt, byte for byte.
 package enum InstalledTree {
-    /// The first difference between the client `bundle` of the store at `path` and its receipt; nil where there is none.
+    /// Returns the first difference between a client and its receipt; nil if there is none.
     package static func difference(of bundle: InstalledBundle, inStoreAt path: String) throws -> String? {
         let root = try Directory.open(path)
         let name = "\(StoreLayout.receipts)/\(StoreLayout.receipt(bundle.version))"
@@ -15,13 +15,12 @@ package enum InstalledTree {
         return try difference(receipt, root.directory(StoreLayout.tree(bundle.version)))
     }
 
-    /// Returns the folder of the client `bundle` of the store at `path`.
+    /// Returns the folder of a client of the store at `path`.
     package static func folder(of bundle: InstalledBundle, inStoreAt path: String) throws(DiskError) -> Directory {
         try Directory.open(path).directory(StoreLayout.tree(bundle.version))
     }
 
-    /// Returns the manifest that brought the client `bundle` of the store at `path`, as it stood in the feed; nil where its receipt has
-    /// none.
+    /// Returns the manifest of a client of the store at `path`, as the feed had it; nil if its receipt has none.
     package static func manifest(of bundle: InstalledBundle, inStoreAt path: String) throws -> JSONValue? {
         let name = "\(StoreLayout.receipts)/\(StoreLayout.receipt(bundle.version))"
         guard let receipt = try existing({ () throws(DiskError) in try Directory.open(path).file(name) }) else {
@@ -30,12 +29,12 @@ package enum InstalledTree {
         return try Receipt.manifest(of: receipt)
     }
 
-    /// A ledger entry for the folder of `version`, installed at `time`, if its receipt vouches for every byte of it; nil if it
-    /// does not.
+    /// Returns a ledger entry for the folder of `version`, installed at `time`; nil if any byte differs from the
+    /// receipt.
     ///
-    /// Throws where the disk could not tell: an unreadable client is not a wrong one.
+    /// Throws if the disk fails, since an unreadable client may be whole.
     static func entry(
-        vouchedBy receipts: Directory, for version: ClientVersion, in trees: Directory, at time: Timestamp
+        matching receipts: Directory, for version: ClientVersion, in trees: Directory, at time: Timestamp
     ) throws -> Ledger.Entry? {
         guard let receipt = try existing({ () throws(DiskError) in try receipts.file(StoreLayout.receipt(version)) }),
             let tree = try existing({ () throws(DiskError) in try trees.directory(version.folderName) }),
@@ -53,7 +52,7 @@ package enum InstalledTree {
             installedAt: time)
     }
 
-    /// Nil where the name does not exist or is something else.
+    /// Returns nil if the name does not exist or has another type.
     private static func existing<Opened>(_ open: () throws(DiskError) -> Opened) throws(DiskError) -> Opened? {
         do {
             return try open()
@@ -69,7 +68,7 @@ package enum InstalledTree {
         try Receipt.forEachLine(of: receipt) { line, _ in
             guard found == nil else { return }
             guard let record = Receipt.record(line) else {
-                found = "\(receipt.path) has a line that describes no file"
+                found = "\(receipt.path) has an invalid line"
                 return
             }
             let path = record.path.string
@@ -83,16 +82,16 @@ package enum InstalledTree {
             }
             _ = try file.forEachBlock { try hasher.update($0) }
             if try hasher.finish() != record.digest {
-                found = "\(path) has other content than was installed"
+                found = "\(path) has other content than when it was installed"
             }
         }
         if found == nil, try count(tree) != listed.count {
-            found = "\(tree.path) holds other files than were installed"
+            found = "\(tree.path) has other files than when it was installed"
         }
         return found
     }
 
-    /// Entries below `tree` that are not folders.
+    /// Returns the number of entries below `tree` that are not folders.
     private static func count(_ tree: Directory) throws -> Int {
         var files = 0
         for bytes in try tree.names() {

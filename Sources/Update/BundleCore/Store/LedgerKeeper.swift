@@ -1,34 +1,33 @@
 import BundleDisk
 import BundleValues
 
-/// The one way to a store's ledger: what the file says, and the door through which it is changed, under a lock of its own
-/// that is held for milliseconds.
+/// Reads and changes a store's ledger, under a lock that is held for milliseconds.
 ///
-/// The store's `lock` belongs to whoever installs or removes, for minutes where a network is slow; a shell must be able to
-/// start and to confirm meanwhile.
+/// An installation holds the store's `lock` for minutes on a slow network. A shell must be able to start and to
+/// confirm during that time.
 struct LedgerKeeper: Sendable {
-    private static let patienceMilliseconds = 10_000
+    private static let timeoutMilliseconds = 10_000
 
     let root: Directory
 
-    /// What the file says now.
+    /// Returns the present ledger.
     func read() throws -> Ledger { try LedgerFile.read(root) ?? Ledger() }
 
-    /// Runs `body` while nobody else changes the ledger.
-    func exclusively<Result>(_ body: (LedgerDoor) throws -> Result) throws -> Result {
-        guard let lock = try FileLock.take(root, waiting: Self.patienceMilliseconds) else {
+    /// Runs `body` while no other process can change the ledger.
+    func exclusively<Result>(_ body: (LedgerAccess) throws -> Result) throws -> Result {
+        guard let lock = try FileLock.take(root, waiting: Self.timeoutMilliseconds) else {
             throw UpdateFailure(
                 .storeLocked, subject: root.path,
-                "Another clientctl has held the ledger of \(root.path) for 10 s: see whether it hangs.")
+                "Another clientctl has held the ledger of \(root.path) for 10 s. Check whether it hangs.")
         }
         defer { withExtendedLifetime(lock) {} }
-        return try body(LedgerDoor(root: root, lock: lock))
+        return try body(LedgerAccess(root: root, lock: lock))
     }
 
-    /// Applies `changes`, all of them or none; durable when it returns.
-    func propose(_ changes: [LedgerChange]) throws -> LedgerAnswer { try exclusively { try $0.write(changes) } }
+    /// Applies all of `changes`, or none. They are durable on return.
+    func propose(_ changes: [LedgerChange]) throws -> LedgerResult { try exclusively { try $0.write(changes) } }
 
-    /// The same, where a refusal is a failure.
+    /// Applies `changes`, and throws if they are refused.
     @discardableResult
     func apply(_ changes: [LedgerChange]) throws -> LedgerUpdate {
         switch try propose(changes) {
@@ -37,22 +36,22 @@ struct LedgerKeeper: Sendable {
         }
     }
 
-    /// Applies `changes`, and writes the ledger even where they change nothing: the disk shows that it takes it.
+    /// Applies `changes`, and writes the ledger even if nothing changed, as a test that the disk accepts writes.
     func rewrite(_ changes: [LedgerChange]) throws { _ = try exclusively { try $0.write(changes, always: true) } }
 
-    /// Brings `clients/previousVersion` up to the ledger.
+    /// Updates `clients/previousVersion` from the ledger.
     func publishPrevious(clients: Directory, staging: Directory) throws {
         try exclusively { _ in
             let generations = try LedgerFile.generations(root)
-            // The ledger before it would name the client before that one.
+            // The previous ledger has an older `previous`.
             if let damage = generations.damage { throw damage }
             try PreviousVersionFile.write(generations.ledger?.previous, clients: clients, staging: staging)
         }
     }
 }
 
-/// The door: whoever has it holds the lock on the ledger, and only `LedgerKeeper` makes one.
-struct LedgerDoor {
+/// Access to the ledger under its lock. Only `LedgerKeeper` creates it.
+struct LedgerAccess {
     private let root: Directory
     private let lock: FileLock
 
@@ -61,12 +60,12 @@ struct LedgerDoor {
         self.lock = lock
     }
 
-    /// What the file says; nil where there is none.
+    /// Returns the ledger; nil if there is none.
     func read() throws -> Ledger? { try LedgerFile.read(root) }
 
-    /// Replaces the ledger by what `changes` make of it; durable when it returns. After a failure it is what it was.
+    /// Applies `changes` and replaces the ledger durably. After a failure the ledger is unchanged.
     @discardableResult
-    func write(_ changes: [LedgerChange], always: Bool = false) throws -> LedgerAnswer {
+    func write(_ changes: [LedgerChange], always: Bool = false) throws -> LedgerResult {
         let generations = try LedgerFile.generations(root)
         let before = generations.ledger ?? Ledger()
         let trees = try StoredTrees.read(root)
@@ -79,49 +78,50 @@ struct LedgerDoor {
         }
     }
 
-    /// Puts the ledger before it in the place of one that is damaged.
+    /// Replaces a damaged ledger with the previous one.
     func restore(_ ledger: Ledger) throws { try LedgerFile.write(ledger, to: root) }
 
     private func replace(_ generations: LedgerFile.Generations, by next: Ledger, always: Bool) throws {
         let written = generations.damage == nil ? generations.ledger : nil
-        // Whoever wrote the same may have been stopped before it was durable, and now it is answered for.
+        // Another process that wrote the same ledger may have been stopped before its sync.
         if next == written, !always { return try root.sync() }
         do {
             try LedgerFile.write(next, to: root, keepingLast: written != nil && next != written)
         } catch {
-            // Where the last sync failed, the new one has the name already.
+            // After a failed sync, the new ledger has its name already.
             if let written { try? LedgerFile.write(written, to: root, keepingLast: false) }
             throw error
         }
     }
 }
 
-/// How changes ended.
-enum LedgerAnswer: Sendable {
-    /// They are on the disk.
+/// The result of a change of the ledger.
+enum LedgerResult: Sendable {
+    /// The changes are durable.
     case written(LedgerUpdate)
     /// Nothing was written.
     case refused(LedgerRefusal)
 }
 
-/// The ledger before changes, and the store after them.
+/// The ledger before the changes, and the store after them.
 struct LedgerUpdate: Sendable {
     let before: Ledger
     let after: Inventory
 }
 
-/// `clients/previousVersion`: the ledger's previous client in one line, for shells that read folders only.
+/// `clients/previousVersion`: the name of the previous client, for shells that only read folders.
 enum PreviousVersionFile {
     private static let maximumBytes = 1024
 
-    /// Replaces the file where it differs. It is built in `staging`, so that `clients` never shows anything half done.
+    /// Replaces the file if it differs. The new file is written in `staging`, so that `clients` never has a partial
+    /// file.
     static func write(_ previous: ClientName?, clients: Directory, staging: Directory) throws(DiskError) {
         let wanted = previous.map { Array("\($0)\n".utf8) }
         let name = StoreLayout.previousVersion
         if case .file(let size)? = try clients.kind(of: name) {
             if size <= maximumBytes, try clients.contents(name, maximumBytes: maximumBytes) == wanted { return }
         } else {
-            // A folder cannot be renamed over.
+            // A file cannot replace a folder by a rename.
             try clients.removeTree(name)
         }
         guard let wanted else {

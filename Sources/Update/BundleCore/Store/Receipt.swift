@@ -2,10 +2,10 @@ package import BundleDisk
 package import BundleSigning
 package import BundleValues
 
-/// What a receipt says: which manifest brought a client, and every file of it.
+/// A receipt: the manifest and all files of an installed client.
 ///
-/// The layout is fixed, one line a file, because it is read far more often than by JSON libraries: to find content to
-/// link, and to check an installed tree. It is JSON all the same.
+/// A receipt is JSON with a fixed layout of one line per file, so that content can be found and checked without a
+/// JSON parser.
 package enum Receipt {
     static let filesOpening = Array(",\"files\":[".utf8)
     static let filesClosing = Array("\n],\"contentSha256\":\"".utf8)
@@ -15,19 +15,16 @@ package enum Receipt {
     static let lineDigest = Array(",\"sha256\":\"".utf8)
     static let lineEnd = Array("\"}".utf8)
 
-    /// One file of a client.
     package struct FileRecord: Sendable, Equatable {
-        /// Its path.
         package let path: BundlePath
-        /// Its bytes.
         package let size: Int
-        /// SHA-256 of its content.
+        /// The SHA-256 of its content.
         package let digest: SHA256Digest
     }
 
     private static let maximumHeadBytes = 1 << 20
 
-    /// The frame, or nil where the receipt is not one of ours. Throws only where the disk fails.
+    /// Returns the frame, or nil if the receipt is invalid. Throws only if the disk fails.
     static func validFrame(of file: File) throws -> (identity: BundleIdentity, contentSha256: SHA256Digest)? {
         do {
             return try frame(of: file)
@@ -38,7 +35,7 @@ package enum Receipt {
         }
     }
 
-    /// What stands around the list of files: the client's identity and the digest of its content.
+    /// Returns the members around the list of files: the client's identity and the digest of its content.
     static func frame(of file: File) throws -> (identity: BundleIdentity, contentSha256: SHA256Digest) {
         let reader = try head(of: file)
         let tail = try bytes(of: file, at: try file.size() - tailBytes, count: tailBytes)
@@ -50,10 +47,10 @@ package enum Receipt {
         return (try BundleIdentity(reader), digest)
     }
 
-    /// The manifest that brought the client, as it stood in the feed.
+    /// Returns the client's manifest as the feed had it.
     static func manifest(of file: File) throws -> JSONValue? { try head(of: file).object["manifest"] }
 
-    /// What stands before the list of files.
+    /// Returns the members before the list of files.
     private static func head(of file: File) throws -> MemberReader {
         var head: [UInt8] = []
         for chunk in stride(from: 0, to: maximumHeadBytes, by: 4096) {
@@ -77,7 +74,7 @@ package enum Receipt {
         return Array(bytes[..<got])
     }
 
-    /// Calls `body` with every line that describes a file, and the line's offset in the receipt.
+    /// Calls `body` with every line that describes a file, and with its offset in the receipt.
     static func forEachLine(
         of file: File, _ body: (_ line: ArraySlice<UInt8>, _ offset: Int) throws -> Void
     ) throws {
@@ -106,25 +103,26 @@ package enum Receipt {
         }
     }
 
-    /// The paths of all files; throws where a line describes none.
+    /// Returns the paths of all files. Throws if a line is invalid.
     static func paths(of file: File) throws -> Set<BundlePath> {
         var paths: Set<BundlePath> = []
         try forEachLine(of: file) { line, _ in
             guard let record = record(line) else {
                 throw UpdateFailure(
                     .storeDamaged, subject: file.path,
-                    "The receipt \(file.path) has a line that describes no file: install the client again.")
+                    "The receipt \(file.path) has an invalid line. Install the client again.")
             }
             paths.insert(record.path)
         }
         return paths
     }
 
-    /// Reads one line; nil where it is not what `ReceiptWriter` writes.
+    /// Parses one line. Returns nil if `ReceiptWriter` cannot have written it.
     static func record(_ line: ArraySlice<UInt8>) -> FileRecord? {
         var line = line
         if line.last == UInt8(ascii: ",") { line.removeLast() }
-        // Behind the path everything is ASCII of known form, so it is taken from the end; the path may hold any text.
+        // The part behind the path has a fixed form, so the line is parsed from its end; the path may contain any
+        // text.
         guard line.starts(with: linePath.dropFirst()), line.reversed().starts(with: lineEnd.reversed()) else {
             return nil
         }
@@ -161,10 +159,11 @@ package enum Receipt {
     }
 }
 
-/// Writes a receipt as its files arrive:
+/// Writes a receipt while the files arrive:
 /// `{"schema", the members of BundleIdentity, "manifest", "files": [{"path", "size", "sha256"}], "contentSha256"}`.
 ///
-/// One line a file, in the order of the archive, so that neither writing nor reading needs the whole list in memory.
+/// It has one line per file, in the order of the archive, so neither the writer nor a reader keeps the whole list in
+/// memory.
 package struct ReceiptWriter: ~Copyable, Sendable {
     private static let bufferBytes = 64 * 1024
 
@@ -172,9 +171,9 @@ package struct ReceiptWriter: ~Copyable, Sendable {
     private let file: File
     private var buffer: [UInt8] = []
     private var isFirst = true
-    /// Files written so far.
+    /// The number of files written.
     package private(set) var fileCount = 0
-    /// Sum of their sizes in bytes.
+    /// The sum of their sizes in bytes.
     package private(set) var totalBytes = 0
 
     init(_ file: File, _ identity: BundleIdentity, manifest: JSONValue) {
@@ -188,13 +187,12 @@ package struct ReceiptWriter: ~Copyable, Sendable {
         buffer.reserveCapacity(Self.bufferBytes + 4096)
     }
 
-    /// Adds a file.
     package mutating func append(_ path: BundlePath, size: Int, digest: SHA256Digest) throws(DiskError) {
         if !isFirst { buffer.append(UInt8(ascii: ",")) }
         isFirst = false
         buffer += Receipt.linePath
         for byte in path.bytes {
-            // The only character of a legal path that JSON escapes.
+            // The quotation mark is the only character of a valid path that JSON escapes.
             if byte == UInt8(ascii: "\"") { buffer.append(UInt8(ascii: "\\")) }
             buffer.append(byte)
         }
@@ -208,7 +206,7 @@ package struct ReceiptWriter: ~Copyable, Sendable {
         if buffer.count >= Self.bufferBytes { try flush() }
     }
 
-    /// Ends the list and makes the file's bytes durable.
+    /// Ends the list, and makes the file's content durable.
     mutating func finish(contentSha256: SHA256Digest) throws(DiskError) {
         buffer += Receipt.filesClosing
         contentSha256.appendHex(to: &buffer)

@@ -3,10 +3,10 @@ package import BundleDisk
 package import BundleSigning
 import Synchronization
 
-/// Finds content that an installed client already has, by path or by digest.
+/// Finds content of installed clients by path or digest.
 ///
-/// Holds 16 bytes a file and index; the paths stay in the receipts on the disk. An answer is a place to look: whoever links it
-/// compares the bytes first, because a disk may have changed what a receipt once recorded.
+/// The index has 16 bytes per file and table; the paths stay in the receipts on the disk. The caller compares the
+/// bytes before it links a candidate, since the file may have changed since its receipt was written.
 package final class ReuseIndex: Sendable {
     private struct Place {
         var key: UInt64
@@ -14,17 +14,14 @@ package final class ReuseIndex: Sendable {
         var offset: UInt32
     }
 
-    /// An installed client that can be opened.
     package struct Source: Sendable {
-        /// What it is.
         package let identity: BundleIdentity
-        /// SHA-256 of its canonical tar; for a Meteor bundle, of the list of files in its receipt.
+        /// The SHA-256 of the canonical tar; for a Meteor bundle, of the file list in its receipt.
         package let contentSha256: SHA256Digest
-        /// Its folder.
         package let tree: Directory
         let receipt: File
 
-        /// Every file of it, by path.
+        /// Returns all files of the client by path.
         package func records() throws -> [BundlePath: Receipt.FileRecord] {
             var records: [BundlePath: Receipt.FileRecord] = [:]
             try Receipt.forEachLine(of: receipt) { line, _ in
@@ -34,11 +31,9 @@ package final class ReuseIndex: Sendable {
         }
     }
 
-    /// A file with the wanted content.
+    /// A file that may have the wanted content.
     package struct Candidate: Sendable {
-        /// The client's folder.
         package let tree: Directory
-        /// The file in it.
         package let record: Receipt.FileRecord
     }
 
@@ -52,21 +47,21 @@ package final class ReuseIndex: Sendable {
     private let root: Directory
     private let tables = Mutex<Tables?>(nil)
 
-    /// Covers the clients whose receipt and folder can be opened, the last one preferred; others just cannot be reused.
+    /// Covers the clients whose receipt and folder can be opened; the last one is preferred.
     ///
-    /// The tables are made when they are first asked, on the thread that asks.
+    /// The first query builds the tables.
     init(_ bundles: [InstalledBundle], in root: Directory) {
         self.bundles = bundles
         self.root = root
     }
 
-    /// The installed clients of `source`, the last one first.
+    /// Returns the installed clients of `source`, the last one first.
     package func sources(of source: SourceName) -> [Source] {
         bundles.reversed().filter { $0.version.source == source }.compactMap { Self.open($0, in: root) }
     }
 
-    /// Every file of the installed clients, but for those of `versions`, that had one of `sizes` when it was installed, by
-    /// size.
+    /// Returns the files of the installed clients, except `versions`, whose size at installation was in `sizes`. The
+    /// keys are sizes.
     package func candidates(
         ofSizes sizes: Set<Int>, besides versions: Set<ClientVersion> = []
     ) throws -> [Int: [Candidate]] {
@@ -97,14 +92,14 @@ package final class ReuseIndex: Sendable {
             guard let source = Self.open(bundle, in: root) else { continue }
             let number = UInt32(sources.count)
             sources.append(source)
-            // The ledger is our own, but a disk may have changed it: a hint, so it is bounded.
+            // The ledger's count is only a hint, so it is bounded.
             let expected = min(bundle.entry.fileCount, 200_000)
             byDigest.reserveCapacity(byDigest.count + expected)
             if number == 0 { byPath.reserveCapacity(expected) }
             try? Receipt.forEachLine(of: source.receipt) { line, offset in
                 guard let key = Self.key(line), let offset = UInt32(exactly: offset) else { return }
                 byDigest.append(Place(key: key, bundle: number, offset: offset))
-                // Paths of the newest client only: an update leaves most of them as they are.
+                // An update keeps most paths of the newest client, so only its paths are indexed.
                 if number == 0, let path = Self.escapedPath(line) {
                     byPath.append(Place(key: Self.hash(path), bundle: number, offset: offset))
                 }
@@ -124,7 +119,7 @@ package final class ReuseIndex: Sendable {
             identity: bundle.entry.identity, contentSha256: bundle.entry.contentSha256, tree: tree, receipt: file)
     }
 
-    /// The first 8 bytes of the digest at the end of a receipt's line.
+    /// Returns the first 8 bytes of the digest at the end of a receipt's line.
     private static func key(_ line: ArraySlice<UInt8>) -> UInt64? {
         let end = line.last == UInt8(ascii: ",") ? line.endIndex - 1 : line.endIndex
         let start = end - Receipt.lineEnd.count - SHA256Digest.hexDigitCount
@@ -141,7 +136,7 @@ package final class ReuseIndex: Sendable {
         digest.withUnsafeBytes { UInt64(bigEndian: $0.loadUnaligned(as: UInt64.self)) }
     }
 
-    /// The path in a receipt's line as it stands there, escaped.
+    /// Returns the path in a receipt's line, with its escapes.
     private static func escapedPath(_ line: ArraySlice<UInt8>) -> ArraySlice<UInt8>? {
         let rest = line.dropFirst(Receipt.linePath.count - 1)
         let quote = UInt8(ascii: "\"")
@@ -153,17 +148,17 @@ package final class ReuseIndex: Sendable {
         return rest[..<end]
     }
 
-    /// FNV-1a: a wrong place is found out when its record is read.
+    /// FNV-1a. Collisions are harmless, since the record is compared.
     private static func hash(_ bytes: some Collection<UInt8>) -> UInt64 {
         bytes.reduce(14_695_981_039_346_656_037) { ($0 ^ UInt64($1)) &* 1_099_511_628_211 }
     }
 
-    /// The file of the newest client at `path`, if it had `size` bytes; nil otherwise.
+    /// Returns the file of the newest client at `path` if it had `size` bytes.
     package func candidate(at path: BundlePath, size: Int) -> Candidate? {
         candidate(in: \.byPath, key: Self.hash(path.bytes)) { $0.path == path && $0.size == size }
     }
 
-    /// A file that held `size` bytes with `digest` when it was installed; nil where none did.
+    /// Returns a file that had `size` bytes and `digest` when it was installed.
     package func candidate(_ digest: SHA256Digest, size: Int) -> Candidate? {
         candidate(in: \.byDigest, key: Self.key(digest)) { $0.digest == digest && $0.size == size }
     }
@@ -191,7 +186,7 @@ package final class ReuseIndex: Sendable {
     }
 
     private func record(in source: Source, at offset: Int) -> Receipt.FileRecord? {
-        // A path of 1024 bytes, each escaped, and what stands around it.
+        // The longest line: a path of 1024 escaped bytes, and the other members.
         withUnsafeTemporaryAllocation(byteCount: 2304, alignment: 1) { buffer in
             guard let count = try? source.receipt.read(into: buffer, at: offset) else { return nil }
             let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<count])

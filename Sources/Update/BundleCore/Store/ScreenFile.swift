@@ -2,55 +2,52 @@ import BundleDisk
 package import BundleValues
 import Synchronization
 
-/// Whether the page that should be on the screen is there, as far as a server knows.
+/// A page that a browser is expected to load.
 package struct ScreenNote: Sendable, Equatable {
     /// Why a browser has to load a page.
     package enum Cause: String, Sendable {
         /// The server started.
         case started
-        /// A session ended, or the device was locked: the page of before is for nobody who comes.
+        /// A session ended or the device was locked, so the next user must not see the previous page.
         case replaced
     }
 
-    /// Why a page is expected.
     package let cause: Cause
-    /// Since when.
+    /// The start of the wait.
     package let since: Timestamp
 
-    /// States what is expected.
     package init(_ cause: Cause, since: Timestamp) { (self.cause, self.since) = (cause, since) }
 
-    /// How long each may take, in seconds.
-    private var patience: Int {
+    /// The time in seconds after which a missing page is reported.
+    private var timeout: Int {
         switch cause {
         case .started: 60
         case .replaced: 10
         }
     }
 
-    /// What that means at `time`, for people; nil while it may be on its way. Pure.
+    /// Returns a message for people at `time`; nil while the page may still be loading.
     package func complaint(at time: Timestamp) -> String? {
-        guard time.secondsSinceEpoch - since.secondsSinceEpoch >= patience else { return nil }
+        guard time.secondsSinceEpoch - since.secondsSinceEpoch >= timeout else { return nil }
         return switch cause {
         case .started: "no browser has loaded a page since serve started at \(since)"
         case .replaced:
-            "the page of before \(since), of a session that ended or a device that was not locked, may still be on the screen: no browser has "
-                + "loaded another one since"
+            "a page from before \(since), of an ended session or an unlocked device, may still be on the screen: no browser has "
+                + "loaded another page since"
         }
     }
 }
 
-/// What a server that shows pages waits for: `screen.json` of a store, which is there as long as it waits.
+/// `screen.json` of a store, which exists while a server waits for a browser to load a page.
 package final class ScreenFile: Sendable {
     private static let maximumBytes = 4096
 
     private let store: String
     private let isWaiting = Mutex(false)
 
-    /// For the store at `store`.
     package init(store: String) { self.store = store }
 
-    /// What is waited for; nil for nothing, and where it cannot be read.
+    /// Returns the expected page; nil if there is none, or if the file is unreadable.
     package func read() -> ScreenNote? {
         guard let root = try? Directory.open(store),
             let bytes = try? root.contents(StoreLayout.screen, maximumBytes: Self.maximumBytes),
@@ -61,7 +58,7 @@ package final class ScreenFile: Sendable {
         return ScreenNote(word, since: cause)
     }
 
-    /// Notes that a browser has to load a page. A disk that takes no notes keeps no page from being shown.
+    /// Records that a browser has to load a page. A failure to write is ignored, so that it does not stop the server.
     package func expect(_ note: ScreenNote) {
         isWaiting.withLock { isWaiting in
             isWaiting = true
@@ -73,7 +70,7 @@ package final class ScreenFile: Sendable {
         }
     }
 
-    /// A browser has loaded a page, or the server ends.
+    /// Records that a browser has loaded a page, or that the server ends.
     package func settle() {
         isWaiting.withLock { isWaiting in
             guard isWaiting else { return }

@@ -2,20 +2,19 @@ import BundleValues
 package import BundleDisk
 package import BundleSigning
 
-/// The client that the shell itself brings; always a legal target.
+/// The client that is part of the shell. It may always run.
 package struct SeedFolder: Sendable {
     static let servingPrefix = "embedded-"
 
-    /// The folder.
     package let directory: Directory
-    /// Which seed it is: its index page and, where there is one, its asset manifest. Another one is another shell.
+    /// The digest of the seed's index page and its asset manifest, if it has one. Another digest means another shell.
     package let identity: SHA256Digest
-    /// What it says about itself, where it is a Meteor bundle.
+    /// The facts of a seed that is a Meteor bundle.
     package let facts: MeteorFacts?
-    /// Why its asset manifest is no help, where it has one that cannot be read: then its files are served by path.
+    /// Why the asset manifest could not be read, in which case the files are served by their paths; nil if it could.
     package let trouble: String?
 
-    /// Opens the folder at `path`, which must hold an index page; `layout` reads its asset manifest, if it has one.
+    /// Opens the folder at `path`, which must have an index page. `layout` reads its asset manifest.
     package init(at path: String, layout: (any MeteorLayout)?) throws {
         do {
             directory = try Directory.open(path)
@@ -41,8 +40,8 @@ package struct SeedFolder: Sendable {
         }
     }
 
-    /// Whether its files can be linked into `folder`: not on another disk, not where they are somebody else's, and not by a process
-    /// that may only read them.
+    /// Returns whether files can be linked into `folder`. They cannot if they are on another disk, belong to another
+    /// user, or may only be read.
     func canBeLinked(into folder: Directory) -> Bool {
         let name = randomName(".new-")
         do {
@@ -54,7 +53,7 @@ package struct SeedFolder: Sendable {
         }
     }
 
-    /// The room that its files take.
+    /// Returns the space that the seed's files need.
     func footprint() throws -> Footprint {
         var (bytes, files) = (0, 0)
         try Self.addSizes(below: directory, &bytes, &files)
@@ -74,15 +73,15 @@ package struct SeedFolder: Sendable {
         }
     }
 
-    /// False where the folder has no such file.
+    /// Returns false if the folder has no such file.
     private static func add(_ name: String, of directory: Directory, to hasher: inout SHA256Hasher) throws -> Bool {
         guard case .file? = try directory.kind(of: name) else { return false }
         _ = try directory.file(name).forEachBlock { try hasher.update($0) }
         return true
     }
 
-    /// The name of its serving root. A shell's update replaces files, so every folder's names and times are in it: the
-    /// files themselves are not looked at.
+    /// Returns the name of the seed's serving root. It depends on the names and times of all folders, which change
+    /// when an update of the shell replaces files. The files are not read.
     func servingName(shell: SemanticVersion) throws -> String {
         var hasher = try SHA256Hasher()
         try identity.withUnsafeBytes { try hasher.update($0) }

@@ -2,25 +2,24 @@ package import BundleDisk
 package import BundleSigning
 package import BundleValues
 
-/// A private folder that the store opened for one attempt; it is removed unless its bundle is installed.
+/// The private folder of one attempt. It is removed unless its bundle is installed.
 package final class StagingArea: Sendable {
-    /// The file in an attempt's folder that makes the store keep the attempt when it fails: what it says is complete is of use
-    /// to the next one.
+    /// The file that lists an attempt's complete downloads. The store keeps a failed attempt that has one for the
+    /// next attempt.
     package static let journalName = "assets.journal"
-    /// The name of the tree in an attempt's folder.
     package static let treeName = StoreLayout.stagedTree
 
-    /// Where the client's tree grows.
+    /// The folder of the client's tree.
     package let tree: Directory
-    /// Where downloads are kept between runs, so that an interrupted one can go on.
+    /// The folder for downloads that a later attempt can resume.
     package let downloads: Directory
-    /// The attempt's own folder, which holds the tree, and what a source keeps beside it.
+    /// The attempt's folder, with the tree and the source's own files.
     package let folder: Directory
     let name: String
-    /// The store as it was when the area was opened.
+    /// The store when the area was opened.
     package let inventory: Inventory
     private let reserveBytes: Int
-    /// Whether the seed has a serving root in the store.
+    /// Whether the store has a serving root of the seed.
     private let hasSeedRoot: Bool
 
     init(
@@ -36,7 +35,7 @@ package final class StagingArea: Sendable {
         self.reserveBytes = reserveBytes
     }
 
-    /// The folder of the last attempt that kept a journal and did not reach its end; nil where there is none.
+    /// Returns the folder of the last failed attempt that kept a journal; nil if there is none.
     package func interrupted() throws(DiskError) -> Directory? {
         do {
             return try downloads.directory(StoreLayout.interrupted)
@@ -46,7 +45,7 @@ package final class StagingArea: Sendable {
         }
     }
 
-    /// Refuses to go on, with `diskFull`, once less room is left than the device needs to go on running.
+    /// Throws `diskFull` if less space is free than the device needs to run.
     package func requireRoom() throws {
         if try tree.freeSpace().bytes >= reserveBytes { return }
         throw UpdateFailure(
@@ -55,15 +54,16 @@ package final class StagingArea: Sendable {
                 + "Free some space, then run it again.")
     }
 
-    /// Refuses to begin, with `diskFull`, where `footprint` does not fit: all of it is new. A bundle that inherits from `seed` brings
-    /// all of that to the store, too, where its files cannot be linked and were not extracted yet.
+    /// Throws `diskFull` if `footprint`, all of which is new, does not fit. A bundle that shares files of `seed`
+    /// needs space for all of them if they cannot be linked and have no serving root yet.
     package func requireRoom(for footprint: Footprint, inheriting seed: SeedFolder?) throws {
         var all = footprint
         if let seed, !hasSeedRoot, !seed.canBeLinked(into: folder) { all = try footprint.adding(seed.footprint()) }
         try Self.requireRoom(for: all, tree)
     }
 
-    /// The same, with what is here already: content of the largest client that is linked, and bytes that were downloaded.
+    /// Throws `diskFull` if `footprint` does not fit. Content of the largest client can be linked, and downloaded
+    /// bytes are on the disk already.
     static func requireRoom(
         for footprint: Footprint, _ folder: Directory, reusableBytes: Int = 0, reusableFiles: Int = 0,
         downloadedBytes: Int = 0
@@ -83,9 +83,9 @@ package final class StagingArea: Sendable {
         ReceiptWriter(try folder.file(creating: StoreLayout.stagedReceipt), identity, manifest: manifest)
     }
 
-    /// Declares the tree complete: every file is written and listed in `receipt`, whose bytes become durable here.
+    /// Declares the tree complete: every file is written and listed in `receipt`, which becomes durable.
     ///
-    /// `bytesDownloaded` counts body bytes taken from the network in this run; `route` says how they came by.
+    /// `bytesDownloaded` is the size of all response bodies of this run.
     package func seal(
         _ receipt: consuming ReceiptWriter, contentSha256: SHA256Digest, bytesDownloaded: Int,
         route: DownloadRoute? = nil
@@ -97,24 +97,23 @@ package final class StagingArea: Sendable {
             route: route)
     }
 
-    /// Takes away what was staged so far, so that another way to stage it can be tried.
+    /// Removes the staged files, so that another way to stage the bundle can be tried.
     package func clear() throws(DiskError) {
         try folder.removeFile(StoreLayout.stagedReceipt)
         for name in try tree.list() { try tree.removeTree(name) }
     }
 }
 
-/// A complete tree that waits to be installed; only `StagingArea.seal` makes one.
+/// A complete tree that waits for its installation. Only `StagingArea.seal` creates it.
 package struct StagedBundle: Sendable {
     let area: StagingArea
-    /// What was staged.
     package let identity: BundleIdentity
     let contentSha256: SHA256Digest
     let installedSize: Int
     let fileCount: Int
-    /// Body bytes taken from the network in this run.
+    /// The size of all response bodies of this run.
     package let bytesDownloaded: Int
-    /// How they came by; nil for a Meteor bundle.
+    /// The route of the download; nil for a Meteor bundle.
     package let route: DownloadRoute?
 
     fileprivate init(
@@ -132,7 +131,7 @@ package struct StagedBundle: Sendable {
 }
 
 extension StagedBundle {
-    /// The same, with `bytes` more that were downloaded for nothing.
+    /// Returns the bundle with `bytes` of failed downloads added.
     package func adding(_ bytes: Int) -> StagedBundle {
         StagedBundle(
             area: area, identity: identity, contentSha256: contentSha256, installedSize: installedSize,
@@ -140,12 +139,13 @@ extension StagedBundle {
     }
 }
 
-/// Keeps what an attempt has downloaded for the next one: `downloads/interrupted`, the last one that kept a journal.
+/// Keeps the downloads of the last failed attempt that has a journal, in `downloads/interrupted`.
 struct InterruptedAttempt {
     let staging: Directory
     let downloads: Directory
 
-    /// Takes the attempt `name` out of staging; one without journal, or whose tree has become a client, is removed.
+    /// Moves the attempt `name` out of staging. Removes an attempt without a journal, or whose tree has become a
+    /// client.
     func keep(_ name: String) throws(DiskError) {
         guard try hasDownloads(name) else { return try staging.removeTree(name) }
         try staging.directory(name).removeFile(StoreLayout.stagedReceipt)
@@ -153,7 +153,7 @@ struct InterruptedAttempt {
         try staging.move(name, to: downloads, as: StoreLayout.interrupted)
     }
 
-    /// The attempt `name` came to its end: what others left is of no use any more, be it kept or not yet cleared away.
+    /// Removes the downloads of other attempts after the attempt `name` was completed.
     func removeOthers(than name: String) throws(DiskError) {
         try downloads.removeTree(StoreLayout.interrupted)
         for other in try staging.list() where other != name && other.hasPrefix(StoreLayout.attemptPrefix) {
@@ -161,7 +161,7 @@ struct InterruptedAttempt {
         }
     }
 
-    /// Whether the attempt `name` was stopped after its tree had got its final name.
+    /// Returns whether the attempt `name` was interrupted after its tree got its final name.
     func isPlaced(_ name: String) throws(DiskError) -> Bool {
         guard name.hasPrefix(StoreLayout.attemptPrefix), case .directory? = try staging.kind(of: name) else {
             return false
@@ -169,7 +169,8 @@ struct InterruptedAttempt {
         return try staging.directory(name).kind(of: StoreLayout.stagedTree) == nil
     }
 
-    /// The same of an attempt with a journal: that of a push, which may have used what was kept before.
+    /// Returns whether the attempt `name` is placed and has a journal, as that of a Meteor bundle does. It may have
+    /// used the kept downloads.
     func isPlacedPush(_ name: String) throws(DiskError) -> Bool {
         guard try isPlaced(name) else { return false }
         return try staging.directory(name).kind(of: StagingArea.journalName) != nil

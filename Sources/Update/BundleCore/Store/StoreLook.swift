@@ -2,47 +2,43 @@ package import BundleDisk
 import BundleValues
 import Glibc
 
-/// What can be seen of a store without its lock, for whoever asks why it does not work.
+/// The state of a store as seen without its lock, for diagnosis.
 package struct StoreLook: Sendable {
-    /// What is at the store's path.
+    /// The state of the store's path.
     package enum Folder: Sendable, Equatable {
         /// A store, or an empty folder that can become one.
         case usable
-        /// Nothing; `refusal` is why the first installation could not make it, `nil` where it can.
+        /// A missing folder. `refusal` is why it cannot be created; nil if it can.
         case missing(refusal: DiskError?)
-        /// It cannot be opened.
+        /// A folder that cannot be opened.
         case closed(DiskError)
-        /// It is somebody else's folder, and no store: why.
+        /// A folder that is not a store, with the reason.
         case foreign(String)
     }
 
     /// A folder above the store.
     package struct Parent: Sendable, Equatable {
-        /// Its path.
         package var path: String
-        /// The user whose folder it is.
         package var owner: UInt32
-        /// Its permission bits.
+        /// The permission bits.
         package var mode: UInt32
 
-        /// States a folder.
         package init(path: String, owner: UInt32, mode: UInt32) {
             (self.path, self.owner, self.mode) = (path, owner, mode)
         }
     }
 
-    /// What the file system does for the store.
+    /// The abilities of the store's file system.
     package struct Links: Sendable, Equatable {
-        /// A folder into which nothing can be renamed from `staging`; nil where that is none.
+        /// A folder to which `staging` cannot rename files; nil if it can rename to all.
         package var apart: String?
-        /// A folder whose files cannot be linked into serving roots; nil where that is none.
+        /// A folder whose files cannot be linked into serving roots; nil if all can.
         package var copied: String?
-        /// Why a file cannot have two names here; nil where it can.
+        /// Why files cannot have hard links; nil if they can.
         package var linking: DiskError?
-        /// Why the kernel cannot rename without replacing; nil where it can.
+        /// Why the kernel cannot rename without replacing a file; nil if it can.
         package var exclusive: DiskError?
 
-        /// States what was tried.
         package init(
             apart: String? = nil, copied: String? = nil, linking: DiskError? = nil, exclusive: DiskError? = nil
         ) {
@@ -50,45 +46,44 @@ package struct StoreLook: Sendable {
         }
     }
 
-    /// Its path from the root.
+    /// The absolute path of the store.
     package var path: String
-    /// What is there.
     package var folder: Folder = .usable
-    /// The user that looks.
+    /// The effective user of this process.
     package var user: UInt32
-    /// The user whose folder it is; nil where nobody knows.
+    /// The owner of the folder; nil if unknown.
     package var owner: UInt32?
-    /// Folders of the store in which this user may not write.
+    /// The folders of the store to which this user must not write.
     package var refusals: [DiskError] = []
-    /// Folders of the store that everybody may write to.
+    /// The folders of the store to which every user may write.
     package var openFolders: [String] = []
-    /// The folders above it, the nearest first.
+    /// The folders above the store, the nearest first.
     package var parents: [Parent] = []
-    /// What is free where it is, or will be.
+    /// The free space at the store's path.
     package var space: FreeSpace?
-    /// Bytes that must stay free.
+    /// The number of bytes that must stay free.
     package var reserveBytes = 0
-    /// What was tried in its staging folder; nil where nothing was.
+    /// The result of the tests in the staging folder; nil if there were none.
     package var links: Links?
-    /// What it remembers; nil where nothing could be read.
+    /// The ledger; nil if it could not be read.
     package var ledger: Ledger?
-    /// Why the newest ledger could not be read; nil where it could, or there is none.
+    /// Why the newest ledger could not be read; nil if it could, or if there is none.
     package var damage: String?
-    /// Clients that the ledger has and the disk does not: their folder, or their receipt.
+    /// The clients of the ledger without a folder or a receipt.
     package var lost: [ClientName] = []
-    /// Folders of clients that the ledger does not know.
+    /// The folders of clients that the ledger does not have.
     package var strays: [String] = []
-    /// What runs that were stopped, or one that is under way, have in the staging folder.
+    /// The number of entries that interrupted or active runs have in the staging folder.
     package var leftovers = 0
-    /// The process that works on the store, where the kernel tells.
+    /// The process that holds the store's lock, if the kernel reports it.
     package var worker: Int32?
-    /// The process that shows its clients, where the kernel tells.
+    /// The process that shows the store's clients, if the kernel reports it.
     package var shell: Int32?
 
-    /// Nothing was found out yet.
+    /// Creates the state of a store that was not inspected yet.
     package init(path: String, user: UInt32) { (self.path, self.user) = (path, user) }
 
-    /// The largest client that is installed: its bytes, and the most files of one.
+    /// The largest size in bytes and the largest number of files of an installed client.
     package var largest: (bytes: Int, files: Int) {
         let entries = ledger?.entries ?? []
         return (entries.map(\.installedSize).max() ?? 0, entries.map(\.fileCount).max() ?? 0)
@@ -96,25 +91,25 @@ package struct StoreLook: Sendable {
 }
 
 extension StoreLook {
-    /// Looks at the store at `path`, an absolute one. Takes no lock and changes nothing, but for a folder of its own in `staging`, which
-    /// is gone when it returns.
+    /// Inspects the store at the absolute `path`. Takes no lock and changes nothing, except for a temporary folder in
+    /// `staging`.
     package static func at(_ path: String) -> StoreLook {
-        var look = StoreLook(path: path, user: geteuid())
-        look.lookAbove()
+        var store = StoreLook(path: path, user: geteuid())
+        store.inspectParents()
         do throws(DiskError) {
-            try look.lookInside(try Directory.open(path))
+            try store.inspectFolder(try Directory.open(path))
         } catch {
-            look.folder =
+            store.folder =
                 error.kind == .missing
                 ? .missing(refusal: PathLook.writeRefusal(PathLook.nearest(to: path))) : .closed(error)
         }
-        return look
+        return store
     }
 
-    /// The folder in which it tries what the file system does.
+    /// Returns the folder in which `at` tests the file system.
     package static func staging(of path: String) -> String { "\(path)/\(StoreLayout.staging)" }
 
-    private mutating func lookAbove() {
+    private mutating func inspectParents() {
         var above = path
         while above != "/", above != "." {
             above = PathLook.parent(of: above)
@@ -127,7 +122,7 @@ extension StoreLook {
         reserveBytes = DiskRule.reserveBytes(space)
     }
 
-    private mutating func lookInside(_ root: Directory) throws(DiskError) {
+    private mutating func inspectFolder(_ root: Directory) throws(DiskError) {
         let found = try root.permissions()
         owner = found.owner
         do { try StoreMark.require(in: root) } catch {
@@ -146,8 +141,8 @@ extension StoreLook {
         if case .directory? = try root.kind(of: StoreLayout.serving) {
             shell = try FileLock.holder(of: try root.directory(StoreLayout.serving))
         }
-        try lookAtClients(root)
-        // What another user's process leaves there, the owner could not remove.
+        try inspectClients(root)
+        // The owner could not remove files that another user's process leaves.
         if owner == user, refusals.isEmpty { links = try Self.tryLinks(root) }
     }
 
@@ -158,7 +153,7 @@ extension StoreLook {
 
     // MARK: Clients
 
-    private mutating func lookAtClients(_ root: Directory) throws(DiskError) {
+    private mutating func inspectClients(_ root: Directory) throws(DiskError) {
         do {
             let generations = try LedgerFile.generations(root)
             ledger = generations.ledger ?? Ledger()
@@ -172,10 +167,10 @@ extension StoreLook {
             let receipts = try Self.open(StoreLayout.receipts, root)
             let trees = try Self.open(StoreLayout.trees(of: entry.version.source), root)
             let isThere = try trees?.kind(of: entry.version.folderName) != nil
-            let isVouchedFor = try receipts?.kind(of: StoreLayout.receipt(entry.version)) != nil
-            if !isThere || !isVouchedFor { lost.append(.installed(entry.version)) }
+            let hasReceipt = try receipts?.kind(of: StoreLayout.receipt(entry.version)) != nil
+            if !isThere || !hasReceipt { lost.append(.installed(entry.version)) }
         }
-        // A ledger that is lost knows no client, which makes none of them a leftover.
+        // Without a ledger, no client folder counts as a stray.
         if ledger == nil { return }
         let named = Set(known.map { StoreLayout.tree($0.version) })
         for source in SourceName.allCases {
@@ -197,7 +192,7 @@ extension StoreLook {
 
     // MARK: Links
 
-    /// Tries in `staging` what installations and launches rely on; nil where there is no such folder yet.
+    /// Tests in `staging` what installations and launches need; nil if the folder is missing.
     private static func tryLinks(_ root: Directory) throws(DiskError) -> Links? {
         guard let staging = try open(StoreLayout.staging, root), let serving = try open(StoreLayout.serving, root)
         else {
@@ -212,9 +207,11 @@ extension StoreLook {
             if isShown && !isJoined { links.copied = name }
         }
         tryNames(in: staging, &links)
-        let isTold = [links.linking, links.exclusive].allSatisfy { $0?.isWriteRefusal != true && $0?.kind != .missing }
-        if isTold { return links }
-        // A disk that is full tells nothing, nor does a folder that an installation has cleared away meanwhile.
+        let isConclusive = [links.linking, links.exclusive].allSatisfy {
+            $0?.isWriteRefusal != true && $0?.kind != .missing
+        }
+        if isConclusive { return links }
+        // The tests say nothing on a full disk, or if an installation removed the folder during the test.
         (links.linking, links.exclusive) = (nil, nil)
         return links.apart == nil && links.copied == nil ? nil : links
     }
@@ -232,7 +229,7 @@ extension StoreLook {
         } catch {
             links.linking = error
         }
-        // What cannot be removed is cleared by the next installation.
+        // The next installation removes a folder that cannot be removed here.
         try? staging.removeTree(name)
     }
 }

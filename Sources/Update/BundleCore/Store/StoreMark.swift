@@ -1,25 +1,25 @@
 import BundleValues
 package import BundleDisk
 
-/// Tells a store from somebody else's folder, in which clearing up would remove what is not ours.
+/// Distinguishes a store from other folders, in which recovery would remove foreign files.
 package enum StoreMark {
-    /// What only a store has.
+    /// The files that only a store has.
     private static let files = [
         StoreLayout.ledger, StoreLayout.ledgerBefore, StoreLayout.session, StoreLayout.lock,
         StoreLayout.ledger + StoreLayout.asideSuffix,
         StoreLayout.session + StoreLayout.asideSuffix, StoreLayout.ledger + StoreLayout.damagedSuffix,
     ]
 
-    /// What a run makes before its first file; `serving` may hold the seed already.
+    /// The folders that a first run creates before its first file. `serving` may contain the seed already.
     private static let folders = [
         StoreLayout.clients, StoreLayout.meteor, StoreLayout.receipts, StoreLayout.staging, StoreLayout.downloads,
         StoreLayout.serving,
     ]
 
-    /// A file system of its own has this at its top.
+    /// The folder at the top of every ext file system.
     private static let ofFileSystem = "lost+found"
 
-    /// Refuses a folder that is neither empty, nor a store, nor what a first run left unfinished.
+    /// Throws if `root` is neither empty, nor a store, nor the result of an interrupted first run.
     package static func require(in root: Directory) throws {
         let names = try root.list().filter { $0 != ofFileSystem }
         if names.contains(where: files.contains) { return }
@@ -39,7 +39,7 @@ package enum StoreMark {
     private static func refusal(_ root: Directory, _ name: String) -> UpdateFailure {
         UpdateFailure(
             .configInvalid, subject: root.path,
-            "\(root.path) is no store: it has \(UntrustedName.display(name)), and no ledger. Name a store, or a folder that is "
-                + "empty or not there yet.")
+            "\(root.path) is not a store: it has \(UntrustedName.display(name)) but no ledger. Name a store, or an empty or "
+                + "new folder.")
     }
 }

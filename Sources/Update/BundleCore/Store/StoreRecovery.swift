@@ -2,10 +2,10 @@ import BundleDisk
 import BundleSigning
 import BundleValues
 
-/// Brings a store back to what its ledger says, after a run that was stopped anywhere. Idempotent; runs under the lock.
+/// Makes a store agree with its ledger after an interrupted run. Idempotent; requires the lock.
 ///
-/// What cannot be cleared, because it is another user's, immutable, a mount point or unreadable, is left, and told once; only what
-/// the ledger is written to must work.
+/// Files that cannot be removed, because they belong to another user, are immutable, unreadable or a mount point,
+/// stay and are reported once. Only the ledger must be writable.
 struct StoreRecovery {
     let root: Directory
     let folders: StoreFolders
@@ -17,7 +17,7 @@ struct StoreRecovery {
     private let time: Timestamp
     let warn: (String) -> Void
 
-    /// What is adopted at `time` counts as installed then.
+    /// Adopted clients get `time` as their time of installation.
     init(_ folders: StoreFolders, at time: Timestamp, warn: @escaping (String) -> Void) {
         self.time = time
         root = folders.root
@@ -32,12 +32,12 @@ struct StoreRecovery {
 
     func run() throws { try LedgerKeeper(root: root).exclusively(repair) }
 
-    private func repair(_ door: LedgerDoor) throws {
+    private func repair(_ access: LedgerAccess) throws {
         var left = Leftovers()
         for name in [StoreLayout.ledger, StoreLayout.ledgerBefore, StoreLayout.session] {
             left.attempt { try root.removeTree(name + StoreLayout.asideSuffix) }
         }
-        var repairs = Repairs(of: try readLedger(door), in: try StoredTrees.read(root))
+        var repairs = Repairs(of: try readLedger(access), in: try StoredTrees.read(root))
         dropEntriesWithoutFolder(&repairs, &left)
         adoptOrRemoveFolders(&repairs, &left)
         clearAttempts(&left)
@@ -48,19 +48,19 @@ struct StoreRecovery {
         let roots = Set(repairs.ledger.entries.map(\.identity.servingName))
         left.attempt { try serving.removeUnused { !$0.hasPrefix(SeedFolder.servingPrefix) && !roots.contains($0) } }
         left.attempt { try serving.clearRemoved() }
-        try door.write(repairs.changes)
+        try access.write(repairs.changes)
         left.attempt {
             try PreviousVersionFile.write(repairs.ledger.previous, clients: clients, staging: staging)
         }
-        left.tell(warn)
+        left.report(to: warn)
     }
 
-    /// What a run could not clear.
+    /// The failures of a recovery.
     private struct Leftovers {
         private var first: (any Error)?
         private var count = 0
 
-        /// What `body` says; nil where it cannot.
+        /// Returns the result of `body`; nil if it throws.
         @discardableResult
         mutating func attempt<Value>(_ body: () throws -> Value) -> Value? {
             do {
@@ -72,12 +72,12 @@ struct StoreRecovery {
             }
         }
 
-        func tell(_ warn: (String) -> Void) {
+        func report(to warn: (String) -> Void) {
             guard let first else { return }
             let others = count > 1 ? " (and \(count - 1) more)" : ""
             warn(
-                "The store could not be cleared up: \(UpdateFailure(first).message)\(others) It is left as it is, and tried again "
-                    + "by the next run.")
+                "The store could not be cleaned up: \(UpdateFailure(first).message)\(others) The rest stays as it is, and the next "
+                    + "run tries again.")
         }
     }
 
@@ -96,7 +96,7 @@ struct StoreRecovery {
         }
     }
 
-    /// The changes that bring the ledger up to the disk, and the ledger after them.
+    /// The changes that make the ledger agree with the disk, and the resulting ledger.
     private struct Repairs {
         private(set) var ledger: Ledger
         private(set) var changes: [LedgerChange] = []
@@ -114,19 +114,19 @@ struct StoreRecovery {
         }
     }
 
-    /// A ledger that cannot be read must not brick the device: what it said about clients stands in the receipts too.
-    private func readLedger(_ door: LedgerDoor) throws -> Ledger {
+    /// An unreadable ledger must not make the device unusable: the receipts describe the clients too.
+    private func readLedger(_ access: LedgerAccess) throws -> Ledger {
         do {
             let generations = try LedgerFile.generations(root)
             if let damage = generations.damage {
                 let kept = try keepDamaged() ? " The damaged one is kept as \(StoreLayout.ledger).damaged." : ""
                 warn("\(damage.message)\(kept)")
-                if let ledger = generations.ledger { try door.restore(ledger) }
+                if let ledger = generations.ledger { try access.restore(ledger) }
             }
             return generations.ledger ?? Ledger()
         } catch let failure as UpdateFailure where failure.code == .storeDamaged {
             let hasNewest = try root.kind(of: StoreLayout.ledger) != nil
-            // The newer one is kept, wherever this is stopped.
+            // The newest ledger is kept, wherever this is interrupted.
             if hasNewest { try root.removeTree(StoreLayout.ledgerBefore) }
             let isKept = try setAside(hasNewest ? StoreLayout.ledger : StoreLayout.ledgerBefore)
             let kept = isKept ? " It is kept as \(StoreLayout.ledger).damaged." : ""
@@ -135,8 +135,8 @@ struct StoreRecovery {
         }
     }
 
-    /// The name goes on: without it, a stop now would leave a store that has forgotten everything.
-    /// False where nothing is kept.
+    /// Links the damaged ledger to a second name. Its first name must stay, since an interruption without it would
+    /// lose the store's state. Returns false if nothing is kept.
     private func keepDamaged() throws -> Bool {
         guard case .file? = try root.kind(of: StoreLayout.ledger) else { return try setAside(StoreLayout.ledger) }
         let aside = StoreLayout.ledger + StoreLayout.damagedSuffix
@@ -145,13 +145,13 @@ struct StoreRecovery {
             try root.link(StoreLayout.ledger, to: root, as: aside)
             return true
         } catch  where error.kind == .permission {
-            // No links here, and nothing that could be read: it goes.
+            // The file can be neither linked nor read, so nothing is kept.
             return false
         }
     }
 
-    /// Frees the `name` of a ledger. What is neither a file nor a folder holds nothing, and Landlock lets nobody rename it. False where
-    /// nothing is kept.
+    /// Frees the `name` of a ledger. An entry that is neither a file nor a folder has no content, and Landlock does
+    /// not allow a rename. Returns false if nothing is kept.
     private func setAside(_ name: String) throws -> Bool {
         let aside = StoreLayout.ledger + StoreLayout.damagedSuffix
         switch try root.kind(of: name) {
@@ -169,15 +169,15 @@ struct StoreRecovery {
     private func dropEntriesWithoutFolder(_ repairs: inout Repairs, _ left: inout Leftovers) {
         for entry in repairs.ledger.entries {
             let kind = left.attempt { try folders.trees(of: entry.version).kind(of: entry.version.folderName) }
-            // Nobody knows whether it is there.
+            // A folder that cannot be read may exist.
             guard let kind else { continue }
             if case .directory? = kind { continue }
-            warn("\(ClientName.installed(entry.version)) is in the ledger but not in the store; it is forgotten.")
+            warn("\(ClientName.installed(entry.version)) was removed from the ledger: its folder is missing.")
             repairs.add(.lost(entry.version))
         }
     }
 
-    /// A folder that no entry vouches for is a client only if every byte of it agrees with its receipt.
+    /// Adopts a folder without an entry only if every byte of it agrees with its receipt.
     private func adoptOrRemoveFolders(_ repairs: inout Repairs, _ left: inout Leftovers) {
         let attempts = InterruptedAttempt(staging: staging, downloads: downloads)
         let wasInstalling = left.attempt { try staging.list().contains { try attempts.isPlaced($0) } } ?? false
@@ -196,14 +196,14 @@ struct StoreRecovery {
         let version = StoreLayout.version(ofTree: name, of: source)
         if let version, repairs.ledger.entry(version) != nil { return }
         if let version,
-            let entry = try InstalledTree.entry(vouchedBy: receipts, for: version, in: trees, at: time),
+            let entry = try InstalledTree.entry(matching: receipts, for: version, in: trees, at: time),
             repairs.ledger.fitsSeed(entry.identity)
         {
             repairs.add(.adopted(entry, isNewest: wasInstalling))
-            return warn("\(ClientName.installed(version)) was complete but not in the ledger; it is known again.")
+            return warn("recovered \(ClientName.installed(version)): it was complete but missing from the ledger.")
         }
         try trees.move(name, to: staging, as: randomName(StoreLayout.trashPrefix))
-        warn("\(StoreLayout.trees(of: source))/\(name) is no client of this store, or no longer; it is removed.")
+        warn("\(StoreLayout.trees(of: source))/\(name) was removed: it is not a client of this store.")
     }
 
     private func removeReceiptsWithoutEntry(_ ledger: Ledger, _ left: inout Leftovers) {
@@ -214,8 +214,8 @@ struct StoreRecovery {
     }
 }
 
-/// How an installed client leaves a store that the caller has locked: the ledger forgets first, then the names go, each in one
-/// rename, then the files.
+/// Removes an installed client from a locked store: first its entry, then its names, each by one rename, then its
+/// files.
 struct ClientRemoval {
     private let folders: StoreFolders
     private let keeper: LedgerKeeper
@@ -227,7 +227,7 @@ struct ClientRemoval {
         serving = ServingFolder(folders.serving)
     }
 
-    /// Removes the client of `entry` unless a running server shows it or `change`, by which the ledger forgets it, is refused.
+    /// Removes the client of `entry`, unless a server shows it or `change`, which removes its entry, is refused.
     func remove(_ entry: Ledger.Entry, because change: LedgerChange) throws {
         let name = entry.identity.servingName
         guard let claim = try serving.claim(name) else { return }
@@ -239,14 +239,15 @@ struct ClientRemoval {
 
     private func removeTree(of version: ClientVersion) throws {
         let trash = randomName(StoreLayout.trashPrefix)
-        // Without its receipt the folder is nobody's, so a stop from here on does not bring it back.
+        // Recovery does not adopt a folder without a receipt, so an interruption from here on does not restore the
+        // client.
         try folders.receipts.removeFile(StoreLayout.receipt(version))
         do {
             try folders.trees(of: version).move(version.folderName, to: folders.staging, as: trash)
             try folders.trees(of: version).sync()
             try folders.staging.removeTree(trash)
         } catch  where error.kind == .crossesDevice {
-            // A folder from a lower layer of an overlay cannot be renamed; the ledger has forgotten it already.
+            // A folder from a lower layer of an overlay cannot be renamed. Its entry is gone already.
             try folders.trees(of: version).removeTree(version.folderName)
         }
     }

@@ -2,66 +2,62 @@ package import BundleDisk
 import BundleSigning
 package import BundleValues
 
-/// Archives of releases that are installed, for what no other place has.
+/// The source of archives for files that the device has no good copy of.
 package protocol ReleaseArchives: Sendable {
-    /// Writes those of `files` that the archive of the release of `manifest` has into `folder`, each under its name there; what is
-    /// kept between attempts goes to `downloads`. Returns the bytes that the network brought.
+    /// Writes those of `files` that the archive of the release of `manifest` has into `folder`, each under its given
+    /// name. `downloads` is for partial downloads. Returns the number of bytes that were downloaded.
     ///
-    /// Nobody vouches for what is written: whoever asks compares it.
+    /// The written files are not verified; the caller compares them.
     func fetch(
         _ files: [BundlePath: String], of manifest: JSONValue, into folder: Directory, downloads: Directory
     ) async throws -> Int
 }
 
-/// What a repair has found and done.
+/// The results of a repair.
 package struct RepairReport: Sendable {
-    /// A file that is what its receipt says again.
+    /// A file that was restored.
     package struct Mended: Sendable {
-        /// Whose file it is.
         package let client: ClientName
-        /// Its path; where `isServed`, its URL path in the serving root.
+        /// The file's path; its URL path in the serving root if `isServed`.
         package let path: String
-        /// Where the content came from.
         package let origin: Origin
-        /// Whether it is the serving root's, and not the client's own.
+        /// Whether the file is part of the serving root instead of the client's tree.
         package let isServed: Bool
     }
 
-    /// What good content came from.
+    /// The origin of good content.
     package enum Origin: Sendable, Equatable {
-        /// Another file of an installed client, or the client's own.
+        /// A file of an installed client.
         case client(ClientName)
         case seed, archive
-        /// It had no business there, and was removed.
+        /// The file was not installed and was removed.
         case removed
     }
 
-    /// What could not be mended.
+    /// Damage that could not be repaired.
     package struct Damage: Sendable {
-        /// Whose it is.
         package let client: ClientName
-        /// The file; nil where it is the client's receipt.
+        /// The file; nil for the client's receipt.
         package let path: String?
-        /// What is wrong, and why it stays so.
+        /// The fault, and why it was not repaired.
         package let reason: String
     }
 
-    /// The clients that were looked at.
+    /// The inspected clients.
     package internal(set) var clients: [ClientName] = []
-    /// How many files were compared.
+    /// The number of compared files.
     package internal(set) var files = 0
-    /// What was mended.
     package internal(set) var mended: [Mended] = []
-    /// What was not.
     package internal(set) var damage: [Damage] = []
-    /// Bytes taken from the network.
+    /// The number of bytes that were downloaded.
     package internal(set) var bytesDownloaded = 0
 }
 
-/// Brings installed files back to what their receipts say: look, gather good copies, put each in the place of a damaged one.
+/// Restores installed files to the content of their receipts: compares them, collects good copies, and replaces
+/// damaged files.
 ///
-/// A copy is compared with the receipt before it gets a name in a client, in one rename, so whoever reads a client meanwhile finds the old
-/// bytes or the right ones. What stays damaged is blocked until it is mended, where anything else can be shown.
+/// A copy is verified before one rename gives it its final name, so a concurrent reader gets the old bytes or the
+/// right ones. A client that stays damaged is blocked until it is repaired, if another client can be shown.
 package struct StoreRepair: Sendable {
     private let path: String
     private let seed: SeedFolder?
@@ -70,7 +66,7 @@ package struct StoreRepair: Sendable {
     private let now: @Sendable () -> Timestamp
     private let warn: @Sendable (String) -> Void
 
-    /// States the store at `path`, and where content may come from besides it.
+    /// Creates the repair of the store at `path`, with the other sources of content.
     package init(
         store path: String, seed: SeedFolder?, layout: (any MeteorLayout)?, archives: (any ReleaseArchives)?,
         now: @escaping @Sendable () -> Timestamp = { .now }, warn: @escaping @Sendable (String) -> Void
@@ -83,7 +79,7 @@ package struct StoreRepair: Sendable {
         self.warn = warn
     }
 
-    /// What a repair would find; changes nothing.
+    /// Returns what a repair would find, without changes.
     package func look() throws -> RepairReport {
         var report = RepairReport()
         let root = try Directory.open(path)
@@ -96,7 +92,7 @@ package struct StoreRepair: Sendable {
         return report
     }
 
-    /// Mends what can be mended.
+    /// Repairs the store as far as possible.
     package func run() async throws -> RepairReport {
         let store = try BundleStore.open(at: path, time: now(), warn: warn)
         defer { withExtendedLifetime(store) {} }
@@ -104,25 +100,25 @@ package struct StoreRepair: Sendable {
         var report = RepairReport()
         var survey = StoreSurvey(try Directory.open(path))
         let clients = try survey.clients(inventory, &report)
-        let bench = try await store.repairBench()
-        defer { bench.clear(warn) }
+        let copyFolder = try await store.repairFolder()
+        defer { copyFolder.clear(warn) }
         let wanted = Set(clients.flatMap(\.damaged).map(\.digest))
-        var copies = try bench.copies(of: wanted, among: clients)
-        if let seed { try bench.add(wanted, from: seed, to: &copies) }
+        var copies = try copyFolder.copies(of: wanted, among: clients)
+        if let seed { try copyFolder.add(wanted, from: seed, to: &copies) }
         for client in clients where client.damaged.contains(where: { copies[$0.digest] == nil }) {
-            try await fetch(client, bench, &copies, &report)
+            try await fetch(client, copyFolder, &copies, &report)
         }
-        for client in clients { try bench.mend(client, with: copies, &report) }
+        for client in clients { try copyFolder.mend(client, with: copies, &report) }
         for client in clients where !report.damage.contains(where: { $0.client == client.name }) {
-            try mendRoot(of: client, inventory, bench, &report)
+            try mendRoot(of: client, inventory, copyFolder, &report)
         }
         try await mark(report, store)
         return report
     }
 
-    /// What only the release's own archive has.
+    /// Downloads files of which only the release's archive has a copy.
     private func fetch(
-        _ client: ClientSurvey, _ bench: RepairBench, _ copies: inout [SHA256Digest: RepairReport.Origin],
+        _ client: ClientSurvey, _ copyFolder: RepairFolder, _ copies: inout [SHA256Digest: RepairReport.Origin],
         _ report: inout RepairReport
     ) async throws {
         let missing = client.damaged.filter { copies[$0.digest] == nil }
@@ -133,7 +129,7 @@ package struct StoreRepair: Sendable {
         for (number, record) in missing.enumerated() { names[record.path] = "part-\(number)" }
         do {
             report.bytesDownloaded += try await archives.fetch(
-                names, of: manifest, into: bench.folder, downloads: bench.downloads)
+                names, of: manifest, into: copyFolder.folder, downloads: copyFolder.downloads)
         } catch let error as DiskError {
             throw error
         } catch {
@@ -141,15 +137,15 @@ package struct StoreRepair: Sendable {
         }
         for record in missing {
             guard let name = names[record.path] else { continue }
-            try bench.accept(name, as: record.digest, from: .archive, &copies)
+            try copyFolder.accept(name, as: record.digest, from: .archive, &copies)
         }
     }
 
-    /// Lays nothing out: what a running shell shows is mended where it is.
+    /// Restores the serving root of a client in place, since a shell may be showing it.
     private func mendRoot(
-        of client: ClientSurvey, _ inventory: Inventory, _ bench: RepairBench, _ report: inout RepairReport
+        of client: ClientSurvey, _ inventory: Inventory, _ copyFolder: RepairFolder, _ report: inout RepairReport
     ) throws {
-        guard let root = try bench.root(of: client.bundle) else { return }
+        guard let root = try copyFolder.root(of: client.bundle) else { return }
         let map: AssetMap
         if client.bundle.version.source == .archive {
             map = try AssetMap(tree: client.tree)
@@ -161,14 +157,14 @@ package struct StoreRepair: Sendable {
                 of: client.tree, owned: Receipt.paths(of: client.receipt), inheriting: isForSeed ? seed?.directory : nil
             )
         }
-        for path in try bench.mend(root, by: map) {
+        for path in try copyFolder.mend(root, by: map) {
             report.mended.append(
                 RepairReport.Mended(client: client.name, path: path, origin: .client(client.name), isServed: true))
         }
     }
 
-    /// Blocks a client that stays damaged, where any other can be shown. One that is mended may run again, and is what it was before:
-    /// its starts tell nothing about the damage, and damage tells nothing about its starts.
+    /// Blocks the clients that stay damaged, if another client can be shown. Unblocks the repaired ones in their
+    /// previous state: damage and failed starts are independent.
     private func mark(_ report: RepairReport, _ store: BundleStore) async throws {
         let damaged = Set(report.damage.map(\.client))
         for damage in report.damage {
@@ -188,34 +184,34 @@ package struct StoreRepair: Sendable {
     }
 }
 
-/// What is wrong with one client, by its receipt.
+/// The comparison of one client with its receipt.
 struct ClientSurvey {
     let bundle: InstalledBundle
     let tree: Directory
     let receipt: File
     /// The files that are missing or have other content.
     var damaged: [Receipt.FileRecord] = []
-    /// What the receipt does not list.
+    /// The paths that the receipt does not list.
     var extras: [[UInt8]] = []
-    /// The files that are as they should be.
+    /// The files with the right content.
     var whole: [Receipt.FileRecord] = []
 
     var name: ClientName { bundle.name }
 
     var findings: [(path: String, reason: String)] {
-        damaged.map { ($0.path.string, "is missing or has other content than was installed") }
+        damaged.map { ($0.path.string, "is missing or damaged") }
             + extras.map { (UntrustedName.display($0), "was not installed") }
     }
 }
 
-/// Compares the clients of a store with their receipts; a file with several names is read once.
+/// Compares the clients of a store with their receipts. A file with several names is read once.
 struct StoreSurvey {
     private let root: Directory
     private var digests: [FileStamp: SHA256Digest] = [:]
 
     init(_ root: Directory) { self.root = root }
 
-    /// Every client whose receipt can be believed; the others are damage by themselves.
+    /// Returns the clients with a valid receipt; the others are added to the damage.
     mutating func clients(_ inventory: Inventory, _ report: inout RepairReport) throws -> [ClientSurvey] {
         var clients: [ClientSurvey] = []
         for bundle in inventory.bundles {
@@ -224,7 +220,7 @@ struct StoreSurvey {
                 report.damage.append(
                     RepairReport.Damage(
                         client: bundle.name, path: nil,
-                        reason: "has no receipt that fits it: remove it and install it again"))
+                        reason: "has no valid receipt: remove it and install it again"))
                 continue
             }
             let tree = try root.directory(StoreLayout.tree(bundle.version))
@@ -235,7 +231,7 @@ struct StoreSurvey {
         return clients
     }
 
-    /// Nil where it is missing, or is not the one that the client was installed with.
+    /// Returns nil if the receipt is missing or belongs to another installation.
     private static func receipt(of bundle: InstalledBundle, in root: Directory) throws -> File? {
         let name = "\(StoreLayout.receipts)/\(StoreLayout.receipt(bundle.version))"
         guard let file = try existing({ () throws(DiskError) in try root.file(name) }),
@@ -269,7 +265,7 @@ struct StoreSurvey {
         return client
     }
 
-    /// Nil where it is missing, is something else, or cannot be read.
+    /// Returns nil if the file is missing, has another type, or cannot be read.
     private mutating func digest(of path: BundlePath, in tree: Directory) throws -> SHA256Digest? {
         guard let file = try Self.existing({ () throws(DiskError) in try tree.file(path.string) }) else { return nil }
         let stamp = try file.stamp()
@@ -285,7 +281,7 @@ struct StoreSurvey {
         return digest
     }
 
-    /// Nil where it does not exist, is something else, or cannot be read.
+    /// Returns nil if the name does not exist, has another type, or cannot be read.
     static func existing<Opened>(_ open: () throws(DiskError) -> Opened) throws(DiskError) -> Opened? {
         do {
             return try open()
@@ -294,7 +290,7 @@ struct StoreSurvey {
         }
     }
 
-    /// Everything below `folder` that is neither listed nor a folder of what is.
+    /// Returns the paths below `folder` that are neither listed nor folders of listed files.
     private static func others(than listed: Set<[UInt8]>, in folder: Directory, prefix: [UInt8]) throws -> [[UInt8]] {
         try folder.entries().flatMap { entry in
             let path = prefix + entry.name

@@ -1,25 +1,25 @@
 package import BundleValues
 package import BundleDisk
 
-/// Open folders of a growing tree, made as they are needed. Used by one thread at a time; another one may grow the same tree.
+/// Caches the open folders of a growing tree and creates them when needed. Use it on one thread at a time; several
+/// caches may share a tree.
 package final class TreeFolders {
-    /// A client may have thousands of folders, a process often only 1024 descriptors.
+    /// A client may have thousands of folders, but a process often only 1024 descriptors.
     private static let capacity = 64
 
     private let root: Directory
     private var folders: [ArraySlice<UInt8>: Directory] = [:]
     private var last: (path: ArraySlice<UInt8>, folder: Directory)?
 
-    /// Grows the tree in `root`.
+    /// Creates the cache for the tree in `root`.
     package init(root: Directory) { self.root = root }
 
-    /// The folder that holds `path`.
+    /// Returns the parent folder of `path`.
     package func folder(of path: BundlePath) throws(DiskError) -> Directory {
         guard let slash = path.bytes.lastIndex(of: UInt8(ascii: "/")) else { return root }
         return try folder(path.bytes[..<slash])
     }
 
-    /// The folder at `path`.
     package func folder(at path: BundlePath) throws(DiskError) -> Directory { try folder(path.bytes[...]) }
 
     private func folder(_ path: ArraySlice<UInt8>) throws(DiskError) -> Directory {

@@ -1,9 +1,10 @@
 import BundleValues
 
-/// The checks of one source in one process: several may be asked for at once.
+/// Runs the checks of one source in one process, which may be requested concurrently.
 ///
-/// Every check asks for the newest offer. The same one as that of a running update joins it; another one ends it and takes
-/// its place, so that a device does not finish what its server has withdrawn (METEOR section 3.2, a and e).
+/// Every check asks for the newest offer. If an update to the same offer is running, the check joins it. An update to
+/// another offer is cancelled and replaced, so that a device does not finish a version that its server has withdrawn
+/// (METEOR section 3.2, a and e).
 package actor UpdateRunner<Source: UpdateSource> {
     private struct Running {
         let version: ClientVersion
@@ -11,20 +12,19 @@ package actor UpdateRunner<Source: UpdateSource> {
     }
 
     private let updater: Updater<Source>
-    /// The last update; when it has ended, too: whoever waited for one that it replaced may hear of that later.
+    /// The last update, kept after its end for callers that wait for an update it replaced.
     private var last: Running?
     private var isRunning = false
-    /// How often the channel asked to be checked when it last answered; nil where it did not say.
+    /// The check interval of the channel's last answer; nil if it had none.
     package private(set) var pace: PollPace?
 
-    /// Runs `updater`.
     package init(_ updater: Updater<Source>) { self.updater = updater }
 
-    /// Checks, and brings what is offered; returns when that, or what has taken its place, is done.
+    /// Checks for an offer and installs it. Returns when that update, or the one that replaced it, has ended.
     package func check() async throws -> UpdateOutcome {
         let offer = try await updater.latestOffer()
         pace = offer.pace
-        // A recall does not wait for a download.
+        // A recall takes effect without waiting for a running download.
         if isRunning, let feed = offer.feed { try updater.record(feed) }
         if isRunning, let last, last.version == offer.clientVersion { return try await outcome(of: last) }
         let replaced = isRunning ? last?.task : nil
@@ -32,7 +32,7 @@ package actor UpdateRunner<Source: UpdateSource> {
         return try await outcome(of: start(offer, after: replaced))
     }
 
-    /// What is replaced knows what it waits for at once, and two updates never work on the store at one time.
+    /// The new task waits for the replaced one, so two updates never work on the store at once.
     private func start(_ offer: Source.Offer, after replaced: Task<UpdateOutcome, any Error>?) -> Running {
         let task = Task { [updater] in
             _ = await replaced?.result
@@ -49,13 +49,14 @@ package actor UpdateRunner<Source: UpdateSource> {
         var awaited = first
         while true {
             let task = awaited.task
-            // Whoever waits and is cancelled, because the shell ends, ends the update: a server may take very long to answer.
+            // Cancelling a caller that waits, such as an ending shell, cancels the update, whose server may take very
+            // long to respond.
             let result = await withTaskCancellationHandler {
                 await task.result
             } onCancel: {
                 task.cancel()
             }
-            // However it failed: a connection that is cut because another offer came may say anything.
+            // A replaced update may fail with any error.
             if let last, last.task != task, !Task.isCancelled, case .failure = result {
                 awaited = last
                 continue

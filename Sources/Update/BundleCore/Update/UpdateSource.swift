@@ -1,69 +1,67 @@
 public import BundleValues
 
-/// One way that clients reach a store.
+/// A source of clients for a store.
 ///
-/// An offer that exists has passed the source's checks. `stage` returns a complete tree or throws; a half-filled area
-/// never leaves staging. Channels never touch the ledger.
+/// An offer has passed the source's own checks. `stage` returns a complete tree or throws; a partial tree never
+/// leaves staging. A source never writes the ledger.
 package protocol UpdateSource: Sendable {
-    /// A client that the source vouches for.
+    /// A client that the source has verified.
     associatedtype Offer: UpdateOffer
 
-    /// The newest client that this source vouches for and has for the device of `request`, or what is to be remembered before
-    /// the channel is asked again.
+    /// Returns the newest verified client for the device of `request`, or an update that the caller has to store
+    /// before it asks again.
     func latestOffer(for request: OfferRequest) async throws -> OfferStep<Offer>
 
-    /// What the source's rule says about `offer`; pure. `appId` is the application that the device names.
+    /// Returns the decision of the source's rules. Pure. `appId` is the application that the device names.
     func decide(_ offer: Offer, _ inventory: Inventory, shell: SemanticVersion, appId: String?) -> Decision
 
-    /// What speaks about everything else that the source had when it made `offer`; pure, for people.
+    /// Returns the outcomes for all other releases that the source had when it made `offer`. Pure; for people.
     func explain(_ offer: Offer, _ inventory: Inventory, shell: SemanticVersion, appId: String?) -> [Decision.Outcome]
 
-    /// How `stage` would bring `offer` to the device of `inventory`; nil where only doing it tells. Changes nothing.
+    /// Returns how `stage` would download `offer`; nil if that is unknown in advance. Changes nothing.
     func plan(_ offer: Offer, _ inventory: Inventory) async throws -> PlannedRoute?
 
-    /// Fills `area` with the complete tree of `offer`, linking what `installed` already has.
+    /// Fills `area` with the complete tree of `offer`, and links content of `installed`.
     func stage(_ offer: Offer, in area: StagingArea, reusing installed: ReuseIndex) async throws -> StagedBundle
 }
 
 extension UpdateSource {
-    /// Nothing: the source has one client at a time.
+    /// Returns an empty list, for a source that has one client at a time.
     package func explain(
         _ offer: Offer, _ inventory: Inventory, shell: SemanticVersion, appId: String?
     ) -> [Decision.Outcome] { [] }
 
-    /// Nothing: files come one by one.
+    /// Returns nil, for a source that downloads files one by one.
     package func plan(_ offer: Offer, _ inventory: Inventory) async throws -> PlannedRoute? { nil }
 }
 
-/// What `check` finds out.
+/// The results of a check.
 package struct CheckFindings: Sendable {
-    /// What the source offers.
     package let offered: ClientVersion
-    /// What the rules say about it.
     package let decision: Decision
-    /// What speaks about the source's other releases; empty unless asked for.
+    /// The outcomes of the source's other releases; empty unless requested.
     package let others: [Decision.Outcome]
-    /// How it would come; nil where it would not, or nobody knows.
+    /// The expected route of the download; nil if there is none, or if it is unknown.
     package let plan: PlannedRoute?
-    /// What `update` would remember of the feed: trust root, document, signed time.
+    /// The state of the feed that `update` would store: trust root, channel file, signed time.
     package let memory: FeedMemory
 }
 
 extension UpdateSource where Offer: ReleaseOffer {
-    /// `AcceptanceRule`, for the application that the store belongs to where the device names none.
+    /// Decides by `AcceptanceRule`, for the application of the store if the device names none.
     package func decide(_ offer: Offer, _ inventory: Inventory, shell: SemanticVersion, appId: String?) -> Decision {
         AcceptanceRule.decide(offer, inventory: inventory, shell: shell, appId: appId ?? inventory.ledger.appId)
     }
 }
 
-/// Where a device looks for signed archives.
+/// The address of signed archives.
 public enum FeedAddress: Sendable, Equatable {
-    /// A flat manifest: one release, believed for as long as its keys are.
+    /// A manifest: one release, valid while its keys are trusted.
     case manifest(FetchURL)
-    /// A channel document: releases with their rollouts and recalls, believed until it expires.
+    /// A channel file: releases with their rollouts and recalls, valid until it expires.
     case channel(FetchURL)
 
-    /// Its address.
+    /// The address without its kind.
     public var url: FetchURL {
         switch self {
         case .manifest(let url), .channel(let url): url
@@ -71,20 +69,20 @@ public enum FeedAddress: Sendable, Equatable {
     }
 }
 
-/// What an observer sees of an update under way.
+/// The progress of an update.
 package enum UpdateEvent: Sendable, Equatable {
-    /// What the device has already is looked for.
+    /// The device searches for reusable content.
     case planning
-    /// The release is verified and its download starts or goes on.
+    /// The release is verified, and its download starts or continues.
     case downloading(bytes: Int, of: Int?)
-    /// The archive is verified and unpacks.
+    /// The archive is verified and is being unpacked.
     case unpacking(files: Int, of: Int?)
-    /// The publisher packs.
+    /// The publisher is packing.
     case packing(bytes: Int, of: Int)
-    /// The publisher makes a delta.
+    /// The publisher is creating a delta.
     case comparing(bytes: Int, of: Int)
-    /// Everything is unpacked and goes to the disk.
+    /// All files are unpacked and are being synced.
     case settling
-    /// It came by this way.
+    /// The download used this route.
     case routed(DownloadRoute)
 }

@@ -1,21 +1,18 @@
 package import BundleValues
 
-/// The update line: offer, decide, stage, install, select, retain. It reads from top to bottom.
+/// Updates a store from a source: offer, decide, stage, install, select, retain.
 package struct Updater<Source: UpdateSource>: Sendable {
-    /// Who and where the device is.
+    /// The configuration of the device.
     package struct Device: Sendable {
-        /// The store's path.
         package let store: String
-        /// The shell's version.
         package let shell: SemanticVersion
-        /// The application, when the device names one.
+        /// The application, if the device names one.
         package let appId: String?
-        /// Clients to keep.
+        /// The number of clients to keep.
         package let keep: Int
-        /// Whose clients may run, in order; nil for what the store remembers.
+        /// The sources whose clients may run, in order of preference; nil for the order that the store has.
         package let sources: SourceOrder?
 
-        /// States a device.
         package init(
             store: String, shell: SemanticVersion, appId: String?, keep: Int, sources: SourceOrder? = nil
         ) {
@@ -33,8 +30,8 @@ package struct Updater<Source: UpdateSource>: Sendable {
     private let now: @Sendable () -> Timestamp
     private let warn: @Sendable (String) -> Void
 
-    /// Joins a source and a device. `shouldDownload` can decline a version before its download; `now` is the time for the ledger, and
-    /// `warn` receives sentences about repairs.
+    /// Creates an updater. `shouldDownload` can decline a version before its download. `now` is the clock for the
+    /// ledger; `warn` receives messages about repairs.
     package init(
         source: Source, device: Device,
         shouldDownload: @escaping @Sendable (ClientVersion) async -> Bool = { _ in true },
@@ -48,8 +45,8 @@ package struct Updater<Source: UpdateSource>: Sendable {
         self.warn = warn
     }
 
-    /// What `update` would do, with every rule's answer; `explaining` adds what speaks about everything else that is offered.
-    /// Changes nothing.
+    /// Returns what `update` would do, with the outcome of every rule. `explaining` adds the outcomes for all other
+    /// releases. Changes nothing.
     package func check(explaining: Bool) async throws -> CheckFindings {
         var inventory = try Inventory.read(at: device.store)
         let offer = try await follow(&inventory, remembering: false)
@@ -68,7 +65,8 @@ package struct Updater<Source: UpdateSource>: Sendable {
         return try await source.plan(offer, inventory)
     }
 
-    /// What the channel offers at present. A trust root that it has led to is in the ledger before the next one is asked for.
+    /// Returns the source's present offer. Each trust root on the way is stored before the source is asked for the
+    /// next one.
     package func latestOffer() async throws -> Source.Offer {
         var inventory: Inventory
         do {
@@ -81,7 +79,8 @@ package struct Updater<Source: UpdateSource>: Sendable {
 
     private func open() throws -> BundleStore { try BundleStore.open(at: device.store, time: now(), warn: warn) }
 
-    /// Writes down what a look at the feed has added, beside whatever works on the store; the store as it is then.
+    /// Stores the result of a feed scan, also while another process works on the store. Returns the store's new
+    /// state.
     @discardableResult
     func record(_ news: FeedUpdate) throws -> Inventory { try apply([.recorded(news)]) }
 
@@ -90,7 +89,7 @@ package struct Updater<Source: UpdateSource>: Sendable {
         return try LedgerKeeper(root: folders.root).apply(changes).after
     }
 
-    /// Asks the source step by step; what it has to remember on the way is written, or only shown to it.
+    /// Asks the source until it makes an offer. Updates on the way are stored, or only passed to the next request.
     private func follow(_ inventory: inout Inventory, remembering: Bool) async throws -> Source.Offer {
         for stepsLeft in (0...OfferRequest.maximumSteps).reversed() {
             let request = OfferRequest(
@@ -103,17 +102,17 @@ package struct Updater<Source: UpdateSource>: Sendable {
         }
         throw UpdateFailure(
             .internal, subject: "\(Source.self)",
-            "The source came to no offer within \(OfferRequest.maximumSteps) steps.")
+            "The source made no offer within \(OfferRequest.maximumSteps) steps.")
     }
 
-    /// Brings the newest client into the store, if the rules take it. After a failure the store is what it was.
+    /// Installs the newest client if the rules accept it. After a failure the store is unchanged.
     package func update() async throws -> UpdateOutcome {
         try await update(following: try await latestOffer())
     }
 
-    /// Brings `offer` into the store. If that fails because the server has another client by then, brings that one.
+    /// Installs `offer`. If that fails because the server has another client by then, installs that one.
     ///
-    /// The store remembers a version that this device may have and that did not arrive.
+    /// The store records an offer that this device may have but could not install.
     package func update(following offer: Source.Offer) async throws -> UpdateOutcome {
         do {
             return try await update(to: offer)
@@ -133,9 +132,10 @@ package struct Updater<Source: UpdateSource>: Sendable {
         }
     }
 
-    /// Writes down whether the device lacks `offer`, which an update failed to bring.
+    /// Records whether the device lacks `offer`, whose update failed.
     ///
-    /// A cancelled update shows nothing about the source. The update throws its own failure, so an error of the ledger is dropped.
+    /// A cancelled update says nothing about the source. Errors of the ledger are ignored, since the update throws
+    /// its own failure.
     private func note(_ offer: Source.Offer, _ failure: UpdateFailure) {
         guard !Task.isCancelled, let inventory = try? Inventory.read(at: device.store) else { return }
         let source = offer.clientVersion.source
@@ -149,28 +149,29 @@ package struct Updater<Source: UpdateSource>: Sendable {
         _ = try? apply([change])
     }
 
-    /// Brings `offer` into the store, if the rules take it. After a failure the store is what it was.
+    /// Installs `offer` if the rules accept it. After a failure the store is unchanged.
     package func update(to offer: Source.Offer) async throws -> UpdateOutcome {
-        // A look without the lock: a device that has nothing to do writes nothing new and disturbs nobody.
+        // A device with nothing to do neither takes the lock nor writes.
         if let glance = try Inventory.settled(at: device.store), !isNew(offer.feed, glance),
             case let verdict = try verdict(offer, glance), let newest = verdict.newest,
             isFinished(glance, changes(offer, newest))
         {
-            // Whoever wrote that may have been stopped before it was durable, and now it is answered for.
+            // Another process that wrote this state may have been stopped before its sync.
             try glance.sync()
             return .nothing(offer.clientVersion, verdict, inventory: glance, newest: newest)
         }
 
         let store = try open()
         try await store.requireBound(to: device.appId)
-        // A recall counts whatever becomes of the offer.
+        // A recall takes effect whatever the decision is.
         if let feed = offer.feed, isNew(feed, try await store.inventory()) {
             _ = try await store.apply([.recorded(feed), .selected(shell: device.shell)])
         }
         let verdict = try verdict(offer, try await store.inventory())
         switch verdict {
         case .upToDate(let newest), .notInRollout(let newest, _):
-            // What an interrupted run left undone, or what another shell or number to keep asks for.
+            // Applies changes that an interrupted run left, or that another shell version or number of clients
+            // requires.
             let inventory = try await store.apply(changes(offer, newest))
             let plan = await retain(in: store, inventory)
             return .nothing(
@@ -186,7 +187,7 @@ package struct Updater<Source: UpdateSource>: Sendable {
         guard await shouldDownload(offer.clientVersion) else { return try await decline(offer, in: store) }
         let staged = try await stage(offer, in: store)
         let inventory = try await store.install(staged, at: now(), with: changes(offer, nil, installing: true))
-        // From here on nothing may fail: the release is installed, and a run that fails has changed nothing.
+        // The release is installed, so nothing after this may fail: a failed run must not have changed anything.
         return .installed(
             offer.clientVersion,
             InstallReport(
@@ -195,25 +196,25 @@ package struct Updater<Source: UpdateSource>: Sendable {
                 retention: await retain(in: store, inventory)))
     }
 
-    /// Keeps what is here: the program around the updater does not take the version now.
+    /// Keeps the present clients, because `shouldDownload` declined the version.
     private func decline(_ offer: Source.Offer, in store: BundleStore) async throws -> UpdateOutcome {
         let inventory = try await store.apply(changes(offer, nil))
         return .notInRollout(
             offer.clientVersion, inventory: inventory, newest: inventory.ledger.pending ?? inventory.ledger.current,
-            detail: "the program that shows clients does not take it now")
+            detail: "the program that shows clients declined it for now")
     }
 
     private func isNew(_ feed: FeedUpdate?, _ inventory: Inventory) -> Bool {
         feed.map { inventory.ledger.recording($0) != inventory.ledger } ?? false
     }
 
-    /// Whether nothing is left to do but what an offer brings: neither `changes` nor retention would change anything.
+    /// Returns whether neither `changes` nor retention would change anything.
     private func isFinished(_ inventory: Inventory, _ changes: [LedgerChange]) -> Bool {
         inventory.ledger.applying(changes, in: inventory.trees) == .accepted(inventory.ledger)
             && RetentionRule.plan(inventory, keep: device.keep).removed.isEmpty
     }
 
-    /// Removes what need not be kept. What was asked for is done by then, so a disk that fails here only delays this.
+    /// Removes clients by retention. The update is complete by then, so a failure is only a warning.
     private func retain(in store: BundleStore, _ inventory: Inventory) async -> RetentionPlan {
         do {
             return try await store.retain(keeping: device.keep)
@@ -228,17 +229,19 @@ package struct Updater<Source: UpdateSource>: Sendable {
         return Decision(verdict: decision.verdict, outcomes: offer.evidence + decision.outcomes)
     }
 
-    /// The verdict where it is no refusal; a refusal is thrown.
+    /// Returns the verdict, and throws it if it is a refusal.
     private func verdict(_ offer: Source.Offer, _ inventory: Inventory) throws -> Decision.Verdict {
         let verdict = decide(offer, inventory).verdict
         if let failure = verdict.failure(of: offer.clientVersion) { throw failure }
         return verdict
     }
 
-    /// What every update that succeeds writes into the ledger: the application of the store, the order of the sources, the client
-    /// `name` that the Meteor server offers, if it is here, that the source offers nothing else, and what runs next.
+    /// Returns the changes of every successful update: the application of the store, the order of the sources, the
+    /// client `name` that the Meteor server offers if it is installed, the end of a pending offer, and the next
+    /// client.
     ///
-    /// A store whose device names no application is bound to that of its first release: one release key may sign several applications.
+    /// A store of a device without an application is bound to that of its first release, since one release key may
+    /// sign several applications.
     private func changes(_ offer: Source.Offer, _ name: ClientName?, installing: Bool = false) -> [LedgerChange] {
         let offered = offer.clientVersion.source == .meteor ? name : nil
         let application = device.appId ?? (installing ? offer.appId : nil)
@@ -254,22 +257,21 @@ package struct Updater<Source: UpdateSource>: Sendable {
         do {
             return try await source.stage(offer, in: area, reusing: try await store.reuseIndex())
         } catch {
-            // What is here of a client that has no room would keep out another one that has.
+            // The downloads of a client that does not fit could prevent one that does.
             await store.discard(area, keepingDownloads: UpdateFailure(error).code != .diskFull)
             throw error
         }
     }
 }
 
-/// How an update ended; the version is the one that was offered.
+/// The result of an update. The version is the offered one.
 package enum UpdateOutcome: Sendable {
-    /// The offer is installed.
     case installed(ClientVersion, InstallReport)
-    /// The offer is in the store, and runs next; nothing was downloaded.
+    /// The offer is installed already and is next; nothing was downloaded.
     case chosen(ClientVersion, InstallReport)
-    /// Nothing newer was offered; `newest` is the usable client that is as new.
+    /// The offer is not newer than `newest`, the best usable client.
     case upToDate(ClientVersion, inventory: Inventory, newest: ClientName)
-    /// What was offered is not for this device yet; `newest` is the best that it has.
+    /// The rollout excludes this device for now. `newest` is its best client.
     case notInRollout(ClientVersion, inventory: Inventory, newest: ClientName, detail: String)
 
     fileprivate static func nothing(
@@ -282,27 +284,27 @@ package enum UpdateOutcome: Sendable {
     }
 }
 
-/// What an installation did.
+/// The details of an installation.
 package struct InstallReport: Sendable {
-    /// The client that was installed, or chosen.
+    /// The client that was installed or chosen.
     package let name: ClientName
-    /// The same in the store; nil for the seed.
+    /// The client in the store; nil for the seed.
     package let bundle: InstalledBundle?
     private let ledger: Ledger
-    /// The client that runs, or runs first.
+    /// The client that runs, or will run first.
     package var current: ClientName { ledger.current }
-    /// The client that runs next, where that is another one.
+    /// The client that runs next, if it is another one.
     package var pending: ClientName? { ledger.pending }
-    /// Returns the client that the next one follows; nil where it would be a seed, and neither the caller nor the store has one.
+    /// Returns the client that precedes the next one; nil if that is the seed and there is none.
     package func previous(hasSeed: Bool) -> ClientName? {
         let previous = ledger.pending == nil ? ledger.previous : ledger.current
         return hasSeed ? previous : ledger.known(previous)
     }
-    /// Body bytes taken from the network.
+    /// The size of all downloaded response bodies.
     package let bytesDownloaded: Int
-    /// How its files came by; nil where nothing was brought, and for a Meteor bundle.
+    /// The route of the download; nil if there was none, and for a Meteor bundle.
     package let route: DownloadRoute?
-    /// Which clients stayed and which went.
+    /// The clients that stayed and those that were removed.
     package let retention: RetentionPlan
 
     init(

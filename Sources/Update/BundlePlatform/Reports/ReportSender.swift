@@ -9,7 +9,7 @@ package struct ReportSender: Sendable {
     /// The longest time that one message is waited for.
     private static let patience = Duration.seconds(30)
 
-    private let desk: ReportDesk
+    private let desk: ReportStore
     private let url: FetchURL
     private let fetcher: any Fetcher
     private let within: Duration
@@ -18,7 +18,7 @@ package struct ReportSender: Sendable {
 
     /// From `desk` to `url`. `run` looks after 10 to 100 % of `within`, drawn anew each time.
     package init(
-        _ desk: ReportDesk, to url: FetchURL, by fetcher: any Fetcher, within: Duration,
+        _ desk: ReportStore, to url: FetchURL, by fetcher: any Fetcher, within: Duration,
         clock: any Clock<Duration> = SuspendingClock(),
         random: @escaping @Sendable (ClosedRange<Double>) -> Double = { Double.random(in: $0) }
     ) {

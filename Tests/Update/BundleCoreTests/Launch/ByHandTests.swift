@@ -6,8 +6,8 @@ import Testing
 @testable import BundleCore
 import BundleValues
 
-/// What people do to a store by hand, and what is launched then.
-@Suite struct `By hand` {
+/// Tests changes of a store by hand and the launches after them.
+@Suite struct ByHandTests {
     private let folder: TemporaryFolder
     private let seed: String
 
@@ -38,7 +38,7 @@ import BundleValues
 
     private func verdicts() throws -> Verdicts { try Verdicts(store: store) { _ in } }
 
-    @Test func `the way back from a failed launch is the one that was named`() throws {
+    @Test func `rolls back from a failed launch to the named client`() throws {
         try fill(["1.0.0", "1.5.0", "2.0.0"])
         let launched = try launcher(seed: seed).launch()
         _ = try verdicts().fail(launched.name, launched.token, StartFailure(.reported, detail: "", at: .now))
@@ -48,7 +48,7 @@ import BundleValues
         #expect(try launcher(seed: seed).prepare().choice.name == target)
     }
 
-    @Test(arguments: [true, false]) func `the seed can be gone back to where there is one`(hasSeed: Bool) throws {
+    @Test(arguments: [true, false]) func `rolls back to the seed if there is one`(hasSeed: Bool) throws {
         try fill(["1.0.0"])
         let launched = try launcher(seed: hasSeed ? seed : nil).launch()
         _ = try verdicts().confirm(launched.name, launched.token)
@@ -64,8 +64,8 @@ import BundleValues
     @Test(arguments: [
         ("1.1.0", "it is recalled by its channel: white screen."),
         ("0.9.0", "it is below 1.0.0, the lowest version that its channel allows."),
-        ("1.3.0", "it is not for this device: its rollout leaves it out."),
-    ]) func `what the channel withdraws is not gone back to`(version: String, reason: String) throws {
+        ("1.3.0", "it is not for this device: its rollout excludes it."),
+    ]) func `refuses to roll back to a withdrawn version`(version: String, reason: String) throws {
         try fill(["0.9.0", "1.1.0", "1.2.0", "1.3.0", "2.0.0"]) { ledger in
             ledger.feed.follow(
                 FeedMemory.Channel(
@@ -86,7 +86,7 @@ import BundleValues
         #expect(try verdicts().rollBack(to: allowed).back().target == allowed)
     }
 
-    @Test func `a serving root without its index page is made anew`() throws {
+    @Test func `recreates a serving root without an index page`() throws {
         try fill(["1.0.0"])
         let root = try launcher(seed: nil).prepare().client.root
         try root.directory.removeFile("index.html")

@@ -1,7 +1,7 @@
 @testable import BundleCore
 import BundleValues
 
-/// What a device has promised to do next, told by the promises alone: no ledger, no files, no clock.
+/// A model of a device's promised behavior, without a ledger, files or a clock.
 struct DeviceModel {
     struct Client: Equatable {
         let minimumShell: Int
@@ -12,7 +12,7 @@ struct DeviceModel {
 
     var shell = 1
     let hasSeed: Bool
-    /// The seed that lies in the shell, and the one that the store has seen.
+    /// The seed of the shell, and the one that the store has recorded.
     var seed = 1
     var seenSeed: Int?
     var installed: [SemanticVersion: Client] = [:]
@@ -20,11 +20,11 @@ struct DeviceModel {
     var good: Set<SemanticVersion> = []
     var blocks: [SemanticVersion: Block] = [:]
     var lastKnownGood = ClientName.embedded
-    /// The launch that a verdict may be about.
+    /// The launch that the next verdict is about.
     var launch: ClientName?
     var verdict: Launch.Verdict?
     var isTrial = false
-    /// Its launch failed, and nothing has been launched since.
+    /// Whether the launch failed and no client was launched since.
     var heldBack: ClientName?
 
     init(hasSeed: Bool) { self.hasSeed = hasSeed }
@@ -38,7 +38,7 @@ struct DeviceModel {
 
     func canRun(_ name: ClientName) -> Bool { name.archive.map(isUsable) ?? hasSeed }
 
-    /// What the next launch shows; nil where nothing can be shown.
+    /// The client that the next launch shows; nil if none can be shown.
     var next: ClientName? {
         let newestFirst = usable.reversed().map(ClientName.archive)
         guard let heldBack else { return newestFirst.first ?? (hasSeed ? .embedded : nil) }
@@ -121,14 +121,14 @@ struct DeviceModel {
         loses(version)
     }
 
-    /// The ledger was lost: all that is known is what lies in the store.
+    /// Models the loss of the ledger: only the clients in the store remain.
     mutating func forgetsAll() {
         var fresh = DeviceModel(hasSeed: hasSeed)
         (fresh.shell, fresh.seed, fresh.installed) = (shell, seed, installed)
         self = fresh
     }
 
-    /// Whatever was good before may take its place; which one the walk asks the ledger.
+    /// Any client that was good before may become the fallback; the walk reads from the ledger which one.
     var isFallbackLost = false
 
     private mutating func loses(_ version: SemanticVersion) {
@@ -142,9 +142,9 @@ struct DeviceModel {
 }
 
 extension ClientName {
-    /// An installed archive; the walks know no other clients.
+    /// Returns an installed archive. The walks have no other clients.
     static func archive(_ version: SemanticVersion) -> ClientName { .installed(.archive(version)) }
 
-    /// The version of an installed archive; nil for the seed.
+    /// Returns the version of an installed archive; nil for the seed.
     var archive: SemanticVersion? { version?.semantic }
 }

@@ -5,7 +5,7 @@ import Glibc
 
 @testable import BundleCore
 
-/// A device in a folder of its own, in memory where possible: a store, seeds, and a shell that starts and ends.
+/// A device in a temporary folder, in memory if possible: a store, seeds, and a shell that starts and ends.
 struct LaunchBench: Sendable {
     private let folder: TemporaryFolder
     let warnings = StoreBench.Warnings()
@@ -14,13 +14,13 @@ struct LaunchBench: Sendable {
 
     init() throws { folder = try TemporaryFolder() }
 
-    /// A device that installed these versions one after the other.
+    /// Creates a device and installs these versions in order.
     init(installing first: String, _ others: String...) async throws {
         try self.init()
         for version in [first] + others { try await install(version) }
     }
 
-    /// The path of a seed whose page says `text`.
+    /// Creates a seed whose page contains `text`, and returns its path.
     @discardableResult
     func seed(_ text: String = "seed 1") throws -> String {
         try folder.writeTree(
@@ -34,7 +34,7 @@ struct LaunchBench: Sendable {
         Launcher.Device(store: store, shell: try Sample.version(shell), seed: seed, verifies: verifies)
     }
 
-    /// A shell with the seed "seed 1".
+    /// Starts a shell with the seed "seed 1".
     func launcher(shell: String = "1.0.0", verifies: Bool = false) throws -> Launcher {
         try launcher(device(shell: shell, seed: try seed(), verifies: verifies))
     }
@@ -58,7 +58,7 @@ struct LaunchBench: Sendable {
 
     func install(_ version: String) async throws { try await install(try MemoryOffer(version)) }
 
-    /// Starts a shell, launches, and ends the shell.
+    /// Starts a shell, launches a client, and ends the shell.
     func launch(shell: String = "1.0.0") throws -> Launched { try launcher(shell: shell).launch() }
 
     func launchAndConfirm() throws -> ClientName {
@@ -67,7 +67,7 @@ struct LaunchBench: Sendable {
         return launched.name
     }
 
-    func launchAndFail() throws -> Verdicts.Fall {
+    func launchAndFail() throws -> Verdicts.FailedLaunch {
         let launched = try launch()
         return try verdicts().fail(launched.name, launched.token, StartFailure(.reported, detail: "white", at: .now))
     }
@@ -88,9 +88,9 @@ struct LaunchBench: Sendable {
         try root().contents(name, maximumBytes: 1 << 22).map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// Writes over a file of the store, in place.
+    /// Overwrites a file of the store in place.
     func overwrite(_ name: String, _ bytes: [UInt8]) throws {
-        // What is to be damage must not be healed by the ledger before it.
+        // The previous ledger would repair a damaged one.
         if name == "ledger.json" { try remove("ledger.before.json") }
         try folder.write(bytes, to: "store/\(name)")
     }
@@ -103,7 +103,7 @@ struct LaunchBench: Sendable {
 }
 
 extension Launched {
-    /// What the index page of its serving root says.
+    /// Returns the index page of the serving root.
     var page: String {
         get throws {
             let bytes = try prepared.client.root.directory.contents("index.html", maximumBytes: 1 << 20) ?? []
@@ -112,15 +112,15 @@ extension Launched {
     }
 }
 
-/// Whether a page holds the shim.
+/// Returns whether a page contains the shim.
 func hasShim(_ page: String) -> Bool { page.contains(String(decoding: ShimInjector.shim, as: UTF8.self)) }
 
-extension Verdicts.Return {
-    /// The client that is next, and those that could run before; throws where nothing was changed.
+extension Verdicts.RollBackResult {
+    /// Returns the next client and the newly blocked ones. Throws if nothing was changed.
     func back() throws -> (target: ClientName, blocked: [ClientName]) {
         guard case .back(let target, let blocked) = self else { throw Unchanged(answer: self) }
         return (target, blocked)
     }
 
-    struct Unchanged: Error { let answer: Verdicts.Return }
+    struct Unchanged: Error { let answer: Verdicts.RollBackResult }
 }

@@ -7,9 +7,9 @@ import Testing
 import BundleValues
 
 struct LauncherTests {
-    // MARK: The line
+    // MARK: Launches
 
-    @Test func `an empty device shows the seed, and needs no trial`() throws {
+    @Test func `shows the seed without a trial on a device without clients`() throws {
         let bench = try LaunchBench()
         let launched = try bench.launch()
         #expect(launched.name == .embedded)
@@ -21,7 +21,7 @@ struct LauncherTests {
         #expect(bench.warnings.lines == [])
     }
 
-    @Test func `a launch is on the disk when it returns, and the secret is not`() async throws {
+    @Test func `a launch is stored when it returns, but its token is not`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         let launched = try bench.launch(shell: "1.2.3")
         #expect(launched.isTrial)
@@ -37,7 +37,7 @@ struct LauncherTests {
         #expect(try bench.launch().token != launched.token)
     }
 
-    @Test func `a trial without a verdict has failed when the next shell starts, and is retried once`() async throws {
+    @Test func `fails a trial without a verdict at the next start, and retries it once`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         let version: ClientVersion = try Sample.version("1.0.0")
         #expect(try bench.launch().name == .installed(version))
@@ -60,7 +60,7 @@ struct LauncherTests {
         for _ in 0..<3 { #expect(try bench.launch().name == .embedded) }
     }
 
-    @Test func `a client that confirmed is no trial any more, and may end as it likes`() async throws {
+    @Test func `a confirmed client is not on trial again and may end at any time`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         let name = try bench.launchAndConfirm()
         #expect(try bench.ledger().lastKnownGood == name)
@@ -72,7 +72,7 @@ struct LauncherTests {
         #expect(try bench.ledger().record(of: try Sample.version("1.0.0"))?.failures == [])
     }
 
-    @Test func `after a failed launch the last known good client is shown, not the next lower one`() async throws {
+    @Test func `falls back to the last known good client instead of the next lower one`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         _ = try bench.launchAndConfirm()
         try await bench.install("1.1.0")
@@ -88,7 +88,7 @@ struct LauncherTests {
         #expect(try bench.launch().name.description == "v1.2.0")
     }
 
-    @Test func `what is fallen back to is on trial where it never confirmed`() async throws {
+    @Test func `a fallback that was never confirmed is on trial`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
         let device = try bench.device(seed: nil)
         #expect(try bench.launcher(device).launch().name.description == "v1.1.0")
@@ -97,7 +97,7 @@ struct LauncherTests {
         #expect(launched.isTrial)
     }
 
-    @Test func `without a seed a client that just failed is shown again rather than nothing, until it is blocked`()
+    @Test func `retries a failed client without a seed until it is blocked`()
         async throws
     {
         let bench = try await LaunchBench(installing: "1.0.0")
@@ -109,7 +109,7 @@ struct LauncherTests {
         #expect(failure?.code == .configInvalid)
     }
 
-    @Test func `before the first launch an installation is current at once, afterwards it is pending`() async throws {
+    @Test func `an installation is current before the first launch and pending after it`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         #expect(try bench.ledger().current.description == "v1.0.0")
         #expect(try bench.ledger().pending == nil)
@@ -119,7 +119,7 @@ struct LauncherTests {
         #expect(try bench.ledger().pending?.description == "v1.1.0")
     }
 
-    @Test func `another seed is another shell: what was learnt about starts is forgotten, blocks by hand are not`()
+    @Test func `another seed forgets failed starts but keeps blocks by hand`()
         async throws
     {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0", "1.2.0")
@@ -145,7 +145,7 @@ struct LauncherTests {
         #expect(try bench.ledger().record(of: try Sample.version("1.0.0"))?.failures.count == 1)
     }
 
-    @Test func `a page that asks for another client is not to blame for its own trial`() async throws {
+    @Test func `a page that asks for another client does not fail its own trial`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         let launcher = try bench.launcher()
         _ = try launcher.launch()
@@ -158,7 +158,7 @@ struct LauncherTests {
         #expect(try bench.text("clients/previousVersion") == "v1.0.0\n")
     }
 
-    @Test func `what was blocked or removed after it was made ready is not launched`() async throws {
+    @Test func `refuses to launch a client that was blocked or removed after its preparation`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
         let launcher = try bench.launcher()
         let prepared = try launcher.prepare()
@@ -170,7 +170,7 @@ struct LauncherTests {
         #expect(try launcher.begin(gone) == nil)
     }
 
-    @Test func `a client to look at is no launch, and a blocked or unknown one is not shown`() async throws {
+    @Test func `prepares a client for display without a launch, unless it is blocked or unknown`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
         let launcher = try bench.launcher()
         #expect(try launcher.ready(try Sample.name("1.0.0"))?.name.description == "v1.0.0")
@@ -181,27 +181,27 @@ struct LauncherTests {
         #expect(try bench.ledger().launch == nil)
     }
 
-    // MARK: Others at work
+    // MARK: Other processes
 
-    @Test func `nothing is tried while the disk takes no writes`() async throws {
+    @Test func `does not start trials while the disk refuses writes`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         let launcher = try bench.launcher()
         #expect(try launcher.prepare().choice.name.description == "v1.0.0")
         launcher.refuseTrials()
         let prepared = try launcher.prepare()
         #expect(prepared.choice.name == .embedded)
-        // The first record that the disk takes ends that.
+        // A recorded launch allows trials again.
         #expect(try launcher.begin(prepared)?.isRecorded == true)
         #expect(try launcher.prepare().choice.name.description == "v1.0.0")
     }
 
-    @Test func `a second shell is refused while the first lives`() async throws {
+    @Test func `refuses a second shell while the first one runs`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         do {
             let first = try bench.launcher()
             let failure = #expect(throws: UpdateFailure.self) { try bench.launcher() }
             #expect(failure?.code == .storeLocked)
-            // It has not judged the first one's trial.
+            // The second shell did not end the first one's trial.
             _ = try first.launch()
             #expect(throws: UpdateFailure.self) { try bench.launcher() }
             #expect(try bench.ledger().launch?.isOpenTrial == true)
@@ -220,7 +220,7 @@ struct LauncherTests {
         withExtendedLifetime(lock) {}
     }
 
-    @Test func `what is shown is not collected, however few are to be kept`() async throws {
+    @Test func `retention keeps a client that is shown`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0", "1.2.0", "1.3.0")
         do {
             let launcher = try bench.launcher()
@@ -234,9 +234,9 @@ struct LauncherTests {
         #expect(try bench.names("serving") == [])
     }
 
-    // MARK: What is broken
+    // MARK: Damage
 
-    @Test func `a client that was changed is not launched where that is checked, and comes back with an installation`()
+    @Test func `skips and removes a damaged client if files are verified, until it is installed again`()
         async throws
     {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
@@ -257,7 +257,7 @@ struct LauncherTests {
                 == Array("run(\"1.1.0\")".utf8))
     }
 
-    @Test func `a root that was changed by itself is made again where files are checked`() async throws {
+    @Test func `recreates a damaged serving root if files are verified`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         _ = try bench.launchAndConfirm()
         try bench.overwrite("serving/archive-1.0.0/index.html", Array("evil".utf8))
@@ -265,7 +265,7 @@ struct LauncherTests {
         #expect(try bench.launcher(verifies: true).launch().page.contains("client 1.0.0"))
     }
 
-    @Test func `while somebody installs, a changed client is passed over and stays`() async throws {
+    @Test func `skips a damaged client but keeps it during an installation`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
         try bench.overwrite("clients/v1.1.0/assets/app.js", Array("evil".utf8))
         let lock = try #require(try FileLock.take("lock", in: try bench.root()))
@@ -274,25 +274,25 @@ struct LauncherTests {
         withExtendedLifetime(lock) {}
     }
 
-    @Test func `a client that cannot be made ready is passed over, with a warning`() async throws {
+    @Test func `skips a client that cannot be prepared, with a warning`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         try await bench.install(try MemoryOffer("1.1.0", files: ["app.js": "no page"]))
         let launched = try bench.launch()
         #expect(launched.name.description == "v1.0.0")
         #expect(bench.warnings.lines.count == 1)
-        #expect(bench.warnings.lines.first?.contains("v1.1.0 is passed over") == true)
+        #expect(bench.warnings.lines.first?.contains("v1.1.0 is skipped") == true)
     }
 
-    @Test func `a client with an unreadable folder is passed over`() async throws {
+    @Test func `skips a client whose page cannot be read`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
-        // Its page is a folder now: root reads whatever has no right for others.
+        // The page is a folder, since root can read files without permissions.
         try bench.remove("clients/v1.1.0/index.html")
         try bench.root().directory("clients/v1.1.0").makeDirectory("index.html")
         #expect(try bench.launch().name.description == "v1.0.0")
-        #expect(bench.warnings.lines.contains { $0.contains("v1.1.0 is passed over") })
+        #expect(bench.warnings.lines.contains { $0.contains("v1.1.0 is skipped") })
     }
 
-    @Test func `a missing seed is a warning where a client can run, and a plain error where none can`() async throws {
+    @Test func `warns about a missing seed if a client can run, and fails if none can`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         let device = try bench.device(seed: bench.path("no-seed"))
         #expect(try bench.launcher(device).launch().name.description == "v1.0.0")
@@ -307,19 +307,19 @@ struct LauncherTests {
         #expect(failure?.message.contains("\n") == false)
     }
 
-    @Test func `a seed without a page is no seed`() async throws {
+    @Test func `refuses a seed without a page`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         try bench.root().makeDirectory("hollow")
         _ = try bench.launcher(try bench.device(seed: bench.store + "/hollow")).launch()
         #expect(bench.warnings.lines.first?.contains("has no index.html") == true)
     }
 
-    @Test func `a seed whose files were replaced gets a root of its own, and the old one goes`() throws {
+    @Test func `recreates the serving root of a seed whose files were replaced`() throws {
         let bench = try LaunchBench()
         let seed = try bench.seed()
         let old = try bench.launch().prepared.client.root.name
         #expect(try bench.launch().prepared.client.root.name == old)
-        // The page is the same, so it is the same seed: only a file below a folder was replaced.
+        // The page is unchanged, so the seed is the same. Only a file in a folder was replaced.
         let assets = try Directory.open(seed).directory("assets")
         try Array("newer".utf8).withUnsafeBytes { try assets.createFile("app.new", $0) }
         try assets.rename("app.new", to: "app.js")
@@ -334,7 +334,7 @@ struct LauncherTests {
         #expect(try bench.launch(shell: "1.0.1").prepared.client.root.name != launched.prepared.client.root.name)
     }
 
-    @Test func `a client that was removed and installed again gets a root of its own`() async throws {
+    @Test func `recreates the serving root of a client that was removed and installed again`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         _ = try bench.launchAndConfirm()
         try bench.remove("clients/v1.0.0")
@@ -344,7 +344,7 @@ struct LauncherTests {
         #expect(launched.isTrial)
     }
 
-    @Test func `the root of a client that is gone goes with the next clearing up`() async throws {
+    @Test func `removes the serving root of a removed client during recovery`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
         _ = try bench.launchAndConfirm()
         #expect(try bench.names("serving") == ["archive-1.1.0"])
@@ -353,7 +353,7 @@ struct LauncherTests {
         #expect(try bench.names("serving") == [])
     }
 
-    @Test func `any damage of the ledger is set aside, and something is shown all the same`() async throws {
+    @Test func `sets a damaged ledger aside and shows a client`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
         _ = try bench.launchAndConfirm()
         let good = Array((try bench.text("ledger.json") ?? "").utf8)
@@ -372,14 +372,14 @@ struct LauncherTests {
         }
     }
 
-    @Test func `a store that everybody may write to is refused`() async throws {
+    @Test func `refuses a store that every user may write to`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         #expect(chmod(bench.store, 0o777) == 0)
         let failure = #expect(throws: UpdateFailure.self) { try bench.launch() }
         #expect(failure?.code == .permissionDenied)
     }
 
-    @Test func `what a stopped organizer left is cleared when a shell starts`() async throws {
+    @Test func `removes the files of an interrupted organizer when a shell starts`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         _ = try bench.open()
         for name in [".new-x", ".old-y"] { try bench.root().directory("serving").makeDirectory(name) }

@@ -6,11 +6,11 @@ import Testing
 
 @testable import BundleCore
 
-/// Whatever cannot be read, laid out, cleared or written: something is shown.
+/// Tests that a client is shown although files cannot be read, linked, removed or written.
 struct NeverDarkTests {
     // MARK: Clients that cannot be prepared
 
-    @Test func `a client that cannot be made ready has failed its start, and is blocked after the second one`()
+    @Test func `a client that cannot be prepared fails its start and is blocked after the second one`()
         async throws
     {
         let bench = try await LaunchBench(installing: "1.0.0")
@@ -29,7 +29,7 @@ struct NeverDarkTests {
         #expect(bench.warnings.lines.count == said)
     }
 
-    @Test func `what the device is to blame for is no failed start`() throws {
+    @Test func `failures of the device are not failed starts`() throws {
         let full = DiskError("write", "x", code: ENOSPC)
         #expect(!StartFailure.isOfClient(full))
         #expect(!StartFailure.isOfClient(OrganizingError.notPlaced(urlPath: "x", link: full, copy: full)))
@@ -41,7 +41,7 @@ struct NeverDarkTests {
         #expect(StartFailure.isOfClient(UpdateFailure(.storeDamaged, subject: "x", "Damaged.")))
     }
 
-    @Test func `a page has no largest size`() throws {
+    @Test func `a page may have any size`() throws {
         let folder = try TemporaryFolder()
         let page = Array("<!doctype html><title>x</title>".utf8) + [UInt8](repeating: 0x20, count: 33 << 20)
         try folder.write(page, to: "index.html")
@@ -53,7 +53,9 @@ struct NeverDarkTests {
         #expect(!root.isInPlace)
     }
 
-    @Test func `trials begin again when the disk takes writes, though nothing else could be launched`() async throws {
+    @Test func `allows trials again when the disk accepts writes, even if no other client could be launched`()
+        async throws
+    {
         let bench = try await LaunchBench(installing: "1.0.0")
         let launcher = try bench.launcher(try bench.device(seed: nil))
         launcher.refuseTrials()
@@ -62,10 +64,10 @@ struct NeverDarkTests {
 
     // MARK: The seed in place
 
-    @Test func `a seed that no root can be made for is shown from its own folder`() throws {
+    @Test func `shows the seed from its own folder if it has no serving root`() throws {
         let bench = try LaunchBench()
         let launcher = try bench.launcher()
-        // Nothing can be made in a folder that was removed.
+        // A removed folder accepts no new entries.
         let serving = try bench.root().directory("serving")
         try bench.remove("serving")
         let launched = try launcher.launch()
@@ -80,16 +82,16 @@ struct NeverDarkTests {
         #expect(bench.warnings.lines.contains { $0.contains("the seed is shown from") })
     }
 
-    @Test func `a file that no folder has is read like any other`() throws {
+    @Test func `reads a file from memory`() throws {
         #expect(try FilePlace.memory(Array("x".utf8), name: "cordova.js").open().readAll() == Array("x".utf8))
     }
 
     // MARK: Recovery
 
-    @Test func `what cannot be cleared is told once, and stops nothing`() async throws {
+    @Test func `reports files that cannot be removed once and continues`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         _ = try bench.launchAndConfirm()
-        // A name that no call of ours takes: too long for what is put in front of it.
+        // The name is too long for the prefix of a temporary name.
         let name = String(repeating: "x", count: 250)
         try bench.root().directory("clients").makeDirectory(name)
         try bench.root().directory("staging").makeDirectory("attempt-1")
@@ -99,7 +101,7 @@ struct NeverDarkTests {
         #expect(try bench.names("staging") == [])
     }
 
-    @Test func `another user's store is not touched by the administrator`() async throws {
+    @Test func `root does not change another user's store`() async throws {
         guard geteuid() == 0 else { return }
         let bench = try await LaunchBench(installing: "1.0.0")
         #expect(chown(bench.store, 4321, 4321) == 0)
@@ -125,7 +127,7 @@ struct NeverDarkTests {
         return (before, try bench.ledger())
     }
 
-    @Test(arguments: ["", "x", "{}", "cut"]) func `a damaged ledger is followed by the one before it`(
+    @Test(arguments: ["", "x", "{}", "cut"]) func `uses the previous ledger if the newest is damaged`(
         damage: String
     ) async throws {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
@@ -140,11 +142,11 @@ struct NeverDarkTests {
         #expect(try bench.text("ledger.json.damaged").map { Array($0.utf8) } == bytes)
         #expect(try LedgerFile.generations(try bench.root()).damage == nil)
         #expect(try bench.ledger() == before)
-        #expect(bench.warnings.lines.contains { $0.contains("before its last change counts") })
+        #expect(bench.warnings.lines.contains { $0.contains("The previous ledger is used") })
         #expect(try Inventory.settled(at: bench.store)?.ledger == before)
     }
 
-    @Test func `where both are damaged the store is`() async throws {
+    @Test func `reports the store as damaged if both ledgers are`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
         _ = try Self.twice(bench)
         for name in ["ledger.json", "ledger.before.json"] {
@@ -156,7 +158,7 @@ struct NeverDarkTests {
         #expect(failure?.subject.hasSuffix("/ledger.json") == true)
     }
 
-    @Test func `a ledger that is lost is followed by the one before it`() async throws {
+    @Test func `uses the previous ledger if the newest is missing`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
         let (before, _) = try Self.twice(bench)
         try bench.remove("ledger.json")
@@ -165,17 +167,17 @@ struct NeverDarkTests {
         _ = try bench.open()
         #expect(try bench.ledger() == before)
         #expect(try LedgerFile.generations(try bench.root()).damage == nil)
-        #expect(bench.warnings.lines.contains { $0.contains("before its last change counts") })
+        #expect(bench.warnings.lines.contains { $0.contains("The previous ledger is used") })
     }
 
-    @Test func `a ledger that is lost together with the one before it is told, and begins anew`() async throws {
+    @Test func `reports a missing ledger with a damaged previous one, and starts with an empty one`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
         _ = try Self.twice(bench)
         try bench.remove("ledger.json")
         try bench.root().removeFile("ledger.before.json")
         try bench.root().createDurableFile("ledger.before.json", [0])
         let failure = #expect(throws: UpdateFailure.self) { try bench.ledger() }
-        #expect(failure?.code == .storeDamaged && failure?.message.contains("is gone") == true)
+        #expect(failure?.code == .storeDamaged && failure?.message.contains("is missing") == true)
         #expect(try Inventory.settled(at: bench.store) == nil)
         _ = try bench.open()
         #expect(try bench.ledger().blocks == [])
@@ -185,7 +187,7 @@ struct NeverDarkTests {
         #expect(try Inventory.settled(at: bench.store)?.ledger.entries.count == 2)
     }
 
-    @Test func `of two damaged ledgers the newer one is kept`() async throws {
+    @Test func `keeps the newer one of two damaged ledgers`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         for name in ["ledger.json", "ledger.before.json"] {
             try bench.root().removeFile(name)
@@ -197,11 +199,11 @@ struct NeverDarkTests {
         #expect(try root.kind(of: "ledger.before.json") == nil)
     }
 
-    @Test func `a stop while the last ledger is kept leaves both`() async throws {
+    @Test func `recovers from an interruption while the previous ledger is kept`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
         let (_, after) = try Self.twice(bench)
         let root = try bench.root()
-        // After the link, and after the rename of it.
+        // After the link, and after its rename.
         try root.link("ledger.json", to: root, as: "ledger.before.json.new")
         try LedgerFile.write(after, to: root, keepingLast: true)
         try root.removeFile("ledger.before.json")

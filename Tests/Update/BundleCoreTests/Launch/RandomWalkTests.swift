@@ -7,17 +7,17 @@ import Testing
 @testable import BundleCore
 import BundleValues
 
-/// Devices that live through everything at random; after every step all promises are checked against `DeviceModel`.
+/// Runs random events on devices and compares them with `DeviceModel` after every step.
 @Suite(.ownThread) struct RandomWalkTests {
-    /// `WALK_STEPS=2000 swift test --filter RandomWalkTests` goes further.
+    /// `WALK_STEPS=2000 swift test --filter RandomWalkTests` runs longer walks.
     private static let steps = getenv("WALK_STEPS").flatMap { Int(String(cString: $0)) } ?? 200
 
     @Test(arguments: [1, 2, 3, 24, 39, 5] as [UInt64])
-    func `whatever happens to a device, it shows what was promised`(seed: UInt64) async throws {
+    func `a device keeps its promises through random events`(seed: UInt64) async throws {
         var walk = try DeviceWalk(seed: seed)
         for _ in 0..<Self.steps { try await walk.step() }
         print("random walk \(seed): \(walk.summary)")
-        // A walk that never gets anywhere proves nothing.
+        // A walk without launches and blocks would test nothing.
         #expect(walk.done["launch", default: 0] > Self.steps / 10)
         #expect(walk.done["with a block", default: 0] > Self.steps / 40)
     }
@@ -41,7 +41,7 @@ struct DeviceWalk {
         bench = try LaunchBench()
         _ = try bench.open()
         generator = SeededGenerator(seed: seed)
-        // Every third device brings no seed.
+        // Every third device has no seed.
         model = DeviceModel(hasSeed: seed % 3 != 0)
     }
 
@@ -74,12 +74,12 @@ struct DeviceWalk {
         case 94..<96: try await removeFolder()
         default: try await damage()
         }
-        // A new seed makes everything what it was at first.
+        // A new seed resets all starts.
         try check(seen == model.seenSeed ? before : [:])
         if model.blocks.values.contains(.failedTwice) { done["with a block", default: 0] += 1 }
     }
 
-    /// A version's shells follow from its number, so that it is the same client whenever it comes.
+    /// Returns the offer of a version, whose shells depend on its number, so that it is always the same client.
     private func offer(_ minor: Int, _ patch: Int) throws -> MemoryOffer {
         try MemoryOffer(
             "1.\(minor).\(patch)", minimumShell: patch == 3 ? "2.0.0" : "1.0.0",
@@ -107,7 +107,7 @@ struct DeviceWalk {
             } else {
                 #expect(newest.map { offer.version <= $0 } ?? false, here)
             }
-            // It moves some of the roles; what was launched, what is good and what is next never go.
+            // Retention never removes the launched, good and next clients.
             let names = [model.launch, model.lastKnownGood, model.next]
             try forgetCollected(protecting: Set(names.compactMap { $0?.archive }))
             let ledger = try bench.ledger()
@@ -140,7 +140,7 @@ struct DeviceWalk {
         #expect(try launched.page.contains(title), here)
         #expect(try hasShim(launched.page), here)
         #expect(try launched.prepared.client.root.directory.kind(of: "assets") != nil, here)
-        // Durable before it returns.
+        // The state must be durable before the call returns.
         let written = try #require(try bench.ledger().launch, here)
         #expect(written.name == next && written.verdict == nil && written.isTrial == launched.isTrial, here)
         #expect(try launched.token.digest() == written.tokenSha256, here)
@@ -166,7 +166,7 @@ struct DeviceWalk {
         return launcher
     }
 
-    /// The verdict of the last launch that this walk knows of, sometimes with the wrong token or version.
+    /// Gives a verdict on the last known launch, sometimes with a wrong token or version.
     private mutating func confirm() throws {
         guard let last else { return }
         let (name, token, isRight) = try shown(last)
@@ -195,7 +195,7 @@ struct DeviceWalk {
             try adoptFallback()
             #expect(fall.failures == name.archive.flatMap { model.failures[$0] } ?? 0, here)
             #expect((fall.block != nil) == (name.archive.map { model.blocks[$0] != nil } ?? false), here)
-            // It answers for the shell that launched last.
+            // The result is for the shell that launched last.
             if try bench.ledger().shell?.description == "\(model.shell).0.0" {
                 #expect(fall.next?.name == model.next, here)
             }
@@ -214,7 +214,7 @@ struct DeviceWalk {
         return (try Sample.name("0.0.7"), launched.token, false)
     }
 
-    /// The shell ends, whatever runs.
+    /// Ends the shell.
     private mutating func end() {
         note("end")
         launcher = nil
@@ -233,12 +233,12 @@ struct DeviceWalk {
         try forgetCollected(protecting: roles)
     }
 
-    /// What must never be collected at this moment.
+    /// The clients that retention must not remove now.
     private func roles() throws -> Set<SemanticVersion> {
         let ledger = try bench.ledger()
         var names: [ClientName?] = [ledger.current, ledger.previous, ledger.pending, ledger.launch?.name]
         names += [model.launch, model.lastKnownGood]
-        // What runs next the store can know only for the shell that launched last.
+        // The store knows the next client only for the shell that launched last.
         if ledger.shell?.description == "\(model.shell).0.0" {
             names += [model.next, model.usable.last.map(ClientName.archive)]
         }
@@ -264,7 +264,7 @@ struct DeviceWalk {
         let runs = failed ?? ledger.pending ?? ledger.current
         do {
             guard case .back(let goal, let blocked) = try verdicts.rollBack(to: target) else {
-                // There is nothing below, or what failed was rolled back by itself.
+                // No client is below, or the failed client was rolled back automatically.
                 #expect(target == nil, here)
                 return
             }
@@ -317,7 +317,7 @@ struct DeviceWalk {
         try await reopen()
     }
 
-    /// Either of the two that clear up.
+    /// Runs one of the two recoveries.
     private mutating func reopen() async throws {
         if chance(50) {
             _ = try bench.open()
@@ -341,7 +341,7 @@ struct DeviceWalk {
         }
         note("damage")
         let old = try bench.ledger()
-        // The ledger before it would be as good as no damage.
+        // The previous ledger would repair the damage.
         try bench.remove("ledger.before.json")
         if bytes.isEmpty, chance(50) {
             try bench.remove("ledger.json")
@@ -356,7 +356,7 @@ struct DeviceWalk {
         try await reopen()
     }
 
-    // MARK: After every step
+    // MARK: Checks
 
     private func standings() throws -> [SemanticVersion: Ledger.Standing] {
         let ledger = try bench.ledger()
@@ -364,7 +364,7 @@ struct DeviceWalk {
         return Dictionary(uniqueKeysWithValues: versions.map { ($0, ledger.standing(of: .archive($0))) })
     }
 
-    /// Which of several good clients takes over is told by clocks, not by promises.
+    /// Clocks decide which of several good clients becomes the fallback.
     private mutating func adoptFallback() throws {
         guard model.isFallbackLost else { return }
         model.isFallbackLost = false
@@ -409,12 +409,12 @@ struct DeviceWalk {
         if launcher != nil, let last, model.launch == last.name { #expect(try hasShim(last.page), here) }
     }
 
-    /// What may become of a client in one step, besides staying what it is.
+    /// The states that a client may have after one step, in addition to its present one.
     private static let edges: Set<String> = [
         "staged trial", "staged blocked", "trial good", "trial failed", "trial blocked", "trial staged", "failed trial",
         "failed blocked", "failed staged", "good failed", "good blocked", "good staged", "blocked staged",
         "blocked trial", "blocked good",
-        // A verdict on a launch that was left by hand, which is no trial any more.
+        // A verdict on a launch that was left by hand, which is not a trial.
         "staged good", "staged failed", "failed good",
     ]
 }

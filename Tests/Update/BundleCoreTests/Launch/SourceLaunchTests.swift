@@ -4,13 +4,13 @@ import Testing
 @testable import BundleCore
 import BundleValues
 
-/// Launches and changes by hand on a device that has clients of both sources.
+/// Tests launches and changes by hand on a device with clients of both sources.
 struct SourceLaunchTests {
     private static func code(_ body: () throws -> Void) -> FailureCode? {
         (#expect(throws: UpdateFailure.self) { try body() })?.code
     }
 
-    /// 1.0.0, which is good, 1.1.0 and the pushes a and b.
+    /// Creates a device with 1.0.0, which is good, 1.1.0, and the pushes a and b.
     private static func bench(_ order: String = "meteor,archive") async throws -> LaunchBench {
         let bench = try await LaunchBench(installing: "1.0.0")
         _ = try bench.launchAndConfirm()
@@ -28,7 +28,7 @@ struct SourceLaunchTests {
 
     // MARK: Launching
 
-    @Test func `a push is launched on trial, and falls back to the archive that was good`() async throws {
+    @Test func `launches a push on trial and falls back to the good archive`() async throws {
         let bench = try await Self.bench()
         let launched = try bench.launchPushes()
         #expect(launched.name.description == "meteor-b")
@@ -40,7 +40,7 @@ struct SourceLaunchTests {
         let fall = try verdicts.fail(launched.name, launched.token, failure)
         #expect(fall.next?.name.description == "v1.0.0")
         #expect(try bench.launchPushes().name.description == "v1.0.0")
-        // Once more, then blocked: the push before it is next.
+        // After its retry, the push is blocked and the one before it is next.
         let again = try bench.launchPushes()
         #expect(again.name.description == "meteor-b")
         #expect(
@@ -49,20 +49,21 @@ struct SourceLaunchTests {
         #expect(try bench.launchPushes().name.description == "meteor-a")
     }
 
-    @Test func `a shell without a layout passes pushes over`() async throws {
+    @Test func `a shell without a layout skips pushes`() async throws {
         let bench = try await Self.bench()
         #expect(try bench.launch().name.description == "v1.1.0")
-        #expect(bench.warnings.lines.contains { $0.contains("meteor-b is a Meteor bundle, and this shell reads none") })
+        #expect(
+            bench.warnings.lines.contains { $0.contains("meteor-b is a Meteor bundle, which this shell cannot read") })
     }
 
     @Test(arguments: [("archive,meteor", "v1.1.0"), ("archive", "v1.1.0"), ("meteor", "meteor-b")])
-    func `the order that a shell asks for counts at once, and is remembered`(order: String, name: String) async throws {
+    func `applies and stores the order of sources that a shell asks for`(order: String, name: String) async throws {
         let bench = try await Self.bench()
         #expect(try bench.launchPushes(order: order).name.description == name)
         #expect(try bench.ledger().sources.description == order)
     }
 
-    @Test func `a shell with another seed forgets the pushes, and their folders go`() async throws {
+    @Test func `a shell with another seed removes the pushes and their folders`() async throws {
         let bench = try await Self.bench()
         _ = try bench.launchPushes()
         let launched = try bench.launchPushes(seed: "seed 2")
@@ -74,7 +75,7 @@ struct SourceLaunchTests {
 
     // MARK: By hand
 
-    @Test func `a rollback goes to the client that was good, of whatever source, and blocks what is better`()
+    @Test func `rolls back to the good client of any source and blocks the better ones`()
         async throws
     {
         let bench = try await Self.bench()
@@ -97,7 +98,7 @@ struct SourceLaunchTests {
         ("archive,meteor", "meteor-a", ["v1.0.0", "v1.1.0", "meteor-b"]), ("meteor", "meteor-a", ["meteor-b"]),
         ("archive", "1.0.0", ["v1.1.0"]), ("meteor,archive", "meteor-b", []),
     ])
-    func `a rollback blocks whatever comes before its target in the order of the sources`(
+    func `a rollback blocks the clients that rank above its target`(
         order: String, target: String, blocked: [String]
     ) async throws {
         let bench = try await Self.bench(order)
@@ -107,40 +108,40 @@ struct SourceLaunchTests {
         #expect(try Self.next(bench) == result.target.description)
     }
 
-    @Test func `rollbacks go through both sources down to the seed`() async throws {
+    @Test func `rolls back through both sources to the seed`() async throws {
         let bench = try await Self.bench()
         try bench.editLedger { $0.lastKnownGood = .embedded }
         var targets: [String] = []
         for _ in 0..<4 { targets.append(try bench.verdicts().rollBack(to: nil).back().target.description) }
         #expect(targets == ["meteor-a", "v1.1.0", "v1.0.0", "embedded"])
-        #expect(throws: Verdicts.Return.Unchanged.self) { try bench.verdicts().rollBack(to: nil).back() }
+        #expect(throws: Verdicts.RollBackResult.Unchanged.self) { try bench.verdicts().rollBack(to: nil).back() }
     }
 
     @Test(arguments: [("archive", "meteor-a"), ("meteor", "1.0.0")])
-    func `a client of a source that is switched off is no target`(order: String, target: String) async throws {
+    func `refuses to roll back to a client of a disabled source`(order: String, target: String) async throws {
         let bench = try await Self.bench(order)
         let before = try bench.ledger()
         let failure = #expect(throws: UpdateFailure.self) {
             try bench.verdicts().rollBack(to: try Sample.name(target))
         }
         #expect(failure?.code == .usage)
-        #expect(failure?.message.contains("its source is switched off") == true)
+        #expect(failure?.message.contains("its source is disabled") == true)
         #expect(try bench.ledger() == before)
     }
 
-    @Test func `a push for another seed is no target`() async throws {
+    @Test func `refuses to roll back to a push for another seed`() async throws {
         let bench = try await Self.bench()
         try await bench.push("heir", seed: "9")
         let failure = #expect(throws: UpdateFailure.self) {
             try bench.verdicts().rollBack(to: try Sample.name("meteor-heir"))
         }
         #expect(failure?.code == .usage)
-        #expect(failure?.message.contains("inherits files of another seed") == true)
+        #expect(failure?.message.contains("uses files of another seed") == true)
     }
 }
 
 extension LaunchBench {
-    /// Installs a push by the whole update line.
+    /// Installs a push with an updater.
     func push(_ version: String, seed: String? = nil, order: String? = nil) async throws {
         let offer = try PushOffer(version, seed: try seed.map(Sample.seed))
         let sources = order.flatMap { SourceOrder($0.split(separator: ",").map(String.init)) }
@@ -151,7 +152,7 @@ extension LaunchBench {
         ).update()
     }
 
-    /// Starts a shell that reads Meteor bundles, launches, and ends the shell.
+    /// Starts a shell that reads Meteor bundles, launches a client, and ends the shell.
     func launchPushes(seed text: String = "seed 1", order: String? = nil) throws -> Launched {
         var device = Launcher.Device(
             store: store, shell: try Sample.version("1.0.0"), seed: try seed(text), verifies: false,

@@ -13,7 +13,7 @@ struct VerdictsTests {
 
     // MARK: On a launch
 
-    @Test func `a verdict counts for the launch whose token it shows, and for no other`() async throws {
+    @Test func `accepts a verdict only with the token of the last launch`() async throws {
         let bench = try await LaunchBench(installing: "1.1.0")
         let old = try bench.launch()
         let new = try bench.launch()
@@ -33,14 +33,14 @@ struct VerdictsTests {
         #expect(try bench.ledger().lastKnownGood == .embedded)
     }
 
-    @Test func `before any launch there is nothing to judge`() async throws {
+    @Test func `refuses a verdict before the first launch`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         let name = try Sample.name("1.0.0")
         #expect(Self.code { _ = try bench.verdicts().confirm(name, try .random()) } == .versionMismatch)
         #expect(Self.code { _ = try Verdicts(store: bench.path("none")) { _ in } } == .configInvalid)
     }
 
-    @Test func `a verdict is given once: again is the same, the other is refused`() async throws {
+    @Test func `accepts the same verdict again but refuses the other one`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         let verdicts = try bench.verdicts()
         let good = try bench.launch()
@@ -57,17 +57,17 @@ struct VerdictsTests {
         #expect(Self.code { _ = try verdicts.confirm(bad.name, bad.token) } == .healthFailed)
     }
 
-    @Test func `a confirmed start makes earlier failures forgotten`() async throws {
+    @Test func `a confirmed start clears earlier failures`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         _ = try bench.launchAndFail()
         #expect(try bench.launch().name == .embedded)
         #expect(try bench.launchAndConfirm().description == "v1.0.0")
         #expect(try bench.ledger().record(of: try Sample.version("1.0.0"))?.failures == [])
-        // So the next failure is the first again.
+        // The next failure is the first one again.
         #expect(try bench.launchAndFail().block == nil)
     }
 
-    @Test func `a good client that fails is good no more`() async throws {
+    @Test func `a good client that fails is not good`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         _ = try bench.launchAndConfirm()
         let fall = try bench.launchAndFail()
@@ -77,7 +77,7 @@ struct VerdictsTests {
         #expect(try bench.launch().isTrial)
     }
 
-    @Test func `where the last known good client is lost, the one that was good before it takes its place`()
+    @Test func `falls back to the client that was good before a failed good client`()
         async throws
     {
         let bench = try await LaunchBench(installing: "1.0.0")
@@ -89,7 +89,7 @@ struct VerdictsTests {
         #expect(try bench.launchAndFail().next?.name.description == "v1.1.0")
     }
 
-    @Test func `a detail from a page is one printable line`() async throws {
+    @Test func `cuts a detail of a page to one printable line`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         let launched = try bench.launch()
         let failure = StartFailure(.reported, detail: "a\u{1B}[2J\nb" + String(repeating: "x", count: 2000), at: .now)
@@ -99,7 +99,7 @@ struct VerdictsTests {
         #expect(detail.count <= 450)
     }
 
-    @Test func `after a good start no more than N clients stay, and the one before is among them`() async throws {
+    @Test func `keeps the limit of clients and the previous one after a confirmed start`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         _ = try bench.launchAndConfirm()
         for version in ["1.1.0", "1.2.0", "1.3.0"] { try await bench.install(version) }
@@ -112,7 +112,7 @@ struct VerdictsTests {
 
     // MARK: By hand
 
-    @Test func `a rollback goes to the last known good client and blocks what is newer`() async throws {
+    @Test func `rolls back to the last known good client and blocks newer ones`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         _ = try bench.launchAndConfirm()
         for version in ["1.1.0", "1.2.0"] { try await bench.install(version) }
@@ -128,7 +128,7 @@ struct VerdictsTests {
         #expect(try !bench.verdicts().unblock(try Sample.version("1.2.0")))
     }
 
-    @Test func `going back from a client that was rolled back by itself leaves the good one alone`() async throws {
+    @Test func `refuses to roll back from a good client after an automatic rollback`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         _ = try bench.launchAndConfirm()
         try await bench.install("1.1.0")
@@ -145,16 +145,17 @@ struct VerdictsTests {
             #expect(runs == (try Sample.name("1.0.0")))
             #expect(advice.contains("v1.1.0 failed and was rolled back already"))
             #expect(
-                advice.contains("`clientctl rollback --of 1.0.0` would go back from v1.0.0, which runs, to embedded"))
+                advice.contains(
+                    "`clientctl rollback --of 1.0.0` rolls back from v1.0.0, the current client, to embedded"))
             #expect(try bench.ledger() == before, "\(attempt)")
         }
-        // It is blocked by now, so it neither runs nor is next.
+        // The failed client is blocked, so it is neither current nor next.
         #expect(try bench.verdicts().rollBack(to: nil, of: failed) == .notShown(failed))
         #expect(try bench.launch().name == (try Sample.name("1.0.0")))
         #expect(try bench.verdicts().rollBack(to: nil, of: try Sample.name("1.0.0")).back().target == .embedded)
     }
 
-    @Test func `going back from a client that would be tried once more blocks that one alone`() async throws {
+    @Test func `rolls back from a client that awaits its retry and blocks only that one`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         _ = try bench.launchAndConfirm()
         try await bench.install("1.1.0")
@@ -169,7 +170,7 @@ struct VerdictsTests {
         #expect(try bench.launch().name == (try Sample.name("1.0.0")))
     }
 
-    @Test func `a rollback without a good client goes to the next lower one, then to the seed, then nowhere`()
+    @Test func `rolls back to the next lower client, then to the seed, then refuses`()
         async throws
     {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
@@ -177,13 +178,13 @@ struct VerdictsTests {
         #expect(try bench.verdicts().rollBack(to: nil).back().target.description == "v1.0.0")
         #expect(try bench.verdicts().rollBack(to: nil).back().target == .embedded)
         guard case .nothingBelow(.embedded, _) = try bench.verdicts().rollBack(to: nil) else {
-            Issue.record("there is something below the seed")
+            Issue.record("a client ranks below the seed")
             return
         }
         #expect(try bench.launch().name == .embedded)
     }
 
-    @Test func `a target that cannot run is refused, and nothing changes`() async throws {
+    @Test func `refuses a target that cannot run and changes nothing`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         try await bench.install(try MemoryOffer("1.1.0", minimumShell: "2.0.0"), shell: "2.0.0")
         try await bench.install("1.2.0")
@@ -199,16 +200,17 @@ struct VerdictsTests {
         #expect(try bench.ledger() == before)
     }
 
-    @Test func `a rollback to the seed is refused where the shell brings none`() async throws {
+    @Test func `refuses to roll back to the seed of a shell without one`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         _ = try bench.launcher(try bench.device(seed: nil)).launch()
         #expect(Self.code { _ = try bench.verdicts().rollBack(to: .embedded) } == .usage)
         #expect(try bench.ledger().blocks == [])
     }
 
-    /// The last launch, of 1.2.0, is still on trial, failed once, or failed twice; 1.0.0 is the last known good.
+    /// The last launch, of 1.2.0, is still on trial, failed once, or failed twice. 1.0.0 is the last known good
+    /// client.
     @Test(arguments: [0, 1, 2], ["1.1.0", "1.2.0", "1.0.0", "embedded"])
-    func `the next launch shows what was gone back to, whatever the last one came to`(
+    func `launches the target of a rollback after any result of the last launch`(
         failures: Int, target: String
     ) async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
@@ -227,13 +229,13 @@ struct VerdictsTests {
         }
         _ = try bench.verdicts().rollBack(to: target)
         let launched = try bench.launch()
-        // A trial that goes on has failed when the next shell starts: then the last known good one is shown.
+        // A running trial fails when the next shell starts, so the last known good client is shown.
         #expect(
             launched.name
                 == (failures == 0 && target.version?.description == "1.2.0" ? try Sample.name("1.0.0") : target))
     }
 
-    @Test func `what is unblocked runs as if it had never failed`() async throws {
+    @Test func `an unblocked client runs as if it had never failed`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         _ = try bench.launchAndFail()
         _ = try bench.launch()
@@ -243,7 +245,7 @@ struct VerdictsTests {
         #expect(try bench.launch().name.description == "v1.0.0")
     }
 
-    @Test func `a client that was left by hand stays blocked by hand, however it ends`() async throws {
+    @Test func `a client that was left by hand stays blocked by hand after it fails`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
         _ = try bench.launchAndFail()
         _ = try bench.launchAndConfirm()
@@ -257,11 +259,11 @@ struct VerdictsTests {
         #expect(block.reason.contains("rolled back by hand"))
     }
 
-    @Test func `a rollback outlives a new seed also where the version had failed twice`() async throws {
+    @Test func `a rollback by hand survives a new seed even if the version failed twice before`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
         for _ in 0..<5 { _ = try bench.launch() }
         #expect(try bench.ledger().block(on: try Sample.version("1.1.0"))?.cause == .failedStarts)
-        // What was blocked before is not told again, and keeps its evidence.
+        // A version that was blocked before is not reported again and keeps its failure details.
         #expect(try bench.verdicts().rollBack(to: try Sample.name("1.0.0")).back().blocked == [])
         let block = try #require(try bench.ledger().block(on: try Sample.version("1.1.0")))
         #expect(block.cause == .byHand && block.count == 2)
@@ -270,7 +272,7 @@ struct VerdictsTests {
         #expect(try bench.launcher(try bench.device(seed: bench.path("seed"))).launch().name.description == "v1.0.0")
     }
 
-    @Test func `a client that was left by hand is never fallen back to, even if it confirms late`() async throws {
+    @Test func `never falls back to a client that was left by hand, even if it confirms late`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         _ = try bench.launchAndConfirm()
         try await bench.install("1.1.0")
@@ -283,7 +285,7 @@ struct VerdictsTests {
         #expect(try bench.launchAndFail().next?.name.description == "v1.0.0")
     }
 
-    @Test func `without a seed an update keeps what a failed launch falls back to`() async throws {
+    @Test func `an update without a seed keeps the fallback of a failed launch`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
         let launched = try bench.launcher(try bench.device(seed: nil)).launch()
         let fall = try bench.verdicts().fail(launched.name, launched.token, Self.white)

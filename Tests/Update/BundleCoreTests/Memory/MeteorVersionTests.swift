@@ -11,7 +11,7 @@ struct MeteorVersionTests {
         "日本",
         "-rf", "meteor-x", String(repeating: "n", count: 128),
     ])
-    func `a version is any text that can name a folder, as it was written`(text: String) throws {
+    func `accepts any text that can name a folder, unchanged`(text: String) throws {
         let version = try MeteorVersion(parsing: text)
         #expect(version.description.utf8.elementsEqual(text.utf8))
         #expect(ClientVersion.meteor(version).folderName.utf8.elementsEqual(text.utf8))
@@ -27,10 +27,10 @@ struct MeteorVersionTests {
         ("Downloading", "reserved"), ("downloading", "reserved"), ("PartialDownload", "reserved"),
         ("PARTIALDOWNLOAD", "reserved"), ("Embedded", "reserved"),
     ])
-    func `what cannot name a folder, or names one of an updater's own, is refused`(text: String, word: String) throws {
+    func `refuses text that cannot name a folder or is reserved`(text: String, word: String) throws {
         let error = try #require(throws: MeteorVersionError.self) { try MeteorVersion(parsing: text) }
         #expect(Self.word(error) == word)
-        // One line, whatever the server sent.
+        // The message is one line, whatever the server sent.
         #expect(error.description.unicodeScalars.allSatisfy { $0.value >= 32 })
         #expect(error.description.utf8.count < 1000)
         #expect(ClientName("meteor-\(text)") == nil)
@@ -47,7 +47,7 @@ struct MeteorVersionTests {
         }
     }
 
-    @Test func `spellings that a disk keeps apart are two versions`() throws {
+    @Test func `treats different Unicode spellings as two versions`() throws {
         let (composed, decomposed) = (try MeteorVersion(parsing: "\u{E9}"), try MeteorVersion(parsing: "e\u{301}"))
         #expect(composed != decomposed)
         #expect(Set([composed, decomposed]).count == 2)
@@ -60,7 +60,7 @@ struct ClientVersionTests {
         ("v1.5.0", "archive", "1.5.0", "v1.5.0"), ("meteor-1.5.0", "meteor", "1.5.0", "1.5.0"),
         ("meteor-v1.5.0", "meteor", "v1.5.0", "v1.5.0"), ("meteor-meteor-x", "meteor", "meteor-x", "meteor-x"),
     ])
-    func `a name says the source and the version`(
+    func `parses the source and the version of a name`(
         text: String, source: String, version: String, folder: String
     ) throws {
         let name = try #require(ClientName(text))
@@ -73,11 +73,11 @@ struct ClientVersionTests {
     }
 
     @Test(arguments: ["", "1.5.0", "v1.5", "vx", "meteor-", "meteor-../x", "meteor", "Embedded", "meteor-embedded"])
-    func `any other text is no name`(text: String) {
+    func `refuses any other text as a name`(text: String) {
         #expect(ClientName(text) == nil)
     }
 
-    @Test func `archives come by version, then Meteor bundles as they came`() throws {
+    @Test func `sorts archives by version, then Meteor bundles in the order of installation`() throws {
         var versions: [ClientVersion] = try ["meteor-b", "1.10.0", "meteor-a", "1.9.0", "meteor-c"].map(Sample.version)
         versions.sortByVersion(\.self)
         #expect(
@@ -88,13 +88,13 @@ struct ClientVersionTests {
 }
 
 struct SourceOrderTests {
-    @Test func `a hot code push comes first unless told otherwise`() {
+    @Test func `prefers hot code pushes by default`() {
         #expect(SourceOrder.standard.names == [.meteor, .archive])
         #expect(SourceOrder.standard.description == "meteor,archive")
     }
 
     @Test(arguments: [["archive"], ["meteor"], ["archive", "meteor"], ["meteor", "archive"]])
-    func `a list of sources is read in its order, and written so`(words: [String]) throws {
+    func `parses a list of sources in its order and writes it back`(words: [String]) throws {
         let order = try #require(SourceOrder(words))
         #expect(order.names.map(\.rawValue) == words)
         #expect(order.description == words.joined(separator: ","))
@@ -103,7 +103,7 @@ struct SourceOrderTests {
     @Test(arguments: [
         [], [""], ["archive", "archive"], ["meteor", "usb"], ["Archive"], ["archive", "meteor", "archive"],
     ])
-    func `a list that is empty, repeats a source or names none is refused`(words: [String]) {
+    func `refuses a list that is empty, repeats a source or has an unknown one`(words: [String]) {
         #expect(SourceOrder(words) == nil)
     }
 }

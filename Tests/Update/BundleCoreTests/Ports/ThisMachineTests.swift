@@ -11,7 +11,7 @@ struct ThisMachineTests {
         ("0127.0.0.1", false), ("0x7f.0.0.1", false), ("2130706433", false), ("128.0.0.1", false), ("0.0.0.0", false),
         ("10.0.0.1", false), ("::", false), ("::2", false), ("[::1", false), ("::ffff:127.0.0.1", false),
     ])
-    func `one rule says which hosts are this machine`(_ host: String, _ isThisMachine: Bool) {
+    func `recognizes the names of this machine`(_ host: String, _ isThisMachine: Bool) {
         #expect(ThisMachine.isNamed(by: host) == isThisMachine)
     }
 }

@@ -6,8 +6,8 @@ import Testing
 import BundleValues
 
 struct AcceptanceRuleTests {
-    /// The device runs shell 2.0.0 and belongs to org.example.a; its store has 1.0.0, 1.1.0 and, unusable, 3.0.0 for
-    /// shells from 9.0.0. 1.5.0 and 6.0.0 are blocked.
+    /// The device has shell 2.0.0 and the application org.example.a. Its store has 1.0.0, 1.1.0, and 3.0.0 for shells
+    /// from 9.0.0. 1.5.0 and 6.0.0 are blocked.
     private static func decide(
         _ version: String, shells: (String, String?), offered: String?, device: String? = "org.example.a"
     ) throws -> Decision {
@@ -27,7 +27,7 @@ struct AcceptanceRuleTests {
         ("1.1.0", "upToDate 1.1.0"), ("1.0.0", "upToDate 1.1.0"), ("1.1.0-rc.1", "upToDate 1.1.0"),
         ("0.0.1", "upToDate 1.1.0"), ("1.5.0", "blocked 1.5.0"), ("6.0.0", "blocked 6.0.0"),
     ])
-    func `an offer is taken if it is newer than every usable client and not blocked`(
+    func `accepts an offer that is newer than every usable client and not blocked`(
         version: String, verdict: String
     ) throws {
         let decision = try Self.decide(version, shells: ("1.0.0", "2.0.0"), offered: Self.app)
@@ -38,7 +38,7 @@ struct AcceptanceRuleTests {
         ("2.0.0", nil, "install"), ("2.0.0", "2.0.0", "install"), ("1.0.0", "3.0.0", "install"),
         ("2.0.1", nil, "needs 2.0.1"), ("1.0.0", "1.9.9", "up to 1.9.9"), ("1.0.0", "2.0.0-rc.1", "up to 2.0.0-rc.1"),
     ])
-    func `an offer is for the shells of its range, both ends included`(
+    func `accepts an offer for the shells of its range, including both ends`(
         minimum: String, maximum: String?, verdict: String
     ) throws {
         let decision = try Self.decide("1.2.0", shells: (minimum, maximum), offered: Self.app)
@@ -49,17 +49,17 @@ struct AcceptanceRuleTests {
         ("org.example.a", "org.example.a", "install"), (nil, "org.example.b", "install"), (nil, nil, "install"),
         ("org.example.a", "org.example.b", "wrong app org.example.b"), ("org.example.a", nil, "wrong app none"),
         ("org.example.a", "org.example.A", "wrong app org.example.A"), ("org.example.a", "", "wrong app "),
-        // Equal to Swift's String, other bytes.
+        // Equal as Swift strings, but with other bytes.
         ("caf\u{E9}", "cafe\u{301}", "wrong app cafe\u{301}"),
     ])
-    func `an offer is for the device's application, byte for byte`(
+    func `compares the application of an offer byte for byte`(
         device: String?, offered: String?, verdict: String
     ) throws {
         let decision = try Self.decide("1.2.0", shells: ("1.0.0", nil), offered: offered, device: device)
         #expect(Self.word(decision.verdict).utf8.elementsEqual(verdict.utf8))
     }
 
-    @Test func `an offer that its channel has withdrawn is not taken`() throws {
+    @Test func `rejects an offer that its channel recalled or that its rollout excludes`() throws {
         var ledger = Ledger()
         ledger.feed.follow(
             FeedMemory.Channel(
@@ -78,7 +78,7 @@ struct AcceptanceRuleTests {
         }
     }
 
-    /// Each row fails one rule more than the row below; the first rule that fails decides.
+    /// Each row fails one rule more than a later one. The first failed rule decides.
     @Test(arguments: [
         ("1.5.0", "9.0.0", "org.example.b", "wrong app org.example.b", [false, false, false, true]),
         ("1.5.0", "9.0.0", "org.example.a", "needs 9.0.0", [true, false, false, true]),
@@ -87,7 +87,7 @@ struct AcceptanceRuleTests {
         ("1.0.0", "9.0.0", "org.example.a", "needs 9.0.0", [true, false, true, false]),
         ("1.0.0", "1.0.0", "org.example.a", "upToDate 1.1.0", [true, true, true, false]),
     ])
-    func `the first rule that is not passed decides, and every rule answers`(
+    func `decides by the first failed rule and reports the outcome of every rule`(
         version: String, minimum: String, offered: String, verdict: String, passed: [Bool]
     ) throws {
         let decision = try Self.decide(version, shells: (minimum, nil), offered: offered)
@@ -97,7 +97,7 @@ struct AcceptanceRuleTests {
         #expect(decision.outcomes.allSatisfy { !$0.detail.isEmpty })
     }
 
-    @Test func `a blocked version is blocked even where it is not newer`() throws {
+    @Test func `reports a blocked version as blocked even if it is not newer`() throws {
         let decision = AcceptanceRule.decide(
             try MemoryOffer("1.0.0"),
             inventory: try Sample.inventory([try Sample.entry("1.1.0")], blocked: ["1.0.0"]),
@@ -106,7 +106,7 @@ struct AcceptanceRuleTests {
         #expect(decision.outcomes.map(\.passed) == [true, true, false, false])
     }
 
-    @Test func `with nothing usable installed every version is newer`() throws {
+    @Test func `accepts any version as newer if no usable client is installed`() throws {
         let decision = AcceptanceRule.decide(
             try MemoryOffer("0.0.1-a"), inventory: try Sample.inventory([Ledger.Entry]()),
             shell: try Sample.version("1.0.0"), appId: nil)
@@ -114,7 +114,7 @@ struct AcceptanceRuleTests {
         #expect(decision.outcomes.last?.detail == "offered 0.0.1-a, nothing usable is installed")
     }
 
-    @Test func `a blocked newest client does not stand in the way of an older one`() throws {
+    @Test func `accepts an older version if the newest client is blocked`() throws {
         let decision = AcceptanceRule.decide(
             try MemoryOffer("1.5.0"),
             inventory: try Sample.inventory(
@@ -124,7 +124,7 @@ struct AcceptanceRuleTests {
         #expect(decision.outcomes.last?.detail == "offered 1.5.0, newest usable here 1.0.0")
     }
 
-    @Test func `each refusal has its public code, subject and a way out`() throws {
+    @Test func `gives each refusal a public code, a subject and advice`() throws {
         let version: ClientVersion = try Sample.version("1.2.0")
         func failure(_ verdict: Decision.Verdict) -> UpdateFailure? { verdict.failure(of: version) }
         #expect(failure(.install) == nil)

@@ -5,7 +5,7 @@ import Testing
 struct BusyPagesTests {
     private static let limit = Duration.seconds(600)
 
-    @Test func `a page is busy until it says otherwise, leaves, or its time is over`() {
+    @Test func `a page is busy until it reports otherwise, closes, or reaches the limit`() {
         var pages = BusyPages()
         #expect(!pages.holds(at: .zero, limit: Self.limit))
         pages.report(true, load: "a", number: 1, at: .seconds(10))
@@ -20,20 +20,20 @@ struct BusyPagesTests {
         #expect(!pages.holds(at: .seconds(30), limit: Self.limit))
     }
 
-    @Test func `saying it again does not make it longer`() {
+    @Test func `a repeated report does not extend the busy time`() {
         var pages = BusyPages()
         for second in 0..<600 { pages.report(true, load: "a", number: second, at: .seconds(second)) }
         #expect(!pages.holds(at: .seconds(600), limit: Self.limit))
     }
 
-    @Test func `reports that overtake each other count by their number`() {
+    @Test func `ignores a report with an older number`() {
         var pages = BusyPages()
         pages.report(false, load: "a", number: 2, at: .zero)
         pages.report(true, load: "a", number: 1, at: .zero)
         #expect(!pages.holds(at: .zero, limit: Self.limit))
     }
 
-    @Test func `each page counts, and only the youngest are remembered`() {
+    @Test func `counts every busy page, and forgets all but the 16 youngest`() {
         var pages = BusyPages()
         pages.report(true, load: "a", number: 1, at: .zero)
         pages.report(true, load: "b", number: 1, at: .zero)
@@ -43,8 +43,8 @@ struct BusyPagesTests {
         #expect(!pages.holds(at: .zero, limit: Self.limit))
     }
 
-    /// A page may choose its name anew with each word, and the youngest ones are remembered.
-    @Test(arguments: [1, 2, 40]) func `pages that follow each other are busy for no longer than one`(overlap: Int) {
+    /// A page may change its name with every report, and only the youngest names are kept.
+    @Test(arguments: [1, 2, 40]) func `consecutive busy pages hold no longer than one page`(overlap: Int) {
         var pages = BusyPages()
         var held = 0
         for second in 0..<2_000 {
@@ -56,7 +56,7 @@ struct BusyPagesTests {
         #expect(held == 600)
     }
 
-    @Test func `only an inspection that finds nobody busy begins anew`() {
+    @Test func `restarts the busy time only after an inspection without busy pages`() {
         var pages = BusyPages()
         pages.report(true, load: "a", number: 1, at: .zero)
         pages.report(false, load: "a", number: 2, at: .seconds(300))
@@ -70,7 +70,7 @@ struct BusyPagesTests {
         #expect(!pages.holds(at: .seconds(1301), limit: Self.limit))
     }
 
-    @Test func `a page that went without a word is busy no longer than its time`() {
+    @Test func `a page that closes without a report is busy until the limit`() {
         var pages = BusyPages()
         pages.report(true, load: "gone", number: 1, at: .zero)
         pages.inspected(at: .seconds(600), limit: Self.limit)
@@ -78,7 +78,7 @@ struct BusyPagesTests {
         #expect(pages.holds(at: .seconds(1299), limit: Self.limit))
     }
 
-    @Test func `a client that must not run waits for a minute at most, or less where the channel says so`() {
+    @Test func `delays a recall for at most a minute, or less if the channel sets a lower limit`() {
         var pages = BusyPages()
         pages.report(true, load: "a", number: 1, at: .zero)
         #expect(pages.holdsRecall(at: .seconds(59), limit: Self.limit))
@@ -88,7 +88,7 @@ struct BusyPagesTests {
     }
 
     @Test(arguments: [(nil, 600), (0, 0), (120, 120), (3600, 3600), (3601, 3600), (-1, 0)] as [(Int?, Int)])
-    func `a channel says for how long, within an hour`(seconds: Int?, limit: Int) {
+    func `accepts the limit of a channel up to one hour`(seconds: Int?, limit: Int) {
         #expect(BusyPages.limit(seconds) == .seconds(limit))
     }
 }

@@ -19,12 +19,12 @@ struct DiskRuleTests {
     }
 
     @Test(arguments: [(10 << 30, 64 << 20), (1_342_177_280, 64 << 20), (1_000_000, 50_000), (0, 0)])
-    func `the reserve is 64 MiB, or a twentieth of a smaller disk`(total: Int, reserve: Int) {
+    func `reserves 64 MiB, or a twentieth of a smaller disk`(total: Int, reserve: Int) {
         #expect(
             DiskRule.reserveBytes(FreeSpace(bytes: 0, totalBytes: total, blockBytes: 512, files: nil)) == reserve)
     }
 
-    @Test func `download, content, half a block a file and the reserve have to fit, to the byte`() {
+    @Test func `requires space for download, content, half a block per file and the reserve`() {
         let footprint = Footprint(downloadBytes: 1000, installedBytes: 5000, fileCount: 3)
         let needed = 1000 + 5000 + 3 * 2048 + 64 * Self.mebibyte
         #expect(Self.refusal(footprint, Self.space(free: needed)) == nil)
@@ -32,7 +32,7 @@ struct DiskRuleTests {
             Self.refusal(footprint, Self.space(free: needed - 1)) == "67.1 MB are needed, 67.1 MB are free")
     }
 
-    @Test func `content that the largest client has, and what is downloaded, is not needed twice`() {
+    @Test func `does not count content of the largest client or downloaded bytes twice`() {
         let footprint = Footprint(downloadBytes: 1000, installedBytes: 5000, fileCount: 3)
         let least = 400 + 2000 + 1 * 2048 + 64 * Self.mebibyte
         func refusal(_ free: Int) -> String? {
@@ -40,7 +40,7 @@ struct DiskRuleTests {
         }
         #expect(refusal(least) == nil)
         #expect(refusal(least - 1) != nil)
-        // More than the release has at all counts for nothing.
+        // Content beyond that of the release is ignored.
         let reserve = 64 * Self.mebibyte
         func surplus(_ free: Int) -> String? {
             Self.refusal(footprint, Self.space(free: free), reusableBytes: 9000, reusableFiles: 9, downloaded: 9000)
@@ -49,7 +49,7 @@ struct DiskRuleTests {
         #expect(surplus(reserve - 1) != nil)
     }
 
-    @Test func `what the offer does not say counts as nothing`() {
+    @Test func `counts an unknown size as zero`() {
         let unknown = Footprint(downloadBytes: nil, installedBytes: nil, fileCount: nil)
         #expect(Self.refusal(unknown, Self.space(free: 64 * Self.mebibyte)) == nil)
         #expect(Self.refusal(unknown, Self.space(free: 64 * Self.mebibyte - 1)) != nil)
@@ -61,11 +61,11 @@ struct DiskRuleTests {
         Footprint(downloadBytes: nil, installedBytes: nil, fileCount: .max),
         Footprint(downloadBytes: .max, installedBytes: .max, fileCount: .max),
     ])
-    func `numbers without bounds do not overflow`(footprint: Footprint) {
+    func `does not overflow for the largest numbers`(footprint: Footprint) {
         #expect(Self.refusal(footprint, Self.space(free: Int.max - 1)) != nil)
     }
 
-    @Test func `files have to be possible where the file system counts them`() {
+    @Test func `requires free files if the file system limits them`() {
         let footprint = Footprint(downloadBytes: 0, installedBytes: 0, fileCount: 10)
         let plenty = 1 << 30
         #expect(Self.refusal(footprint, Self.space(free: plenty, files: 10)) == nil)

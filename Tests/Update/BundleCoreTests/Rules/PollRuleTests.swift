@@ -3,12 +3,11 @@ import Testing
 @testable import BundleCore
 import BundleValues
 
-/// When a device checks for updates.
 struct PollRuleTests {
     private static let pace = PollPace(every: .seconds(900), jitter: .seconds(60))
 
     @Test(arguments: [(0.0, 6), (0.5, 30), (1, 54), (-3, 6), (7, 54), (.nan, 54)])
-    func `the first check is at 10 to 90 % of a minute, or of a shorter interval`(draw: Double, seconds: Int) {
+    func `starts the first check at 10 to 90 % of a minute, or of a shorter interval`(draw: Double, seconds: Int) {
         let wait = PollRule().first(Self.pace, draw: draw)
         #expect(abs((wait - .seconds(seconds)).components.seconds) == 0)
         let short = PollRule().first(PollPace(every: .seconds(10)), draw: draw)
@@ -16,27 +15,27 @@ struct PollRuleTests {
     }
 
     @Test(arguments: [(0.0, 900), (0.5, 930), (1, 960)])
-    func `after an answer the next one is after the interval and a share of the jitter`(draw: Double, seconds: Int) {
+    func `waits for the interval and a random part of the jitter after an answer`(draw: Double, seconds: Int) {
         var rule = PollRule()
         #expect(rule.wait(after: .answered, Self.pace, draw: draw) == .seconds(seconds))
     }
 
-    @Test func `interruptions wait a minute, then twice as long each time, up to four intervals`() {
+    @Test func `doubles the wait after each interruption, from one minute to four intervals`() {
         var rule = PollRule()
         let waits = (0..<9).map { _ in rule.wait(after: .interrupted(asked: nil), Self.pace, draw: 1) }
         #expect(waits == [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600].map { Duration.seconds($0) })
-        // Half of it at least.
+        // The shortest wait is half of the longest.
         #expect(rule.wait(after: .interrupted(asked: nil), Self.pace, draw: 0) == .seconds(1800))
         _ = rule.wait(after: .answered, Self.pace, draw: 0)
         #expect(rule.wait(after: .interrupted(asked: nil), Self.pace, draw: 0) == .seconds(30))
     }
 
-    @Test func `an interval below a minute is the first wait`() {
+    @Test func `uses an interval below a minute as the first wait after an interruption`() {
         var rule = PollRule()
         #expect(rule.wait(after: .interrupted(asked: nil), PollPace(every: .seconds(4)), draw: 1) == .seconds(4))
     }
 
-    @Test func `what is refused waits one interval, two, then four`() {
+    @Test func `waits for one, two, then four intervals after refusals`() {
         var rule = PollRule()
         let waits = (0..<5).map { _ in rule.wait(after: .refused, Self.pace, draw: 0) }
         #expect(waits == [900, 1800, 3600, 3600, 3600].map { Duration.seconds($0) })
@@ -46,7 +45,7 @@ struct PollRuleTests {
     @Test(arguments: [
         (900, 10, 30), (900, 30, 30), (900, 31, 31), (900, 3600, 3600), (900, 7200, 3600), (900, 999_999_999, 3600),
         (2, 5, 5), (2, 999_999_999, 8), (86_400, 999_999_999, 3600),
-    ]) func `a wait that the server asks for is kept, up to four intervals and an hour`(
+    ]) func `keeps the wait that a server asks for, up to four intervals and one hour`(
         interval: Int, asked: Int, seconds: Int
     ) {
         var rule = PollRule()
@@ -55,7 +54,7 @@ struct PollRuleTests {
         #expect(wait == .seconds(seconds))
     }
 
-    @Test func `a server that asks for a long wait does not shorten the wait of a device`() {
+    @Test func `a long wait that a server asks for does not shorten the device's own wait`() {
         var rule = PollRule()
         let pace = PollPace(every: .seconds(7200), jitter: .zero)
         let waits = (0..<12).map { _ in
@@ -64,13 +63,13 @@ struct PollRuleTests {
         #expect(waits.first == .seconds(3600) && waits.last == .seconds(4 * 7200))
     }
 
-    @Test func `those who are asked to come back at one time do not all come at once`() {
+    @Test func `adds jitter to a wait that a server asks for`() {
         var (early, late) = (PollRule(), PollRule())
         #expect(early.wait(after: .interrupted(asked: .seconds(600)), Self.pace, draw: 0) == .seconds(600))
         #expect(late.wait(after: .interrupted(asked: .seconds(600)), Self.pace, draw: 1) == .seconds(660))
     }
 
-    @Test(arguments: FailureCode.allCases) func `what goes away by itself is asked again soon`(code: FailureCode) {
+    @Test(arguments: FailureCode.allCases) func `treats only temporary failures as interruptions`(code: FailureCode) {
         let outcome = PollRule.Outcome(UpdateFailure(code, subject: "", ""), asked: .seconds(1))
         let passing: [FailureCode] = [.networkUnavailable, .httpStatus, .versionMismatch, .storeLocked]
         let elsewhere: [FailureCode] = [.incompatibleShell, .versionBlocked]
@@ -80,12 +79,12 @@ struct PollRuleTests {
 
     @Test(arguments: [
         (0, 0, 10, 0), (10, 10, 10, 10), (60, 90, 60, 60), (.max, 5, 604_800, 5), (60, -1, 60, 0), (-5, 3, 10, 3),
-    ]) func `a feed asks within limits`(interval: Int, jitter: Int, taken: Int, takenJitter: Int) {
+    ]) func `clamps the pace of a feed to the allowed range`(interval: Int, jitter: Int, taken: Int, takenJitter: Int) {
         let pace = PollPace(asked: interval, jitter: jitter)
         #expect(pace == PollPace(every: .seconds(taken), jitter: .seconds(takenJitter)))
     }
 
-    @Test func `a tenth of the interval is the jitter where none is stated`() {
+    @Test func `uses a tenth of the interval as the default jitter`() {
         #expect(PollPace(every: .seconds(100)).jitter == .seconds(10))
     }
 }

@@ -11,14 +11,14 @@ struct ReportRuleTests {
         try LaunchClaim(Sample.name(version), LaunchToken(text: token))
     }
 
-    /// A ledger to which changes happen, as the door writes them.
+    /// A ledger that is changed as `LedgerKeeper` changes it.
     private final class Store {
         var ledger = Ledger()
         private var drawn = 0
 
         init(reports: Bool = true) throws { if reports { _ = try facts(.reporting(true)) } }
 
-        /// The facts that `changes`, written at once, add to the queue.
+        /// Applies `changes` at once, and returns the facts that they add to the queue.
         func facts(_ changes: LedgerChange...) throws -> [String] {
             let trees = StoredTrees(
                 path: "/store",
@@ -54,7 +54,7 @@ struct ReportRuleTests {
         return store
     }
 
-    @Test func `a version is told from its installation to its confirmation, each fact once`() throws {
+    @Test func `reports each fact of a version once, from its installation to its confirmation`() throws {
         let store = try begun()
         let shell: SemanticVersion = try Sample.version("1.0.0")
         let second = try claim("1.1.0", "b")
@@ -66,7 +66,7 @@ struct ReportRuleTests {
         #expect(try store.facts(.installed(try Sample.entry("1.1.0")), .selected(shell: nil)) == [])
     }
 
-    @Test func `a version that fails is told once, however often it fails, and its block as well`() throws {
+    @Test func `reports the first failed start of a version and its block, without private text`() throws {
         let store = try begun()
         let shell: SemanticVersion = try Sample.version("1.0.0")
         let second = try claim("1.1.0", "b")
@@ -84,7 +84,7 @@ struct ReportRuleTests {
         #expect(store.ledger.reports?.waiting.contains { "\($0)".contains("private") } == false)
     }
 
-    @Test func `a version that works at its second start is told so`() throws {
+    @Test func `marks the confirmation of a version that failed before`() throws {
         let store = try begun()
         let shell: SemanticVersion = try Sample.version("1.0.0")
         let second = try claim("1.1.0", "b")
@@ -100,7 +100,7 @@ struct ReportRuleTests {
                 ])
     }
 
-    @Test func `a rollback by hand is told as one`() throws {
+    @Test func `reports a rollback by hand`() throws {
         let store = try begun()
         let shell: SemanticVersion = try Sample.version("1.0.0")
         let second = try claim("1.1.0", "b")
@@ -110,7 +110,7 @@ struct ReportRuleTests {
                 == ["blocked 1.1.0 byHand", "rolledBack 1.1.0 byHand from 1.0.0"])
     }
 
-    @Test func `a device that does not report notes nothing, and forgets what it noted`() throws {
+    @Test func `records nothing while reporting is off, and deletes the queue`() throws {
         let store = try begun()
         #expect(store.ledger.reports?.waiting.count == 4)
         #expect(try store.facts(.reporting(false)) == [])
@@ -119,7 +119,7 @@ struct ReportRuleTests {
         #expect(store.ledger.reports == nil)
     }
 
-    @Test func `what a receiver has waits no more, and is not noted again`() throws {
+    @Test func `removes accepted reports from the queue and does not queue them again`() throws {
         let store = try begun()
         let ids = try #require(store.ledger.reports?.waiting.map(\.id))
         _ = try store.facts(.reported(ids: Array(ids.prefix(3)), dropped: 0))
@@ -127,7 +127,7 @@ struct ReportRuleTests {
         #expect(try store.facts(.reporting(true), .installed(try Sample.entry("1.0.0"))) == [])
     }
 
-    @Test func `of too many the oldest ones go, and are counted`() throws {
+    @Test func `drops and counts the oldest reports of a full queue`() throws {
         var queue = ReportQueue()
         for number in 0..<100 {
             queue.note(
@@ -143,7 +143,7 @@ struct ReportRuleTests {
         #expect(queue.dropped == 6)
     }
 
-    @Test func `the ledger keeps the queue`() throws {
+    @Test func `stores the queue in the ledger and refuses a negative count`() throws {
         let store = try begun()
         var object = store.ledger.object
         let queue = try ReportQueue(MemberReader(try #require(object["reports"]), of: "reports"))
@@ -154,7 +154,7 @@ struct ReportRuleTests {
         }
     }
 
-    @Test func `ids are 32 hex digits, never the same`() {
+    @Test func `creates unique ids of 32 hex digits`() {
         let ids = (0..<1000).map { _ in DeviceReport.randomID() }
         #expect(Set(ids).count == ids.count)
         #expect(ids.allSatisfy { $0.utf8.count == 32 && $0.allSatisfy(\.isHexDigit) })

@@ -17,7 +17,7 @@ struct RetentionRuleTests {
             (["1.9.0", "1.10.0"], "embedded", nil, 1, ["1.10.0"]),
             ([], "embedded", nil, 3, []),
         ] as [([String], String, String?, Int, [String])])
-    func `the current, the previous and the newest stay, then the next newest up to N`(
+    func `keeps the current, the previous and the newest client, then the next newest up to the limit`(
         versions: [String], current: String, previous: String?, keep: Int, retained: [String]
     ) throws {
         let plan = RetentionRule.plan(
@@ -26,11 +26,11 @@ struct RetentionRuleTests {
         #expect(plan.removed.map(\.shortDescription) == versions.filter { !retained.contains($0) })
     }
 
-    @Test func `three clients stay unless told otherwise`() {
+    @Test func `keeps three clients by default`() {
         #expect(RetentionRule.defaultKeep == 3)
     }
 
-    @Test func `whatever the store holds, nothing protected goes and no more stay than asked for`() throws {
+    @Test func `never removes a protected client and keeps no more than asked for, in random stores`() throws {
         var generator = SeededGenerator(seed: 0x5EED)
         for _ in 0..<2000 {
             let versions = (0..<Int.random(in: 0...9, using: &generator)).map { "1.\($0).0" }
@@ -53,7 +53,8 @@ struct RetentionRuleTests {
             #expect(removed == removed.sorted())
             #expect(protected.isSubset(of: retained))
             #expect(retained.count <= max(keep, protected.count))
-            // Nothing goes while there is room, and what goes is older than everything that stays unprotected.
+            // Nothing is removed below the limit, and every removed client is older than the unprotected ones that
+            // stay.
             #expect(removed.isEmpty || retained.count >= keep)
             let filled = retained.filter { !protected.contains($0) }
             if let newestGone = removed.last, let oldestFilled = filled.first {
@@ -62,20 +63,21 @@ struct RetentionRuleTests {
         }
     }
 
-    /// 1.0.0 to 1.5.0 are installed, and one of them has a role.
+    /// 1.0.0 to 1.5.0 are installed, and 1.1.0 has a role.
     @Test(
         arguments: [
             ("current", [], 1, ["1.1.0", "1.5.0"]), ("previous", [], 1, ["1.1.0", "1.5.0"]),
             ("pending", [], 1, ["1.1.0", "1.5.0"]), ("lastKnownGood", [], 1, ["1.1.0", "1.5.0"]),
             ("launch", [], 1, ["1.1.0", "1.5.0"]), ("launch", [], 3, ["1.1.0", "1.4.0", "1.5.0"]),
-            // The newest that may run stays, and what is blocked fills up last; a role protects it all the same.
+            // The newest usable client stays, and blocked ones are the last to fill up. A role protects a blocked
+            // client.
             ("launch", ["1.5.0"], 1, ["1.1.0", "1.4.0"]),
             ("launch", ["1.5.0", "1.4.0"], 3, ["1.1.0", "1.2.0", "1.3.0"]),
             ("launch", ["1.1.0", "1.5.0"], 2, ["1.1.0", "1.4.0"]),
             ("launch", ["1.5.0", "1.4.0", "1.3.0", "1.2.0", "1.0.0"], 2, ["1.1.0", "1.5.0"]),
             ("none", ["1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0", "1.5.0"], 1, ["1.5.0"]),
         ] as [(String, [String], Int, [String])])
-    func `whatever has a role stays, what is blocked goes first`(
+    func `keeps clients with a role and removes blocked clients first`(
         role: String, blocked: [String], keep: Int, retained: [String]
     ) throws {
         let versions = (0...5).map { "1.\($0).0" }

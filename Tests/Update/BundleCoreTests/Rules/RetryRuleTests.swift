@@ -4,21 +4,20 @@ import Testing
 import BundleSigning
 import BundleValues
 
-/// When a client whose start failed is offered again.
 struct RetryRuleTests {
     @Test(arguments: [
-        (0, RetryRule.Answer.waits(.seconds(900))), (25, .waits(.seconds(875))), (899, .waits(.seconds(1))),
+        (0, RetryRule.Availability.waits(.seconds(900))), (25, .waits(.seconds(875))), (899, .waits(.seconds(1))),
         (900, .offered), (5000, .offered),
     ])
-    func `a client that failed is offered again after the pause, not to a page that asks before`(
-        seconds: Int, answer: RetryRule.Answer
+    func `offers a failed client again only after the pause`(
+        seconds: Int, answer: RetryRule.Availability
     ) {
         let failure = Duration.seconds(70)
         let now = failure + .seconds(seconds)
         #expect(RetryRule.answer(failedAt: failure, now: now, pause: RetryRule.standardPause) == answer)
     }
 
-    @Test func `a client that failed before the shell started is offered at once`() {
+    @Test func `offers a client that failed before the shell started at once`() {
         #expect(RetryRule.answer(failedAt: nil, now: .zero, pause: RetryRule.standardPause) == .offered)
     }
 
@@ -43,7 +42,7 @@ struct RetryRuleTests {
             try Sample.version("1.1.0"), StartFailure(.notConfirmed, detail: "", at: Timestamp(clamping: 1)))
     }
 
-    @Test func `each retry of a channel lets a blocked version run once more, and a further failure blocks it again`()
+    @Test func `a channel's retry unblocks a version for one more start`()
         throws
     {
         let version: ClientVersion = try Sample.version("1.1.0")
@@ -57,7 +56,7 @@ struct RetryRuleTests {
             #expect(ledger.record(of: version)?.failures.count == 1)
             try Self.fail(&ledger)
             #expect(ledger.block(on: version)?.cause == .failedStarts)
-            // The same number grants nothing again, also after the ledger was written and read.
+            // The same number does not grant another retry, even after the ledger was written and read.
             ledger = try Ledger(MemberReader(.object(Self.written(ledger)), of: "ledger"))
             try Self.take(2 * retry + 1, retries: retry, &ledger)
             #expect(ledger.block(on: version)?.cause == .failedStarts)
@@ -70,7 +69,7 @@ struct RetryRuleTests {
         return object
     }
 
-    @Test func `a retry of a channel leaves a version blocked that an operator rolled back`() throws {
+    @Test func `a channel's retry does not unblock a version that an operator rolled back`() throws {
         let version: ClientVersion = try Sample.version("1.1.0")
         var ledger = try Sample.inventory([try Sample.entry("1.1.0")]).ledger
         for _ in 0..<2 { try Self.fail(&ledger) }

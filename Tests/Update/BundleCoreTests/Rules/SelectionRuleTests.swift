@@ -19,7 +19,7 @@ struct SelectionRuleTests {
         ("3.0.0", [], "v3.0.0"), ("3.0.0", ["3.0.0"], "v1.0.0"), ("3.0.0", ["3.0.0", "1.0.0"], "embedded"),
         ("1.0.0", ["1.0.0"], "v2.0.0"), ("1.0.0", ["2.0.0"], "v1.0.0"), ("3.0.0", ["9.9.9"], "v3.0.0"),
     ])
-    func `the newest client that is compatible and not blocked runs, else the seed`(
+    func `selects the newest compatible client that is not blocked, or else the seed`(
         shell: String, blocked: [String], chosen: String
     ) throws {
         let inventory = try Self.inventory(blocked: blocked)
@@ -34,19 +34,19 @@ struct SelectionRuleTests {
             ("1.0.0", ["3.0.0"], nil), ("0.9.0", ["3.0.0", "2.0.0"], "1.0.0"),
             ("0.9.0", ["3.0.0", "2.0.0", "1.0.0"], nil),
         ] as [(String, [String], String?)])
-    func `the shell is too old where a better client than the one that runs needs another`(
+    func `reports the shell that a better client than the selected one needs`(
         shell: String, blocked: [String], needed: String?
     ) throws {
         let inventory = try Self.inventory(blocked: blocked)
         #expect(SelectionRule.missingShell(inventory, shell: try Sample.version(shell))?.description == needed)
     }
 
-    @Test func `versions are ordered by precedence, not as text`() throws {
+    @Test func `orders versions by precedence instead of text`() throws {
         let inventory = try Sample.inventory(["1.9.0", "1.10.0", "1.10.0-rc.1"])
         #expect(SelectionRule.select(inventory, shell: try Sample.version("1.0.0"))?.name.description == "v1.10.0")
     }
 
-    @Test func `a block is named before an unfit shell`() throws {
+    @Test func `reports a block before an incompatible shell`() throws {
         let inventory = try Self.inventory(blocked: ["3.0.0"])
         let bundle = try #require(inventory.bundles.last)
         func usability(_ shell: String, _ ledger: Ledger) throws -> SelectionRule.Usability {
@@ -59,7 +59,7 @@ struct SelectionRuleTests {
 
     // MARK: With launches
 
-    /// What is known when 1.0.0, 1.1.0 and 1.2.0 are installed.
+    /// A device with 1.0.0, 1.1.0 and 1.2.0.
     struct Case: Sendable, CustomTestStringConvertible {
         let testDescription: String
         var launched: String?
@@ -69,7 +69,7 @@ struct SelectionRuleTests {
         var blocked: [String] = []
         var excluded: [String] = []
         var hasSeed = true
-        /// What is chosen, and the first word of why.
+        /// The chosen client and the kind of reason.
         let chosen: String?
         let reason: String
     }
@@ -87,57 +87,62 @@ struct SelectionRuleTests {
             testDescription: "a failed launch, no good client", launched: "1.2.0", verdict: .faulty, failed: ["1.2.0"],
             chosen: "v1.1.0", reason: "lower"),
         Case(
-            testDescription: "the next lower one has failed, too", launched: "1.2.0", verdict: .faulty,
+            testDescription: "the next lower client failed too", launched: "1.2.0", verdict: .faulty,
             failed: ["1.2.0", "1.1.0"], chosen: "v1.0.0", reason: "lower"),
         Case(
-            testDescription: "all that are lower have failed", launched: "1.2.0", verdict: .faulty,
+            testDescription: "all lower clients failed", launched: "1.2.0", verdict: .faulty,
             failed: ["1.2.0", "1.1.0", "1.0.0"], chosen: "embedded", reason: "fallback"),
         Case(
-            testDescription: "a higher one is no way back", launched: "1.0.0", verdict: .faulty, failed: ["1.0.0"],
+            testDescription: "a higher client is not a fallback", launched: "1.0.0", verdict: .faulty,
+            failed: ["1.0.0"],
             chosen: "embedded", reason: "fallback"),
         Case(
-            testDescription: "a failed launch, neither good client nor seed", launched: "1.2.0", verdict: .faulty,
+            testDescription: "a failed launch, no good client and no seed", launched: "1.2.0", verdict: .faulty,
             failed: ["1.2.0"], hasSeed: false, chosen: "v1.1.0", reason: "lower"),
         Case(
             testDescription: "the good client is blocked", launched: "1.2.0", verdict: .faulty, good: "1.0.0",
             failed: ["1.2.0"], blocked: ["1.0.0"], chosen: "v1.1.0", reason: "lower"),
         Case(
-            testDescription: "the good client could not be made ready", launched: "1.2.0", verdict: .faulty,
+            testDescription: "the good client could not be prepared", launched: "1.2.0", verdict: .faulty,
             good: "1.0.0", excluded: ["1.0.0"], chosen: "v1.1.0", reason: "lower"),
         Case(
-            testDescription: "neither could the seed", launched: "1.2.0", verdict: .faulty, good: "1.0.0",
+            testDescription: "neither the good client nor the seed could be prepared", launched: "1.2.0",
+            verdict: .faulty, good: "1.0.0",
             excluded: ["1.0.0", "embedded"], chosen: "v1.1.0", reason: "lower"),
         Case(
             testDescription: "the seed failed", launched: "embedded", verdict: .faulty, chosen: "v1.2.0",
             reason: "remaining"),
         Case(
-            testDescription: "only what failed is left", launched: "1.2.0", verdict: .faulty, failed: ["1.2.0"],
+            testDescription: "only the failed client is left", launched: "1.2.0", verdict: .faulty, failed: ["1.2.0"],
             blocked: ["1.0.0", "1.1.0"], hasSeed: false, chosen: "v1.2.0", reason: "onlyOne"),
         Case(
-            testDescription: "what failed is blocked too", launched: "1.2.0", verdict: .faulty,
+            testDescription: "the failed client is blocked too", launched: "1.2.0", verdict: .faulty,
             blocked: ["1.0.0", "1.1.0", "1.2.0"], hasSeed: false, chosen: nil, reason: ""),
         Case(
-            testDescription: "what failed was left by hand", launched: "1.2.0", verdict: .faulty, good: "1.0.0",
+            testDescription: "an operator left the failed client", launched: "1.2.0", verdict: .faulty, good: "1.0.0",
             blocked: ["1.2.0"], chosen: "v1.1.0", reason: "newest"),
         Case(
-            testDescription: "the lowest failed, and the others never ran", launched: "1.0.0", verdict: .faulty,
+            testDescription: "the lowest client failed, and the others never ran", launched: "1.0.0", verdict: .faulty,
             failed: ["1.0.0"], hasSeed: false, chosen: "v1.2.0", reason: "remaining"),
         Case(
-            testDescription: "the newest failed before what runs", launched: "1.0.0", good: "1.0.0", failed: ["1.2.0"],
+            testDescription: "the newest client failed before the current one", launched: "1.0.0", good: "1.0.0",
+            failed: ["1.2.0"],
             chosen: "v1.2.0", reason: "retry"),
         Case(
-            testDescription: "the newest is blocked", launched: "1.0.0", good: "1.0.0", blocked: ["1.2.0"],
+            testDescription: "the newest client is blocked", launched: "1.0.0", good: "1.0.0", blocked: ["1.2.0"],
             chosen: "v1.1.0", reason: "newest"),
         Case(
-            testDescription: "the newest cannot be made ready", excluded: ["1.2.0"], chosen: "v1.1.0", reason: "newest"),
+            testDescription: "the newest client cannot be prepared", excluded: ["1.2.0"], chosen: "v1.1.0",
+            reason: "newest"),
         Case(
-            testDescription: "nothing installed can", blocked: ["1.0.0", "1.1.0", "1.2.0"], chosen: "embedded",
+            testDescription: "no installed client can run", blocked: ["1.0.0", "1.1.0", "1.2.0"], chosen: "embedded",
             reason: "onlyOne"),
         Case(
-            testDescription: "nothing can", blocked: ["1.0.0", "1.1.0"], excluded: ["1.2.0", "embedded"], chosen: nil,
+            testDescription: "no client can run", blocked: ["1.0.0", "1.1.0"], excluded: ["1.2.0", "embedded"],
+            chosen: nil,
             reason: ""),
     ])
-    func `what ran last and how it ended decide what runs next`(example: Case) throws {
+    func `selects the next client by the last launch and its verdict`(example: Case) throws {
         var ledger = try Sample.inventory(
             try ["1.0.0", "1.1.0", "1.2.0"].map { try Sample.entry($0) }, blocked: example.blocked
         ).ledger
@@ -170,7 +175,7 @@ struct SelectionRuleTests {
         #expect(word == example.reason)
     }
 
-    @Test func `the reasons are told in words`() throws {
+    @Test func `describes every reason in words`() throws {
         let failure = StartFailure(.interrupted, detail: "", at: Timestamp(clamping: 0))
         let reasons: [SelectionRule.Reason] = [
             .newest, .hotCodePush, .retry(failure), .fallback(failed: try Sample.name("1.2.0")),
@@ -179,7 +184,7 @@ struct SelectionRuleTests {
         #expect(
             reasons.map(\.description) == [
                 "the newest usable client", "the last usable hot code push",
-                "the newest usable client, once more: its start ended before it was confirmed",
+                "a second trial of the newest usable client: its start ended before it was confirmed",
                 "the last known good client, because v1.2.0 failed",
                 "the next lower client, because v1.2.0 failed",
                 "the best client that is left, because v1.2.0 failed", "nothing else can run",

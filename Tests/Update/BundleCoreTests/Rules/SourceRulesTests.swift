@@ -4,9 +4,9 @@ import Testing
 @testable import BundleCore
 import BundleValues
 
-/// The rules that choose, keep and explain clients, over both sources at once.
+/// Tests the rules that choose, keep and explain clients, with clients of both sources.
 struct SourceRulesTests {
-    /// A device with archives 1.0.0 and 1.1.0, and the pushes a, then b, which inherits from seed 1.
+    /// A device with archives 1.0.0 and 1.1.0, and the pushes a and b. b needs seed 1.
     struct Device: Sendable {
         var order = "meteor,archive"
         var offered: String? = "meteor-b"
@@ -25,7 +25,7 @@ struct SourceRulesTests {
         }
     }
 
-    /// A device, its ranking, and what is chosen and why.
+    /// A device, its ranking, the chosen client and the reason.
     struct Case: Sendable, CustomTestStringConvertible {
         let testDescription: String
         var device = Device()
@@ -44,7 +44,7 @@ struct SourceRulesTests {
             testDescription: "archives first", device: Device(order: "archive,meteor"), ranking: archivesFirst,
             chosen: "v1.1.0", reason: .newest),
         Case(
-            testDescription: "the server went back", device: Device(offered: "meteor-a"),
+            testDescription: "the server offers an older push", device: Device(offered: "meteor-a"),
             ranking: ["meteor-a", "meteor-b", "v1.1.0", "v1.0.0"], chosen: "meteor-a", reason: .hotCodePush),
         Case(
             testDescription: "nothing was offered", device: Device(offered: nil), ranking: pushesFirst,
@@ -74,20 +74,22 @@ struct SourceRulesTests {
             device: Device(blocked: ["1.0.0", "1.1.0", "meteor-b", "meteor-a"]),
             ranking: pushesFirst, chosen: "embedded", reason: .onlyOne),
         Case(
-            testDescription: "the push inherits from another seed", device: Device(seed: "2"), ranking: pushesFirst,
+            testDescription: "the push needs another seed", device: Device(seed: "2"), ranking: pushesFirst,
             chosen: "meteor-a", reason: .hotCodePush),
         Case(
-            testDescription: "nobody knows the seed yet", device: Device(seed: nil), ranking: pushesFirst,
+            testDescription: "the seed is unknown", device: Device(seed: nil), ranking: pushesFirst,
             chosen: "meteor-b", reason: .hotCodePush),
         Case(
-            testDescription: "archives are switched off", device: Device(order: "meteor"),
+            testDescription: "archives are disabled", device: Device(order: "meteor"),
             ranking: ["meteor-b", "meteor-a"], chosen: "meteor-b", reason: .hotCodePush),
         Case(
-            testDescription: "pushes are switched off", device: Device(order: "archive"),
+            testDescription: "pushes are disabled", device: Device(order: "archive"),
             ranking: ["v1.1.0", "v1.0.0"], chosen: "v1.1.0", reason: .newest),
     ]
 
-    @Test(arguments: cases) func `the order of the sources decides, then each source's own`(_ example: Case) throws {
+    @Test(arguments: cases) func `ranks clients by the order of the sources, then by the source's own order`(
+        _ example: Case
+    ) throws {
         let inventory = try example.device.inventory()
         #expect(SelectionRule.ranking(inventory).map(\.name.description) == example.ranking)
         let choice = SelectionRule.select(inventory, shell: try Sample.version("1.0.0"))
@@ -99,10 +101,10 @@ struct SourceRulesTests {
     /// The push b failed; `good` was good before.
     @Test(arguments: [
         ("v1.0.0", "meteor-b", "v1.0.0"), ("meteor-a", "meteor-b", "meteor-a"), ("embedded", "meteor-b", "embedded"),
-        // What is offered by now does not count.
+        // The present offer does not matter.
         ("meteor-a", "embedded", "meteor-a"),
     ])
-    func `a failed push falls back to what was good, of whatever source`(
+    func `falls back from a failed push to the last good client of any source`(
         good: String, offered: String, chosen: String
     ) throws {
         var ledger = try Device(offered: offered).inventory().ledger
@@ -115,7 +117,7 @@ struct SourceRulesTests {
             choice == SelectionRule.Choice(name: try #require(ClientName(chosen)), reason: .fallback(failed: failed)))
     }
 
-    @Test func `a failed push is retried before an archive`() throws {
+    @Test func `retries a failed push before it chooses an archive`() throws {
         var ledger = try Device().inventory().ledger
         let failure = StartFailure(.reported, detail: "", at: Timestamp(clamping: 1))
         ledger.records = [StartRecord(version: try Sample.version("meteor-b"), goodSince: nil, failures: [failure])]
@@ -150,11 +152,11 @@ struct SourceRulesTests {
         (5, ["v1.1.0", "meteor-a", "meteor-b", "meteor-c", "meteor-d"]),
         (6, ["v1.0.0", "v1.1.0", "meteor-a", "meteor-b", "meteor-c", "meteor-d"]),
     ])
-    func `the newest of each source stays, then what was installed later`(keep: Int, retained: [String]) throws {
+    func `keeps the newest client of each source, then the latest installations`(keep: Int, retained: [String]) throws {
         #expect(try Self.plan(keep: keep) == retained)
     }
 
-    @Test func `what cannot run goes first, and a role keeps what has one`() throws {
+    @Test func `removes clients that cannot run first, and keeps those with a role`() throws {
         #expect(try Self.plan(keep: 1, blocked: ["meteor-d"]) == ["v1.1.0", "meteor-c"])
         #expect(try Self.plan(keep: 1, blocked: ["meteor-d"], seed: "2") == ["v1.1.0", "meteor-b"])
         #expect(try Self.plan(keep: 3, seed: "2") == ["v1.1.0", "meteor-b", "meteor-d"])
@@ -162,7 +164,7 @@ struct SourceRulesTests {
         #expect(try Self.plan(keep: 1, blocked: ["1.1.0", "1.0.0"]) == ["meteor-d"])
     }
 
-    @Test func `a push that the server went back to stays, though newer ones came after it`() throws {
+    @Test func `keeps the push that a server returned to, although newer ones were installed after it`() throws {
         #expect(try Self.plan(keep: 1, offered: "meteor-a") == ["v1.1.0", "meteor-a"])
         #expect(try Self.plan(keep: 3, offered: "meteor-a") == ["v1.1.0", "meteor-a", "meteor-d"])
         #expect(try Self.plan(keep: 1, blocked: ["meteor-a"], offered: "meteor-a") == ["v1.1.0", "meteor-d"])
@@ -177,7 +179,7 @@ struct SourceRulesTests {
         }
     }
 
-    @Test func `a client says what the sources have to do with it`() throws {
+    @Test func `explains how the sources affect a client`() throws {
         let order = "the order of the sources is"
         #expect(
             try Self.reasons(Device()) == [
@@ -194,13 +196,13 @@ struct SourceRulesTests {
             ])
         #expect(
             try Self.reasons(Device(order: "archive")).dropFirst(3) == [
-                "- meteor-a: usable, but v1.1.0 is next: the source meteor is switched off",
-                "- meteor-b: usable, but v1.1.0 is next: the source meteor is switched off",
+                "- meteor-a: usable, but v1.1.0 is next: the source meteor is disabled",
+                "- meteor-b: usable, but v1.1.0 is next: the source meteor is disabled",
             ])
         #expect(
             try Self.reasons(Device(offered: "embedded", seed: "2")).dropFirst(3) == [
                 "- meteor-a: usable, but v1.1.0 is next: the server offers the seed's own version",
-                "- meteor-b: inherits files of another seed than the shell brings",
+                "- meteor-b: uses files of another seed than this shell has",
             ])
         #expect(
             try Self.reasons(Device(blocked: ["meteor-b"])).dropFirst(3) == [
@@ -210,7 +212,7 @@ struct SourceRulesTests {
         #expect(
             try Self.reasons(Device(order: "meteor", offered: "embedded")).prefix(2) == [
                 "* embedded: no installed client is usable",
-                "- v1.0.0: usable, but embedded is next: the source archive is switched off",
+                "- v1.0.0: usable, but embedded is next: the source archive is disabled",
             ])
     }
 }

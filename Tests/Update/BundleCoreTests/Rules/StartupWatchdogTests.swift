@@ -9,7 +9,7 @@ struct StartupWatchdogTests {
 
     private static let inTime = "the page did not call startupDidComplete() within 10s"
 
-    /// A watchdog of 10 s with these events behind it, each at its second.
+    /// Returns a watchdog of 10 s after these events, each at its second.
     private static func watchdog(_ events: [(Event, Int)]) -> StartupWatchdog {
         var watchdog = StartupWatchdog(timeout: .standard)
         for (event, second) in events { _ = watchdog.handle(event, at: .seconds(second)) }
@@ -22,7 +22,7 @@ struct StartupWatchdogTests {
         "timed out": [(.started, 0), (.woken, 10)],
     ]
 
-    /// At 4 s: 3 s had passed before a pause.
+    /// The event is at 4 s; a pause began at 3 s.
     @Test(
         arguments: [
             ("idle", .started, .wake(at: .seconds(14))),
@@ -38,7 +38,7 @@ struct StartupWatchdogTests {
             ("paused", .confirmed, .settle(.healthy)),
             ("paused", .woken, nil),
         ] as [(String, StartupWatchdog.Event, StartupWatchdog.Action?)])
-    func `each event in each state has one answer`(
+    func `handles each event in each state`(
         state: String, event: StartupWatchdog.Event, action: StartupWatchdog.Action?
     ) throws {
         var watchdog = Self.watchdog(try #require(Self.histories[state]))
@@ -46,7 +46,7 @@ struct StartupWatchdogTests {
     }
 
     @Test(arguments: ["confirmed", "timed out"])
-    func `after the end nothing happens any more`(end: String) throws {
+    func `ignores events after the verdict`(end: String) throws {
         let over = Self.watchdog(try #require(Self.histories[end]))
         for event in [.started, .paused, .resumed, .confirmed, .woken] as [Event] {
             var watchdog = over
@@ -56,17 +56,17 @@ struct StartupWatchdogTests {
     }
 
     @Test(arguments: [(9, false), (10, true), (11, true), (1_000_000, true)])
-    func `a start fails at its time and not before, however late the wake-up`(second: Int, isFaulty: Bool) {
+    func `fails a start exactly at its timeout, however late the wake-up`(second: Int, isFaulty: Bool) {
         var watchdog = Self.watchdog([(.started, 0)])
         let action = watchdog.handle(.woken, at: .seconds(second))
         #expect(action == (isFaulty ? .settle(.faulty(.notConfirmed, Self.inTime)) : .wake(at: .seconds(10))))
     }
 
-    @Test func `pauses stop the time exactly`() {
+    @Test func `stops the time exactly during pauses`() {
         var watchdog = StartupWatchdog(timeout: .standard)
         var now = Duration.seconds(1000)
         _ = watchdog.handle(.started, at: now)
-        // Ninety-nine pieces of 101 ms are one millisecond less than 10 s.
+        // The sum of 99 pieces of 101 ms is one millisecond less than 10 s.
         for piece in 1...99 {
             now += .milliseconds(101)
             #expect(watchdog.handle(.paused, at: now) == .sleep)
@@ -79,7 +79,7 @@ struct StartupWatchdogTests {
         #expect(watchdog.handle(.woken, at: now + .milliseconds(1)) == .settle(.faulty(.notConfirmed, Self.inTime)))
     }
 
-    @Test func `a pause after the time was up leaves none, and the next wake-up ends it`() {
+    @Test func `fails a start that was paused after its timeout at the next wake-up`() {
         var watchdog = Self.watchdog([(.started, 0), (.paused, 12)])
         #expect(watchdog.handle(.resumed, at: .seconds(20)) == .wake(at: .seconds(20)))
         #expect(watchdog.handle(.woken, at: .seconds(20)) == .settle(.faulty(.notConfirmed, Self.inTime)))
@@ -88,7 +88,7 @@ struct StartupWatchdogTests {
     @Test(
         arguments: [(99, nil), (100, "100ms"), (600_000, "10m"), (600_001, nil), (0, nil), (-1, nil)]
             as [(Int, String?)])
-    func `a time for a start is between a tenth of a second and ten minutes`(milliseconds: Int, shown: String?) throws {
+    func `accepts timeouts between 100 ms and 10 min`(milliseconds: Int, shown: String?) throws {
         guard let shown else {
             let error = #expect(throws: StartupTimeoutError.self) { try StartupTimeout(.milliseconds(milliseconds)) }
             #expect(error?.description.contains("100ms to 10m") == true)

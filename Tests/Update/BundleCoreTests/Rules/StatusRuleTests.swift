@@ -16,7 +16,7 @@ struct StatusRuleTests {
         }
     }
 
-    @Test func `each client says why it runs or why not`() throws {
+    @Test func `explains for each client why it is next or not`() throws {
         #expect(
             try Self.rows("2.0.0") == [
                 "- embedded: the seed; v2.0.0 is next", "- v1.0.0: usable, but v2.0.0 is next",
@@ -30,7 +30,7 @@ struct StatusRuleTests {
             ])
     }
 
-    @Test func `the seed runs where nothing installed is usable`() throws {
+    @Test func `the seed is next if no installed client is usable`() throws {
         let rows = try Self.rows("0.1.0")
         #expect(rows.first == "* embedded: no installed client is usable")
         #expect(rows.dropFirst().allSatisfy { $0.hasPrefix("-") })
@@ -43,13 +43,13 @@ struct StatusRuleTests {
                 ])
     }
 
-    @Test func `a shell that is not named meets every range, but lifts no block`() throws {
+    @Test func `a missing shell version meets every range but lifts no block`() throws {
         #expect(try Self.rows(nil)[3] == "* v3.0.0: the newest usable client")
         #expect(try Self.rows(nil)[4].hasPrefix("- v4.0.0: blocked"))
     }
 
     @Test(arguments: ["0.1.0", "1.0.0", "2.0.0", "2.5.0", "3.0.0"])
-    func `the client that runs is the one that is selected`(shell: String) throws {
+    func `marks the selected client as next`(shell: String) throws {
         let inventory = try Sample.inventory([
             try Sample.entry("1.0.0"), try Sample.entry("2.0.0", maximumShell: "2.0.0"),
             try Sample.entry("3.0.0", minimumShell: "3.0.0"),
@@ -67,7 +67,7 @@ struct StatusRuleTests {
             version: try Sample.version(version), goodSince: nil, failures: Array(repeating: failure, count: times))
     }
 
-    @Test func `each client has its state and the evidence for it`() throws {
+    @Test func `returns the state and the failures of each client`() throws {
         var ledger = try Sample.inventory(
             ["1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0"].map { try Sample.entry($0) }, blocked: ["1.3.0"]
         ).ledger
@@ -91,10 +91,10 @@ struct StatusRuleTests {
         #expect(reasons[1] == "usable, but v1.4.0 is next")
         #expect(
             reasons[2]
-                == "failed once, to be retried: its start was reported as failed: white")
+                == "failed once and will be retried: its start was reported as failed: white")
     }
 
-    @Test func `the seed says why it runs after a failure, and that there is none`() throws {
+    @Test func `explains the seed as fallback, and a device on which no client can run`() throws {
         var ledger = try Sample.inventory([try Sample.entry("1.0.0")]).ledger
         ledger.launch = Launch(
             name: try Sample.name("1.0.0"), tokenSha256: try .of([]), at: Timestamp(clamping: 1), isTrial: true,

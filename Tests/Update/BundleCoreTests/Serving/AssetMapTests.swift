@@ -6,7 +6,7 @@ import Testing
 
 @testable import BundleCore
 
-@Suite struct `A map of assets` {
+@Suite struct AssetMapTests {
     private static func placed(_ pairs: [String], in folder: Directory) -> [AssetMap.PlacedAsset] {
         pairs.map { pair in
             let parts = pair.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
@@ -18,7 +18,7 @@ import Testing
         AssetMap.findings(placed(pairs, in: try Directory.open("/")))
     }
 
-    @Test func `SW-21: takes query, fragment and one slash off a URL, and calls the root index`() throws {
+    @Test func `SW-21: removes query, fragment and one slash of a URL, and maps the root to the index page`() throws {
         let folder = try Directory.open("/")
         let map = try AssetMap(
             Self.placed(
@@ -52,7 +52,7 @@ import Testing
         ("/a a/../b", "file path a/../b: path-traversal"), ("/a a\\b", "file path a\\\\b: name-forbidden-char"),
         ("/a a//b", "file path a//b: name-not-canonical"), ("/a a\u{7F}", "file path a\\x7F: name-forbidden-char"),
     ])
-    func `SW-18, SW-20: refuses a path that is none`(asset: String, finding: String) throws {
+    func `SW-18, SW-20: refuses an invalid path`(asset: String, finding: String) throws {
         #expect(try Self.findings([asset, "/ok ok"]) == [finding])
         #expect(throws: OrganizingError.invalid(findings: [finding])) {
             try AssetMap(Self.placed([asset], in: Directory.open("/")))
@@ -72,11 +72,11 @@ import Testing
         (["/a a", "/a/b b"], "URL path a is a file and a folder"),
         (["/a/b/c a", "/a/b b"], "URL path a/b is a file and a folder"),
     ])
-    func `SW-19, N-17: refuses what no folder could hold side by side`(assets: [String], finding: String) throws {
+    func `SW-19, N-17: refuses paths that no folder could hold side by side`(assets: [String], finding: String) throws {
         #expect(try Self.findings(assets) == [finding])
     }
 
-    @Test func `tells everything that is wrong with it in one sentence`() throws {
+    @Test func `reports all findings in one message`() throws {
         let error = try #require(throws: OrganizingError.self) {
             try AssetMap(Self.placed(["/../x a", "/a /b", "/a c"], in: Directory.open("/")))
         }
@@ -89,7 +89,7 @@ import Testing
         #expect("\(error)" == "Bundle validation failed: \(findings.joined(separator: "; "))")
     }
 
-    @Test func `SW-20: counts every file path that is none`() throws {
+    @Test func `SW-20: reports every invalid file path`() throws {
         let files = ["../escape.js", "/absolute.js", "a\\b.js", "a//b.js"]
         let findings = try Self.findings(files.enumerated().map { "/\($0) \($1)" })
         #expect(
@@ -98,7 +98,7 @@ import Testing
             ])
     }
 
-    @Test func `P01: holds one file under two URLs, and files of several folders`() throws {
+    @Test func `P01: maps two URLs to one file, and files of several folders`() throws {
         let folders = try [Directory.open("/"), Directory.open("/")]
         let map = try AssetMap(
             Self.placed(["/ index.html", "/__cordova/x.png app/x.png", "/x.png app/x.png"], in: folders[0])
@@ -110,7 +110,7 @@ import Testing
         #expect(zip(map.assets, [0, 0, 0, 1]).allSatisfy { $0.source === folders[$1] })
     }
 
-    @Test func `of a tree has its regular files under legal names, and says what it leaves out`() throws {
+    @Test func `maps the regular files of a tree and warns about the others`() throws {
         let folder = try TemporaryFolder()
         try folder.writeTree(
             ["index.html": [1], "a/b/c.js": [2], "a/index.html": [3], "%2e%2e": [4], ".x/y": [5], "bad\u{1}": [6]],
@@ -132,7 +132,7 @@ import Testing
             ])
     }
 
-    @Test func `of a tree is refused where names differ only in case`() throws {
+    @Test func `refuses a tree whose names differ only in case`() throws {
         let folder = try TemporaryFolder()
         try folder.writeTree(["a": [], "A": []], to: "t")
         #expect(throws: OrganizingError.self) { try AssetMap(tree: Directory.open(folder.file("t"))) }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import BundleCore
 
-@Suite struct `The organizer` {
+@Suite struct BundleOrganizerTests {
     private let folder: TemporaryFolder
     private let serving: Directory
     private let organizer: BundleOrganizer
@@ -35,7 +35,7 @@ import Testing
         "index.html": page, "app.js": [1], "a/b/c.css": [2], "a/index.html": page, "a/d.js": [], "z/y/x/w": [3],
     ]
 
-    @Test func `SW-17: links every file, and writes an index page of its own`() throws {
+    @Test func `SW-17: links every file and writes its own index page`() throws {
         let client = try tree(Self.client)
         let before = try TreeSnapshot(of: client.path)
         let root = try organizer.organize(AssetMap(tree: client), as: "archive-1.0.0")
@@ -57,7 +57,7 @@ import Testing
         #expect(try root.directory.contents("app.js", maximumBytes: 9) == [1])
     }
 
-    @Test func `SW-26, N-03: lays assets out by URL path, with those of other clients, under every name`() throws {
+    @Test func `SW-26, N-03: links assets of several clients under all their URL paths`() throws {
         let parent = try tree(["index.html": [9], "p/shared.js": [1], "p/old.js": [2], "p/gone.js": [3]], "parent")
         let child = try tree(["page.html": Self.page, "app/new.js": [4], "app/app.js": [5]], "child")
         let map = try AssetMap([
@@ -80,7 +80,7 @@ import Testing
         #expect(root.warnings == [])
     }
 
-    @Test func `SW-23, SW-25: leaves out what is missing, and says so but for source maps`() throws {
+    @Test func `SW-23, SW-25: omits missing files with a warning, and source maps without one`() throws {
         let client = try tree(["index.html": Self.page, "here/x.js": [1]])
         try client.symbolicLink("link.js", to: "here/x.js")
         try client.symbolicLink("linked", to: "here")
@@ -105,7 +105,7 @@ import Testing
     }
 
     @Test(arguments: ["", "index.html ", "other.html", "folder", "link.html"])
-    func `SW-24: makes nothing without an index page`(file: String) throws {
+    func `SW-24: creates no root without an index page`(file: String) throws {
         let client = try tree(["page.html": Self.page, "folder/x": []])
         try client.symbolicLink("link.html", to: "page.html")
         let own =
@@ -118,7 +118,7 @@ import Testing
         #expect(try serving.list() == [])
     }
 
-    @Test func `copies from another file system`() throws {
+    @Test func `copies files from another file system`() throws {
         guard let elsewhere = try TemporaryFolder(elsewhereThan: serving.path) else {
             try Test.cancel("there is one file system only")
         }
@@ -131,7 +131,7 @@ import Testing
         #expect(root.warnings == [])
     }
 
-    @Test func `copies what may not be linked`() throws {
+    @Test func `copies files that cannot be linked`() throws {
         let client = try tree(Self.client)
         let path = "\(client.path)/app.js"
         do {
@@ -145,13 +145,13 @@ import Testing
         #expect(try inode("\(root.path)/app.js") != inode(path))
     }
 
-    @Test func `makes nothing where a file can be neither linked nor copied`() throws {
+    @Test func `creates no root if a file can be neither linked nor copied`() throws {
         let link = DiskError("link", "x", code: EXDEV)
         let error = OrganizingError.notPlaced(urlPath: "a", link: link, copy: DiskError("write", "y", code: ENOSPC))
         #expect(error.failure.code == .diskFull)
         #expect("\(error)".contains("\(link)"))
 
-        // A regular file on another file system that opens and cannot be read.
+        // A regular file on another file system that can be opened but not read.
         let kernel = try Directory.open("/proc/self")
         let map = try AssetMap([
             .init(url: "/", source: try tree(Self.client), file: "index.html"),
@@ -164,7 +164,7 @@ import Testing
         #expect(try serving.list() == [])
     }
 
-    @Test func `does not look into a root that is there`() throws {
+    @Test func `does not change an existing root`() throws {
         let client = try tree(Self.client)
         #expect(try organizer.existing("r") == nil)
         let first = try organizer.organize(AssetMap(tree: client), as: "r")
@@ -180,7 +180,7 @@ import Testing
         #expect(try serving.list() == ["r"])
     }
 
-    @Test func `SW-22: removes a root, and the files of the client stay`() throws {
+    @Test func `SW-22: removes a root and keeps the client's files`() throws {
         let client = try tree(Self.client)
         _ = try organizer.organize(AssetMap(tree: client), as: "r")
         _ = try organizer.organize(AssetMap(tree: client), as: "s")
@@ -190,7 +190,7 @@ import Testing
         #expect(try TreeSnapshot(of: client.path).files == Self.client)
     }
 
-    @Test func `clears what a stop left, and nothing else`() throws {
+    @Test func `removes only what interrupted calls left`() throws {
         try folder.writeTree(["x": [1]], to: "serving/.new-1")
         try folder.writeTree(["a/x": [1]], to: "serving/.old-2")
         try folder.writeTree(["x": [1]], to: "serving/.other")
@@ -203,7 +203,7 @@ import Testing
     @Test(arguments: [
         "", ".", "..", "a/b", "/a", ".new-1", ".hidden", "a\0b", "a\\b", "a\nb", String(repeating: "a", count: 256),
     ])
-    func `takes no name that could be another place`(name: String) throws {
+    func `refuses names that could be other paths`(name: String) throws {
         let map = try AssetMap(tree: tree(Self.client))
         let before = try TreeSnapshot(of: folder.path)
         #expect(throws: OrganizingError.illegalName(name)) { try organizer.organize(map, as: name) }
@@ -213,14 +213,14 @@ import Testing
         #expect(try TreeSnapshot(of: folder.path) == before)
     }
 
-    @Test func `never serves through a link: what is no folder gives way to the root`() throws {
+    @Test func `replaces symbolic links and files with a root`() throws {
         let client = try tree(Self.client)
         try serving.symbolicLink("r", to: client.path)
         try serving.write("s", "file")
         for name in ["r", "s"] {
             _ = try organizer.organize(AssetMap(tree: client), as: name)
             guard case .directory? = try serving.kind(of: name) else {
-                Issue.record("\(name) is no folder")
+                Issue.record("\(name) is not a folder")
                 continue
             }
         }
@@ -228,7 +228,7 @@ import Testing
         #expect(try Set(serving.list()) == ["r", "s"])
     }
 
-    @Test func `shows a root to nobody before it is complete`() async throws {
+    @Test func `a root has its final name only when it is complete`() async throws {
         var files = ["index.html": Self.page]
         for index in 0..<2000 { files["d\(index % 7)/f\(index)"] = [] }
         let map = try AssetMap(tree: tree(files))

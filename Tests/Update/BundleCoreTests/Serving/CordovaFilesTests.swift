@@ -6,7 +6,7 @@ import Testing
 
 @testable import BundleCore
 
-@Suite struct `The files of Cordova` {
+@Suite struct CordovaFilesTests {
     private let folder: TemporaryFolder
 
     init() throws { folder = try TemporaryFolder() }
@@ -20,19 +20,19 @@ import Testing
         try Directory.open(try folder.writeTree(files, to: "www"))
     }
 
-    @Test func `are stand-ins where there are none`() throws {
+    @Test func `adds stand-ins for missing Cordova files`() throws {
         var map = try map()
         try map.addCordovaFiles(from: nil)
         #expect(map.assets.isEmpty)
         #expect(map.generated.map(\.urlPath.string) == ["cordova.js", "cordova_plugins.js"])
         for file in map.generated {
-            #expect(String(decoding: file.bytes, as: UTF8.self).hasPrefix("// There "))
+            #expect(String(decoding: file.bytes, as: UTF8.self).hasPrefix("// "))
         }
         #expect(String(decoding: map.generated[0].bytes, as: UTF8.self).contains("deviceready"))
         #expect(map.warnings == [])
     }
 
-    @Test func `are those of the folder, with its plugins and nothing else`() throws {
+    @Test func `adds the Cordova files of the folder and its plugins only`() throws {
         let www = try www([
             "cordova.js": [1], "plugins/a/www/a.js": [2], "plugins/b.js": [3], "index.html": [4], "other.js": [5],
         ])
@@ -46,7 +46,7 @@ import Testing
         #expect(map.warnings == ["plugins/out is a symbolic link; it is not served."])
     }
 
-    @Test func `give way to the assets of the client`() throws {
+    @Test func `prefers assets of the client to Cordova files`() throws {
         let www = try www(["cordova.js": [1], "plugins/a.js": [2], "plugins/b.js": [3], "plugins/c/d/e.js": [4]])
         var map = try map(["/cordova.js?1", "/Cordova_Plugins.js", "/plugins/a.js", "/plugins/B.js", "/plugins/c"])
         let assets = map.assets.count
@@ -63,7 +63,7 @@ import Testing
             ])
     }
 
-    @Test func `are left out one by one where their folder is a file`() throws {
+    @Test func `omits plugins one by one if a file has the name of their folder`() throws {
         let www = try www(["plugins/a.js": [1], "plugins/b.js": [2], "plugins/c/d.js": [3], "plugins/c/e.js": [4]])
         var map = try map(["/plugins"])
         try map.addCordovaFiles(from: www)
@@ -71,7 +71,7 @@ import Testing
         #expect(map.warnings.count == 4)
     }
 
-    @Test func `are laid out with the client`() throws {
+    @Test func `adds Cordova files to the serving root`() throws {
         let www = try www(["cordova.js": [1], "plugins/a/a.js": [2]])
         let serving = try Directory.open(try folder.makeFolder("serving"))
         var map = try map(["/index.html"], files: ["index.html": []])

@@ -3,14 +3,14 @@ import Testing
 
 @testable import BundleCore
 
-@Suite struct `The outline of a page` {
+@Suite struct HTMLOutlineTests {
     @Test(arguments: [
         "<head>|", "<!doctype html><html><head lang='>'>|<title>", "\u{FEFF}<!-- x --> <HEAD>|", "<html><head/>|",
         "<html a>|<title></title><head>", "<html>|text<head>", "<html>|<p></p>", "<!doctype html>|<title></title>",
         "<!-- x --><!doctype html>|\n<p>", "|text<!doctype html>", "\u{FEFF}|<title></title>", "|", "|<p><html>",
         "<html>|<template><head></template>", "|</p><head>", "<html>|<body><html x>",
     ])
-    func `knows where what must come first can stand`(marked: String) {
+    func `finds the start of the head`(marked: String) {
         let before = marked.utf8.prefix { $0 != UInt8(ascii: "|") }
         let page = marked.utf8.filter { $0 != UInt8(ascii: "|") }
         #expect(HTMLOutline(page).headStart == before.count)
@@ -27,7 +27,7 @@ import Testing
         "language=JavaScript", "language=''", "language='JavaScript1.5'", "type=module language=vbs", "async defer",
         "nomodule", "data-src='x'", "type=module type=text/x",
     ])
-    func `has the scripts that run`(attributes: String) {
+    func `reports the scripts that run`(attributes: String) {
         #expect(Self.scripts("<script \(attributes)>run()</script>") == ["run()"])
     }
 
@@ -36,11 +36,11 @@ import Testing
         "type='text/javascript; charset=utf-8'", "language=vbs", "language=' '", "src=x", "src", "src='' type=module",
         "type=text/x type=module",
     ])
-    func `leaves out the scripts that do not, and those with a source`(attributes: String) {
+    func `ignores scripts that do not run or have a source`(attributes: String) {
         #expect(Self.scripts("<script \(attributes)>run()</script>") == [])
     }
 
-    @Test func `has each inline script with its exact text`() {
+    @Test func `reports the exact text of each inline script`() {
         #expect(
             Self.scripts(
                 """
@@ -54,7 +54,7 @@ import Testing
     }
 }
 
-@Suite struct `Script sources` {
+@Suite struct ScriptSourceTests {
     private static func expressions(_ page: String) throws -> [String] {
         try ScriptSource.expressions(for: Array(page.utf8))
     }
@@ -64,14 +64,14 @@ import Testing
         return "'sha256-\(Base64.encode(digest.withUnsafeBytes { Array($0) }))'"
     }
 
-    @Test func `are those of Content Security Policy`() throws {
-        // The example of its section "Usage of hashes".
+    @Test func `returns the hash of the example in Content Security Policy`() throws {
+        // The example of the section "Usage of hashes".
         #expect(
             try Self.expressions("<script>alert('Hello, world.');</script>")
                 == ["'sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng='"])
     }
 
-    @Test func `come in order, each once`() throws {
+    @Test func `returns the hashes in order and without duplicates`() throws {
         let page = "<script>b</script><script>a</script><script>b</script><template><script>c</script></template>"
         #expect(
             try Self.expressions(page)
@@ -79,13 +79,13 @@ import Testing
         #expect(try Self.expressions("<p>") == [])
     }
 
-    /// What a browser's parser makes of the bytes; checked with `TextDecoder`.
+    /// The expected texts were checked with `TextDecoder`.
     @Test(arguments: [
         ("a\r\nb", "a\nb"), ("a\rb", "a\nb"), ("a\r\r\nb\n\r", "a\n\nb\n\n"), ("\n\r\n\n", "\n\n\n"),
         ("a\0b", "a\u{FFFD}b"),
         ("\u{FEFF}a", "\u{FEFF}a"), ("e\u{301}", "e\u{301}"),
     ])
-    func `are made of the text as it is parsed`(text: String, parsed: String) throws {
+    func `hashes the text of a script as a browser parses it`(text: String, parsed: String) throws {
         #expect(ScriptSource.asParsed(Array(text.utf8)[...]) == Array(parsed.utf8))
         #expect(try Self.expressions("<script>\(text)</script>") == [try Self.expression(Array(parsed.utf8))])
     }
@@ -99,7 +99,7 @@ import Testing
             ([0xF0, 0x80, 0x80], "\u{FFFD}\u{FFFD}\u{FFFD}"),
             ([0xE0, 0x9F, 0xBF], "\u{FFFD}\u{FFFD}\u{FFFD}"), ([0xC3, 0x0D, 0x0A], "\u{FFFD}\n"),
         ] as [([UInt8], String)])
-    func `are made of text with replacement characters where bytes are no UTF-8`(bytes: [UInt8], parsed: String) {
+    func `replaces invalid UTF-8 before it hashes a script`(bytes: [UInt8], parsed: String) {
         #expect(ScriptSource.asParsed(bytes[...]) == Array(parsed.utf8))
     }
 }

@@ -1,7 +1,7 @@
 import BundleCore
 import Testing
 
-@Suite struct `What a page asks for` {
+@Suite struct PageReferencesTests {
     private func asked(_ page: String) -> [String] {
         PageReferences(Array(page.utf8)).references.map { "\($0.element) \($0.directive) \($0.url)" }
     }
@@ -35,7 +35,9 @@ import Testing
         ("<!-- <img src=a> --><textarea><img src=a></textarea><noscript><img src=a></noscript>", []),
         ("<img src=a><style><img src=b>", ["img img-src a"]), ("<plaintext><img src=a>", []), ("<img src=", []),
     ])
-    func `is what its markup says`(page: String, references: [String]) { #expect(asked(page) == references) }
+    func `reports the references of the markup`(page: String, references: [String]) {
+        #expect(asked(page) == references)
+    }
 
     @Test(arguments: [
         ("<button onclick='go()' ONLOAD=x>", ["onclick of <button>", "onload of <button>"]), ("<p on='x' once>", []),
@@ -43,15 +45,15 @@ import Testing
         ("<a href=' JavaScript:go()'>", ["href of <a>, which is a script"]), ("<svg onload=x()>", ["onload of <svg>"]),
         ("<script>a.onclick = b</script>", []), ("<div on-tap=x data-onclick=y>", []),
     ])
-    func `and where scripts stand in attributes`(page: String, handlers: [String]) {
+    func `reports scripts in attributes`(page: String, handlers: [String]) {
         #expect(PageReferences(Array(page.utf8)).handlers == handlers)
     }
 
-    @Test func `the first base counts`() {
+    @Test func `reports the first base`() {
         #expect(PageReferences(Array("<base target=a><base href=b/><base href=c/>".utf8)).base == "b/")
     }
 
-    @Test func `a form is sent to, not loaded`() {
+    @Test func `does not report the target of a form as loaded`() {
         let page = PageReferences(Array("<form action=a></form><img src=b>".utf8))
         #expect(page.references.map(\.isLoaded) == [false, true])
     }

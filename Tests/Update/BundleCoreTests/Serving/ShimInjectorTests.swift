@@ -3,8 +3,8 @@ import Testing
 
 @testable import BundleCore
 
-@Suite struct `The shim` {
-    /// Where `|` stands, the shim is expected.
+@Suite struct ShimInjectorTests {
+    /// Expects the shim at the position of `|`.
     private static func expectPlace(_ marked: String, _ location: SourceLocation = #_sourceLocation) {
         let page = Array(marked.utf8.filter { $0 != UInt8(ascii: "|") })
         let result = ShimInjector.inject(Array("x".utf8), into: page)
@@ -22,7 +22,7 @@ import Testing
         "<head><!doctype </head>|</head>", "<head><?php </head>|</head>", "<head><! </head>|</head>",
         "<head></>|</head>", "<head><>|</head>", "<head>a < b|</head>", "<head><1>|</head>",
     ])
-    func `stands before the end of the head`(marked: String) { Self.expectPlace(marked) }
+    func `adds the shim before the end of the head`(marked: String) { Self.expectPlace(marked) }
 
     @Test(arguments: [
         "<head><!-- </head> -->|</head>", "<head><!-- </head> --!>|</head>", "<head><!-->|</head> -->",
@@ -30,7 +30,7 @@ import Testing
         "<head><!--!></head>-->|</head>", "<head><!---!></head>-->|</head>", "<head><!-- -- > </head>-->|</head>",
         "<head><!---- </head> ---->|</head>",
     ])
-    func `is not put into a comment`(marked: String) { Self.expectPlace(marked) }
+    func `does not add the shim inside a comment`(marked: String) { Self.expectPlace(marked) }
 
     @Test(
         arguments: [
@@ -41,7 +41,7 @@ import Testing
             "<head><meta/a='</head>'/>|</head>",
             "<head><meta a=>|</head>", "<head><meta a= >|</head>", "<html a='<head></head>'><head>|</head>",
         ])
-    func `is not put into an attribute`(marked: String) { Self.expectPlace(marked) }
+    func `does not add the shim inside an attribute`(marked: String) { Self.expectPlace(marked) }
 
     @Test(arguments: [
         "<head><script>\"</head>\"</script>|</head>", "<head><SCRIPT>\"</head>\"</ScRiPt >|</head>",
@@ -59,7 +59,7 @@ import Testing
         "<head><noframes></head></noframes>|</head>", "<head><title/></head></title>|</head>",
         "<head><template></head><template></head></template></head></template>|</head>",
     ])
-    func `is not put into text or a template`(marked: String) { Self.expectPlace(marked) }
+    func `does not add the shim inside text or a template`(marked: String) { Self.expectPlace(marked) }
 
     @Test(arguments: [
         "<svg><title/></svg>|</head>", "<svg><style/><path/></svg>|</head>", "<svg/><title></head></title>|</head>",
@@ -69,15 +69,15 @@ import Testing
         "<math><style/><mi><style></head></style>|</head>",
         "<template><svg></template><style></head></style>|</head>", "<svg><script/></svg>|</head>",
     ])
-    func `is placed beside drawings and formulas as browsers see them`(marked: String) { Self.expectPlace(marked) }
+    func `adds the shim beside SVG and MathML as browsers parse them`(marked: String) { Self.expectPlace(marked) }
 
-    /// There no script runs as it stands in the page, or none at all.
+    /// A script inside these elements would not run.
     @Test(arguments: [
         "|<math>", "<p>|<svg><g></head></body>", "<head>|<svg><title/></head>", "|<svg><desc><b></b></desc></body>",
         "<svg></svg>|<math><mi></mi><mrow></body>", "|<svg><![CDATA[ >", "|<svg><desc><svg></body>",
         "|<svg><script/></head>", "<math><mi>|</body>", "<svg><p>|</body>",
     ])
-    func `is not put into a drawing or a formula that is left open`(marked: String) {
+    func `does not add the shim inside an unclosed SVG or MathML element`(marked: String) {
         Self.expectPlace(marked)
         let script = Array("x".utf8)
         let once = ShimInjector.inject(script, into: marked.utf8.filter { $0 != UInt8(ascii: "|") })
@@ -89,7 +89,7 @@ import Testing
         "<body><p>|</body></html>", "<body><!-- </head></body> -->|</BODY>", "a</p>|</body></body>",
         "<template></body></template>|</body>",
     ])
-    func `without a head stands before the end of the body`(marked: String) { Self.expectPlace(marked) }
+    func `adds the shim before the end of the body if there is no head`(marked: String) { Self.expectPlace(marked) }
 
     @Test(arguments: [
         "|", "\u{FEFF}|", "<p>text|", "<html></html>|", "text <|", "text |</",
@@ -100,9 +100,11 @@ import Testing
         "<p>|<template><b><template></template>",
         "<p>|<template><script>", "<p>|<template><plaintext>", "<p>|<!doctype", "<p>|<?x",
     ])
-    func `without both stands at the end, before what is never closed`(marked: String) { Self.expectPlace(marked) }
+    func `adds the shim at the end, before an unclosed element, if there is no head or body`(marked: String) {
+        Self.expectPlace(marked)
+    }
 
-    @Test func `is there once`() {
+    @Test func `adds the shim only once`() {
         let page = Array("<head></head><body>".utf8)
         let once = ShimInjector.inject(into: page)
         #expect(once.count == page.count + ShimInjector.shim.count + 17)
@@ -115,7 +117,7 @@ import Testing
 
     private static var shimText: String { String(decoding: ShimInjector.shim, as: UTF8.self) }
 
-    @Test func `is the whole of its file, and no page can be broken by it`() throws {
+    @Test func `the shim is its whole file and does not end its script element`() throws {
         #expect(Self.shimText.hasPrefix("(function () {"))
         #expect(Self.shimText.hasSuffix("})();"))
         let wrapped = Array("<script>\(Self.shimText)</script>".utf8)
@@ -131,10 +133,10 @@ import Testing
         ("<!-- <script nonce='a'></script> -->", nil), ("<script nonce></script>", nil),
         ("<script nonce='a b'></script>", nil), ("<script nonce='&#97;'></script>", nil),
     ])
-    func `carries the nonce of the page's scripts`(head: String, nonce: String?) {
+    func `copies the nonce of the page's scripts`(head: String, nonce: String?) {
         let result = ShimInjector.inject(Array("shim".utf8), into: Array("\(head)</head>".utf8))
         let opening = nonce.map { "<script nonce=\"\($0)\">" } ?? "<script>"
-        // An unclosed script takes the end of the head with it.
+        // An unclosed script swallows the end of the head.
         #expect(String(decoding: result, as: UTF8.self).contains("\(opening)shim</script>"))
     }
 
@@ -147,7 +149,7 @@ import Testing
         <textarea></body></textarea><script type=module>\u{1F4BB}</script></body></html>\n
         """
 
-    @Test func `keeps every byte of a page that is cut anywhere, or not text at all`() {
+    @Test func `keeps every byte of a cut or invalid page`() {
         let sample = Array(Self.sample.utf8)
         var pages = (0...sample.count).map { Array(sample[..<$0]) }
         for index in sample.indices {
@@ -170,7 +172,7 @@ import Testing
         }
     }
 
-    @Test func `takes time in proportion to the page`() {
+    @Test func `runs in linear time`() {
         for piece in [
             "<", "</", "<!", "<!--", "<a ", "<a b='", "<script>", "<script><!--", "</script", "<svg><desc>",
             "<template>", "-",

@@ -11,7 +11,7 @@ struct BundleStoreTests {
 
     // MARK: Opening
 
-    @Test func `a store is created for its owner alone, with what is missing above it`() async throws {
+    @Test func `creates a private store and the missing folders above it`() async throws {
         let bench = try StoreBench()
         let path = bench.parent.path + "/a/b/store"
         let store = try BundleStore.open(at: path, time: .now) { _ in }
@@ -24,7 +24,7 @@ struct BundleStoreTests {
     }
 
     @Test(arguments: [0o777, 0o702, 0o1777] as [mode_t])
-    func `a store that everybody may write to is refused`(mode: mode_t) async throws {
+    func `refuses a store that every user may write to`(mode: mode_t) async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         let before = try bench.snapshot()
         #expect(chmod(bench.path, mode) == 0)
@@ -36,13 +36,13 @@ struct BundleStoreTests {
     }
 
     @Test(arguments: [0o755, 0o775, 0o750] as [mode_t])
-    func `a store that others may read, or a group may write to, is opened`(mode: mode_t) async throws {
+    func `opens a store that other users may read or a group may write to`(mode: mode_t) async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         #expect(chmod(bench.path, mode) == 0)
         #expect(try await bench.open().inventory().bundles.count == 1)
     }
 
-    @Test func `a store that another process works on is locked, and left alone`() async throws {
+    @Test func `refuses a store that another process works on without changing it`() async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         try bench.write("x", to: "staging/attempt-1/x")
         let lock = try #require(try FileLock.take("lock", in: try bench.root()))
@@ -54,7 +54,7 @@ struct BundleStoreTests {
         withExtendedLifetime(lock) {}
     }
 
-    @Test func `an open store locks others out until it goes`() async throws {
+    @Test func `an open store is locked until it is released`() async throws {
         let bench = try StoreBench()
         do {
             let store = try bench.open()
@@ -64,7 +64,7 @@ struct BundleStoreTests {
         #expect(try await bench.open().inventory().bundles.isEmpty)
     }
 
-    @Test func `a store belongs to the first application that an installation names`() async throws {
+    @Test func `binds a store to the first application that an installation names`() async throws {
         let bench = try StoreBench()
         do {
             let store = try bench.open()
@@ -84,7 +84,7 @@ struct BundleStoreTests {
 
     // MARK: Installing
 
-    @Test func `an installed client has its folder, receipt and entry, and staging is empty`() async throws {
+    @Test func `an installed client has a folder, a receipt and an entry, and no staging area`() async throws {
         let bench = try StoreBench()
         let store = try bench.open()
         let staged = try await bench.stage(try MemoryOffer("1.0.0"), in: store)
@@ -108,7 +108,7 @@ struct BundleStoreTests {
         #expect(try InstalledTree.difference(of: bundle, inStoreAt: bench.path) == nil)
     }
 
-    @Test func `the client that ran before stands in previousVersion`() async throws {
+    @Test func `writes the previous client to previousVersion`() async throws {
         let bench = try StoreBench()
         _ = try await bench.updater(try MemoryOffer("1.0.0", minimumShell: "0.5.0")).update()
         for version in ["1.1.0", "1.2.0"] { try await bench.install(version) }
@@ -122,7 +122,7 @@ struct BundleStoreTests {
         #expect(try Inventory.read(at: bench.path).ledger == ledger)
     }
 
-    @Test func `selecting what is current writes nothing`() async throws {
+    @Test func `writes nothing if the current client is selected again`() async throws {
         let bench = try await StoreBench(installing: "1.0.0", "1.1.0")
         let store = try bench.open()
         let before = try bench.snapshot()
@@ -130,7 +130,7 @@ struct BundleStoreTests {
         #expect(try bench.snapshot() == before)
     }
 
-    @Test func `a known version with the same content only gets its new manifest`() async throws {
+    @Test func `replaces only the manifest of an installed version with the same content`() async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         let store = try bench.open()
         let tree = try FolderSnapshot(of: bench.path + "/clients/v1.0.0")
@@ -144,7 +144,7 @@ struct BundleStoreTests {
         #expect(try bench.names("staging").isEmpty)
     }
 
-    @Test func `a known version with other content is refused, and the installed one stays`() async throws {
+    @Test func `refuses an installed version with other content`() async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         let store = try bench.open()
         let before = try bench.snapshot().withoutTimes
@@ -157,9 +157,9 @@ struct BundleStoreTests {
         #expect(try bench.snapshot().withoutTimes == before)
     }
 
-    /// What stands in the way of an installation, by path and content.
+    /// The path of a file that blocks the installation.
     @Test(arguments: ["staging/*/tree", "ledger.json.new/x", "clients/v1.1.0/x", "receipts/v1.1.0.json/x"])
-    func `an installation that the disk refuses leaves the store as it was`(obstacle: String) async throws {
+    func `leaves the store unchanged if the disk refuses an installation`(obstacle: String) async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         let store = try bench.open()
         let before = try bench.snapshot().withoutTimes.entries
@@ -180,10 +180,10 @@ struct BundleStoreTests {
         #expect(try await store.inventory().bundles.map(\.version.description) == ["1.0.0"])
         #expect(try await store.inventory().ledger.appId == nil)
         #expect(try Inventory.read(at: bench.path).bundles.map(\.version.description) == ["1.0.0"])
-        // The next run needs no cleaning up by hand.
+        // The next run does not need a cleanup by hand.
     }
 
-    @Test func `a release without room for it is refused before anything is written`() async throws {
+    @Test func `refuses a release that does not fit before it writes anything`() async throws {
         let bench = try StoreBench()
         let store = try bench.open()
         let before = try bench.snapshot()
@@ -194,7 +194,7 @@ struct BundleStoreTests {
         #expect(try bench.snapshot() == before)
     }
 
-    @Test func `an area that is given up is removed`() async throws {
+    @Test func `removes a discarded staging area`() async throws {
         let bench = try StoreBench()
         let store = try bench.open()
         let staged = try await bench.stage(try MemoryOffer("1.0.0"), in: store)
@@ -205,7 +205,7 @@ struct BundleStoreTests {
 
     // MARK: Removing
 
-    @Test func `retention removes folder, receipt and entry, and nothing else`() async throws {
+    @Test func `retention removes only the folder, the receipt and the entry of a client`() async throws {
         let bench = try await StoreBench(installing: "1.0.0", "1.1.0", "1.2.0")
         let store = try bench.open()
         let before = try bench.snapshot().withoutTimes
@@ -222,9 +222,9 @@ struct BundleStoreTests {
         #expect(try Inventory.read(at: bench.path).bundles.map(\.version.description) == ["1.1.0", "1.2.0"])
     }
 
-    @Test func `a folder with a wrong owner's names in it goes whole`() async throws {
+    @Test func `removes a client's folder without following links`() async throws {
         let bench = try await StoreBench(installing: "1.0.0", "1.1.0", "1.2.0")
-        // A link inside must go itself, never what it leads to.
+        // A link in the folder is removed, but not its target.
         try bench.write("precious", to: "downloads/kept")
         #expect(symlink("../../downloads", bench.path + "/clients/v1.0.0/link") == 0)
         let store = try bench.open()

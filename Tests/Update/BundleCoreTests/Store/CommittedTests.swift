@@ -6,9 +6,9 @@ import Testing
 
 @testable import BundleCore
 
-/// A disk that fails after the ledger is written: the run has done what it was asked, and says so.
+/// Tests a disk that fails after the ledger is written. The command succeeds and reports the failure.
 struct CommittedTests {
-    /// A memory channel that spoils the store while its release is staged.
+    /// A source that damages the store while its release is staged.
     private struct SpoilingSource: UpdateSource {
         let inner: MemorySource
         let spoil: @Sendable () throws -> Void
@@ -23,17 +23,17 @@ struct CommittedTests {
         }
     }
 
-    @Test func `an installation succeeds, though nothing can be read after it`() async throws {
+    @Test func `an installation succeeds if the store cannot be read afterwards`() async throws {
         let bench = try await StoreBench(installing: "1.0.0", "1.1.0")
         let path = bench.path
         let updater = Updater(
             source: SpoilingSource(inner: MemorySource(try MemoryOffer("1.2.0"))) {
-                // 1.0.0 is to go, and cannot.
+                // Retention cannot remove 1.0.0.
                 try bench.remove("receipts/v1.0.0.json")
                 try bench.write("", to: "receipts/v1.0.0.json/in-the-way")
             },
             device: .init(store: path, shell: try Sample.version("1.0.0"), appId: nil, keep: 1),
-            // That is the first warning, and from then on no client can be listed.
+            // After the first warning, no client can be listed.
             warn: { line in
                 bench.warnings.add(line)
                 rename(path + "/clients", path + "/away")
@@ -48,13 +48,13 @@ struct CommittedTests {
         #expect(report.previous(hasSeed: false) == (try Sample.name("1.1.0")))
         #expect(report.retention.retained == (try ["1.0.0", "1.1.0", "1.2.0"].map(Sample.name)))
         #expect(bench.warnings.lines.contains { $0.contains("Older clients stay until the next run") })
-        // And the next run finds everything in order.
+        // The next run completes the retention.
         rename(path + "/away", path + "/clients")
         try await bench.install("1.2.0")
         #expect(try bench.text("clients/previousVersion") == "v1.1.0\n")
     }
 
-    @Test func `a ledger that cannot be read again leaves previousVersion as it is, and not one client further back`()
+    @Test func `does not update previousVersion from the previous ledger`()
         async throws
     {
         let bench = try await StoreBench(installing: "1.0.0", "1.1.0", "1.2.0")
@@ -67,35 +67,35 @@ struct CommittedTests {
                 clients: try root.directory("clients"), staging: try root.directory("staging"))
         }
         #expect(failure?.code == .storeDamaged)
-        #expect(BundleStore.delayed(try #require(failure)).hasSuffix("the one before it counts: do this again then."))
+        #expect(BundleStore.delayed(try #require(failure)).hasSuffix("repeat this command."))
         #expect(try bench.text("clients/previousVersion") == "v1.1.0\n")
     }
 
-    @Test func `a choice counts, though previousVersion cannot be written`() async throws {
+    @Test func `a selection is stored if previousVersion cannot be written`() async throws {
         let bench = try StoreBench()
         _ = try await bench.updater(try MemoryOffer("1.0.0", minimumShell: "0.5.0")).update()
         try await bench.install("1.1.0")
         let store = try bench.open()
-        // Where the new file would be built.
+        // The folder in which the new file would be written.
         rmdir(bench.path + "/staging")
         let inventory = try await store.apply([.selected(shell: try Sample.version("0.9.0"))])
         #expect(inventory.ledger.current == (try Sample.name("1.0.0")))
-        #expect(bench.warnings.lines.contains { $0.contains("is brought up to date by the next run") })
+        #expect(bench.warnings.lines.contains { $0.contains("The next run updates clients/previousVersion") })
         #expect(try Inventory.read(at: bench.path).ledger == inventory.ledger)
     }
 
-    @Test func `a way back counts, though previousVersion cannot be written`() async throws {
+    @Test func `a rollback is stored if previousVersion cannot be written`() async throws {
         let bench = try await StoreBench(installing: "1.0.0", "1.1.0")
         let device = Launcher.Device(
             store: bench.path, shell: try Sample.version("1.0.0"), seed: nil, verifies: false)
         _ = try Launcher(device) { _ in }.launch()
         let verdicts = try Verdicts(store: bench.path) { [warnings = bench.warnings] in warnings.add($0) }
-        // There is something to write, and no place to build it.
+        // The file has to change, but the folder for the new one is missing.
         try bench.write("v9.9.9\n", to: "clients/previousVersion")
         rmdir(bench.path + "/staging")
         let target = try Sample.name("1.0.0")
         #expect(try verdicts.rollBack(to: target).back().target == target)
-        #expect(bench.warnings.lines.contains { $0.contains("is brought up to date by the next run") })
+        #expect(bench.warnings.lines.contains { $0.contains("The next run updates clients/previousVersion") })
         #expect(try Inventory.read(at: bench.path).ledger.blocks.map(\.version.description) == ["1.1.0"])
     }
 }

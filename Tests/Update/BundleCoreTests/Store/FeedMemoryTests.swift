@@ -6,7 +6,7 @@ import Testing
 @testable import BundleCore
 import BundleValues
 
-/// What the ledger remembers of a feed: on the disk, and as a value.
+/// Tests the stored state of a feed, in the ledger and as a value.
 struct FeedMemoryTests {
     private static func channel(
         _ name: String, _ sequence: Int = 5, issued: Int = 100, floor: String = "1.0.0"
@@ -41,7 +41,7 @@ struct FeedMemoryTests {
 
     // MARK: On the disk
 
-    @Test func `a memory is read as it was written`() throws {
+    @Test func `reads the state of a feed as it was written`() throws {
         let folder = try TemporaryDirectory.ofTests()
         for memory in [FeedMemory(), try Self.memory()] {
             var ledger = Ledger()
@@ -78,7 +78,7 @@ struct FeedMemoryTests {
             ("trust", .string("x")), ("clock", .string("yesterday")), ("clock", .integer(1)), ("deviceId", .integer(1)),
             ("channels", .null), ("channels", .object([:])), ("channels", .array([.integer(1)])),
         ] as [(String, JSONValue)])
-    func `a damaged member is damage, and named`(member: String, value: JSONValue) throws {
+    func `reports a damaged member of the feed by name`(member: String, value: JSONValue) throws {
         let failure = try #require(try Self.failure { $0[member] = value })
         #expect(failure.code == .storeDamaged)
         #expect(failure.message.contains("ledger.feed.\(member)"), "\(failure.message)")
@@ -89,7 +89,7 @@ struct FeedMemoryTests {
             ("version", .integer(-1)), ("version", .null), ("document", .string("e30")), ("document", .null),
             ("chain", .array([.string("abc")])), ("chain", .string("x")), ("revokedKeys", .array([.integer(1)])),
         ] as [(String, JSONValue)])
-    func `a damaged member of the trust is damage, and named`(member: String, value: JSONValue) throws {
+    func `reports a damaged member of the trust root by name`(member: String, value: JSONValue) throws {
         let failure = try #require(
             try Self.failure { feed in
                 var trust = feed["trust"]?.objectValue ?? [:]
@@ -108,7 +108,7 @@ struct FeedMemoryTests {
             ("minimumVersion", .string("1")),
             ("leftOut", .array([.string("v1.0.0")])),
         ] as [(String, JSONValue)])
-    func `a damaged member of a channel is damage, and named`(member: String, value: JSONValue) throws {
+    func `reports a damaged member of a channel by name`(member: String, value: JSONValue) throws {
         let failure = try #require(
             try Self.failure { feed in
                 var channels = feed["channels"]?.arrayValue ?? []
@@ -121,18 +121,18 @@ struct FeedMemoryTests {
         #expect(failure.message.contains("\(member)"), "\(failure.message)")
     }
 
-    @Test func `a channel twice is damage`() throws {
+    @Test func `refuses a channel that is listed twice`() throws {
         let failure = try Self.failure { feed in
             let channels = feed["channels"]?.arrayValue ?? []
             feed["channels"] = .array(channels + channels)
         }
-        #expect(failure?.message.contains("ledger.feed.channels names one twice") == true)
+        #expect(failure?.message.contains("ledger.feed.channels names a channel twice") == true)
         #expect(try Self.failure { _ in } == nil)
     }
 
     // MARK: As a value
 
-    @Test func `the followed channel is the last one, and the clock only goes on`() throws {
+    @Test func `follows the last channel, and its clock never goes back`() throws {
         var memory = try Self.memory()
         #expect(memory.followed?.name == "stable")
         #expect(memory.clock == Timestamp(clamping: 200))
@@ -142,7 +142,7 @@ struct FeedMemoryTests {
         #expect(memory.clock == Timestamp(clamping: 200))
     }
 
-    @Test func `only the followed channel withdraws`() throws {
+    @Test func `only the followed channel withdraws versions`() throws {
         var memory = FeedMemory()
         #expect(memory.withdrawal(of: try Sample.version("1.1.0")) == nil)
         memory.follow(try Self.channel("stable"))
@@ -157,7 +157,7 @@ struct FeedMemoryTests {
         #expect(memory.withdrawal(of: try Sample.version("1.1.0")) == nil)
     }
 
-    @Test func `news are added to what they were judged by`() throws {
+    @Test func `adds an update to the unchanged state it is based on`() throws {
         let before = try Self.memory()
         var after = before
         after.follow(try Self.channel("stable", 6, issued: 300))
@@ -165,7 +165,7 @@ struct FeedMemoryTests {
         #expect(FeedUpdate(before: before, after: after).added(to: before) == after)
     }
 
-    @Test func `what somebody else has learnt meanwhile stays`() throws {
+    @Test func `keeps newer values that another process stored`() throws {
         let before = try Self.memory()
         var after = before
         after.follow(try Self.channel("stable", 6, issued: 300))
@@ -179,7 +179,7 @@ struct FeedMemoryTests {
         #expect(known.clock == Timestamp(clamping: 300))
     }
 
-    @Test func `what was learnt of a channel counts, though somebody else was first with something older`() throws {
+    @Test func `keeps the newer channel file and the higher minimum version of two processes`() throws {
         let before = try Self.memory()
         var after = before
         after.follow(try Self.channel("stable", 7))
@@ -187,7 +187,7 @@ struct FeedMemoryTests {
         other.follow(try Self.channel("stable", 6, floor: "1.0.9"))
         let known = FeedUpdate(before: before, after: after).added(to: other)
         #expect(known.followed?.sequence == 7)
-        // The floor never goes down.
+        // The minimum version never decreases.
         #expect(try known.followed?.minimumVersion == Sample.version("1.0.9"))
         #expect(known.channels.map(\.name) == ["beta", "stable"])
     }
@@ -203,14 +203,14 @@ struct FeedMemoryTests {
             minimumVersion: nil, leftOut: [])
     }
 
-    @Test func `a document keeps the recalls of the one before it, but those that it reinstates`() throws {
+    @Test func `keeps the recalls of the previous channel file that it does not reinstate`() throws {
         let earlier = try Self.recalling(1, ["1.1.0", "1.2.0", "1.3.0"])
         let later = try Self.recalling(2, ["1.3.0"], reinstating: ["1.2.0"]).following(earlier)
         #expect(later.revoked.map(\.version.description) == ["1.3.0", "1.1.0"])
         #expect(try Self.recalling(3, []).following(later).revoked.map(\.version.description) == ["1.3.0", "1.1.0"])
     }
 
-    @Test func `carried recalls are limited in number and length, the highest versions first`() throws {
+    @Test func `limits the number and length of carried recalls to the highest versions`() throws {
         let most = FeedMemory.Channel.mostCarried
         let versions = (0...most).map { "1.\($0).0" }
         let earlier = try Self.recalling(1, versions, reason: String(repeating: "é", count: 9000))
@@ -223,7 +223,7 @@ struct FeedMemoryTests {
     }
 
     @Test(arguments: [(6, 7), (7, 6)])
-    func `of two that learn of one channel, neither loses a recall`(mine: Int, others: Int) throws {
+    func `keeps the recalls of two processes with files of one channel`(mine: Int, others: Int) throws {
         let before = FeedMemory()
         var (after, other) = (before, before)
         after.follow(try Self.recalling(mine, ["1.1.0"]))
@@ -233,7 +233,7 @@ struct FeedMemoryTests {
         #expect(Set(known.followed?.revoked.map(\.version.description) ?? []) == ["1.1.0", "1.2.0"])
     }
 
-    @Test func `two that learn of different channels lose neither`() throws {
+    @Test func `keeps the files of two processes with different channels`() throws {
         let before = try Self.memory()
         var after = before
         after.follow(try Self.channel("beta", JSONValue.maximumInteger - 1))
@@ -245,7 +245,7 @@ struct FeedMemoryTests {
         #expect(known.channel("stable")?.sequence == 6)
     }
 
-    @Test func `of two that know different roots, the one that knows the newer tells where a channel is`() throws {
+    @Test func `prefers the channel file of the process with the newer trust root`() throws {
         let before = try Self.memory()
         var driven = before
         driven.follow(try Self.channel("stable", 900))
@@ -259,7 +259,7 @@ struct FeedMemoryTests {
         }
     }
 
-    @Test func `who draws the device is kept from whoever was first`() throws {
+    @Test func `keeps the device id that was stored first`() throws {
         let before = FeedMemory()
         var after = before
         after.deviceId = "late"
@@ -270,7 +270,7 @@ struct FeedMemoryTests {
         #expect(FeedUpdate(before: before, after: after).added(to: other).deviceId == "first")
     }
 
-    @Test func `a clock that is taken back stays back, unless somebody else has moved it on`() throws {
+    @Test func `keeps a clock that went back unless another process stored a later one`() throws {
         let before = try Self.memory()
         var after = before
         after.clock = Timestamp(clamping: 50)
@@ -281,7 +281,7 @@ struct FeedMemoryTests {
         #expect(news.added(to: other).clock == Timestamp(clamping: 400))
     }
 
-    @Test func `a client is distrusted when every key that signed it is revoked`() throws {
+    @Test func `distrusts a client whose signing keys are all revoked`() throws {
         var memory = FeedMemory()
         let shells = try ShellRange(minimum: Sample.version("1.0.0"))
         let identity = { (signers: [String]) in

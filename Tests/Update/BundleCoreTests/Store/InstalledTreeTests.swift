@@ -4,7 +4,7 @@ import Testing
 
 @testable import BundleCore
 
-/// What is told of an installed client that is not what its receipt says.
+/// Tests the differences between an installed client and its receipt.
 struct InstalledTreeTests {
     private static let receipt = "receipts/v1.0.0.json"
 
@@ -16,21 +16,21 @@ struct InstalledTreeTests {
 
     static let damages: [(told: String, spoil: @Sendable (StoreBench) throws -> Void)] = [
         ("its receipt is missing", { try $0.remove(receipt) }),
-        ("has a line that describes no file", { try lines($0) { $0[1] = #"{"path":"assets/app.js"},"# } }),
+        ("has an invalid line", { try lines($0) { $0[1] = #"{"path":"assets/app.js"},"# } }),
         ("lists assets/app.js twice", { try lines($0) { $0.insert($0[1], at: 1) } }),
         ("assets/app.js is missing", { try $0.remove("clients/v1.0.0/assets/app.js") }),
         ("index.html has other content", { try $0.write("Client 1.0.0", to: "clients/v1.0.0/index.html") }),
         ("index.html has other content", { try $0.write("client 1.0.0 ", to: "clients/v1.0.0/index.html") }),
-        ("holds other files", { try $0.write("", to: "clients/v1.0.0/assets/more.js") }),
+        ("has other files", { try $0.write("", to: "clients/v1.0.0/assets/more.js") }),
     ]
 
-    @Test(arguments: damages.indices) func `is told by what is wrong first`(_ index: Int) async throws {
-        let (told, spoil) = Self.damages[index]
+    @Test(arguments: damages.indices) func `reports the first difference`(_ index: Int) async throws {
+        let (message, spoil) = Self.damages[index]
         let bench = try await StoreBench(installing: "1.0.0")
         let bundle = try #require(try Inventory.read(at: bench.path).bundles.first)
         #expect(try InstalledTree.difference(of: bundle, inStoreAt: bench.path) == nil)
         try spoil(bench)
         let difference = try InstalledTree.difference(of: bundle, inStoreAt: bench.path)
-        #expect(difference?.contains(told) == true, "\(told): \(difference ?? "nothing")")
+        #expect(difference?.contains(message) == true, "\(message): \(difference ?? "nothing")")
     }
 }

@@ -5,9 +5,9 @@ import Testing
 @testable import BundleCore
 import BundleValues
 
-/// What a disk does to a ledger must never let a blocked version run: each spoilt byte is noticed, or changes nothing.
+/// A damaged ledger must never unblock a version: each damaged byte is detected or changes nothing.
 struct LedgerBytesTests {
-    /// The ledger of a device with something in every member.
+    /// A ledger with a value in every member.
     private static func written() async throws -> (ledger: Ledger, bytes: [UInt8]) {
         let bench = try await LaunchBench(installing: "1.0.0")
         _ = try bench.launchAndConfirm()
@@ -34,18 +34,18 @@ struct LedgerBytesTests {
         }
     }
 
-    @Test func `every cut of a ledger is damage`() async throws {
+    @Test func `detects every truncated ledger`() async throws {
         let (ledger, bytes) = try await Self.written()
         let folder = try TemporaryDirectory.ofTests()
         #expect(try Self.read(bytes, in: folder.directory) == ledger)
         for count in 0..<bytes.count {
             let read = try Self.read(Array(bytes[..<count]), in: folder.directory)
-            // The line end after the last brace says nothing.
+            // The line break after the last brace is optional.
             #expect(read == (count == bytes.count - 1 && bytes.last == 10 ? ledger : nil), "cut to \(count) bytes")
         }
     }
 
-    @Test func `every spoilt byte of a ledger is damage, or nothing`() async throws {
+    @Test func `detects every damaged byte of a ledger that changes its value`() async throws {
         let (ledger, bytes) = try await Self.written()
         let folder = try TemporaryDirectory.ofTests()
         var generator = SeededGenerator(seed: 0xB17)
@@ -54,7 +54,7 @@ struct LedgerBytesTests {
             let old = bytes[index]
             let random = UInt8.random(in: 1...255, using: &generator)
             var others = [old ^ 1, old ^ 32, old ^ 128, old &- 1, old ^ random]
-            // Wherever a digit stands, each other digit might.
+            // A digit may become any other digit.
             if (48...57).contains(old) { others = Array(48...57).filter { $0 != old } + [old ^ 128] }
             for other in Set(others) {
                 var spoilt = bytes
@@ -70,7 +70,7 @@ struct LedgerBytesTests {
         print("ledger bytes: \(bytes.count) bytes, \(unnoticed) changes that say the same")
     }
 
-    @Test func `a ledger of before the checksums is still read, and written anew with one`() async throws {
+    @Test func `reads a ledger without a checksum and adds one when it writes`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         let object = try bench.ledger().object
         var old: JSONObject = [

@@ -7,7 +7,7 @@ import Testing
 import BundleValues
 
 struct LedgerChangeTests {
-    /// A small world: every change that can happen in it, and what the disk has.
+    /// All changes of a small store, and its disk.
     private struct World {
         static let versions = ["1.0.0", "1.1.0", "1.2.0", "meteor-a", "meteor-b"]
 
@@ -65,7 +65,7 @@ struct LedgerChangeTests {
         }
     }
 
-    /// What no ledger may say, whatever happened.
+    /// Returns the invariants that `ledger` breaks.
     private static func contradiction(_ ledger: Ledger) -> String? {
         for version in ledger.mentioned where ledger.entry(version) == nil {
             return "\(version) is named, not installed"
@@ -82,7 +82,7 @@ struct LedgerChangeTests {
         return nil
     }
 
-    /// Whether `refusal` is a reason that such a change may be refused for.
+    /// Returns whether `refusal` is a valid reason to refuse `change`.
     private static func isReason(_ refusal: LedgerRefusal, for change: LedgerChange) -> Bool {
         switch (change, refusal) {
         case (.bound, .boundTo), (.removed, .hasRole), (.launched, .notInstalled), (.launched, .recalled),
@@ -103,7 +103,7 @@ struct LedgerChangeTests {
     }
 
     @Test(arguments: 1...6 as ClosedRange<UInt64>)
-    func `every change to every ledger is taken, and leaves no contradiction, or is refused for its reason`(
+    func `applies every change without a contradiction, or refuses it for a valid reason`(
         seed: UInt64
     ) throws {
         let world = try World()
@@ -114,7 +114,7 @@ struct LedgerChangeTests {
             for change in world.changes {
                 switch ledger.applying([change], in: world.trees) {
                 case .refused(let refusal):
-                    // `#expect` would write down what it compares, a hundred thousand times.
+                    // `#expect` would format its operands 100,000 times.
                     if !Self.isReason(refusal, for: change) {
                         throw Broken(description: "\(step), \(change): \(refusal)")
                     }
@@ -137,11 +137,11 @@ struct LedgerChangeTests {
         #expect(try LedgerFile.read(folder.directory) == ledger)
     }
 
-    // MARK: One by one
+    // MARK: Single changes
 
     private static let token = LaunchToken(text: "a")
 
-    /// A ledger with 1.0.0 and 1.1.0, and what `changes` make of it.
+    /// Returns a ledger with 1.0.0 and 1.1.0 after `changes`.
     private static func ledger(_ changes: [LedgerChange] = []) throws -> Ledger {
         let installed: [LedgerChange] = try ["1.0.0", "1.1.0"].map { .installed(try Sample.entry($0)) }
         let outcome = Ledger().applying(installed + changes, in: try World().trees)
@@ -157,7 +157,7 @@ struct LedgerChangeTests {
         ]
     }
 
-    /// The code that `change` is refused with; nil where it is taken.
+    /// Returns the code with which `change` is refused; nil if it is accepted.
     private static func code(_ change: LedgerChange, to ledger: Ledger) throws -> FailureCode? {
         switch ledger.applying([change], in: try World().trees) {
         case .accepted: nil
@@ -165,20 +165,20 @@ struct LedgerChangeTests {
         }
     }
 
-    @Test func `a store belongs to one application`() throws {
+    @Test func `binds a store to one application`() throws {
         let ledger = try Self.ledger([.bound(appId: "a")])
         #expect(try Self.code(.bound(appId: "a"), to: ledger) == nil)
         #expect(try Self.code(.bound(appId: "b"), to: ledger) == .appMismatch)
     }
 
-    @Test func `what has a role is not removed`() throws {
+    @Test func `refuses to remove a client with a role`() throws {
         let ledger = try Self.ledger([.selected(shell: nil)])
         #expect(try Self.code(.removed(try Sample.version("1.1.0")), to: ledger) == .usage)
         #expect(try Self.code(.removed(try Sample.version("1.0.0")), to: ledger) == nil)
         #expect(try Self.code(.lost(try Sample.version("1.1.0")), to: ledger) == nil)
     }
 
-    @Test func `what is not installed, blocked or recalled is not launched`() throws {
+    @Test func `refuses to launch a client that is missing, blocked or recalled`() throws {
         let launch = try #require(try Self.launched("1.1.0").first)
         #expect(try Self.code(launch, to: Self.ledger()) == nil)
         #expect(try Self.code(launch, to: Self.ledger([.lost(try Sample.version("1.1.0"))])) == .usage)
@@ -186,7 +186,7 @@ struct LedgerChangeTests {
         #expect(try Self.code(launch, to: Self.ledger([back])) == .versionBlocked)
     }
 
-    @Test func `a verdict counts for the launch whose token it shows, once`() throws {
+    @Test func `accepts one verdict, with the token of the last launch`() throws {
         let claim = try LaunchClaim(try Sample.name("1.1.0"), Self.token)
         let other = try LaunchClaim(try Sample.name("1.1.0"), LaunchToken(text: "b"))
         let time = Timestamp(clamping: 2)
@@ -201,7 +201,7 @@ struct LedgerChangeTests {
         #expect(try Self.code(.confirmed(claim, at: time), to: bad) == .healthFailed)
     }
 
-    @Test func `a shell that is killed fails a client only after the first report of its page, where it waits for one`()
+    @Test func `an ended shell fails a client that awaits its page only after the page's first report`()
         throws
     {
         let claim = try LaunchClaim(try Sample.name("1.1.0"), Self.token)
@@ -212,7 +212,7 @@ struct LedgerChangeTests {
         let killed = LedgerChange.started(seed: nil, facts: nil, at: time)
         let ledger = try Self.ledger([waiting, killed, waiting, killed, waiting, killed])
         #expect(ledger.standing(of: version) == .staged)
-        for changes in [[waiting, .heard(claim), killed], try Self.launched("1.1.0") + [killed]] {
+        for changes in [[waiting, .pageReported(claim), killed], try Self.launched("1.1.0") + [killed]] {
             guard case .failed(let failure) = try Self.ledger(changes).standing(of: version) else {
                 Issue.record("\(changes)")
                 return
@@ -220,22 +220,22 @@ struct LedgerChangeTests {
             #expect(failure.cause == .interrupted)
         }
         let other = try LaunchClaim(try Sample.name("1.1.0"), LaunchToken(text: "b"))
-        #expect(try Self.code(.heard(other), to: try Self.ledger([waiting])) == .versionMismatch)
+        #expect(try Self.code(.pageReported(other), to: try Self.ledger([waiting])) == .versionMismatch)
         #expect(try Self.ledger([waiting]).launch?.awaitsPage == true)
     }
 
-    @Test func `changes are taken together, or none of them`() throws {
+    @Test func `applies several changes together or not at all`() throws {
         let ledger = try Self.ledger([.bound(appId: "a")])
         let changes: [LedgerChange] = [.lost(try Sample.version("1.1.0")), .bound(appId: "b")]
         #expect(ledger.applying(changes, in: try World().trees) == .refused(.boundTo(appId: "a", asked: "b")))
     }
 
-    @Test func `what is refused writes nothing`() async throws {
+    @Test func `writes nothing if a change is refused`() async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         let keeper = LedgerKeeper(root: try bench.root())
         let before = try bench.snapshot()
         guard case .refused(.hasRole) = try keeper.propose([.removed(try Sample.version("1.0.0"))]) else {
-            Issue.record("what runs was forgotten")
+            Issue.record("the current client was removed")
             return
         }
         #expect(throws: UpdateFailure.self) { try keeper.apply([.removed(try Sample.version("1.0.0"))]) }

@@ -6,9 +6,9 @@ import Testing
 @testable import BundleCore
 import BundleValues
 
-/// A ledger of both sources on the disk, and the ledgers that were written before there were two.
+/// Tests the ledger of both sources, and older and newer schemas.
 struct LedgerSchemaTests {
-    /// Two archives and two Meteor bundles, with something in every member that knows of sources.
+    /// Two archives and two Meteor bundles, with a value in every member about sources.
     private static func ledger() throws -> Ledger {
         var ledger = Ledger()
         ledger.seed = try Sample.seed("1")
@@ -37,7 +37,7 @@ struct LedgerSchemaTests {
         return ledger
     }
 
-    @Test func `a ledger of both sources is read as it was written`() throws {
+    @Test func `reads a ledger of both sources as it was written`() throws {
         let folder = try TemporaryDirectory.ofTests()
         let ledger = try Self.ledger()
         try LedgerFile.write(ledger, to: folder.directory)
@@ -55,7 +55,7 @@ struct LedgerSchemaTests {
         #expect(read.wanted.map(\.attempts) == [2, 1])
     }
 
-    @Test func `the last Meteor bundle that was installed is what is offered`() throws {
+    @Test func `the Meteor bundle that was installed last is offered`() throws {
         var ledger = Ledger()
         ledger.record(try Sample.entry("meteor-a"))
         ledger.record(try Sample.entry("1.0.0"))
@@ -73,7 +73,7 @@ struct LedgerSchemaTests {
         #expect(ledger.meteorFacts == nil)
     }
 
-    // MARK: Spoilt, with a checksum that fits
+    // MARK: Damage with a valid checksum
 
     private static func write(_ object: JSONObject, to folder: TemporaryDirectory) throws {
         var object = object
@@ -100,7 +100,7 @@ struct LedgerSchemaTests {
             ("seedFacts", .string("x")), ("seedFacts", .object(["version": .string("a/b")])),
             ("wanted", .array([.object(["version": .string("1.2.0")])])),
         ] as [(String, JSONValue)])
-    func `a member that knows of sources is read strictly`(member: String, value: JSONValue) throws {
+    func `refuses a damaged member about sources`(member: String, value: JSONValue) throws {
         let failure = try #require(throws: UpdateFailure.self) { try Self.read { $0[member] = value } }
         #expect(failure.code == .storeDamaged)
         #expect(failure.message.contains(member))
@@ -108,12 +108,12 @@ struct LedgerSchemaTests {
 
     @Test(
         arguments: [
-            ("source", .string("usb"), "is no known source"), ("source", .null, "source is missing"),
+            ("source", .string("usb"), "is not a known source"), ("source", .null, "source is missing"),
             ("source", .string("archive"), "version"), ("version", .string("../x"), "version is refused"),
             ("meteor", .null, "meteor is missing"), ("meteor", .object([:]), "version is missing"),
             ("seed", .string("xyz"), "seed"),
         ] as [(String, JSONValue, String)])
-    func `an entry of a Meteor bundle is read strictly`(member: String, value: JSONValue, message: String) throws {
+    func `refuses a damaged entry of a Meteor bundle`(member: String, value: JSONValue, message: String) throws {
         let failure = try #require(throws: UpdateFailure.self) {
             try Self.read { object in
                 var versions = object["versions"]?.arrayValue ?? []
@@ -127,13 +127,13 @@ struct LedgerSchemaTests {
         #expect(failure.message.contains("versions[3]") && failure.message.contains(message), "\(failure.message)")
     }
 
-    @Test func `unspoilt, the same ledger is read`() throws {
+    @Test func `reads the ledger that the other tests damage`() throws {
         #expect(try Self.read { _ in } == (try Self.ledger()))
     }
 
     // MARK: Older ledgers
 
-    /// What versions before wrote: no feed; before schema 3, no sources but in the entries.
+    /// Returns a ledger of an older schema: without a feed, and before schema 3 with sources only in the entries.
     private static func object(_ ledger: Ledger, schema: Int) -> JSONObject {
         var object = ledger.object
         object["schema"] = .integer(schema)
@@ -164,7 +164,7 @@ struct LedgerSchemaTests {
         return ledger
     }
 
-    @Test func `a ledger of schema 2 is read whole, and written anew as schema 4`() throws {
+    @Test func `reads a ledger of schema 2 and writes it as schema 4`() throws {
         let folder = try TemporaryDirectory.ofTests()
         let ledger = try Self.archives()
         try Self.write(Self.object(ledger, schema: 2), to: folder)
@@ -176,7 +176,7 @@ struct LedgerSchemaTests {
         #expect(read.object["schema"] == .integer(4))
     }
 
-    @Test func `a ledger of schema 3 is read whole, without a memory of the feed`() throws {
+    @Test func `reads a ledger of schema 3 with an empty feed`() throws {
         let folder = try TemporaryDirectory.ofTests()
         let ledger = try Self.ledger()
         try Self.write(Self.object(ledger, schema: 3), to: folder)
@@ -185,23 +185,23 @@ struct LedgerSchemaTests {
         #expect(read.feed == FeedMemory())
     }
 
-    @Test func `a ledger of schema 4 without a memory of the feed is damage`() throws {
+    @Test func `refuses a ledger of schema 4 without a feed`() throws {
         let failure = try #require(throws: UpdateFailure.self) { try Self.read { $0["feed"] = nil } }
         #expect(failure.code == .storeDamaged)
         #expect(failure.message.contains("ledger.feed"))
     }
 
-    @Test func `a ledger of schema 2 with another checksum is damage`() throws {
+    @Test func `refuses a ledger of schema 2 with a wrong checksum`() throws {
         let folder = try TemporaryDirectory.ofTests()
         var object = Self.object(try Self.archives(), schema: 2)
         object["checksum"] = .string(try SHA256Digest.of([]).hex)
         let bytes = JSONWriter.bytes(of: .object(object))
         try bytes.withUnsafeBytes { try folder.directory.createFile(StoreLayout.ledger, $0) }
         let failure = try #require(throws: UpdateFailure.self) { try LedgerFile.read(folder.directory) }
-        #expect(failure.message.contains("ledger.checksum is not its own"))
+        #expect(failure.message.contains("ledger.checksum does not match"))
     }
 
-    @Test func `a ledger of schema 1 is read without launches`() throws {
+    @Test func `reads a ledger of schema 1 without launches`() throws {
         let folder = try TemporaryDirectory.ofTests()
         let ledger = try Self.archives()
         var object = Self.object(ledger, schema: 1)
@@ -218,7 +218,7 @@ struct LedgerSchemaTests {
 
     // MARK: Newer ledgers
 
-    /// What is read of a ledger that a newer program wrote as schema 5, with its checksum.
+    /// Reads a ledger that a newer program wrote as schema 5, with a valid checksum.
     private static func readNewer(_ change: (inout JSONObject) -> Void) throws -> Ledger? {
         let folder = try TemporaryDirectory.ofTests()
         try LedgerFile.write(Ledger(), to: folder.directory)
@@ -232,14 +232,14 @@ struct LedgerSchemaTests {
         return try LedgerFile.read(folder.directory)
     }
 
-    @Test func `a newer ledger is not damaged, and what it blocks stays blocked`() throws {
+    @Test func `reads a newer ledger with its blocks`() throws {
         let ledger = try Self.ledger()
         let read = try #require(try Self.readNewer { _ in })
         #expect(read.blocks == ledger.blocks && read.entries == ledger.entries && read.launch == ledger.launch)
     }
 
     @Test(arguments: ["blocked", "versions", "starts", "feed"])
-    func `a newer ledger that cannot be judged is refused, and neither rebuilt nor replaced by the one before it`(
+    func `refuses a newer ledger with an unreadable member instead of the previous ledger`(
         member: String
     ) {
         let refusal = #expect(throws: NewerLedger.self) {
@@ -251,7 +251,8 @@ struct LedgerSchemaTests {
 
     // MARK: Another seed
 
-    /// What two seeds leave of a store; `own` owns all its files, `one` and `two` inherit from the seed of that number.
+    /// The clients that remain after a change of the seed. `own` has all its files; `one` and `two` need the seed of
+    /// that number.
     @Test(
         arguments: [
             (nil, "1", ["v1.0.0", "meteor-own", "meteor-one"]),
@@ -259,7 +260,7 @@ struct LedgerSchemaTests {
             ("1", "2", ["v1.0.0", "meteor-two"]), ("3", "4", ["v1.0.0"]),
             ("1", nil, ["v1.0.0", "meteor-own", "meteor-one", "meteor-two"]),
         ] as [(String?, String?, [String])])
-    func `another seed forgets the Meteor bundles that were not made for it`(
+    func `another seed removes the Meteor bundles of the old one`(
         old: String?, new: String?, left: [String]
     ) throws {
         var ledger = Ledger()
@@ -272,7 +273,7 @@ struct LedgerSchemaTests {
         #expect(ledger.seed == (try (new ?? old).map(Sample.seed)))
     }
 
-    @Test func `another seed forgets how its predecessor's clients started, and what is blocked for that`() throws {
+    @Test func `another seed removes the starts and blocks of the old one`() throws {
         var ledger = try Self.ledger()
         ledger.block(
             Ledger.Block(
@@ -286,7 +287,7 @@ struct LedgerSchemaTests {
         #expect(ledger.launch == nil)
         #expect(ledger.current == .embedded)
         #expect(ledger.lastKnownGood == .embedded)
-        // By hand is by hand.
+        // Blocks by hand stay.
         #expect(ledger.blocks.map(\.version.description) == ["1.0.0", "zz", "b"])
         #expect(ledger.sources.description == "archive,meteor")
         #expect(ledger.meteorFacts == facts)

@@ -9,7 +9,7 @@ import BundleValues
 struct LedgerTests {
     // MARK: On the disk
 
-    @Test func `any ledger is read as it was written`() throws {
+    @Test func `reads any ledger as it was written`() throws {
         var generator = SeededGenerator(seed: 0x1ED6E4)
         let folder = try TemporaryDirectory.ofTests()
         for _ in 0..<300 {
@@ -17,13 +17,13 @@ struct LedgerTests {
             try LedgerFile.write(ledger, to: folder.directory)
             let read = try #require(try LedgerFile.read(folder.directory))
             #expect(read == ledger)
-            // Swift's text equality ignores how a letter is spelt; the bytes must not.
+            // Swift compares strings by canonical equivalence, but the bytes must be equal.
             #expect(JSONWriter.bytes(of: .object(read.object)) == JSONWriter.bytes(of: .object(ledger.object)))
         }
         #expect(try folder.directory.list() == [StoreLayout.ledger])
     }
 
-    @Test func `a store without a ledger has none`() throws {
+    @Test func `returns no ledger for a store without one`() throws {
         #expect(try LedgerFile.read(try TemporaryDirectory.ofTests().directory) == nil)
     }
 
@@ -41,7 +41,7 @@ struct LedgerTests {
         try Array(text.utf8).withUnsafeBytes { try folder.directory.createFile(StoreLayout.ledger, $0) }
     }
 
-    @Test func `every member is read`() throws {
+    @Test func `reads every member`() throws {
         let folder = try TemporaryDirectory.ofTests()
         try Self.write(Self.good, to: folder)
         let ledger = try #require(try LedgerFile.read(folder.directory))
@@ -69,9 +69,9 @@ struct LedgerTests {
         (#""schema":1"#, #""schema":2"#, "ledger.checksum is missing"),
         (#""schema":1,"#, "", "ledger.schema is missing"),
         (#""appId":"org.example.a""#, #""appId":5"#, "ledger.appId is not a string"),
-        (#""current":"v1.0.0""#, #""current":"1.0.0""#, "ledger.current names no client"),
+        (#""current":"v1.0.0""#, #""current":"1.0.0""#, "ledger.current is not a client's name"),
         (#""current":"v1.0.0","#, "", "ledger.current is missing"),
-        (#""previous":"embedded""#, #""previous":"../x""#, "ledger.previous names no client"),
+        (#""previous":"embedded""#, #""previous":"../x""#, "ledger.previous is not a client's name"),
         (#""version":"1.1.0""#, #""version":"v1.1.0""#, "ledger.versions[1].version is refused"),
         (#""version":"1.1.0""#, #""version":"1.0.0""#, "ledger.versions names a version twice"),
         (
@@ -89,7 +89,7 @@ struct LedgerTests {
         (#""since":"2026-11-21T21:09:38Z"}]}"#, #""since":"2026-11-21T21:09:38Z"}]"#, "cannot be read"),
         (#"{"schema""#, "\u{FEFF}{\"schema\"", "cannot be read"),
     ])
-    func `a spoilt ledger is damage, and the member is named`(part: String, instead: String, message: String) throws {
+    func `reports a damaged member of the ledger by name`(part: String, instead: String, message: String) throws {
         let spoilt = Self.good.replacingFirst(part, with: instead)
         #expect(spoilt != Self.good)
         let folder = try TemporaryDirectory.ofTests()
@@ -100,14 +100,14 @@ struct LedgerTests {
         #expect(failure.message.contains(message))
     }
 
-    @Test func `something else in the ledger's place is damage too`() throws {
+    @Test func `reports a folder with the ledger's name as damage`() throws {
         let folder = try TemporaryDirectory.ofTests()
         try folder.directory.makeDirectory(StoreLayout.ledger)
         let failure = try #require(throws: UpdateFailure.self) { try LedgerFile.read(folder.directory) }
         #expect(failure.code == .storeDamaged)
     }
 
-    @Test func `a ledger beyond all bounds is damage, not a full disk`() throws {
+    @Test func `reports a ledger that is too large as damage`() throws {
         let folder = try TemporaryDirectory.ofTests()
         try folder.directory.file(creating: StoreLayout.ledger).truncate(to: (16 << 20) + 1)
         let failure = try #require(throws: UpdateFailure.self) { try LedgerFile.read(folder.directory) }
@@ -116,7 +116,7 @@ struct LedgerTests {
 
     // MARK: As a value
 
-    @Test func `selecting remembers the client before, once`() throws {
+    @Test func `stores the previous client once when a client is selected`() throws {
         var ledger = Ledger()
         #expect(ledger.current == .embedded)
         ledger.select(.embedded)
@@ -130,7 +130,7 @@ struct LedgerTests {
         #expect(ledger.previous?.description == "v1.0.0")
     }
 
-    @Test func `forgetting the current client leaves the seed, forgetting the previous leaves none`() throws {
+    @Test func `the seed follows a removed current client, and a removed previous client has no successor`() throws {
         var ledger = try Sample.inventory(["1.0.0", "1.1.0"], current: "1.1.0", previous: "1.0.0").ledger
         ledger.block(try Sample.block("1.0.0"))
         ledger.forget(try Sample.version("1.0.0"))
@@ -139,11 +139,11 @@ struct LedgerTests {
         ledger.forget(try Sample.version("1.1.0"))
         #expect(ledger.current == .embedded)
         #expect(ledger.entries.isEmpty)
-        // A block outlives the client: the feed may offer it again.
+        // A block stays without its client, since the feed may offer it again.
         #expect(ledger.block(on: try Sample.version("1.0.0")) != nil)
     }
 
-    @Test func `a version has one entry and one block, in order`() throws {
+    @Test func `keeps one entry and one block per version, in order`() throws {
         var ledger = Ledger()
         for version in ["1.10.0", "1.9.0", "1.10.0"] {
             ledger.record(try Sample.entry(version, minimumShell: ledger.entries.isEmpty ? "1.0.0" : "2.0.0"))
@@ -155,7 +155,7 @@ struct LedgerTests {
         #expect(ledger.block(on: try Sample.version("1.10.0"))?.reason == "2")
     }
 
-    // MARK: Chance
+    // MARK: Random ledgers
 
     private static func random(_ generator: inout SeededGenerator) throws -> Ledger {
         let releases: [SemanticVersion] = try (0..<Int.random(in: 0...6, using: &generator)).map { major in

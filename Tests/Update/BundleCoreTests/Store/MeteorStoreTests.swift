@@ -5,7 +5,7 @@ import Testing
 @testable import BundleCore
 import BundleValues
 
-/// Meteor bundles in the store: installed, chosen again, and what a stopped run leaves of them.
+/// Tests Meteor bundles in the store: installation, offers of installed bundles, and recovery.
 struct MeteorStoreTests {
     private static func word(_ outcome: UpdateOutcome) -> String {
         switch outcome {
@@ -18,7 +18,7 @@ struct MeteorStoreTests {
 
     // MARK: Updating
 
-    @Test func `a push has its folder, receipt and entry, and runs before an archive`() async throws {
+    @Test func `an installed push has a folder, a receipt and an entry, and runs before an archive`() async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         #expect(Self.word(try await bench.push("a")) == "installed a, then meteor-a")
         #expect(try bench.text("meteor/a/index.html") == "push a")
@@ -38,7 +38,7 @@ struct MeteorStoreTests {
     }
 
     @Test(arguments: ["\u{301}a", "\u{FE0F}", "a\u{600}", "\u{600}", "e\u{301}"])
-    func `a version that joins the letters beside it is found again`(version: String) async throws {
+    func `finds an installed version that starts with a combining character`(version: String) async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         #expect(Self.word(try await bench.push(version)) == "installed \(version), then meteor-\(version)")
         let inventory = try Inventory.read(at: bench.path)
@@ -49,18 +49,18 @@ struct MeteorStoreTests {
         #expect(Set(versions) == ["1.0.0", version, "b"])
     }
 
-    @Test func `a server that goes back chooses what is there, downloading nothing`() async throws {
+    @Test func `chooses an installed push without a download when the server returns to it`() async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         for version in ["a", "b"] { try await bench.push(version) }
         let trees = try FolderSnapshot(of: bench.path + "/meteor")
         #expect(Self.word(try await bench.push("a")) == "chosen a, then meteor-a")
         #expect(try FolderSnapshot(of: bench.path + "/meteor") == trees)
         #expect(try Inventory.read(at: bench.path).ledger.offered == (try Sample.name("meteor-a")))
-        // The order of installation stays what it was.
+        // The order of installation does not change.
         #expect(try Inventory.read(at: bench.path).bundles.map(\.version.description) == ["1.0.0", "a", "b"])
     }
 
-    @Test func `a server that offers the seed's own version chooses the seed`() async throws {
+    @Test func `chooses the seed when the server offers the seed's version`() async throws {
         let bench = try StoreBench()
         try await bench.push("a")
         let source = PushSource(offer: try PushOffer("own"), seed: try MeteorVersion(parsing: "own"))
@@ -70,17 +70,17 @@ struct MeteorStoreTests {
         #expect(ledger.current == .embedded)
     }
 
-    @Test func `the order of the sources is remembered`() async throws {
+    @Test func `stores the order of the sources`() async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         let order = try #require(SourceOrder(["archive", "meteor"]))
         let source = PushSource(offer: try PushOffer("a"))
         #expect(Self.word(try await bench.push(source, sources: order)) == "installed a, then v1.0.0")
         #expect(try Inventory.read(at: bench.path).ledger.sources == order)
-        // A device that says nothing keeps to it.
+        // A device without a setting keeps the stored order.
         #expect(Self.word(try await bench.push("b")) == "installed b, then v1.0.0")
     }
 
-    @Test func `an archive that is installed behind a push waits for its turn`() async throws {
+    @Test func `an archive that is installed beside a push does not run before it`() async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         try await bench.push("a")
         try await bench.install("1.1.0")
@@ -89,8 +89,8 @@ struct MeteorStoreTests {
 
     // MARK: Recovery
 
-    /// What is done to a store of v1.0.0 and the pushes `own`, which owns its files, and `heir`, which inherits from seed 1;
-    /// and what is left.
+    /// A change of a store, and the remaining clients. The store has v1.0.0 and the pushes `own`, which has all its
+    /// files, and `heir`, which needs seed 1.
     struct Case: Sendable, CustomTestStringConvertible {
         let testDescription: String
         let spoil: @Sendable (StoreBench) throws -> Void
@@ -108,22 +108,23 @@ struct MeteorStoreTests {
         try bench.editLedger { $0.seed = seed }
     }
 
-    private static func stray(_ name: String) -> String { "\(name) is no client of this store" }
+    private static func stray(_ name: String) -> String { "\(name) was removed: it is not a client of this store" }
 
     static let cases = [
         Case(testDescription: "nothing was interrupted", spoil: { _ in }),
         Case(
             testDescription: "a complete push without an entry", spoil: { try forget($0, "meteor-own") },
-            left: ["v1.0.0", "meteor-heir", "meteor-own"], warnings: ["meteor-own was complete but not in the ledger"]),
+            left: ["v1.0.0", "meteor-heir", "meteor-own"],
+            warnings: ["recovered meteor-own: it was complete but missing from the ledger"]),
         Case(
             testDescription: "a complete push for the present seed",
             spoil: {
                 try forget($0, "meteor-heir")
                 try setSeed($0, "1")
-            }, warnings: ["meteor-heir was complete but not in the ledger"]),
+            }, warnings: ["recovered meteor-heir: it was complete but missing from the ledger"]),
         Case(
             testDescription: "a complete push before any seed is known", spoil: { try forget($0, "meteor-heir") },
-            warnings: ["meteor-heir was complete but not in the ledger"]),
+            warnings: ["recovered meteor-heir: it was complete but missing from the ledger"]),
         Case(
             testDescription: "a complete push for another seed",
             spoil: {
@@ -132,7 +133,7 @@ struct MeteorStoreTests {
             }, left: ["v1.0.0", "meteor-own"], warnings: [stray("heir")]),
         Case(
             testDescription: "no ledger", spoil: { try $0.loseLedger() },
-            warnings: ["v1.0.0 was complete", "meteor-own was complete", "meteor-heir was complete"]),
+            warnings: ["recovered v1.0.0", "recovered meteor-own", "recovered meteor-heir"]),
         Case(
             testDescription: "folders of other updaters",
             spoil: {
@@ -143,7 +144,7 @@ struct MeteorStoreTests {
             },
             warnings: ["Downloading", "PartialDownload", ".hidden", "stray", "file"].map(stray)),
         Case(
-            testDescription: "previousVersion is no word of this source",
+            testDescription: "previousVersion among the pushes",
             spoil: { try $0.write("x", to: "meteor/previousVersion/x") }, warnings: [stray("previousVersion")]),
         Case(
             testDescription: "an archive's folder among the pushes",
@@ -162,11 +163,13 @@ struct MeteorStoreTests {
             }, left: ["v1.0.0", "meteor-heir"], warnings: [stray("own")]),
         Case(
             testDescription: "an entry without a folder", spoil: { try $0.remove("meteor/heir") },
-            left: ["v1.0.0", "meteor-own"], warnings: ["meteor-heir is in the ledger but not in the store"]),
+            left: ["v1.0.0", "meteor-own"], warnings: ["meteor-heir was removed from the ledger: its folder is missing"]
+        ),
         Case(
             testDescription: "no folder of pushes", spoil: { try $0.remove("meteor") }, left: ["v1.0.0"],
             warnings: [
-                "meteor-own is in the ledger but not in the store", "meteor-heir is in the ledger but not in the store",
+                "meteor-own was removed from the ledger: its folder is missing",
+                "meteor-heir was removed from the ledger: its folder is missing",
             ]),
         Case(
             testDescription: "receipts of nothing",
@@ -176,7 +179,7 @@ struct MeteorStoreTests {
             }),
     ]
 
-    @Test(arguments: cases) func `a stopped run is cleared up among the pushes, too`(_ state: Case) async throws {
+    @Test(arguments: cases) func `cleans up pushes after an interrupted run`(_ state: Case) async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         try await bench.push("own")
         try await bench.push("heir", seed: "1")
@@ -184,7 +187,7 @@ struct MeteorStoreTests {
         #expect(bench.warnings.lines.isEmpty)
 
         let first = try await bench.open().inventory()
-        // Folders come in no order.
+        // Folders are listed in any order.
         #expect(Set(first.bundles.map(\.name.description)) == Set(state.left))
         #expect(first.bundles.count == state.left.count)
         #expect(first.bundles.map(\.name) == first.ledger.entries.map { ClientName.installed($0.version) })
@@ -206,13 +209,13 @@ struct MeteorStoreTests {
         #expect(try bench.snapshot() == before)
     }
 
-    @Test func `a client that is known again does not become what is offered`() async throws {
+    @Test func `does not offer an adopted push`() async throws {
         let bench = try StoreBench()
         for version in ["a", "b"] { try await bench.push(version) }
         try bench.editLedger { $0.forget($0.entries[0].version) }
         let ledger = try await bench.open().inventory().ledger
         #expect(ledger.offered == (try Sample.name("meteor-b")))
-        // Nor newer than what was never forgotten: its removal may have been stopped.
+        // It comes before the other one, since its removal may have been interrupted.
         #expect(ledger.entries.map(\.version.description) == ["a", "b"])
     }
 
@@ -227,27 +230,27 @@ struct MeteorStoreTests {
         await #expect(throws: failure) { try await bench.push(source) }
     }
 
-    @Test func `an attempt whose tree became a client leaves nothing to continue`() async throws {
+    @Test func `removes the kept downloads after an attempt whose tree became a client`() async throws {
         let bench = try StoreBench()
         try await Self.interrupted(bench, "a")
         let journal = StoreLayout.attemptPrefix + "installed/" + StagingArea.journalName
         try bench.write("{}", to: "staging/\(journal)")
         _ = try bench.open()
         #expect(try bench.names("staging").isEmpty)
-        // Nor does what was there before: it has been used, as by one that is not stopped.
+        // The completed attempt has used the kept downloads, too.
         #expect(try bench.names("downloads").isEmpty)
     }
 
-    @Test func `what a push downloaded before it failed is kept, the last one only`() async throws {
+    @Test func `keeps the downloads of the last failed push only`() async throws {
         let bench = try StoreBench()
         try await Self.interrupted(bench, "a")
         try await Self.interrupted(bench, "b")
         #expect(try bench.names("staging").isEmpty)
         #expect(try bench.names("downloads") == ["interrupted"])
-        // Not the receipt: it vouches for nothing.
+        // The receipt is removed, since the tree is incomplete.
         #expect(try bench.names("downloads/interrupted") == [StagingArea.journalName, "tree"])
         #expect(try bench.text("downloads/interrupted/tree/index.html") == "push b")
-        // Without a journal nobody could tell what is complete.
+        // Without a journal, the complete files are unknown.
         try await Self.interrupted(bench, "c", hasJournal: false)
         #expect(try bench.text("downloads/interrupted/tree/index.html") == "push b")
         let before = try bench.snapshot()
@@ -255,7 +258,7 @@ struct MeteorStoreTests {
         #expect(try bench.snapshot() == before)
     }
 
-    @Test func `an installed push needs it no more, an archive leaves it`() async throws {
+    @Test func `removes kept downloads after the installation of a push, but not of an archive`() async throws {
         let bench = try StoreBench()
         try await Self.interrupted(bench, "a")
         try await bench.install("1.0.0")
@@ -264,7 +267,7 @@ struct MeteorStoreTests {
         #expect(try bench.names("downloads").isEmpty)
     }
 
-    @Test func `an installed push takes along what a run before it could not clear away`() async throws {
+    @Test func `an installed push removes attempts that an earlier run could not remove`() async throws {
         let bench = try StoreBench()
         let store = try bench.open()
         let area = try await store.openStaging(
@@ -278,7 +281,7 @@ struct MeteorStoreTests {
         #expect(try bench.names("downloads").isEmpty)
     }
 
-    @Test func `beside a push that came to its end no attempt is kept`() async throws {
+    @Test func `keeps no other attempt after a completed push`() async throws {
         let bench = try StoreBench()
         _ = try bench.open()
         try bench.write("x", to: "staging/attempt-1/tree/index.html")
@@ -289,7 +292,7 @@ struct MeteorStoreTests {
         #expect(try bench.names("downloads").isEmpty)
     }
 
-    @Test func `the next attempt sees it`() async throws {
+    @Test func `the next attempt finds the kept downloads`() async throws {
         let bench = try StoreBench()
         let store = try bench.open()
         let footprint = Footprint(downloadBytes: nil, installedBytes: nil, fileCount: nil)
@@ -306,7 +309,7 @@ struct MeteorStoreTests {
         ("staging/trash-1/assets.journal", "{}", false), ("staging/attempt-1/tree/assets.journal", "{}", false),
         ("staging/attempt-1/assets.journal/x", "{}", false),
     ])
-    func `a stopped attempt is kept if its journal says something`(path: String, text: String, isKept: Bool)
+    func `keeps an interrupted attempt only if its journal is not empty`(path: String, text: String, isKept: Bool)
         async throws
     {
         let bench = try StoreBench()

@@ -6,8 +6,8 @@ import Testing
 @testable import BundleCore
 import BundleValues
 
-/// The eight keys of METEOR section 4.1, as the ledger has them: one value, one file.
-@Suite struct `What the peers keep under eight keys` {
+/// Tests the eight keys of METEOR section 4.1, which the ledger stores in one file.
+@Suite struct PeerStateTests {
     private static func version(_ text: String) throws -> MeteorVersion { try MeteorVersion(parsing: text) }
 
     private static func name(_ text: String) throws -> ClientName { .installed(.meteor(try version(text))) }
@@ -18,7 +18,7 @@ import BundleValues
             compatibility: "compatibility of \(text)")
     }
 
-    /// What a device remembers whose seed is `initial`, on which `good` has started and `next` is downloaded.
+    /// Returns the ledger of a device with the seed `initial`, on which `good` has started and `next` is downloaded.
     private static func used() throws -> Ledger {
         var ledger = Ledger()
         let seed = try SHA256Digest.of([1])
@@ -42,16 +42,16 @@ import BundleValues
         ledger.settle(faulty: StartFailure(.notConfirmed, detail: "", at: .now))
     }
 
-    /// The ledger as the next process finds it.
+    /// Returns the ledger as the next process reads it.
     private static func reread(_ ledger: Ledger) throws -> Ledger {
         let folder = try TemporaryDirectory.ofTests()
         try LedgerFile.write(ledger, to: folder.directory)
         return try #require(try LedgerFile.read(folder.directory))
     }
 
-    @Test func `SW-59: is read as it was written`() throws {
+    @Test func `SW-59: reads the peers' eight values as they were written`() throws {
         let ledger = try Self.reread(try Self.used())
-        // appId, rootURL and cordovaCompatibilityVersion are those of the bundle that runs.
+        // appId, rootURL and cordovaCompatibilityVersion are those of the current bundle.
         #expect(ledger.meteorFacts == (try Self.facts("good")))
         // lastSeenInitialVersion
         #expect(ledger.seedFacts == (try Self.facts("initial")))
@@ -64,7 +64,7 @@ import BundleValues
         #expect(ledger == (try Self.reread(ledger)))
     }
 
-    @Test func `SW-60: is forgotten with the seed, all of it`() throws {
+    @Test func `SW-60: another seed removes the state of the old one`() throws {
         var ledger = try Self.used()
         ledger.adopt(seed: try .of([2]), try Self.facts("other"))
         ledger = try Self.reread(ledger)
@@ -81,7 +81,7 @@ import BundleValues
         #expect(ledger.records.isEmpty)
     }
 
-    @Test func `SW-61, SW-62, SW-63: a version that fails is to be retried, then blocked, and blocked once`() throws {
+    @Test func `SW-61, SW-62, SW-63: retries a failed version, then blocks it once`() throws {
         var ledger = try Self.used()
         let version = ClientVersion.meteor(try Self.version("next"))
         try Self.fail("next", in: &ledger)

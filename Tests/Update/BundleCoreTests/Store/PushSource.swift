@@ -4,13 +4,13 @@ import BundleSigning
 @testable import BundleCore
 import BundleValues
 
-/// A hot code push that stands in memory.
+/// A hot code push in memory.
 struct PushOffer: UpdateOffer {
     let version: MeteorVersion
-    /// The seed that it inherits from; nil where it owns all of its files.
+    /// The seed whose files the push needs; nil if it has all its files.
     let seed: SHA256Digest?
     var files: [String: String]
-    /// Whether its download says what it has, so that what it left is kept.
+    /// Whether its download writes a journal, so that the store keeps it after a failure.
     var hasJournal = false
 
     init(_ version: String, seed: SHA256Digest? = nil) throws {
@@ -24,12 +24,12 @@ struct PushOffer: UpdateOffer {
     var footprint: Footprint { Footprint(downloadBytes: nil, installedBytes: nil, fileCount: nil) }
 }
 
-/// A source that brings one push, as any other fills a staging area.
+/// A source with one push.
 struct PushSource: UpdateSource {
     let offer: PushOffer
-    /// Staging throws it once every file is written.
+    /// The error that staging throws after all files are written.
     var failure: UpdateFailure?
-    /// The version of the shell's own client.
+    /// The version of the shell's seed.
     var seed: MeteorVersion?
 
     func latestOffer(for request: OfferRequest) -> OfferStep<PushOffer> { .offer(offer) }
@@ -71,7 +71,7 @@ struct PushSource: UpdateSource {
 }
 
 extension StoreBench {
-    /// Brings `source`'s push by the whole update line.
+    /// Updates the store from `source`.
     @discardableResult
     func push(_ source: PushSource, sources: SourceOrder? = nil) async throws -> UpdateOutcome {
         try await Updater(
@@ -88,7 +88,7 @@ extension StoreBench {
     }
 }
 
-/// A Meteor layout whose bundles are served by their files' paths.
+/// A Meteor layout that serves files by their paths.
 struct PlainLayout: MeteorLayout {
     func facts(of folder: Directory) -> MeteorFacts? { nil }
 

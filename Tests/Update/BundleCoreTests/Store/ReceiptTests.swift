@@ -21,7 +21,7 @@ struct ReceiptTests {
             shells: try ShellRange(minimum: Sample.version("1.0.0"), maximum: try maximumShell.map(Sample.version)))
     }
 
-    /// A receipt of files with these names; the size of each is its number.
+    /// Writes a receipt of files with these names. The size of each file is its number.
     private static func write(_ names: [String], to folder: TemporaryDirectory) throws -> File {
         let file = try folder.directory.file(creating: "receipt.json")
         var writer = ReceiptWriter(file, try identity(), manifest: .object(["notes": .string("line\n\"quoted\" é")]))
@@ -40,7 +40,7 @@ struct ReceiptTests {
         return records
     }
 
-    @Test func `every legal name is read as it was written`() throws {
+    @Test func `reads every valid name as it was written`() throws {
         let folder = try TemporaryDirectory.ofTests()
         let records = try Self.records(try Self.write(Self.names, to: folder))
         #expect(records.count == Self.names.count)
@@ -52,7 +52,7 @@ struct ReceiptTests {
         }
     }
 
-    @Test func `a receipt is JSON with the same content`() throws {
+    @Test func `writes valid JSON with the same content`() throws {
         let folder = try TemporaryDirectory.ofTests()
         let bytes = try Self.write(Self.names, to: folder).readAll(maximumBytes: 1 << 20)
         let object = try #require(try JSONScanner.parse(bytes, maximumBytes: 1 << 20).objectValue)
@@ -66,7 +66,7 @@ struct ReceiptTests {
         #expect(object["contentSha256"]?.stringValue == (try SHA256Digest.of([1])).hex)
     }
 
-    @Test func `the list is read across the borders of every buffer, and each line where it is said to be`() throws {
+    @Test func `reads the list across buffer boundaries and reports the offset of each line`() throws {
         var generator = SeededGenerator(seed: 7)
         let names = (0..<9000).map { number in
             "\(number)/n" + String(repeating: "\"x", count: Int.random(in: 0...100, using: &generator))
@@ -83,7 +83,7 @@ struct ReceiptTests {
         #expect(found == names)
     }
 
-    @Test func `a receipt without files, and one with a long manifest, are read`() throws {
+    @Test func `reads receipts without files and with a long manifest`() throws {
         let folder = try TemporaryDirectory.ofTests()
         #expect(try Self.records(try Self.write([], to: folder)).isEmpty)
         let file = try folder.directory.file(creating: "long.json")
@@ -98,7 +98,7 @@ struct ReceiptTests {
         try writer.finish(contentSha256: try .of([1]))
     }
 
-    @Test func `what stands around the list is read`() throws {
+    @Test func `reads the members around the list of files`() throws {
         let folder = try TemporaryDirectory.ofTests()
         let frame = try Receipt.frame(of: try Self.write(["index.html"], to: folder))
         #expect(frame.identity == (try Self.identity()))
@@ -108,7 +108,7 @@ struct ReceiptTests {
     private static let digest = String(repeating: "ab", count: 32)
 
     @Test(arguments: ["", ","])
-    func `the line that the tables below spoil is read`(end: String) throws {
+    func `reads the line that the other tests change`(end: String) throws {
         let line = "{\"path\":\"a/b\",\"size\":12,\"sha256\":\"\(Self.digest)\"}\(end)"
         let record = try #require(Receipt.record(Array(line.utf8)[...]))
         #expect(record.path.string == "a/b")
@@ -131,7 +131,7 @@ struct ReceiptTests {
         #"{"path": "a","size":12,"sha256":"D"}"#, #"{"path":"a","sha256":"D","size":12}"#,
         #"{"path":"a","size":12}"#, "", "{", "}", ",", #"{"path":""#, "\"}",
     ])
-    func `a line that was tampered with is no record`(line: String) {
+    func `refuses a changed line`(line: String) {
         let line = line.replacing("DIGEST-UPPER", with: Self.digest.uppercased())
             .replacing("DIGEST-SHORT", with: Self.digest.dropLast()).replacing("\"D", with: "\"\(Self.digest)")
         #expect(Receipt.record(Array(line.utf8)[...]) == nil)
@@ -144,7 +144,7 @@ struct ReceiptTests {
         ("\"contentSha256\":\"", "\"contentSha256\":\"0"),
         ("{\"schema\"", "\"schema\""),
     ])
-    func `a receipt whose frame was tampered with is refused`(part: String, instead: String) throws {
+    func `refuses a receipt with a changed frame`(part: String, instead: String) throws {
         let folder = try TemporaryDirectory.ofTests()
         let text = String(
             decoding: try Self.write(["index.html"], to: folder).readAll(maximumBytes: 1 << 20), as: UTF8.self)
@@ -155,7 +155,7 @@ struct ReceiptTests {
         #expect(throws: (any Error).self) { try Receipt.frame(of: file) }
     }
 
-    @Test func `an empty file is no receipt`() throws {
+    @Test func `refuses an empty file`() throws {
         let folder = try TemporaryDirectory.ofTests()
         let file = try folder.directory.file(creating: "empty")
         #expect(throws: MemberReader.Refusal.self) { try Receipt.frame(of: file) }

@@ -5,22 +5,22 @@ import Testing
 @testable import BundleCore
 import BundleValues
 
-/// Every state that a stopped run, or a failing disk, can leave, built by hand.
+/// Tests every state that an interrupted run or a failing disk can leave.
 struct RecoveryTests {
-    /// A state and what has to become of it. The store held v1.0.0 and v1.1.0, current and previous.
+    /// A state of the store and the expected result. The store had v1.0.0 and v1.1.0, current and previous.
     struct Case: Sendable, CustomTestStringConvertible {
         let name: String
         let spoil: @Sendable (StoreBench) async throws -> Void
         var versions = ["1.0.0", "1.1.0"]
         var current = "v1.1.0"
         var previous: String? = "v1.0.0"
-        /// A part of each warning.
+        /// Parts of the expected warnings.
         var warnings: [String] = []
 
         var testDescription: String { name }
     }
 
-    /// Installs 1.2.0 and takes its ledger entry, and what `also` names, away again.
+    /// Installs 1.2.0, then removes its entry and the paths in `also`.
     private static func unrecorded(
         _ bench: StoreBench, also: @Sendable (StoreBench) throws -> Void = { _ in }
     ) async throws {
@@ -31,7 +31,7 @@ struct RecoveryTests {
         try also(bench)
     }
 
-    private static let gone = "v1.2.0 is no client of this store"
+    private static let gone = "v1.2.0 was removed: it is not a client of this store"
     private static let damaged = "ledger cannot be read"
 
     static let leftovers: [Case] = [
@@ -45,28 +45,28 @@ struct RecoveryTests {
                 try bench.write("v1.1.0\n", to: "staging/previousVersion.new")
             }),
         Case(
-            name: "a receipt whose folder has not come",
+            name: "a receipt without a folder",
             spoil: { try $0.write("{}", to: "receipts/v1.2.0.json") }),
-        Case(name: "a stray folder among the receipts", spoil: { try $0.write("x", to: "receipts/stray/x") }),
+        Case(name: "a folder among the receipts", spoil: { try $0.write("x", to: "receipts/stray/x") }),
         Case(
-            name: "a ledger written aside", spoil: { try $0.write("{\"schema\":1", to: "ledger.json.new") }),
+            name: "a temporary ledger", spoil: { try $0.write("{\"schema\":1", to: "ledger.json.new") }),
         Case(
-            name: "a session written aside", spoil: { try $0.write("{\"schema\":1", to: "session.json.new") }),
+            name: "a temporary session", spoil: { try $0.write("{\"schema\":1", to: "session.json.new") }),
         Case(
-            name: "a folder in the place of the ledger written aside",
+            name: "a folder with the name of the temporary ledger",
             spoil: { try $0.write("x", to: "ledger.json.new/x") }),
         Case(
-            name: "a serving root that was going",
+            name: "a partly removed serving root",
             spoil: { try $0.write("x", to: "serving/.old-1/assets/app.js") }),
         Case(name: "no previousVersion", spoil: { try $0.remove("clients/previousVersion") }),
         Case(
             name: "a previousVersion of an older selection",
             spoil: { try $0.write("embedded\n", to: "clients/previousVersion") }),
         Case(
-            name: "a previousVersion beyond all bounds",
+            name: "a previousVersion that is too large",
             spoil: { try $0.write(String(repeating: "v", count: 5000), to: "clients/previousVersion") }),
         Case(
-            name: "a folder in the place of previousVersion",
+            name: "a folder with the name of previousVersion",
             spoil: { bench in
                 try bench.remove("clients/previousVersion")
                 try bench.write("x", to: "clients/previousVersion/x")
@@ -82,7 +82,8 @@ struct RecoveryTests {
     static let folders: [Case] = [
         Case(
             name: "a folder with a good receipt but no entry", spoil: { try await unrecorded($0) },
-            versions: ["1.0.0", "1.1.0", "1.2.0"], warnings: ["v1.2.0 was complete but not in the ledger"]),
+            versions: ["1.0.0", "1.1.0", "1.2.0"],
+            warnings: ["recovered v1.2.0: it was complete but missing from the ledger"]),
         Case(
             name: "a folder with neither receipt nor entry",
             spoil: { try await unrecorded($0) { try $0.remove("receipts/v1.2.0.json") } }, warnings: [gone]),
@@ -117,7 +118,7 @@ struct RecoveryTests {
                 }
             }, warnings: [gone]),
         Case(
-            name: "a receipt whose lines run together",
+            name: "a receipt without line breaks",
             spoil: { bench in
                 try await unrecorded(bench) {
                     try $0.write(
@@ -137,7 +138,7 @@ struct RecoveryTests {
             name: "a folder without one of its files",
             spoil: { try await unrecorded($0) { try $0.remove("clients/v1.2.0/assets/app.js") } }, warnings: [gone]),
         Case(
-            name: "a folder with one file more",
+            name: "a folder with an extra file",
             spoil: { try await unrecorded($0) { try $0.write("", to: "clients/v1.2.0/assets/more.js") } },
             warnings: [gone]),
         Case(
@@ -146,28 +147,31 @@ struct RecoveryTests {
         Case(
             name: "a file with a client's name", spoil: { try $0.write("x", to: "clients/v1.2.0") }, warnings: [gone]),
         Case(
-            name: "a folder that is no version", spoil: { try $0.write("x", to: "clients/1.2.0/index.html") },
-            warnings: ["1.2.0 is no client of this store"]),
+            name: "a folder without a version's name", spoil: { try $0.write("x", to: "clients/1.2.0/index.html") },
+            warnings: ["1.2.0 was removed: it is not a client of this store"]),
         Case(
-            name: "a version that retention forgot and did not remove yet",
+            name: "a version whose removal was interrupted",
             spoil: { try $0.editLedger { $0.forget($0.entries[0].version) } }, previous: nil,
-            warnings: ["v1.0.0 was complete but not in the ledger"]),
+            warnings: ["recovered v1.0.0: it was complete but missing from the ledger"]),
     ]
 
     static let ledgers: [Case] = [
         Case(
-            name: "an entry whose folder is gone, the previous", spoil: { try $0.remove("clients/v1.0.0") },
-            versions: ["1.1.0"], previous: nil, warnings: ["v1.0.0 is in the ledger but not in the store"]),
+            name: "an entry of the previous client without a folder", spoil: { try $0.remove("clients/v1.0.0") },
+            versions: ["1.1.0"], previous: nil, warnings: ["v1.0.0 was removed from the ledger: its folder is missing"]),
         Case(
-            name: "an entry whose folder is gone, the current", spoil: { try $0.remove("clients/v1.1.0") },
-            versions: ["1.0.0"], current: "embedded", warnings: ["v1.1.0 is in the ledger but not in the store"]),
+            name: "an entry of the current client without a folder", spoil: { try $0.remove("clients/v1.1.0") },
+            versions: ["1.0.0"], current: "embedded",
+            warnings: ["v1.1.0 was removed from the ledger: its folder is missing"]),
         Case(
-            name: "an entry whose folder became a file",
+            name: "an entry with a file instead of a folder",
             spoil: { bench in
                 try bench.remove("clients/v1.0.0")
                 try bench.write("x", to: "clients/v1.0.0")
             }, versions: ["1.1.0"], previous: nil,
-            warnings: ["v1.0.0 is in the ledger but not in the store", "v1.0.0 is no client"]),
+            warnings: [
+                "v1.0.0 was removed from the ledger: its folder is missing", "v1.0.0 was removed: it is not a client",
+            ]),
         Case(
             name: "a current client that was never installed",
             spoil: { bench in
@@ -177,31 +181,31 @@ struct RecoveryTests {
             current: "embedded", previous: "v1.1.0"),
         Case(
             name: "no ledger", spoil: { try $0.loseLedger() }, current: "embedded", previous: nil,
-            warnings: ["v1.0.0 was complete", "v1.1.0 was complete"]),
+            warnings: ["recovered v1.0.0", "recovered v1.1.0"]),
         Case(
             name: "a ledger of another kind",
             spoil: { bench in
                 try bench.remove("ledger.json")
                 try bench.write("x", to: "ledger.json/x")
-            }, current: "embedded", previous: nil, warnings: [damaged, "v1.0.0 was complete", "v1.1.0 was complete"]),
+            }, current: "embedded", previous: nil, warnings: [damaged, "recovered v1.0.0", "recovered v1.1.0"]),
         Case(
             name: "an empty ledger", spoil: { try $0.write("", to: "ledger.json") }, current: "embedded", previous: nil,
-            warnings: [damaged, "v1.0.0 was complete", "v1.1.0 was complete"]),
+            warnings: [damaged, "recovered v1.0.0", "recovered v1.1.0"]),
         Case(
             name: "a cut ledger",
             spoil: { try $0.write(String((try $0.text("ledger.json") ?? "").dropLast(9)), to: "ledger.json") },
-            current: "embedded", previous: nil, warnings: [damaged, "v1.0.0 was complete", "v1.1.0 was complete"]),
+            current: "embedded", previous: nil, warnings: [damaged, "recovered v1.0.0", "recovered v1.1.0"]),
         Case(
             name: "a damaged ledger and a damaged client",
             spoil: { bench in
                 try bench.write("{}", to: "ledger.json")
                 try bench.write("client 9.0.0", to: "clients/v1.1.0/index.html")
             }, versions: ["1.0.0"], current: "embedded", previous: nil,
-            warnings: [damaged, "v1.0.0 was complete", "v1.1.0 is no client"]),
+            warnings: [damaged, "recovered v1.0.0", "v1.1.0 was removed"]),
     ]
 
     @Test(arguments: leftovers + folders + ledgers)
-    func `an interrupted store becomes whole, and a second recovery changes nothing`(_ state: Case) async throws {
+    func `recovers an interrupted store, and a second recovery changes nothing`(_ state: Case) async throws {
         let bench = try await StoreBench(installing: "1.0.0", "1.1.0")
         try await state.spoil(bench)
         #expect(bench.warnings.lines.isEmpty)
@@ -211,7 +215,7 @@ struct RecoveryTests {
         #expect(first.ledger.entries.map(\.version.description) == state.versions)
         #expect(first.ledger.current.description == state.current)
         #expect(first.ledger.previous?.description == state.previous)
-        // Folders come in no order.
+        // Folders are listed in any order.
         #expect(bench.warnings.lines.count == state.warnings.count)
         for part in state.warnings {
             #expect(bench.warnings.lines.contains { $0.contains(part) }, "\(bench.warnings.lines) name \(part)")
@@ -239,7 +243,7 @@ struct RecoveryTests {
 
     private func inventory(_ bench: StoreBench) async throws -> Inventory { try await bench.open().inventory() }
 
-    @Test func `a damaged ledger is kept beside the one that is rebuilt`() async throws {
+    @Test func `keeps a damaged ledger beside the rebuilt one`() async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         try bench.write("{\"schema\":1", to: "ledger.json")
         #expect(throws: UpdateFailure.self) { try Inventory.read(at: bench.path) }
@@ -249,7 +253,7 @@ struct RecoveryTests {
         #expect(try Inventory.read(at: bench.path).bundles.map(\.version.description) == ["1.0.0"])
     }
 
-    @Test func `an adopted client is remembered with all that its receipt says`() async throws {
+    @Test func `an adopted client has all values of its receipt`() async throws {
         let bench = try StoreBench()
         let offer = try MemoryOffer("1.0.0", minimumShell: "1.0.0", maximumShell: "4.0.0")
         _ = try await bench.updater(offer).update()
@@ -263,34 +267,34 @@ struct RecoveryTests {
         #expect(entry.fileCount == 2)
     }
 
-    @Test func `a client that is in the ledger is not read again`() async throws {
-        // What the ledger vouches for passed the barrier; reading it at every start would cost a device its boot time.
+    @Test func `does not read a client that is in the ledger`() async throws {
+        // An installed client was synced before its entry; reading it at every start would slow down the device.
         let bench = try await StoreBench(installing: "1.0.0")
         try bench.write("Client 1.0.0", to: "clients/v1.0.0/index.html")
         #expect(try await inventory(bench).bundles.map(\.version.description) == ["1.0.0"])
         let bundle = try #require(try Inventory.read(at: bench.path).bundles.first)
         #expect(
             try InstalledTree.difference(of: bundle, inStoreAt: bench.path)
-                == "index.html has other content than was installed")
+                == "index.html has other content than when it was installed")
     }
 
-    @Test func `what an interrupted download left goes with the attempt that used it`() async throws {
+    @Test func `removes kept downloads together with the attempt that used them`() async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         try bench.write("x", to: "downloads/interrupted/assets.journal")
         try bench.write("x", to: "staging/attempt-1/tree/app.js")
         _ = try await inventory(bench)
         #expect(try bench.names("downloads") == ["interrupted"])
-        // An archive's attempt has no journal.
+        // An attempt of an archive has no journal.
         try bench.write("x", to: "staging/attempt-3/receipt.json")
         _ = try await inventory(bench)
         #expect(try bench.names("downloads") == ["interrupted"])
-        // Without its tree: that has got its final name.
+        // An attempt without a tree: the tree has its final name.
         try bench.write("x", to: "staging/attempt-2/assets.journal")
         _ = try await inventory(bench)
         #expect(try bench.names("downloads") == [])
     }
 
-    @Test func `downloads survive, for an interrupted one to go on`() async throws {
+    @Test func `keeps partial downloads`() async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         try bench.write("half", to: "downloads/x.part")
         _ = try bench.open()

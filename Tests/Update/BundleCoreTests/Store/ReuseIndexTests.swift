@@ -22,7 +22,7 @@ struct ReuseIndexTests {
         return index.candidate(try .of(Array(text.utf8)), size: size ?? text.utf8.count)
     }
 
-    @Test func `content is found by its digest and size`() async throws {
+    @Test func `finds content by digest and size`() async throws {
         let bench = try await Self.bench(["index.html": "one", "a/\"b\".js": "two", "é": ""])
         let found = try #require(try await Self.candidate(bench, "two"))
         #expect(found.record.path.string == "a/\"b\".js")
@@ -32,13 +32,13 @@ struct ReuseIndexTests {
         #expect(try await Self.candidate(bench, "two", size: 4) == nil)
     }
 
-    @Test func `the newest client that has it is preferred`() async throws {
+    @Test func `prefers the newest client with the content`() async throws {
         let bench = try await Self.bench(["index.html": "one"])
         _ = try await bench.updater(try MemoryOffer("1.1.0", files: ["index.html": "two", "old.html": "one"])).update()
         #expect(try await Self.candidate(bench, "one")?.record.path.string == "old.html")
     }
 
-    @Test func `a store without clients has nothing to reuse`() async throws {
+    @Test func `finds nothing in a store without clients`() async throws {
         let bench = try StoreBench()
         let index = try await bench.open().reuseIndex()
         #expect(index.candidate(try .of(Array("one".utf8)), size: 3) == nil)
@@ -48,7 +48,7 @@ struct ReuseIndexTests {
         ("\"path\":\"index.html\"", "\"path\":\"../../x\""), ("\"path\":\"index.html\"", "\"path\":\"/etc/passwd\""),
         ("\"size\":3", "\"size\":03"), ("{\"path\"", "{\"Path\""), ("\"}\n]", "\" }\n]"), ("\"}\n]", "x\"}\n]"),
     ])
-    func `a line that was tampered with offers nothing`(part: String, instead: String) async throws {
+    func `ignores a changed line`(part: String, instead: String) async throws {
         let bench = try await Self.bench(["index.html": "one"])
         let text = try #require(try bench.text(Self.receipt))
         let spoilt = text.replacingFirst(part, with: instead)
@@ -57,11 +57,11 @@ struct ReuseIndexTests {
         #expect(try await Self.candidate(bench, "one") == nil)
     }
 
-    @Test func `a digest that was tampered with offers nothing under either digest`() async throws {
+    @Test func `ignores a changed digest`() async throws {
         let bench = try await Self.bench(["index.html": "one"])
         let digest = try SHA256Digest.of(Array("one".utf8)).hex
         let text = try #require(try bench.text(Self.receipt))
-        // The index compares the first 16 digits; the rest has to fit as well.
+        // The index compares 16 digits, and the record all of them.
         let spoilt = String(digest.prefix(16)) + String(repeating: "0", count: 48)
         try bench.write(text.replacing(digest, with: spoilt), to: Self.receipt)
         #expect(try await Self.candidate(bench, "one") == nil)
@@ -69,17 +69,17 @@ struct ReuseIndexTests {
         #expect(try await Self.candidate(bench, "one") == nil)
     }
 
-    @Test func `a receipt that changes under the index offers nothing`() async throws {
+    @Test func `ignores a receipt that changes after it was indexed`() async throws {
         let bench = try await Self.bench(["index.html": "one"])
         let index = try await bench.open().reuseIndex()
         #expect(index.candidate(try .of(Array("one".utf8)), size: 3) != nil)
-        // In place, as a failing disk would: the index holds the file open.
+        // The index keeps the file open, so the file is changed in place.
         let file = try bench.root().file(appending: Self.receipt)
         try file.truncate(to: 0)
         #expect(index.candidate(try .of(Array("one".utf8)), size: 3) == nil)
     }
 
-    @Test func `a client whose receipt or folder is missing is left out`() async throws {
+    @Test func `ignores a client without a receipt or a folder`() async throws {
         for missing in [Self.receipt, "clients/v1.0.0"] {
             let bench = try await Self.bench(["index.html": "one"])
             let inventory = try Inventory.read(at: bench.path)

@@ -3,11 +3,11 @@ import BundleSigning
 @testable import BundleCore
 import BundleValues
 
-/// Short ways to write values of the store.
+/// Creates values of the store.
 enum Sample {
     static func version(_ text: String) throws -> SemanticVersion { try SemanticVersion(parsing: text) }
 
-    /// A version of either channel: `1.0.0`, or `meteor-` and what its server called it.
+    /// Returns a version of either source: `1.0.0`, or `meteor-` and a Meteor version.
     static func version(_ text: String) throws -> ClientVersion {
         guard text.hasPrefix("meteor-") else { return .archive(try version(text)) }
         return .meteor(try MeteorVersion(parsing: String(text.dropFirst("meteor-".count))))
@@ -17,7 +17,7 @@ enum Sample {
         text == "embedded" ? .embedded : .installed(try version(text))
     }
 
-    /// The digest of a seed whose only mark is `text`.
+    /// Returns the digest of a seed that is identified by `text`.
     static func seed(_ text: String) throws -> SHA256Digest { try .of(Array(text.utf8)) }
 
     static func entry(
@@ -49,14 +49,14 @@ enum Sample {
             since: Timestamp(clamping: 1_600_000_000))
     }
 
-    /// A picture of a store whose ledger this is.
+    /// Returns the inventory of a store with this ledger.
     static func inventory(_ ledger: Ledger) throws -> Inventory {
         Inventory(
             path: "/store", ledger: ledger,
             bundles: ledger.entries.map { InstalledBundle(entry: $0, path: "/store/\(StoreLayout.tree($0.version))") })
     }
 
-    /// A picture of a store with these clients; `current` and `previous` are versions or `embedded`.
+    /// Returns the inventory of a store with these clients. `current` and `previous` are versions or `embedded`.
     static func inventory(
         _ entries: [Ledger.Entry], current: String = "embedded", previous: String? = nil, blocked: [String] = []
     ) throws -> Inventory {
@@ -76,7 +76,7 @@ enum Sample {
 }
 
 extension String {
-    /// The text with the first `part` replaced; the same text where it has none.
+    /// Returns the text with the first occurrence of `part` replaced.
     func replacingFirst(_ part: String, with instead: String) -> String {
         var text = self
         if let range = text.firstRange(of: part) { text.replaceSubrange(range, with: instead) }

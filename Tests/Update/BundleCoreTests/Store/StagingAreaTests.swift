@@ -8,7 +8,7 @@ import BundleValues
 
 struct StagingAreaTests {
     @Test(arguments: [(0, nil), (Int.max, FailureCode.diskFull)])
-    func `it takes no more once less than the reserve is free`(reserve: Int, code: FailureCode?) throws {
+    func `stops when less than the reserve is free`(reserve: Int, code: FailureCode?) throws {
         let folder = try TemporaryDirectory.ofTests()
         let area = StagingArea(
             folder: folder.directory, name: "attempt", tree: try folder.directory.directory(creating: "tree"),
@@ -22,9 +22,9 @@ struct StagingAreaTests {
         }
     }
 
-    /// One on another disk, with a file that no disk has room for.
+    /// The seed is on another disk and has a file that fits on no disk.
     @Test(arguments: [(false, FailureCode.diskFull), (true, nil)])
-    func `a seed that cannot be linked takes room until it is extracted`(isExtracted: Bool, code: FailureCode?) throws {
+    func `counts a seed that cannot be linked until it is extracted`(isExtracted: Bool, code: FailureCode?) throws {
         let folder = try TemporaryDirectory.ofTests()
         guard let elsewhere = try TemporaryFolder(elsewhereThan: folder.directory.path) else {
             try Test.cancel("there is one file system only")

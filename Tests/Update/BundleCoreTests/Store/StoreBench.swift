@@ -6,9 +6,9 @@ import Synchronization
 @testable import BundleCore
 import BundleValues
 
-/// A store in a folder of its own, with ways to spoil it.
+/// A store in a temporary folder, with ways to damage it.
 struct StoreBench {
-    /// What a store said about repairs.
+    /// The warnings of a store.
     final class Warnings: Sendable {
         private let all = Mutex<[String]>([])
 
@@ -20,14 +20,14 @@ struct StoreBench {
     private let folder: TemporaryDirectory
     let warnings = Warnings()
 
-    /// The store's path; nothing is there at first.
+    /// The path of the store, which does not exist at first.
     var path: String { folder.directory.path + "/store" }
-    /// The folder that holds the store.
+    /// The folder that contains the store.
     var parent: Directory { folder.directory }
 
     init() throws { folder = try TemporaryDirectory.ofTests() }
 
-    /// A store that installed `versions` one after the other.
+    /// Creates a store and installs `versions` in order.
     init(installing first: String, _ others: String...) async throws {
         try self.init()
         for version in [first] + others { try await install(version) }
@@ -49,10 +49,10 @@ struct StoreBench {
             warn: { [warnings] in warnings.add($0) })
     }
 
-    /// Installs by the whole update line.
+    /// Installs a release with an updater.
     func install(_ version: String) async throws { _ = try await updater(try MemoryOffer(version)).update() }
 
-    /// Stages `offer` in `store` as the update line does.
+    /// Stages `offer` in `store` as an updater does.
     func stage(_ offer: MemoryOffer, in store: BundleStore) async throws -> StagedBundle {
         let area = try await store.openStaging(for: offer.footprint)
         return try MemorySource(offer).stage(offer, in: area, reusing: try await store.reuseIndex())
@@ -60,9 +60,9 @@ struct StoreBench {
 
     // MARK: By hand
 
-    /// Writes `text` to a file of the store, over whatever file is there, creating the folders above it.
+    /// Writes `text` to a file of the store. Replaces an existing file and creates missing folders.
     func write(_ text: String, to name: String) throws {
-        // What is to be damage must not be healed by the ledger before it.
+        // The previous ledger would repair a damaged one.
         if name.split(separator: "/").first == "ledger.json" { try remove("ledger.before.json") }
         var folder = try root()
         let components = name.split(separator: "/").map(String.init)
@@ -77,7 +77,7 @@ struct StoreBench {
 
     func names(_ folder: String) throws -> [String] { try root().directory(folder).list().sorted() }
 
-    /// Loses all that the store says of itself.
+    /// Removes both ledgers.
     func loseLedger() throws {
         for name in ["ledger.json", "ledger.before.json"] { try remove(name) }
     }
@@ -88,7 +88,7 @@ struct StoreBench {
             .removeTree(String(components.last ?? ""))
     }
 
-    /// Gives the ledger the words that `edit` makes of it.
+    /// Replaces the ledger by the result of `edit`.
     func editLedger(_ edit: (inout Ledger) -> Void) throws {
         var ledger = try LedgerFile.read(try root()) ?? Ledger()
         edit(&ledger)

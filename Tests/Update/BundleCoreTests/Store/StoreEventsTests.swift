@@ -11,7 +11,7 @@ struct StoreEventsTests {
         try LaunchClaim(Sample.name(version), LaunchToken(text: token))
     }
 
-    /// The events of changes that were written at once.
+    /// Returns the events of changes that were written at once.
     private func told(_ ledger: inout Ledger, _ changes: LedgerChange...) throws -> [String] {
         let trees = StoredTrees(
             path: "/store", names: Set(try ["1.0.0", "1.1.0"].map { StoreLayout.tree(try Sample.version($0)) }))
@@ -25,13 +25,13 @@ struct StoreEventsTests {
         }
     }
 
-    @Test func `nothing happened between a ledger and itself`() throws {
+    @Test func `returns no events between equal ledgers`() throws {
         var ledger = Ledger()
         _ = try told(&ledger, .installed(try Sample.entry("1.0.0")), .selected(shell: nil))
         #expect(StoreEvent.between(ledger, ledger) == [])
     }
 
-    @Test func `causes come before effects`() throws {
+    @Test func `returns causes before effects`() throws {
         var ledger = Ledger()
         let shell: SemanticVersion = try Sample.version("1.0.0")
         #expect(
@@ -44,13 +44,13 @@ struct StoreEventsTests {
             try told(&ledger, .installed(try Sample.entry("1.1.0")), .selected(shell: nil))
                 == ["installed v1.1.0", "selected v1.1.0"])
         let second = try claim("1.1.0", "b")
-        // Nobody looked in between.
+        // Two changes between two polls.
         #expect(
             try told(
                 &ledger, .launched(second, shell: shell, at: time),
                 .failed(second, StartFailure(.reported, detail: "white", at: time)))
                 == ["launched v1.1.0 trial", "failed v1.1.0", "selected v1.0.0"])
-        // A shell that ended without a word is found out by the next start.
+        // The next start detects that a shell ended without a verdict.
         #expect(
             try told(
                 &ledger, .selected(shell: shell), .launched(try claim("1.1.0", "c"), shell: shell, at: time))

@@ -6,7 +6,7 @@ import Testing
 @testable import BundleCore
 import BundleValues
 
-/// A source whose downloads last until a test lets them end.
+/// A source whose downloads last until a test releases them.
 private struct HeldSource: UpdateSource {
     final class Server: Sendable {
         struct State {
@@ -14,9 +14,8 @@ private struct HeldSource: UpdateSource {
             var asked = 0
             var staged: [String] = []
             var isHeld = true
-            /// How many downloads were cancelled.
             var cancelled = 0
-            /// What a download says when it is cancelled.
+            /// The error of a cancelled download.
             var interruption: (any Error)?
         }
 
@@ -31,7 +30,6 @@ private struct HeldSource: UpdateSource {
         func release() { state.withLock { $0.isHeld = false } }
         func interrupt(with error: any Error) { state.withLock { $0.interruption = error } }
 
-        /// Returns when `condition` holds.
         func wait(until condition: @Sendable (State) -> Bool) async throws {
             while !state.withLock({ condition($0) }) { try await Task.sleep(for: .milliseconds(2)) }
         }
@@ -83,7 +81,7 @@ private struct HeldSource: UpdateSource {
         }
     }
 
-    /// A check that has asked for the offer; its update, if it starts one, is under way soon.
+    /// Starts a check and returns after it has asked for the offer.
     private func check() async throws -> Task<String, any Error> {
         let asked = server.asked
         let task = Task { [runner] in Self.word(try await runner.check()) }
@@ -95,11 +93,11 @@ private struct HeldSource: UpdateSource {
         try Inventory.read(at: bench.path).bundles.map(\.version.description)
     }
 
-    @Test func `checks that find the same offer are one update, and each returns when it is done`() async throws {
+    @Test func `concurrent checks of one offer share an update, and each returns when it is complete`() async throws {
         var checks: [Task<String, any Error>] = []
         for _ in 0..<8 { checks.append(try await check()) }
         try await server.wait { $0.staged == ["1.1.0"] }
-        // Whoever has asked joins before long, or finds it there.
+        // A check either joins the update or finds it completed.
         try await Task.sleep(for: .seconds(1))
         server.release()
         for check in checks { #expect(["installed 1.1.0", "upToDate 1.1.0"].contains(try await check.value)) }
@@ -108,9 +106,9 @@ private struct HeldSource: UpdateSource {
         #expect(bench.warnings.lines == [])
     }
 
-    /// A download that is cut may say so in words of its own.
+    /// A cancelled download may throw an error of its own.
     @Test(arguments: [nil, UpdateFailure(.networkUnavailable, subject: "x", "cut")])
-    func `another offer ends the update under way, and both checks get the newer one`(
+    func `replaces a running update by one to a newer offer, which both checks return`(
         interruption: UpdateFailure?
     ) async throws {
         if let interruption { server.interrupt(with: interruption) }
@@ -126,12 +124,12 @@ private struct HeldSource: UpdateSource {
         #expect(try bench.names("staging").isEmpty)
     }
 
-    @Test func `of three offers the last one counts, for everybody`() async throws {
+    @Test func `returns the last of three offers to every check`() async throws {
         let first = try await check()
         try await server.wait { $0.staged == ["1.1.0"] }
         server.offer("1.2.0")
         let second = try await check()
-        // Else the third may come before it.
+        // The third check must not come before the second.
         try await server.wait { $0.cancelled == 1 }
         server.offer("1.3.0")
         let third = try await check()
@@ -141,19 +139,19 @@ private struct HeldSource: UpdateSource {
         #expect(try installed() == ["1.3.0"])
     }
 
-    @Test func `a caller that is cancelled ends the update`() async throws {
+    @Test func `cancelling a caller cancels the update`() async throws {
         let first = try await check()
         try await server.wait { $0.staged == ["1.1.0"] }
         first.cancel()
         await #expect(throws: CancellationError.self) { try await first.value }
         #expect(try installed() == [])
-        // The next one starts anew.
+        // The next check starts a new update.
         server.release()
         #expect(try await check().value == "installed 1.1.0")
         #expect(server.staged == ["1.1.0", "1.1.0"])
     }
 
-    @Test func `an update that is done is not joined`() async throws {
+    @Test func `does not join a completed update`() async throws {
         server.release()
         #expect(try await check().value == "installed 1.1.0")
         #expect(try await check().value == "upToDate 1.1.0")
@@ -161,7 +159,7 @@ private struct HeldSource: UpdateSource {
         #expect(try await check().value == "installed 1.2.0")
     }
 
-    @Test func `a failure is told, and the next check starts anew`() async throws {
+    @Test func `returns the failure of an update, and the next check starts a new one`() async throws {
         server.release()
         do {
             let store = try bench.open()

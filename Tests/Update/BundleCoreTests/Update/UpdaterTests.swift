@@ -16,9 +16,9 @@ struct UpdaterTests {
         }
     }
 
-    // MARK: What fails
+    // MARK: Failures
 
-    /// Begins a download under a journal, and fails.
+    /// Starts a journaled download, and fails.
     private struct FailingSource: UpdateSource {
         let inner: MemorySource
         let failure: UpdateFailure
@@ -34,7 +34,7 @@ struct UpdaterTests {
     }
 
     @Test(arguments: [(FailureCode.networkUnavailable, true), (.diskFull, false)])
-    func `what a failed update has downloaded is kept, unless it fills the disk`(
+    func `keeps the downloads of a failed update unless the disk is full`(
         code: FailureCode, isKept: Bool
     ) async throws {
         let bench = try await StoreBench(installing: "1.0.0")
@@ -49,13 +49,13 @@ struct UpdaterTests {
         #expect(try bench.names("staging").isEmpty)
     }
 
-    // MARK: What does not arrive
+    // MARK: Missing versions
 
     private static func wanted(_ bench: StoreBench) throws -> [Wanted] {
         try Inventory.read(at: bench.path).ledger.wanted
     }
 
-    @Test func `a store remembers since when a version does not arrive, how often it failed, and why`() async throws {
+    @Test func `stores when a version was first missed, the number of attempts and the last failure`() async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         func fail(_ version: String, _ code: FailureCode, at time: Int) async throws {
             let updater = Updater(
@@ -74,7 +74,7 @@ struct UpdaterTests {
                     version: try Sample.version("1.1.0"), since: since, attempts: 2, code: .httpStatus,
                     reason: "It is httpStatus.")
             ])
-        // The device is as far behind when another release takes the place of the one that did not arrive.
+        // The time stays when a newer release replaces the missing one.
         try await fail("1.2.0", .digestMismatch, at: 300)
         let next = try #require(try Self.wanted(bench).first)
         #expect(next.version == (try Sample.version("1.2.0")) && next.since == since && next.attempts == 3)
@@ -82,7 +82,7 @@ struct UpdaterTests {
         #expect(try Self.wanted(bench) == [])
     }
 
-    @Test func `a version that is no longer offered is forgotten`() async throws {
+    @Test func `forgets a missing version that is no longer offered`() async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         let failure = UpdateFailure(.httpStatus, subject: "x", "503")
         let updater = try bench.updater(try MemoryOffer("1.1.0"), failure: failure)
@@ -90,13 +90,13 @@ struct UpdaterTests {
         #expect(try Self.wanted(bench).count == 1)
         _ = try await bench.updater(try MemoryOffer("1.0.0")).update()
         #expect(try Self.wanted(bench) == [])
-        // The push of another source has no say in it.
+        // A push of another source does not change it.
         await #expect(throws: failure) { try await updater.update() }
         try await bench.push("a")
         #expect(try Self.wanted(bench).map(\.version) == [try Sample.version("1.1.0")])
     }
 
-    @Test func `a version that the device may not have is not wanted`() async throws {
+    @Test func `does not record a version that the device may not have as missing`() async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         let failure = UpdateFailure(.httpStatus, subject: "x", "503")
         await #expect(throws: failure) { try await bench.updater(try MemoryOffer("1.1.0"), failure: failure).update() }
@@ -111,7 +111,7 @@ struct UpdaterTests {
     }
 
     @Test(arguments: [
-        (Decision.Verdict.install, FailureCode.httpStatus, WantedRule.Answer.wanted),
+        (Decision.Verdict.install, FailureCode.httpStatus, WantedRule.Judgement.wanted),
         (.install, .unsuitableBundle, .notForDevice), (.install, .appMismatch, .notForDevice),
         (.unsuitable(UpdateFailure(.httpStatus, subject: "", "hold")), .httpStatus, .wanted),
         (.unsuitable(UpdateFailure(.signatureInvalid, subject: "", "unsigned")), .signatureInvalid, .wanted),
@@ -121,20 +121,20 @@ struct UpdaterTests {
         (.wrongApp(expected: "a", found: "b"), .appMismatch, .notForDevice),
         (.withdrawn(.revoked(reason: "leak")), .versionBlocked, .notForDevice),
     ])
-    func `only a version that the device may have is wanted`(
-        verdict: Decision.Verdict, code: FailureCode, answer: WantedRule.Answer
+    func `judges only a version that the device may have as wanted`(
+        verdict: Decision.Verdict, code: FailureCode, answer: WantedRule.Judgement
     ) {
         #expect(WantedRule.judge(verdict, after: UpdateFailure(code, subject: "", "")) == answer)
     }
 
-    // MARK: What the program around it declines
+    // MARK: Declined versions
 
-    @Test func `a version that the program declines is not downloaded, and comes when it is accepted`() async throws {
+    @Test func `does not download a version that the program declines until it is accepted`() async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         let asked = Mutex<[ClientVersion]>([])
         func updater(accepting isAccepted: Bool) throws -> Updater<MemorySource> {
             Updater(
-                // What is staged fails, so that a download would show.
+                // Staging fails, so that a download would be noticed.
                 source: MemorySource(
                     try MemoryOffer("1.1.0"),
                     failure: isAccepted ? nil : UpdateFailure(.internal, subject: "x", "It was downloaded.")),
@@ -148,7 +148,7 @@ struct UpdaterTests {
         #expect(try Self.wanted(bench) == [] && bench.names("staging").isEmpty)
         #expect(Self.word(try await updater(accepting: true).update()) == "installed 1.1.0")
         #expect(asked.withLock { $0.map(\.description) } == ["1.1.0", "1.1.0"])
-        // It is asked about what would be downloaded, and nothing else.
+        // Only a version that would be downloaded is offered to the program.
         #expect(Self.word(try await updater(accepting: false).update()) == "upToDate 1.1.0")
         #expect(asked.withLock { $0.count } == 2)
     }
@@ -156,9 +156,9 @@ struct UpdaterTests {
     // MARK: Nothing to do
 
     @Test(arguments: ["1.1.0", "1.0.0", "1.1.0-rc.1"])
-    func `a device that is up to date writes nothing`(offered: String) async throws {
+    func `writes nothing on a device that is up to date`(offered: String) async throws {
         let bench = try await StoreBench(installing: "1.0.0", "1.1.0")
-        // Not even the lock comes back.
+        // Not even the lock file is created.
         try bench.remove("lock")
         let before = try bench.snapshot()
         let outcome = try await bench.updater(try MemoryOffer(offered)).update()
@@ -166,7 +166,7 @@ struct UpdaterTests {
         #expect(try bench.snapshot() == before)
     }
 
-    /// A source that never comes to an offer.
+    /// A source that never makes an offer.
     private struct EndlessChannel: UpdateSource {
         func latestOffer(for request: OfferRequest) -> OfferStep<MemoryOffer> {
             let known = request.inventory.ledger.feed
@@ -180,19 +180,19 @@ struct UpdaterTests {
         ) async throws -> StagedBundle { throw CancellationError() }
     }
 
-    @Test func `a channel that asks to remember one thing after the other is given up`() async throws {
+    @Test func `aborts after too many updates of the feed without an offer`() async throws {
         let bench = try StoreBench()
         let updater = Updater(
             source: EndlessChannel(),
             device: .init(store: bench.path, shell: try Sample.version("1.0.0"), appId: nil, keep: 5), warn: { _ in })
         let failure = await #expect(throws: UpdateFailure.self) { try await updater.update() }
         #expect(failure?.code == .internal)
-        // Each was written before the channel was asked again.
+        // Each update was stored before the next request.
         let clock = try Inventory.read(at: bench.path).ledger.feed.clock
         #expect(clock?.secondsSinceEpoch == OfferRequest.maximumSteps + 1)
     }
 
-    @Test func `a device that is up to date does not wait for the lock`() async throws {
+    @Test func `does not wait for the lock on a device that is up to date`() async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         let lock = try #require(try FileLock.take("lock", in: try bench.root()))
         #expect(Self.word(try await bench.updater(try MemoryOffer("1.0.0")).update()) == "upToDate 1.0.0")
@@ -203,7 +203,7 @@ struct UpdaterTests {
         withExtendedLifetime(lock) {}
     }
 
-    @Test func `a check changes nothing, and creates no store`() async throws {
+    @Test func `a check changes nothing and creates no store`() async throws {
         let bench = try StoreBench()
         let none = try await bench.updater(try MemoryOffer("1.0.0")).check(explaining: false)
         #expect(none.decision.verdict == .install)
@@ -220,7 +220,7 @@ struct UpdaterTests {
         ("9.0.0", nil, "9.9.9", FailureCode.incompatibleShell), ("1.0.0", "org.example.b", "9.9.9", .appMismatch),
         ("1.0.0", nil, "2.0.0", .versionBlocked),
     ])
-    func `what is not for this device is refused, and nothing is touched`(
+    func `refuses a version for another device without changing the store`(
         minimumShell: String, appId: String?, version: String, code: FailureCode
     ) async throws {
         let bench = try await StoreBench(installing: "1.0.0")
@@ -236,7 +236,7 @@ struct UpdaterTests {
         #expect(try bench.snapshot() == before)
     }
 
-    @Test func `a store of another application is refused`() async throws {
+    @Test func `refuses a store of another application`() async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         try bench.editLedger { $0.appId = "org.example.a" }
         let offer = try MemoryOffer("1.1.0", appId: "org.example.b")
@@ -249,9 +249,9 @@ struct UpdaterTests {
 
     // MARK: Installing
 
-    @Test func `a release is installed, then selected, then older ones go`() async throws {
+    @Test func `installs a release, then selects it, then removes older clients`() async throws {
         let bench = try await StoreBench(installing: "1.0.0", "1.1.0")
-        // Were it retained before it is selected, 1.0.0 would still be the previous client and stay.
+        // If retention came before the selection, 1.0.0 would be the previous client and stay.
         let offer = try MemoryOffer("1.2.0", appId: "org.example.a")
         let updater = try bench.updater(offer, appId: "org.example.a", keep: 1)
         let report = try #require(try await Self.report(updater))
@@ -274,7 +274,7 @@ struct UpdaterTests {
         if case .installed(_, let report) = try await updater.update() { report } else { nil }
     }
 
-    @Test func `a failure while staging leaves the store as it was`() async throws {
+    @Test func `leaves the store unchanged after a failure during staging`() async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         let before = try TreeSnapshot(of: bench.path).withoutWanted
         let failure = UpdateFailure(.digestMismatch, subject: "x", "not the bytes")
@@ -286,7 +286,7 @@ struct UpdaterTests {
         #expect(try Inventory.read(at: bench.path).ledger.current.description == "v1.1.0")
     }
 
-    @Test func `a failure in the first installation leaves an empty store`() async throws {
+    @Test func `leaves an empty store after a failure of the first installation`() async throws {
         let bench = try StoreBench()
         let failure = UpdateFailure(.archiveRejected, subject: "path-traversal", "refused")
         await #expect(throws: failure) {
@@ -300,7 +300,7 @@ struct UpdaterTests {
         #expect(try bench.names("receipts").isEmpty)
     }
 
-    @Test func `an installed client that its new manifest makes usable is selected`() async throws {
+    @Test func `selects an installed client that its new manifest makes usable`() async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         _ = try await bench.updater(try MemoryOffer("2.0.0", maximumShell: "2.0.0"), shell: "2.0.0").update()
         let outcome = try await bench.updater(try MemoryOffer("2.0.0", maximumShell: "3.0.0"), shell: "3.0.0").update()
@@ -312,7 +312,7 @@ struct UpdaterTests {
         }
     }
 
-    @Test func `an old client that cannot be removed does not undo the installation`() async throws {
+    @Test func `keeps the installation if an old client cannot be removed`() async throws {
         let bench = try await StoreBench(installing: "1.0.0", "1.1.0")
         try bench.remove("receipts/v1.0.0.json")
         try bench.write("x", to: "receipts/v1.0.0.json/in the way")
@@ -320,15 +320,15 @@ struct UpdaterTests {
         #expect(Self.word(outcome) == "installed 1.2.0")
         #expect(bench.warnings.lines.count == 1)
         #expect(bench.warnings.lines.first?.contains("receipts/v1.0.0.json") == true)
-        // The next run goes on with it, although it has nothing to install.
+        // The next run continues the removal, although it has nothing to install.
         #expect(Self.word(try await bench.updater(try MemoryOffer("1.2.0"), keep: 1).update()) == "upToDate 1.2.0")
         #expect(try bench.names("receipts") == ["v1.1.0.json", "v1.2.0.json"])
         #expect(try bench.names("staging").isEmpty)
     }
 
-    // MARK: What an interrupted run left
+    // MARK: Interrupted runs
 
-    /// Spoils a store of 1.0.0, 1.1.0 and 1.2.0, all installed with `keep` 2, as a run that stopped would.
+    /// Changes a store of 1.0.0, 1.1.0 and 1.2.0, installed with `keep` 2, as an interrupted run would.
     struct Interruption: Sendable, CustomTestStringConvertible {
         let testDescription: String
         let spoil: @Sendable (StoreBench) async throws -> Void
@@ -360,7 +360,7 @@ struct UpdaterTests {
             try bench.editLedger { $0.forget($0.entries[0].version) }
         },
     ])
-    func `the next run ends what a stopped one began, although it is up to date`(_ stop: Interruption) async throws {
+    func `completes an interrupted run even if the device is up to date`(_ stop: Interruption) async throws {
         let whole = try await StoreBench(installing: "1.0.0", "1.1.0")
         _ = try await whole.updater(try MemoryOffer("1.2.0"), keep: 2).update()
 
@@ -370,13 +370,13 @@ struct UpdaterTests {
         #expect(Self.word(outcome) == "upToDate 1.2.0")
         #expect(try Self.comparable(bench) == Self.comparable(whole))
 
-        // And then there is nothing left to do.
+        // Another run has nothing left to do.
         let before = try bench.snapshot()
         _ = try await bench.updater(try MemoryOffer("1.2.0"), keep: 2).update()
         #expect(try bench.snapshot() == before)
     }
 
-    /// The store without its times.
+    /// Returns the contents of the store without its times.
     private static func comparable(_ bench: StoreBench) throws -> [String: [UInt8]] {
         var contents = try bench.snapshot().entries.mapValues { $0.content ?? [] }
         let ledger = try Inventory.read(at: bench.path).ledger
@@ -386,18 +386,18 @@ struct UpdaterTests {
         return contents
     }
 
-    @Test func `a newer shell runs the client that was installed for it`() async throws {
+    @Test func `selects the client for a newer shell`() async throws {
         let bench = try StoreBench()
         _ = try await bench.updater(try MemoryOffer("1.0.0", maximumShell: "1.9.0"), shell: "1.0.0").update()
         _ = try await bench.updater(try MemoryOffer("2.0.0", minimumShell: "2.0.0"), shell: "2.0.0").update()
-        // Back on the old shell, then on the new one again: the feed offers nothing in either case.
+        // The feed has nothing new for the old shell, nor for the new one after it.
         _ = try await bench.updater(try MemoryOffer("1.0.0"), shell: "1.0.0").update()
         #expect(try Inventory.read(at: bench.path).ledger.current.description == "v1.0.0")
         _ = try await bench.updater(try MemoryOffer("2.0.0", minimumShell: "2.0.0"), shell: "2.0.0").update()
         #expect(try Inventory.read(at: bench.path).ledger.current.description == "v2.0.0")
     }
 
-    @Test func `an application named later binds a store that is up to date`() async throws {
+    @Test func `binds a store that is up to date to an application that is named later`() async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         let offer = try MemoryOffer("1.0.0", appId: "org.example.a")
         _ = try await bench.updater(offer, appId: "org.example.a").update()

@@ -40,7 +40,7 @@ struct CapacitorStoreTests {
         #expect(try device.restart().name.description == "meteor-v1")
         for name in ["ledger.json", "ledger.before.json"] { try Directory.open(device.store).removeFile(name) }
         #expect(try device.restart().name.description == "meteor-v1")
-        #expect(device.warningLines == ["meteor-v1 was complete but not in the ledger; it is known again."])
+        #expect(device.warningLines == ["recovered meteor-v1: it was complete but missing from the ledger."])
         #expect(try device.served("/app/main.js") == Array("one".utf8))
         try device.server.serve(version: "v1")
         try await device.update()
@@ -63,7 +63,7 @@ struct CapacitorStoreTests {
         #expect(
             device.warningLines.sorted()
                 == ["Downloading", "PartialDownload", "corrupt"].map {
-                    "meteor/\($0) is no client of this store, or no longer; it is removed."
+                    "meteor/\($0) was removed: it is not a client of this store."
                 })
     }
 

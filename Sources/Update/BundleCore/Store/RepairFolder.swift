@@ -2,12 +2,12 @@ import BundleDisk
 import BundleSigning
 import BundleValues
 
-/// Where good copies of damaged files lie until they take their places; gone when the repair is over, cleared by the next run if that was
-/// stopped. For the owner of the store's lock.
-struct RepairBench: Sendable {
-    /// The bench: copies are called by their digests.
+/// The folder for good copies of damaged files during a repair. `clear` removes it; after an interruption the next
+/// run does. Requires the store's lock.
+struct RepairFolder: Sendable {
+    /// The folder. Each copy is named by its digest.
     let folder: Directory
-    /// Where downloads are kept between runs.
+    /// The store's folder of downloads.
     let downloads: Directory
     private let name: String
     private let folders: StoreFolders
@@ -22,7 +22,7 @@ struct RepairBench: Sendable {
         folder = try folders.staging.directory(name)
     }
 
-    /// Removes it; what the disk does not give up is cleared by the next run.
+    /// Removes the folder. If that fails, the next run removes it.
     func clear(_ warn: (String) -> Void) {
         do { try folders.staging.removeTree(name) } catch {
             warn("\(UpdateFailure(error).message) The next run removes \(StoreLayout.staging)/\(name).")
@@ -31,7 +31,7 @@ struct RepairBench: Sendable {
 
     // MARK: Good copies
 
-    /// A copy of each of `wanted` that some client has whole, and whose it is.
+    /// Links a good file of a client for each digest of `wanted`, if there is one. Returns the origins.
     func copies(
         of wanted: Set<SHA256Digest>, among clients: [ClientSurvey]
     ) throws -> [SHA256Digest: RepairReport.Origin] {
@@ -46,7 +46,7 @@ struct RepairBench: Sendable {
         return copies
     }
 
-    /// Adds what the seed has. It is the shell's, so it is copied.
+    /// Adds copies of files of the seed. They are not linked, since the seed belongs to the shell.
     func add(
         _ wanted: Set<SHA256Digest>, from seed: SeedFolder, to copies: inout [SHA256Digest: RepairReport.Origin]
     ) throws {
@@ -63,7 +63,7 @@ struct RepairBench: Sendable {
         }
     }
 
-    /// Takes the file `name` of the bench for a copy of `digest` if it is one; otherwise it goes.
+    /// Accepts the file `name` as a copy of `digest`, or removes it if its content differs.
     func accept(
         _ name: String, as digest: SHA256Digest, from origin: RepairReport.Origin,
         _ copies: inout [SHA256Digest: RepairReport.Origin]
@@ -81,7 +81,7 @@ struct RepairBench: Sendable {
         _ = try file.forEachBlock { try copy.write($0) }
     }
 
-    /// A second name where the file system has such, else a copy.
+    /// Links a file, or copies it if the file system cannot link it.
     private func link(_ name: String, of source: Directory, as target: String) throws {
         do {
             try source.link(name, to: folder, as: target)
@@ -92,15 +92,15 @@ struct RepairBench: Sendable {
 
     // MARK: Into their places
 
-    /// Puts a copy in the place of every damaged file of `client`, and takes away what was not installed.
+    /// Replaces every damaged file of `client` by a copy, and removes files that were not installed.
     func mend(
         _ client: ClientSurvey, with copies: [SHA256Digest: RepairReport.Origin], _ report: inout RepairReport
     ) throws {
         if client.findings.isEmpty { return }
-        // The barrier: no copy gets a client's name before every byte of it is on the disk.
+        // No copy gets its final name before all its bytes are on the disk.
         try folder.syncFileSystem()
         var touched: Set<BundlePath?> = [nil]
-        // First, since one may stand where a folder belongs.
+        // Extra files go first, since one may be in the way of a folder.
         for path in client.extras { try takeAway(path, of: client, &touched, &report) }
         for record in client.damaged {
             guard let origin = copies[record.digest] else {
@@ -108,7 +108,7 @@ struct RepairBench: Sendable {
                     RepairReport.Damage(
                         client: client.name, path: record.path.string,
                         reason:
-                            "is missing or has other content than was installed, and no client, seed or archive has it")
+                            "is missing or damaged, and no client, seed or archive has a copy")
                 )
                 continue
             }
@@ -126,7 +126,7 @@ struct RepairBench: Sendable {
     private func takeAway(
         _ path: [UInt8], of client: ClientSurvey, _ touched: inout Set<BundlePath?>, _ report: inout RepairReport
     ) throws {
-        // It may have gone with a folder that stood where a file belongs.
+        // The file may have been removed together with a folder.
         guard let legal = try? BundlePath(parsing: path) else {
             report.damage.append(
                 RepairReport.Damage(
@@ -144,7 +144,7 @@ struct RepairBench: Sendable {
             RepairReport.Mended(client: client.name, path: legal.string, origin: .removed, isServed: false))
     }
 
-    /// Gives `name` of `source` the path too, in one rename over what is there.
+    /// Links `name` of `source` to the path too, and replaces the present file in one rename.
     private func place(_ name: String, of source: Directory, at path: BundlePath, in tree: Directory) throws {
         let parent = try parent(making: path, in: tree)
         switch try parent.kind(of: path.name) {
@@ -153,14 +153,14 @@ struct RepairBench: Sendable {
         }
         try folder.removeFile(Self.placing)
         try link(name, of: source, as: Self.placing)
-        // A copy that no link could be made of is not on the disk yet.
+        // A file that was copied because it cannot be linked is not durable yet.
         try folder.file(Self.placing).sync()
         try folder.rename(Self.placing, to: parent, as: path.name)
-        // Of two names of one file, a rename leaves both.
+        // A rename between two names of one file leaves both.
         try folder.removeFile(Self.placing)
     }
 
-    /// Makes the names in `folders` of `tree` durable; nil is the tree itself.
+    /// Makes the names in `folders` of `tree` durable. Nil is the tree itself.
     private static func sync(_ folders: Set<BundlePath?>, in tree: Directory) throws {
         for path in folders {
             guard let path else {
@@ -176,7 +176,7 @@ struct RepairBench: Sendable {
         return try tree.directory(parent.string)
     }
 
-    /// The same with the folders that are missing, and in the place of what is no folder.
+    /// Returns the parent folder. Creates missing folders, and replaces entries that are not folders.
     private func parent(making path: BundlePath, in tree: Directory) throws -> Directory {
         var parent = tree
         for component in path.components.dropLast() {
@@ -195,14 +195,14 @@ struct RepairBench: Sendable {
 
     // MARK: Serving roots
 
-    /// The serving root of `bundle`; nil where none has been made.
+    /// Returns the serving root of `bundle`; nil if there is none.
     func root(of bundle: InstalledBundle) throws(DiskError) -> Directory? {
         try StoreSurvey.existing { () throws(DiskError) in
             try folders.serving.directory(bundle.entry.identity.servingName)
         }
     }
 
-    /// Compares a root with the files that it was laid out from, and mends it; the URL paths that were wrong.
+    /// Compares a serving root with its source files, and replaces those that differ. Returns their URL paths.
     func mend(_ root: Directory, by map: AssetMap) throws -> [String] {
         var mended: [String] = []
         var touched: Set<BundlePath?> = []
@@ -238,7 +238,7 @@ struct RepairBench: Sendable {
             UnsafeMutableRawBufferPointer(rebasing: buffers[(1 << 17)...]))
     }
 
-    /// Puts `bytes` at `path` unless they stand there already; whether it did.
+    /// Writes `bytes` to `path` unless the file has them already. Returns whether it wrote.
     private func put(_ bytes: [UInt8], at path: BundlePath, in root: Directory) throws -> Bool {
         let present = try StoreSurvey.existing { () throws(DiskError) in
             try root.contents(path.string, maximumBytes: bytes.count)
