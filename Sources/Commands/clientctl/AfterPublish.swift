@@ -43,7 +43,7 @@ struct AfterOptions: ParsableArguments {
         if base == nil, publicWithin != nil {
             throw ValidationError("Missing --public-url: --public-within says how long to wait for it.")
         }
-        return AfterPublish(hook: hook, base: base, limit: limit ?? PublicWatch.standardLimit)
+        return AfterPublish(hook: hook, base: base, limit: limit ?? PublicationCheck.standardLimit)
     }
 }
 
@@ -52,7 +52,7 @@ struct Publication {
     /// The outcome of a run that writes nothing.
     static let dryRun = "dryRun"
 
-    let feed: any FeedPlace
+    let feed: any FeedLocation
     /// The word of the answer.
     let outcome: String
     /// The files that caches may have in an older state.
@@ -74,7 +74,7 @@ struct Publication {
 
 extension Publication {
     /// An edit of a channel.
-    init(of report: ChannelReport, in feed: any FeedPlace, about version: SemanticVersion?) {
+    init(of report: ChannelReport, in feed: any FeedLocation, about version: SemanticVersion?) {
         let channel = report.document.channel
         self.init(
             feed: feed, outcome: report.outcome.rawValue, documents: Self.documents(of: channel), version: version,
@@ -82,7 +82,7 @@ extension Publication {
     }
 
     /// What a guard holds.
-    init(of hold: HoldDocument, in feed: any FeedPlace, about version: SemanticVersion, isDryRun: Bool) {
+    init(of hold: HoldDocument, in feed: any FeedLocation, about version: SemanticVersion, isDryRun: Bool) {
         self.init(
             feed: feed, outcome: isDryRun ? Self.dryRun : "changed",
             documents: ["channels/\(ChannelFileName.holdFile(of: hold.channel))"], version: version,
@@ -90,7 +90,7 @@ extension Publication {
     }
 
     /// A release.
-    init(of release: ReleaseReport, in feed: any FeedPlace, isDryRun: Bool) {
+    init(of release: ReleaseReport, in feed: any FeedLocation, isDryRun: Bool) {
         let channel = release.channel?.document
         let version = release.manifest.version
         let deltas = release.deltas.contains { $0.entry != nil } ? [Self.deltas(of: version)] : []
@@ -156,7 +156,7 @@ struct AfterPublish {
 
     private func look(_ publication: Publication) async throws -> Duration? {
         guard let base else { return nil }
-        let watch = PublicWatch(
+        let watch = PublicationCheck(
             base, with: try DeviceContainer.fetcher(userAgent: Product.userAgent), origin: publication.feed,
             within: limit)
         return try await watch.run(

@@ -12,7 +12,7 @@ struct BucketReading: ParsableArguments {
     func line(_ settings: Settings) throws -> String? { try settings.optional("credential-command", credentialCommand) }
 
     /// Refuses the flag for a feed in a folder, where it would have no effect.
-    func requireBucket(_ place: any FeedPlace) throws {
+    func requireBucket(_ place: any FeedLocation) throws {
         guard place.folder != nil, credentialCommand != nil else { return }
         throw ValidationError("--credential-command is for buckets, and \(place.address) is a folder: leave it out.")
     }
@@ -132,7 +132,7 @@ struct BucketOptions: ParsableArguments {
 
     /// Refuses flags of a bucket for a feed in a folder, where they would have no effect. The environment and the configuration file
     /// may set them for several feeds.
-    func requireBucket(_ place: any FeedPlace) throws {
+    func requireBucket(_ place: any FeedLocation) throws {
         guard place.folder != nil else { return }
         try reading.requireBucket(place)
         if withoutCompareAndSwap || documentMaxAge != nil {

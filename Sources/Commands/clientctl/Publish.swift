@@ -85,7 +85,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
     var appId: String?
 
     @OptionGroup var excluding: ExcludeOptions
-    @OptionGroup var looking: LookOptions
+    @OptionGroup var looking: InspectionOptions
 
     @Option(
         help: ArgumentHelp(
@@ -160,11 +160,13 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         let plan = try channelOptions.plan(
             release: signers, isDryRun: isDryRun, passphrase, settings)
         let builder = ReleaseBuilder(options, feed: feed, report: progress.report)
-        let look = try builder.look(at: directory)
-        for line in LookOutput.lines(look) { Output.say("clientctl: \(line)") }
-        let release = try builder.publish(look, signers: signers, to: plan)
+        let inspection = try builder.inspect(directory)
+        for line in InspectionOutput.lines(inspection) { Output.say("clientctl: \(line)") }
+        let release = try builder.publish(inspection, signers: signers, to: plan)
         progress.end()
-        for line in LookOutput.lines([release.sameContent].compactMap(\.self)) { Output.say("clientctl: \(line)") }
+        for line in InspectionOutput.lines([release.sameContent].compactMap(\.self)) {
+            Output.say("clientctl: \(line)")
+        }
         if !release.raisedLimits.isEmpty {
             Output.say(
                 "clientctl: this release is larger than devices allow by default: every device needs "
@@ -174,7 +176,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         release.channel.map(ChannelOutput.warn)
         let json = try settings.isOn("json", common.json)
         try await next.finish(
-            Publication(of: release, in: feed, isDryRun: isDryRun), json, object(release, look, feed.address),
+            Publication(of: release, in: feed, isDryRun: isDryRun), json, object(release, inspection, feed.address),
             lines(release, feed.address))
     }
 
@@ -249,7 +251,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
 
     // MARK: Output
 
-    private func object(_ release: ReleaseReport, _ look: FolderLook, _ feed: String) -> JSONObject {
+    private func object(_ release: ReleaseReport, _ inspection: FolderInspection, _ feed: String) -> JSONObject {
         let manifest = release.manifest
         var object: JSONObject = [
             "outcome": .string(release.outcome.rawValue),
@@ -266,8 +268,8 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
                 release.largest.map { .object(["path": .string($0.path.string), "size": .integer($0.size)]) }),
         ]
         object["offered"] = .string(orNull: release.offered?.description)
-        object["findings"] = LookOutput.objects([release.sameContent].compactMap(\.self) + look.findings)
-        object["dropped"] = LookOutput.objects(look.dropped)
+        object["findings"] = InspectionOutput.objects([release.sameContent].compactMap(\.self) + inspection.findings)
+        object["dropped"] = InspectionOutput.objects(inspection.dropped)
         object["warnings"] = .array(release.warnings.map(JSONValue.string))
         object["raisedLimits"] = .array(release.raisedLimits.map(JSONValue.string))
         object["deltas"] = .array(release.deltas.map(DeltaOutput.value))

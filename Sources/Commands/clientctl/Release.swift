@@ -125,7 +125,7 @@ struct ReleaseRollout: ChannelEdit {
         let start = try settings.optional("start", start).map { text in
             try settings.parsed("start", text) { try Timestamp(parsing: $0) }
         }
-        return .ramp(version, shares: shares, every: Int(clamping: every.components.seconds), from: start)
+        return .ramp(version, steps: shares, every: Int(clamping: every.components.seconds), from: start)
     }
 }
 

@@ -114,9 +114,9 @@ struct ReleaseGuard: AsyncParsableCommand {
                 try ChannelEditor(feed: feed, terms).apply($0, to: channel)
             }
         } else if try Self.mustHold(
-            decision, situation, plan, isDue: { try HoldDesk(feed, terms).isDue(version, of: channel) })
+            decision, situation, plan, isDue: { try HoldEditor(feed, terms).isDue(version, of: channel) })
         {
-            answer.hold = try HoldDesk(feed, terms).hold(version, of: channel, reason: situation.reason)
+            answer.hold = try HoldEditor(feed, terms).hold(version, of: channel, reason: situation.reason)
         }
         try await give(answer, next, in: feed, isDryRun: terms.isDryRun, settings)
     }
@@ -137,10 +137,10 @@ struct ReleaseGuard: AsyncParsableCommand {
 
     /// A key that nobody heeds comes out at every run, and not when starts fail.
     private static func requireSigners(
-        isGuard: Bool, of channel: String, in feed: any FeedPlace, _ terms: ChannelTerms
+        isGuard: Bool, of channel: String, in feed: any FeedLocation, _ terms: ChannelTerms
     ) throws {
         if isGuard {
-            try HoldDesk(feed, terms).requireSigners(of: channel)
+            try HoldEditor(feed, terms).requireSigners(of: channel)
         } else {
             try ChannelEditor(feed: feed, terms).requireSigners(of: channel)
         }
@@ -170,7 +170,7 @@ struct ReleaseGuard: AsyncParsableCommand {
     }
 
     private func give(
-        _ answer: GuardAnswer, _ next: AfterPublish, in feed: any FeedPlace, isDryRun: Bool, _ settings: Settings
+        _ answer: GuardAnswer, _ next: AfterPublish, in feed: any FeedLocation, isDryRun: Bool, _ settings: Settings
     ) async throws {
         let json = try settings.isOn("json", edit.common.json)
         answer.report.map(ChannelOutput.warn)

@@ -46,14 +46,14 @@ struct ReleaseList: AsyncParsableCommand {
         let brought = try TemporaryDirectory()
         defer { withExtendedLifetime(brought) {} }
         let isWeb = ["http://", "https://", "file://"].contains { address.hasPrefix($0) }
-        let feed: any FeedPlace =
+        let feed: any FeedLocation =
             if isWeb {
                 try await bring(named, of: address, into: brought.directory, settings)
             } else {
                 try Wiring.place(at: address, reading, settings)
             }
         let documents = try (named.map { [$0] } ?? ChannelEditor.channels(in: feed)).map {
-            try ChannelEditor.look(at: $0, in: feed, trust: trust, clock: now)
+            try ChannelEditor.inspect($0, in: feed, trust: trust, clock: now)
         }
         let objects = try documents.map { document, held in
             var object = ChannelView.object(document, now: now)
@@ -92,7 +92,7 @@ extension ReleaseList {
     /// What a web server has of a channel, as a feed in `folder`; deltas are not looked for.
     private func bring(
         _ channel: String?, of address: String, into folder: Directory, _ settings: Settings
-    ) async throws -> any FeedPlace {
+    ) async throws -> any FeedLocation {
         guard let channel else {
             throw ValidationError("Missing --channel: over HTTP, which lists no folders, one has to be named.")
         }
@@ -118,7 +118,7 @@ extension ReleaseList {
     }
 
     /// The releases of a feed without channels.
-    private static func releaseLines(_ feed: any FeedPlace) throws -> [String] {
+    private static func releaseLines(_ feed: any FeedLocation) throws -> [String] {
         let (versions, offered) = try ChannelEditor.releases(in: feed)
         if versions.isEmpty { return ["\(feed.address) has no channels and no releases: check the address."] }
         return ["\(feed.address) has no channels"]
@@ -131,7 +131,7 @@ extension ReleaseList {
         return .object(object)
     }
 
-    private static func withDeltas(_ release: JSONValue, _ notes: String?, of feed: any FeedPlace) -> JSONValue {
+    private static func withDeltas(_ release: JSONValue, _ notes: String?, of feed: any FeedLocation) -> JSONValue {
         guard var object = release.objectValue, let text = object["version"]?.stringValue,
             let version = try? SemanticVersion(parsing: text)
         else { return release }
@@ -141,7 +141,7 @@ extension ReleaseList {
         return .object(object)
     }
 
-    private static func deltaLines(of version: SemanticVersion, in feed: any FeedPlace) -> [String] {
+    private static func deltaLines(of version: SemanticVersion, in feed: any FeedLocation) -> [String] {
         (DeltaEditor.list(of: version, in: feed)?.deltas ?? []).map {
             "  delta \($0.baseName) to \(version)  \(ByteCount(bytes: $0.size))"
         }
@@ -193,7 +193,7 @@ struct ReleaseLog: ParsableCommand {
                 : entries.flatMap(Self.lines) + (trust == nil ? [ReleaseList.unverified] : []))
     }
 
-    private static func object(_ entry: ChannelHistory.Entry) -> JSONObject {
+    private static func object(_ entry: ChannelHistory.Record) -> JSONObject {
         [
             "sequence": .integer(entry.document.sequence), "issuedAt": .string(entry.document.issuedAt.description),
             "expires": .string(entry.document.expires.description),
@@ -203,7 +203,7 @@ struct ReleaseLog: ParsableCommand {
         ]
     }
 
-    private static func lines(_ entry: ChannelHistory.Entry) -> [String] {
+    private static func lines(_ entry: ChannelHistory.Record) -> [String] {
         let keys = entry.keyIds.map { UntrustedName.display($0) }.joined(separator: ", ")
         return [
             "\(entry.document.sequence)  \(entry.document.issuedAt)  by \(keys.isEmpty ? "nobody" : keys)"

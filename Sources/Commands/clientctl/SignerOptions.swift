@@ -131,7 +131,7 @@ struct ChannelEditOptions: ParsableArguments {
     @OptionGroup var after: AfterOptions
     @OptionGroup var common: CommonOptions
 
-    func place(_ settings: Settings) throws -> (feed: any FeedPlace, channel: String) {
+    func place(_ settings: Settings) throws -> (feed: any FeedLocation, channel: String) {
         (try Wiring.place(feed, bucket, settings), try settings.required("channel", channel))
     }
 

@@ -85,9 +85,9 @@ struct Verify: AsyncParsableCommand {
         ).verify()
         try device.requireApp(of: report.manifest)
         if let rebuild {
-            let look = try FolderLook(Directory.open(rebuild), excluding: excluded, dropping: drops)
+            let inspection = try FolderInspection(Directory.open(rebuild), excluding: excluded, dropping: drops)
             do {
-                try ReleaseVerifier.require(look.tree, rebuilds: report)
+                try ReleaseVerifier.require(inspection.tree, rebuilds: report)
             } catch let difference as RebuildDifference {
                 let files = difference.files.map { file in
                     JSONValue.object([
@@ -123,7 +123,7 @@ struct Verify: AsyncParsableCommand {
             let (place, path) = try Wiring.bucketDocument(source, reading, settings)
             let target = try folder.directory(creating: "feed")
             let device = try NewDevice(following: anchor, in: place, clock: .now)
-            try FeedCopy.bringRelease(path, from: place, into: target, limits)
+            try FeedCopy.copyRelease(path, from: place, into: target, limits)
             return (try Wiring.url("\(target.path)/\(path)"), device)
         }
         let url = try Wiring.url(Wiring.document(source))

@@ -39,7 +39,7 @@ enum Wiring {
     /// Where the feed is that `--feed` names.
     static func place(
         _ feed: String?, _ bucket: BucketOptions, _ settings: Settings, progress: Progress? = nil
-    ) throws -> any FeedPlace {
+    ) throws -> any FeedLocation {
         let text = try settings.required("feed", feed)
         let place = try place(at: text, bucket.reading, settings, terms: bucket.terms(settings), progress: progress)
         try bucket.requireBucket(place)
@@ -50,7 +50,7 @@ enum Wiring {
     static func place(
         at text: String, _ reading: BucketReading, _ settings: Settings, terms: BucketTerms = BucketTerms(),
         progress: Progress? = nil
-    ) throws -> any FeedPlace {
+    ) throws -> any FeedLocation {
         if !looksLikeURL(text) {
             try requireLocal(text)
             return FeedFolder(text)
@@ -62,7 +62,7 @@ enum Wiring {
         }
         let client = try reading.client(address, settings)
         if let progress { client.progress = progress.uploaded }
-        return BucketPlace(address, client, terms)
+        return BucketLocation(address, client, terms)
     }
 
     /// Refuses an address of another machine, as scp and rsync take it: a folder of that name here would reach no device.
@@ -87,7 +87,7 @@ enum Wiring {
         _ settings: Settings
     ) throws -> String {
         let (place, path) = try bucketDocument(text, reading, settings)
-        try FeedCopy.bringRelease(path, from: place, into: folder, limits)
+        try FeedCopy.copyRelease(path, from: place, into: folder, limits)
         return "\(folder.path)/\(path)"
     }
 
@@ -104,7 +104,7 @@ enum Wiring {
     /// Returns the feed in a bucket that has the document at `s3://bucket/…`, and the document's path below that feed.
     static func bucketDocument(
         _ text: String, _ reading: BucketReading, _ settings: Settings
-    ) throws -> (place: any FeedPlace, path: String) {
+    ) throws -> (place: any FeedLocation, path: String) {
         let parts = text.dropFirst("s3://".count).split(separator: "/").map(String.init)
         let isDocument = parts.count > 1 && parts.last?.hasSuffix(".json") == true
         let name = isDocument ? parts[parts.count - 1] : "manifest.json"

@@ -6,7 +6,7 @@ import BundleDisk
 import BundleSigning
 import Glibc
 
-/// Packs a tree into an archive file, hashing content and archive on the way.
+/// Packs a tree into an archive file, and hashes the content and the archive.
 struct ArchivePacker {
     struct Packed {
         let sha256: SHA256Digest
@@ -18,7 +18,7 @@ struct ArchivePacker {
     let options: ReleaseOptions
     let report: @Sendable (UpdateEvent) -> Void
 
-    /// Writes the archive into `file`, which is empty.
+    /// Writes the archive into the empty `file`.
     func pack(into file: File) throws -> Packed {
         var archiveHasher = try SHA256Hasher()
         var contentHasher = try SHA256Hasher()
@@ -44,7 +44,7 @@ struct ArchivePacker {
     private struct PieceSink {
         let write: (CanonicalTree.Piece) throws -> Void
         let finish: (_ report: (Int) -> Void) throws -> Void
-        /// What is compressed of what was written; nil where that is all.
+        /// Returns how many of the written bytes are compressed; nil if all are.
         var consumed: () -> Int? = { nil }
     }
 
@@ -78,7 +78,7 @@ struct ArchivePacker {
 }
 
 extension CompressionFailure: ClassifiedFailure {
-    /// Too little memory is this machine's fault. The rest is ours.
+    /// A lack of memory is the machine's fault; any other error is a bug.
     package var failure: UpdateFailure {
         if case .memory = self { return DiskError("compress", "the archive", code: ENOMEM).failure }
         return UpdateFailure(.internal, subject: "compression", "\(self). Please report it.")

@@ -124,7 +124,7 @@ package struct FeedCheck {
     private let fetcher: any Fetcher
     /// nil where no signature is checked.
     private var device: NewDevice?
-    private let origin: (any FeedPlace)?
+    private let origin: (any FeedLocation)?
     private let clock: Timestamp
     /// Which releases' archives and deltas are asked for.
     var looksInto: (SemanticVersion) -> Bool = { _ in true }
@@ -135,7 +135,7 @@ package struct FeedCheck {
 
     /// For the feed at `base`, which ends with a slash. `origin` is where it is published.
     package init(
-        _ base: FetchURL, with fetcher: any Fetcher, trust: TrustAnchor?, origin: (any FeedPlace)?, clock: Timestamp
+        _ base: FetchURL, with fetcher: any Fetcher, trust: TrustAnchor?, origin: (any FeedLocation)?, clock: Timestamp
     ) throws {
         (self.base, self.fetcher, self.origin, self.clock) = (base, fetcher, origin, clock)
         device = try trust.map { try NewDevice(trusting: $0, clock: clock) }
@@ -143,7 +143,7 @@ package struct FeedCheck {
 
     /// Looks at `manifest.json` and `channels`; where none are named, at those of the origin, or else at the default channel.
     package mutating func run(channels: [String]) async throws -> Report {
-        let known = try channels.isEmpty ? origin.map { try ChannelDesk.channels(in: $0) } ?? [] : channels
+        let known = try channels.isEmpty ? origin.map { try ChannelWriter.channels(in: $0) } ?? [] : channels
         let isGuess = known.isEmpty
         try await followTrust()
         try await checkManifest(isNeeded: isGuess)
@@ -223,7 +223,7 @@ package struct FeedCheck {
     }
 
     private mutating func check(_ channel: String, isNeeded: Bool) async throws {
-        let url = try base.resolve(relative: "\(ChannelDesk.folder)/\(ChannelFileName.file(of: channel))")
+        let url = try base.resolve(relative: "\(ChannelWriter.folder)/\(ChannelFileName.file(of: channel))")
         guard let bytes = try await document(url, ChannelFormat.maximumBytes, isNeeded: isNeeded) else { return }
         let device = device
         let parsed = attempt(url) { () throws -> ChannelDocument in
@@ -234,7 +234,7 @@ package struct FeedCheck {
         guard let document = parsed else { return }
         report.channels[channel] = document.sequence
         checkExpiry(document, url)
-        if let record = try origin.flatMap({ try ChannelDesk.record(of: channel, in: $0) }) {
+        if let record = try origin.flatMap({ try ChannelWriter.record(of: channel, in: $0) }) {
             let published = try ChannelFormat.parse(ChannelFormat.envelope(parsing: record.bytes)).claims.sequence
             if record.bytes != bytes {
                 find(
@@ -268,7 +268,7 @@ package struct FeedCheck {
     /// Looks at a hold. While a device that has a guard cannot get it, the device installs nothing. One that was published and is not seen
     /// lets devices take what it holds.
     private mutating func checkHold(of document: ChannelDocument) async throws {
-        let path = HoldDesk.path(of: document.channel)
+        let path = HoldEditor.path(of: document.channel)
         let record = try origin?.read(path, maximumBytes: HoldFormat.maximumBytes)
         guard record != nil || device?.hasGuard == true else { return }
         let url = try base.resolve(relative: path)
@@ -350,7 +350,7 @@ package struct FeedCheck {
         do {
             _ = try ManifestVerifier.verify(manifest, trusted: trusted)
         } catch let failure as UpdateFailure {
-            guard url.description.contains("/\(ChannelDesk.folder)/"), let name = try? ChannelFileName.name(in: url)
+            guard url.description.contains("/\(ChannelWriter.folder)/"), let name = try? ChannelFileName.name(in: url)
             else {
                 throw failure
             }

@@ -4,12 +4,13 @@ package import BundleDisk
 import BundleSigning
 import BundleValues
 
-/// Files of a feed brought from one place to another.
+/// Copies files between feed locations.
 package enum FeedCopy {
-    /// Brings the file `name`, by way of `scratch`; returns false where there is none, or where the target has one of that name
-    /// already. Throws `sizeMismatch` if it has more than `maximumBytes`.
-    package static func bring(
-        _ name: String, maximumBytes: Int, from source: any FeedPlace, to target: any FeedPlace, by scratch: Directory
+    /// Copies the file `name` by way of `scratch`. Returns false if the source does not have it, or if the target
+    /// already has it. Throws `sizeMismatch` if it has more than `maximumBytes`.
+    package static func copy(
+        _ name: String, maximumBytes: Int, from source: any FeedLocation, to target: any FeedLocation,
+        by scratch: Directory
     ) throws -> Bool {
         let part = randomName("part-")
         let file = try scratch.file(creating: part)
@@ -18,55 +19,54 @@ package enum FeedCopy {
         return try target.create(name, .file(file))
     }
 
-    /// Brings the document `name` and, where it is a manifest, the archive that it names, into the folder `scratch`. No file may have
-    /// more bytes than its document says, or than `limits` allow.
-    package static func bringRelease(
-        _ name: String, from source: any FeedPlace, into scratch: Directory, _ limits: ArchiveLimits
+    /// Copies the file `name` and, if it is a manifest, its archive into the folder `scratch`. Throws if a file is
+    /// larger than its manifest or `limits` allow.
+    package static func copyRelease(
+        _ name: String, from source: any FeedLocation, into scratch: Directory, _ limits: ArchiveLimits
     ) throws {
         let target = FeedFolder(scratch.path)
-        let bring = { (name: String, maximumBytes: Int) in
-            try FeedCopy.bring(name, maximumBytes: maximumBytes, from: source, to: target, by: scratch)
+        let copy = { (name: String, maximumBytes: Int) in
+            try FeedCopy.copy(name, maximumBytes: maximumBytes, from: source, to: target, by: scratch)
         }
-        guard try bring(name, largestDocument) else { throw missing(name, in: source) }
+        guard try copy(name, largestDocument) else { throw missing(name, in: source) }
         guard let bytes = try target.read(name, maximumBytes: largestDocument)?.bytes,
             let manifest = try? ManifestFormat.parse(bytes).claims, !manifest.url.contains(":")
         else { return }
         let folder = name.split(separator: "/").dropLast().joined(separator: "/")
         let archive = folder.isEmpty ? manifest.url : "\(folder)/\(manifest.url)"
         let size = min(manifest.size ?? limits.archiveBytes, limits.archiveBytes)
-        guard try bring(archive, size) else { throw missing(archive, in: source) }
+        guard try copy(archive, size) else { throw missing(archive, in: source) }
     }
 
-    /// The longest document that devices read.
     private static let largestDocument = ChannelFormat.maximumBytes
 
-    static func missing(_ name: String, in place: any FeedPlace) -> UpdateFailure {
+    static func missing(_ name: String, in location: any FeedLocation) -> UpdateFailure {
         UpdateFailure(
-            .configInvalid, subject: "\(place.address)/\(name)",
-            "There is no \(UntrustedName.display(name)) at \(place.address): check the address.")
+            .configInvalid, subject: "\(location.address)/\(name)",
+            "There is no \(UntrustedName.display(name)) at \(location.address): check the address.")
     }
 }
 
-/// Copies a whole feed to another place. The files that documents name come before them, so devices can follow the target all the
-/// time. What devices of the target would refuse is refused before the first file is copied.
+/// Copies a whole feed to another location. Referenced files are copied first, so devices can follow the target
+/// during the copy. Files that devices of the target would refuse are rejected before the first file is copied.
 package struct FeedTransfer {
-    /// What came of it.
+    /// The result of a copy.
     package struct Report: Sendable {
         /// The files that were written, in order.
         package var written: [FeedEntry] = []
-        /// How many were there already.
+        /// The number of files that the target already had.
         package var present = 0
-        /// The files that are none of a feed's, which are left out.
+        /// The files that do not belong to a feed, which were skipped.
         package var foreign: [String] = []
     }
 
-    /// What is brought, in order. A pure rule.
+    /// The parts of a feed in the order of copying.
     enum Part: Int, Comparable {
         case content, list, manifest, root, copy, trust, hold, channel, newest
 
         static func < (one: Part, other: Part) -> Bool { one.rawValue < other.rawValue }
 
-        /// Where the file `name` belongs; nil for one that is none of a feed's.
+        /// Returns the part that the file `name` belongs to; nil if it does not belong to a feed.
         init?(of name: String) {
             let parts = name.split(separator: "/")
             let isDocument = name.hasSuffix(".json")
@@ -78,7 +78,7 @@ package struct FeedTransfer {
             case (Substring(RetiredRelease.folder), 2) where isDocument: self = .content
             case ("trust", 2) where isDocument: self = .root
             case ("channels", 3) where isDocument: self = .copy
-            // Before the document that it is about: no device sees that one without it.
+            // Before its channel file, so that no device sees that file without its hold.
             case ("channels", 2) where name.hasSuffix(".hold.json"): self = .hold
             case ("channels", 2) where isDocument: self = .channel
             case ("trust.json", 1): self = .trust
@@ -87,30 +87,29 @@ package struct FeedTransfer {
             }
         }
 
-        /// Whether it is replaced, and is read before anything is listed.
+        /// Whether the file may be replaced. These files are read before the listing.
         var isDocument: Bool { [.list, .trust, .hold, .channel, .newest].contains(self) }
     }
 
-    private let source: any FeedPlace
-    private let target: any FeedPlace
+    private let source: any FeedLocation
+    private let target: any FeedLocation
     private let isDryRun: Bool
 
-    /// From `source` to `target`.
-    package init(from source: any FeedPlace, to target: any FeedPlace, isDryRun: Bool) {
+    package init(from source: any FeedLocation, to target: any FeedLocation, isDryRun: Bool) {
         (self.source, self.target, self.isDryRun) = (source, target, isDryRun)
     }
 
-    /// Brings what is missing or different; whoever is stopped runs it again.
+    /// Copies missing and changed files. A stopped copy can be run again.
     package func run(_ wait: FeedWait) throws -> Report {
         try source.requireThere()
-        // Before the listing: what they name is in it then.
+        // Read before the listing, so that the listing includes the files that they reference.
         let documents = try source.list("").filter { Part(of: $0.name)?.isDocument == true }.compactMap { entry in
             try source.read(entry.name, maximumBytes: Self.largestDocument).map { (entry: entry, bytes: $0.bytes) }
         }
         if !documents.contains(where: { [.channel, .newest].contains(Part(of: $0.entry.name)) }) {
             throw UpdateFailure(
                 .configInvalid, subject: source.address,
-                "\(source.address) has no manifest.json and no channel, so it is no feed: check the first address.")
+                "\(source.address) has no manifest.json and no channel, so it is not a feed. Check the first address.")
         }
         try requireSameApplication(documents.map { ($0.entry.name, $0.bytes) })
         for document in documents { try requireForward(document.entry.name, document.bytes) }
@@ -134,7 +133,7 @@ package struct FeedTransfer {
             } else {
                 isWritten =
                     try isDryRun
-                    || FeedCopy.bring(
+                    || FeedCopy.copy(
                         entry.name, maximumBytes: entry.size, from: source, to: target, by: scratch.directory)
             }
             if isWritten { report.written.append(entry) } else { report.present += 1 }
@@ -144,7 +143,7 @@ package struct FeedTransfer {
 
     private static let largestDocument = 64 << 20
 
-    /// Whether the target has the file, which is written once. Throws if it has another one of that name.
+    /// Returns whether the target has the file. Throws if it has a different file of that name.
     private func isPresent(_ entry: FeedEntry) throws -> Bool {
         let present: SHA256Digest?
         do {
@@ -161,10 +160,10 @@ package struct FeedTransfer {
         UpdateFailure(
             .versionExists, subject: entry.name,
             "\(target.address) has another \(UntrustedName.display(entry.name)) than \(source.address), and that file never changes. "
-                + "Copy to another place, or remove it there.")
+                + "Copy to another location, or remove it there.")
     }
 
-    /// Refuses the feed of another application. A feed that names none may get one.
+    /// Throws if the target belongs to another application. A target without an application may get one.
     private func requireSameApplication(_ documents: [(name: String, bytes: [UInt8])]) throws {
         let own = documents.compactMap { Self.application(of: $0.name, $0.bytes) }
         for entry in try target.list("") where Part(of: entry.name)?.isDocument == true {
@@ -174,12 +173,12 @@ package struct FeedTransfer {
             throw UpdateFailure(
                 .appMismatch, subject: "\(target.address)/\(entry.name)",
                 "\(target.address) is the feed of \(UntrustedName.display(before)), and \(source.address) that of "
-                    + "\(own.first.map { UntrustedName.display($0) } ?? "no named application"). Each application has a feed of its own: "
+                    + "\(own.first.map { UntrustedName.display($0) } ?? "no named application"). Each application has its own feed: "
                     + "check both addresses.")
         }
     }
 
-    /// The application that a document names; nil if it names none or cannot be read.
+    /// Returns the application of a file; nil if it names none or cannot be read.
     private static func application(of name: String, _ bytes: [UInt8]) -> String? {
         switch Part(of: name) {
         case .channel: try? ChannelFormat.parse(ChannelFormat.envelope(parsing: bytes)).claims.appId
@@ -189,7 +188,7 @@ package struct FeedTransfer {
         }
     }
 
-    /// Puts a document in the place of what is there; false where it is the same.
+    /// Replaces the target's file. Returns false if it is the same.
     private func put(_ bytes: [UInt8], _ name: String, _ wait: FeedWait) throws -> Bool {
         if isDryRun { return try target.read(name, maximumBytes: Self.largestDocument)?.bytes != bytes }
         return try target.change(wait, channels: [], draft: { nil as Bool? }) { _ in
@@ -201,7 +200,7 @@ package struct FeedTransfer {
         }
     }
 
-    /// Refuses a document that devices of the target would refuse, and one that is behind theirs.
+    /// Throws if devices of the target would refuse the file, or if it is older than theirs.
     private func requireForward(_ name: String, _ bytes: [UInt8]) throws {
         guard let present = try target.read(name, maximumBytes: Self.largestDocument)?.bytes, present != bytes else {
             return
@@ -210,12 +209,13 @@ package struct FeedTransfer {
         guard let before = try Self.number(of: name, present), let next = try Self.number(of: name, bytes) else {
             return
         }
-        // Two documents of one sequence were made by publishers who did not see each other.
+        // Two channel files with one sequence come from publishers that did not see each other's change.
         if Part(of: name) == .channel ? before < next : before <= next { return }
         throw goesBack(name, before: "\(before)", next: "\(next)")
     }
 
-    /// Refuses a `manifest.json` of a lower version, unless the source has the higher release and so was made to offer another one.
+    /// Throws if `manifest.json` would go back to a lower version, unless the source has the higher release and was
+    /// changed to offer the lower one.
     private func requireForward(_ present: [UInt8], to next: [UInt8]) throws {
         guard let before = try? ManifestFormat.parse(present).claims.version,
             let next = try? ManifestFormat.parse(next).claims.version, next < before,
@@ -227,11 +227,11 @@ package struct FeedTransfer {
     private func goesBack(_ name: String, before: String, next: String) -> UpdateFailure {
         UpdateFailure(
             .rollbackAttempt, subject: "\(target.address)/\(name)",
-            "\(target.address)/\(name) is at \(before), and that of \(source.address) at \(next). Devices never go back, so copy the other "
-                + "way, or from a newer feed.")
+            "\(target.address)/\(name) is at \(before), and that of \(source.address) at \(next). Devices never go back, so copy in the other "
+                + "direction, or from a newer feed.")
     }
 
-    /// The number by which devices tell what is later; nil for a document without one.
+    /// Returns the number by which devices order versions of the file; nil for a file without one.
     private static func number(of name: String, _ bytes: [UInt8]) throws -> Int? {
         switch Part(of: name) {
         case .channel: try ChannelFormat.parse(ChannelFormat.envelope(parsing: bytes)).claims.sequence

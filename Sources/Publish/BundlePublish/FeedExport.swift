@@ -31,12 +31,12 @@ package struct FeedExport {
         case nobody
     }
 
-    private let source: any FeedPlace
+    private let source: any FeedLocation
     private let trust: TrustAnchor?
     private let clock: Timestamp
 
     /// Of the feed `source`; `trust` is what devices trust, where that is known.
-    package init(of source: any FeedPlace, trust: TrustAnchor?, clock: Timestamp) {
+    package init(of source: any FeedLocation, trust: TrustAnchor?, clock: Timestamp) {
         (self.source, self.trust, self.clock) = (source, trust, clock)
     }
 
@@ -114,17 +114,17 @@ package struct FeedExport {
 
     /// The documents, each before what it stands for: trust, channels, `manifest.json`.
     private func documents(of chosen: [String]) throws -> [Document] {
-        let names = try chosen.isEmpty ? ChannelDesk.channels(in: source) : chosen
+        let names = try chosen.isEmpty ? ChannelWriter.channels(in: source) : chosen
         let trust = try FeedTrust(in: source, clock: clock)
         let channels = try names.sorted().map { name in
-            let path = ChannelDesk.path(of: name)
-            guard let record = try ChannelDesk.record(of: name, in: source) else {
+            let path = ChannelWriter.path(of: name)
+            guard let record = try ChannelWriter.record(of: name, in: source) else {
                 throw FeedCopy.missing(path, in: source)
             }
             let claims = try ChannelFormat.parse(ChannelFormat.envelope(parsing: record.bytes)).claims
             var live = Live(
                 name: path, manifests: claims.releases.map(\.manifest.claims), channel: (name, claims.sequence))
-            if let trust { live.untrusted = claims.releases.filter { !trust.vouches(for: $0.manifest) }.map(\.version) }
+            if let trust { live.untrusted = claims.releases.filter { !trust.accepts($0.manifest) }.map(\.version) }
             return Document(name: path, bytes: record.bytes, live: live)
         }
         // It follows the default channel, so whoever wants other channels alone does not want its release.
@@ -147,7 +147,7 @@ package struct FeedExport {
     /// What guards say of the channels.
     private func holds(of channels: [String]) throws -> [Document] {
         try channels.compactMap { channel in
-            let path = HoldDesk.path(of: channel)
+            let path = HoldEditor.path(of: channel)
             return try source.read(path, maximumBytes: HoldFormat.maximumBytes).map {
                 Document(name: path, bytes: $0.bytes)
             }
@@ -261,9 +261,9 @@ package struct FeedExport {
         check.leavesOut = leftOut.contains
         let found = try await check.run(channels: report.channels.keys.sorted()).findings
         if let worst = found.first(where: { $0.failure != nil }), let code = worst.failure {
-            let place = base.display
+            let location = base.display
             let subject =
-                worst.subject.hasPrefix(place) ? String(worst.subject.dropFirst(place.utf8.count)) : worst.subject
+                worst.subject.hasPrefix(location) ? String(worst.subject.dropFirst(location.utf8.count)) : worst.subject
             throw UpdateFailure(
                 code, subject: "\(source.address)/\(subject)",
                 "No device would take all of this, so nothing was written. \(subject): \(worst.message)")

@@ -7,7 +7,7 @@ import Glibc
 /// the last rename.
 ///
 /// A stop at any point leaves a feed that devices can use; publishing again completes it.
-package final class FeedFolder: FeedPlace {
+package final class FeedFolder: FeedLocation {
     package let address: String
     package var folder: String? { address }
     package var keepsOthersOut: Bool { true }
@@ -65,7 +65,7 @@ package final class FeedFolder: FeedPlace {
 
     package func create(_ name: String, _ content: FeedContent) throws -> Bool {
         try alone(FeedWait()) {
-            let (above, last) = try place(of: name)
+            let (above, last) = try location(of: name)
             if try above.kind(of: last) != nil { return false }
             let aside = last + Self.aside
             try above.removeFile(aside)
@@ -93,7 +93,7 @@ package final class FeedFolder: FeedPlace {
         try alone(FeedWait()) {
             let present = try root?.contents(name, maximumBytes: Self.largestDocument)
             guard try present.map(Self.version) == version else { throw FeedConflict(name, in: self) }
-            let (above, last) = try place(of: name)
+            let (above, last) = try location(of: name)
             try above.replaceFile(last, with: bytes)
             if name.contains("/") { try existing().sync() }
         }
@@ -101,7 +101,7 @@ package final class FeedFolder: FeedPlace {
 
     package func remove(_ name: String) throws {
         try alone(FeedWait()) {
-            guard try root != nil, case (let above?, let last) = try place(of: name, making: false) else { return }
+            guard try root != nil, case (let above?, let last) = try location(of: name, making: false) else { return }
             try above.removeFile(last)
             try above.sync()
         }
@@ -109,7 +109,7 @@ package final class FeedFolder: FeedPlace {
 
     package func removeFolder(_ folder: String) throws {
         try alone(FeedWait()) {
-            guard try root != nil, case (let above?, let last) = try place(of: folder, making: false) else { return }
+            guard try root != nil, case (let above?, let last) = try location(of: folder, making: false) else { return }
             guard case .directory? = try above.kind(of: last) else { return }
             try above.removeTree(last)
             try above.sync()
@@ -166,14 +166,14 @@ package final class FeedFolder: FeedPlace {
     }
 
     /// The folder that `name` is in, and its name there.
-    private func place(of name: String) throws -> (Directory, String) {
-        guard case (let above?, let last) = try place(of: name, making: true) else {
+    private func location(of name: String) throws -> (Directory, String) {
+        guard case (let above?, let last) = try location(of: name, making: true) else {
             throw DiskError("create", "\(address)/\(name)", code: ENOENT)
         }
         return (above, last)
     }
 
-    private func place(of name: String, making: Bool) throws -> (Directory?, String) {
+    private func location(of name: String, making: Bool) throws -> (Directory?, String) {
         var above = try existing()
         var parts = name.split(separator: "/").map(String.init)
         let last = parts.popLast() ?? ""

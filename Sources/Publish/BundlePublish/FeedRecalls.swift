@@ -7,10 +7,10 @@ import BundleValues
 /// A channel decides about the releases that it lists. Recalls by name of the other channels count for a release that it offers for the
 /// first time, or again. A floor counts in its own channel.
 struct FeedRecalls {
-    private let place: any FeedPlace
+    private let location: any FeedLocation
 
     /// The recalls of the feed `place`, which are read when they are needed.
-    init(in place: any FeedPlace) { self.place = place }
+    init(in location: any FeedLocation) { self.location = location }
 
     /// Refuses a `manifest.json` that offers a recalled `version`. The standard channel decides about what it lists.
     func requireManifest(_ version: SemanticVersion) throws {
@@ -32,7 +32,7 @@ struct FeedRecalls {
     }
 
     private func requireOthers(_ version: SemanticVersion, besides own: String, in target: String) throws {
-        for channel in try ChannelDesk.channels(in: place) where channel != own {
+        for channel in try ChannelWriter.channels(in: location) where channel != own {
             guard let recall = try document(of: channel)?.revoked.first(where: { $0.version == version }) else {
                 continue
             }
@@ -46,11 +46,11 @@ struct FeedRecalls {
     }
 
     private func document(of channel: String) throws -> ChannelDocument? {
-        guard let record = try ChannelDesk.record(of: channel, in: place) else { return nil }
+        guard let record = try ChannelWriter.record(of: channel, in: location) else { return nil }
         do {
             return try ChannelFormat.parse(ChannelFormat.envelope(parsing: record.bytes)).claims
         } catch {
-            let file = "\(place.address)/\(ChannelDesk.path(of: channel))"
+            let file = "\(location.address)/\(ChannelWriter.path(of: channel))"
             throw UpdateFailure(
                 .manifestMalformed, subject: file,
                 "\(file) cannot be read, so it is not known what it recalls: restore it with `clientctl release restore`. "

@@ -152,12 +152,12 @@ package struct FeedSweep {
         package init() {}
     }
 
-    private let feed: any FeedPlace
+    private let feed: any FeedLocation
     private let terms: Terms
     private let clock: Timestamp
 
     /// For `feed`, at the moment `clock`.
-    package init(_ feed: any FeedPlace, _ terms: Terms, clock: Timestamp) {
+    package init(_ feed: any FeedLocation, _ terms: Terms, clock: Timestamp) {
         (self.feed, self.terms, self.clock) = (feed, terms, clock)
     }
 
@@ -257,11 +257,11 @@ package struct FeedSweep {
             for recall in document.revoked { named[recall.version, default: []].insert(.recalled(document.channel)) }
         }
         for channel in try ChannelHistory.channels(in: feed) {
-            if let record = try ChannelDesk.record(of: channel, in: feed) {
-                try add(record.bytes, ChannelDesk.path(of: channel)) { .channel($0.channel) }
+            if let record = try ChannelWriter.record(of: channel, in: feed) {
+                try add(record.bytes, ChannelWriter.path(of: channel)) { .channel($0.channel) }
             }
             for sequence in try ChannelHistory.sequences(of: channel, in: feed).suffix(copies) {
-                let path = ChannelDesk.copyPath(of: channel, sequence)
+                let path = ChannelWriter.copyPath(of: channel, sequence)
                 guard let record = try feed.read(path, maximumBytes: ChannelFormat.maximumBytes) else { continue }
                 try add(record.bytes, path) { .copy($0.channel, $0.sequence) }
             }

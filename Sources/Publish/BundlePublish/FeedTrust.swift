@@ -3,39 +3,41 @@ package import BundleValues
 import BundleSigning
 
 extension NewDevice {
-    /// A device with what `anchor` vouches for, which follows the trust roots of the feed at `place`.
-    package init(following anchor: TrustAnchor, in place: any FeedPlace, clock: Timestamp) throws {
+    /// Creates a device that trusts `anchor` and follows the trust roots of the feed at `location`.
+    package init(following anchor: TrustAnchor, in location: any FeedLocation, clock: Timestamp) throws {
         try self.init(trusting: anchor, clock: clock)
-        try follow { try place.read($0, maximumBytes: TrustRootFormat.maximumBytes)?.bytes }
+        try follow { try location.read($0, maximumBytes: TrustRootFormat.maximumBytes)?.bytes }
     }
 }
 
-/// The feed's newest trust root as the devices' check on what is published. It can only refuse: whoever can write the feed
-/// could have put it there.
+/// The feed's newest trust root, used to check files before they are published. It is not authenticated, so it can
+/// only reject files.
 struct FeedTrust {
     static let fileName = "trust.json"
 
     let root: TrustRoot
     private let clock: Timestamp
 
-    /// nil where the feed has none.
-    init?(in place: any FeedPlace, clock: Timestamp) throws {
-        guard let record = try place.read(Self.fileName, maximumBytes: TrustRootFormat.maximumBytes) else { return nil }
+    /// Returns nil if the feed has no trust root.
+    init?(in location: any FeedLocation, clock: Timestamp) throws {
+        guard let record = try location.read(Self.fileName, maximumBytes: TrustRootFormat.maximumBytes) else {
+            return nil
+        }
         root = try TrustRootFormat.parse(record.bytes).claims
         self.clock = clock
     }
 
-    /// Whether enough release keys of the root have signed `manifest`.
-    func vouches(for manifest: UnverifiedManifest) -> Bool {
+    /// Returns whether enough release keys of the root have signed `manifest`.
+    func accepts(_ manifest: UnverifiedManifest) -> Bool {
         (try? ManifestVerifier.verify(manifest, trusted: root.trusted(for: .release, at: clock))) != nil
     }
 
-    /// Why devices do not install a `version` that the root does not vouch for, for people.
+    /// Returns the reason why devices do not install `version`, in words.
     func refusal(of version: SemanticVersion) -> String {
-        "No device installs \(version), because its signatures do not count by trust root \(root.version)"
+        "No device installs \(version), because trust root \(root.version) does not authorize its signatures"
     }
 
-    /// Refuses a release that devices would refuse.
+    /// Throws if devices would refuse the release.
     func require(_ manifest: UnverifiedManifest) throws {
         try requireCurrent()
         try requireApp(manifest.claims.appId, of: "release")
@@ -44,17 +46,17 @@ struct FeedTrust {
         }
     }
 
-    /// Refuses a channel document that devices would refuse.
+    /// Throws if devices would refuse the channel file.
     func require(_ envelope: SignedEnvelope, channel: String) throws {
         try requireCurrent()
         try explaining(.channel) {
             let verified = try ChannelVerifier.verify(
                 envelope, channel: channel, trusted: root.trusted(for: .channel, at: clock))
-            try requireApp(verified.document.appId, of: "channel document")
+            try requireApp(verified.document.appId, of: "channel file")
         }
     }
 
-    /// Refuses signers whose documents devices would refuse, by the ids of their keys.
+    /// Throws if devices would refuse files by these signers, judged by their key IDs.
     func require(_ signers: [Signer], as role: TrustRole) throws {
         try requireCurrent()
         let trusted = root.trusted(for: role, at: clock)
@@ -63,25 +65,25 @@ struct FeedTrust {
         try explaining(role) {
             throw UpdateFailure(
                 count == 0 ? .keyUnknown : .signatureInvalid, subject: "trust root \(root.version)",
-                "You gave \(count) of \(counted(trusted.threshold, "\(role) key")) that devices ask for. Give the others, too."
+                "You gave \(count) of \(counted(trusted.threshold, "\(role) key")) that devices require. Give the others as well."
             )
         }
     }
 
-    /// Devices install nothing by a root that has expired.
+    /// Throws if the root has expired, because devices then install nothing.
     private func requireCurrent() throws {
         guard root.expires <= clock else { return }
         throw UpdateFailure(
             .expired, subject: "trust root \(root.version)",
-            "The feed's trust root \(root.version) expired at \(root.expires), so devices would refuse this: renew it with "
-                + "`clientctl trust renew`, have it signed and publish it.")
+            "The feed's trust root \(root.version) expired at \(root.expires), so devices would refuse this. Renew it with "
+                + "`clientctl trust renew`, sign it and publish it.")
     }
 
     private func requireApp(_ found: String?, of document: String) throws {
         guard let appId = root.appId, found.map({ $0.utf8.elementsEqual(appId.utf8) }) != true else { return }
         throw UpdateFailure(
             .appMismatch, subject: found ?? "",
-            "The feed's trust root is for \(appId), the \(document) for \(found ?? "no named application"): check --app-id."
+            "The feed's trust root is for \(appId), the \(document) for \(found ?? "no named application"). Check --app-id."
         )
     }
 
@@ -92,7 +94,7 @@ struct FeedTrust {
             let keys = root.trusted(for: role, at: clock).keys.map(\.id).joined(separator: " or ")
             throw UpdateFailure(
                 .keyUnknown, subject: failure.subject,
-                "Devices that follow the feed's trust root (version \(root.version)) would refuse this, so it was not written: sign it "
+                "Devices that follow the feed's trust root (version \(root.version)) would refuse this, so it was not written. Sign it "
                     + "with \(keys), the root's \(role) key\(root.trusted(for: role, at: clock).keys.count > 1 ? "s" : "")."
             )
         } catch let failure as UpdateFailure where failure.code != .appMismatch {

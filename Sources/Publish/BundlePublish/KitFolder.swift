@@ -82,7 +82,7 @@ final class KitFolder {
     }
 
     /// Brings a file, which is what its document says.
-    func bring(_ name: String, from source: any FeedPlace, _ hold: FeedExport.Hold) throws -> FeedEntry {
+    func bring(_ name: String, from source: any FeedLocation, _ hold: FeedExport.Hold) throws -> FeedEntry {
         let file = try create(name)
         var hasher = try SHA256Hasher()
         var size = 0
@@ -103,7 +103,7 @@ final class KitFolder {
         return FeedEntry(name: name, size: size)
     }
 
-    private static func altered(_ name: String, _ source: any FeedPlace) -> UpdateFailure {
+    private static func altered(_ name: String, _ source: any FeedLocation) -> UpdateFailure {
         UpdateFailure(
             .digestMismatch, subject: "\(source.address)/\(name)",
             "\(source.address)/\(name) is not what its document says, so no kit was made: restore it, or publish it again."

@@ -5,19 +5,19 @@ import BundleSigning
 /// The feed's `manifest.json` before a release is built on it: what devices are offered now.
 struct PresentManifest {
     private let manifest: UnverifiedManifest
-    private let place: any FeedPlace
+    private let location: any FeedLocation
     private let trust: FeedTrust?
     private let anchor: TrustAnchor?
     private let clock: Timestamp
 
     /// nil where the feed has none. `anchor` is what the publisher says that devices trust.
-    init?(in place: any FeedPlace, anchor: TrustAnchor?, clock: Timestamp) throws {
-        guard let manifest = try ReleaseFeed.newest(in: place) else { return nil }
+    init?(in location: any FeedLocation, anchor: TrustAnchor?, clock: Timestamp) throws {
+        guard let manifest = try ReleaseFeed.newest(in: location) else { return nil }
         self.manifest = manifest
-        self.place = place
+        self.location = location
         self.anchor = anchor
         self.clock = clock
-        trust = try FeedTrust(in: place, clock: clock)
+        trust = try FeedTrust(in: location, clock: clock)
     }
 
     /// Refuses a manifest that nobody known has signed, and a release that devices which took it would refuse.
@@ -25,7 +25,7 @@ struct PresentManifest {
         let signed = isSigned(by: TrustedKeys(signers.map(\.publicKey)))
         guard try signed || known.map(isSigned) ?? false || isItsOwn() else {
             throw UpdateFailure(
-                .signatureInvalid, subject: "\(place.address)/\(ReleaseFeed.manifestName)",
+                .signatureInvalid, subject: "\(location.address)/\(ReleaseFeed.manifestName)",
                 "The feed's \(ReleaseFeed.manifestName), for \(manifest.claims.version), is not signed by a key that is known here and "
                     + "is none of the feed's releases: it was changed or damaged. Restore or remove it, then publish again."
             )
@@ -59,7 +59,7 @@ struct PresentManifest {
 
     /// Whether it says what its release in the feed says: its key may have been replaced since.
     private func isItsOwn() throws -> Bool {
-        guard let release = try? ReleaseFeed.published(manifest.claims.version, in: place) else { return false }
+        guard let release = try? ReleaseFeed.published(manifest.claims.version, in: location) else { return false }
         return Self.members(manifest) == Self.members(release)
     }
 

@@ -6,66 +6,70 @@ import BundleDisk
 import BundleSigning
 import Glibc
 
-/// The publisher's line: list, pack, check as an installer would, sign, write the feed.
+/// Publishes releases: inspects a folder, packs it, verifies the archive as an installer would, signs it and writes
+/// the feed.
 package struct ReleaseBuilder {
     private let options: ReleaseOptions
-    private let feed: any FeedPlace
-    /// What a dry run works on.
-    private let rehearsal: RehearsalPlace?
+    private let feed: any FeedLocation
+    /// The location of a dry run; nil otherwise.
+    private let dryRun: DryRunLocation?
     private let report: @Sendable (UpdateEvent) -> Void
 
-    /// Publishes to `feed`; `report` hears about progress.
+    /// Publishes to `feed`; `report` receives progress events.
     package init(
-        _ options: ReleaseOptions, feed: any FeedPlace, report: @escaping @Sendable (UpdateEvent) -> Void
+        _ options: ReleaseOptions, feed: any FeedLocation, report: @escaping @Sendable (UpdateEvent) -> Void
     ) {
         self.options = options
-        rehearsal = options.isDryRun ? RehearsalPlace(feed) : nil
-        self.feed = rehearsal ?? feed
+        dryRun = options.isDryRun ? DryRunLocation(feed) : nil
+        self.feed = dryRun ?? feed
         self.report = report
     }
 
-    /// Looks at the web folder `source` before anything is packed; refuses what may not be published.
-    package func look(at source: String) throws -> FolderLook {
-        try ForeignContent.refuse(in: source, feed: feed.folder, options)
-        let look = try FolderLook(
+    /// Inspects the web folder `source` before anything is packed. Throws if it may not be published.
+    package func inspect(_ source: String) throws -> FolderInspection {
+        try MisplacedContent.refuse(in: source, feed: feed.folder, options)
+        let inspection = try FolderInspection(
             Directory.open(source), excluding: options.excluded, dropping: options.drops, allowed: options.allowed,
             budget: options.budget)
-        try look.tree.requireInstallable(options.limits)
-        try Self.requireBridge(look.tree.folder, source)
-        try look.requireScripts(allowing: options.allowed, of: source)
-        if let problem = options.format.problem(files: look.tree.entries.count, bytes: look.tree.totalBytes) {
+        try inspection.tree.requireInstallable(options.limits)
+        try Self.requireBridge(inspection.tree.folder, source)
+        try inspection.requireScripts(allowing: options.allowed, of: source)
+        if let problem = options.format.problem(files: inspection.tree.entries.count, bytes: inspection.tree.totalBytes)
+        {
             throw UpdateFailure(.archiveRejected, subject: "format: \(source)", "\(source) \(problem)")
         }
-        try look.requireBudget(options.budget, of: source)
-        return look
+        try inspection.requireBudget(options.budget, of: source)
+        return inspection
     }
 
-    /// Into a page of two-byte letters the host puts no `WebAppLocalServer`, so it could never confirm its start.
+    /// Throws for a UTF-16 page: the host cannot insert `WebAppLocalServer` into it, so the page could never confirm
+    /// its start.
     private static func requireBridge(_ folder: Directory, _ source: String) throws {
         let mark = try folder.file("index.html").head(2)
         guard mark == [0xFF, 0xFE] || mark == [0xFE, 0xFF] else { return }
         throw UpdateFailure(
             .archiveRejected, subject: "encoding: index.html",
-            "Not published. \(source)/index.html is UTF-16, so it would get no WebAppLocalServer, and devices would roll it back: save it "
+            "Not published. \(source)/index.html is UTF-16, so WebAppLocalServer cannot be inserted and devices would roll the release back: save it "
                 + "as UTF-8.")
     }
 
-    /// Publishes the folder of `look`, signed by each of `signers`, the first of them foremost; into a channel too where one is
-    /// named.
-    package func publish(_ look: FolderLook, signers: [Signer], to channel: ChannelPlan? = nil) throws -> ReleaseReport
+    /// Publishes an inspected folder with the signatures of `signers`, the first of which is the main one, and adds
+    /// the release to `channel`.
+    package func publish(_ inspection: FolderInspection, signers: [Signer], to channel: ChannelPlan? = nil) throws
+        -> ReleaseReport
     {
-        let tree = look.tree
+        let tree = inspection.tree
         guard let first = signers.first else {
-            throw UpdateFailure(.configInvalid, subject: "key", "A release has at least one signer: give --key.")
+            throw UpdateFailure(.configInvalid, subject: "key", "A release needs at least one signature. Give --key.")
         }
         let team = Team(first: first, others: Array(signers.dropFirst()))
-        // Before the long part: a channel that cannot be changed would leave a release that nobody is offered.
-        try seat(channel)?.requireOpen(to: options.version)
+        // Checked before the slow part: a release without its channel would never be offered.
+        try publication(channel)?.requireAcceptance(of: options.version)
         if channel == nil { try requireNoStandardChannel() }
         try requireOpen(team)
         if let published = try ReleaseFeed.published(options.version, in: feed) {
             let report = try confirm(published, tree, team, channel)
-            try keepMaps(look)
+            try keepMaps(inspection)
             return report
         }
         try requireSameContent(tree)
@@ -75,17 +79,17 @@ package struct ReleaseBuilder {
         let release = try seal(tree, into: file, team, scratch: draft.scratch)
         try file.sync()
         let same = try sameContent(release.manifest)
-        // Before devices have the release: a report of a crash needs its maps.
-        try keepMaps(look)
+        // Stored before devices have the release, because crash reports need the maps.
+        try keepMaps(inspection)
         let deltas = try self.deltas(to: release, tree, in: draft.scratch)
-        let list = try DeltaShelf(feed, signers: team.all, anchor: options.trust)
+        let list = try DeltaPublisher(feed, signers: team.all, anchor: options.trust)
             .list(of: deltas, for: release.claims(url: archiveName))
         if let list { try draft.scratch.replaceFile(DeltaListFormat.fileName, with: list) }
         if let notes = options.notes {
             try draft.scratch.replaceFile(ReleaseNotes.fileName, with: Array(notes.utf8))
         }
         guard var report = try commit(release, draft, deltas, tree, team, channel) else {
-            // Another process published this version while it was packed.
+            // Another process published this version during the packing.
             guard let published = try ReleaseFeed.published(options.version, in: feed) else { throw vanished }
             return try confirm(published, tree, team, channel)
         }
@@ -94,7 +98,8 @@ package struct ReleaseBuilder {
         return report
     }
 
-    /// Refuses a release that would move `manifest.json` past the standard channel, which it follows, or that a channel recalls.
+    /// Throws if the release would move `manifest.json` past the standard channel, which it follows, or if a channel
+    /// recalls it.
     private func requireNoStandardChannel() throws {
         let standard = ChannelFileName.standard
         if try ChannelHistory.channels(in: feed).contains(standard) {
@@ -106,30 +111,32 @@ package struct ReleaseBuilder {
         try FeedRecalls(in: feed).requireManifest(options.version)
     }
 
-    private func keepMaps(_ look: FolderLook) throws {
-        if let folder = options.mapsFolder, !options.isDryRun { try look.keepMaps(in: folder, of: options.version) }
+    private func keepMaps(_ inspection: FolderInspection) throws {
+        if let folder = options.mapsFolder, !options.isDryRun {
+            try inspection.keepMaps(in: folder, of: options.version)
+        }
     }
 
-    /// Makes the deltas that lead to it.
     private func deltas(
         to release: SignedRelease, _ tree: CanonicalTree, in folder: Directory
     ) throws -> [DeltaReport] {
         guard let terms = options.deltas else { return [] }
-        return try DeltaDesk(feed: feed, terms: terms, limits: options.limits, report: report)
+        return try DeltaBuilder(feed: feed, terms: terms, limits: options.limits, report: report)
             .make(to: tree, of: release.manifest, into: folder)
     }
 
-    /// Puts a sealed release into the feed, which is locked for no longer than that; nil where it has this version by now.
+    /// Writes a sealed release to the feed, which is locked only for that. Returns nil if the feed has this version
+    /// by now.
     private func commit(
         _ release: SignedRelease, _ draft: any ReleaseDraft, _ deltas: [DeltaReport], _ tree: CanonicalTree,
         _ team: Team, _ channel: ChannelPlan?
     ) throws -> ReleaseReport? {
         try change(channel, { try $0.prepare(release, at: archivePath) }) { drafted in
-            let seat = seat(channel)
+            let publication = publication(channel)
             if !draft.isCommitted, try ReleaseFeed.published(options.version, in: feed) != nil { return nil }
             try requireOpen(team)
             try requireTrusted(try release.claims(url: archiveName))
-            let prepared = try drafted ?? seat?.prepare(release, at: archivePath)
+            let prepared = try drafted ?? publication?.prepare(release, at: archivePath)
             if !draft.isCommitted {
                 let names = deltas.compactMap { $0.entry?.url }
                 try draft.commit(
@@ -138,7 +145,7 @@ package struct ReleaseBuilder {
                         + (options.notes == nil ? [] : [ReleaseNotes.fileName]),
                     manifest: try document(release, url: archiveName))
             }
-            let report = try prepared.flatMap { try seat?.put($0) }
+            let report = try prepared.flatMap { try publication?.put($0) }
             if report == nil { try makeNewest(try document(release, url: archivePath)) }
             var answer = try summary(.published, release.manifest, tree, isNewest: isNewest(), report)
             answer.deltas = deltas
@@ -146,14 +153,15 @@ package struct ReleaseBuilder {
         }
     }
 
-    /// Looks for the content of `manifest` among the highest versions of the feed: a publisher may have forgotten to build.
+    /// Looks for the content of `manifest` in the highest versions of the feed: the publisher may have forgotten to
+    /// build.
     private func sameContent(_ manifest: Manifest) throws -> FolderFinding? {
         let others = try ReleaseFeed.versions(in: feed).filter { $0 != manifest.version }.sorted(by: >)
         let same = try others.prefix(Self.mostCompared).first { version in
             do {
                 return try ReleaseFeed.published(version, in: feed)?.claims.contentSha256 == manifest.contentSha256
             } catch let failure as UpdateFailure where failure.code == .configInvalid {
-                // A release that is damaged does not keep the next one out.
+                // A damaged release does not block the next one.
                 return false
             }
         }
@@ -164,39 +172,37 @@ package struct ReleaseBuilder {
         }
     }
 
-    /// Releases whose content is compared with a new one: each is one read of the feed.
+    /// The number of releases to compare; each costs one read of the feed.
     private static let mostCompared = 10
 
-    /// What a release must find in the feed, now and when it is put there.
+    /// Checks the feed, before the packing and again with the lock held.
     private func requireOpen(_ team: Team) throws {
         try FeedTrust(in: feed, clock: .now)?.require(team.all, as: .release)
         try PresentManifest(in: feed, anchor: options.trust, clock: .now)?
             .require(goesBefore: options.appId, by: team.all)
     }
 
-    private func seat(_ channel: ChannelPlan?) -> ChannelSeat? {
-        ChannelSeat(channel, in: feed, appId: options.appId)
+    private func publication(_ channel: ChannelPlan?) -> ChannelPublication? {
+        ChannelPublication(channel, in: feed, appId: options.appId)
     }
 
-    /// Does `work` with others kept out; the channel's document is drafted before where that takes long.
+    /// Runs `work` with other publishers locked out. If signing is slow, the channel file is drafted before.
     private func change<Answer>(
-        _ channel: ChannelPlan?, _ draft: (ChannelSeat) throws -> ChannelDesk.Prepared,
-        _ work: (ChannelDesk.Prepared?) throws -> Answer
+        _ channel: ChannelPlan?, _ draft: (ChannelPublication) throws -> ChannelWriter.Prepared,
+        _ work: (ChannelWriter.Prepared?) throws -> Answer
     ) throws -> Answer {
         let isQuick = channel?.options.signers.areQuick ?? true
         return try feed.change(
             options.wait, channels: isQuick ? [] : channel.map { [$0.name] } ?? [],
-            draft: { isQuick ? nil : try seat(channel).map(draft) }, work)
+            draft: { isQuick ? nil : try publication(channel).map(draft) }, work)
     }
 
     private var vanished: UpdateFailure {
         UpdateFailure(
             .configInvalid, subject: options.version.description,
-            "Version \(options.version) was published by another clientctl and removed again meanwhile: publish it again."
-        )
+            "Version \(options.version) was published and removed by another process. Publish it again.")
     }
 
-    /// Who signs the release.
     private struct Team {
         let first: Signer
         let others: [Signer]
@@ -208,7 +214,7 @@ package struct ReleaseBuilder {
 
     private var archivePath: String { "releases/\(options.version.folderName)/\(archiveName)" }
 
-    /// Packs, checks the result with the installer's own reader, and signs it.
+    /// Packs the tree, verifies the archive with the installer's reader, and signs it.
     private func seal(
         _ tree: CanonicalTree, into file: File, _ team: Team, scratch: Directory
     ) throws -> SignedRelease {
@@ -226,8 +232,8 @@ package struct ReleaseBuilder {
         if packed.size > options.limits.archiveBytes {
             throw UpdateFailure(
                 .archiveRejected, subject: archiveName,
-                "The archive has \(ByteCount(bytes: packed.size)), allowed are \(ByteCount(bytes: options.limits.archiveBytes)): "
-                    + "leave something out, or raise --max-archive-size here and on every device.")
+                "The archive has \(ByteCount(bytes: packed.size)), more than \(ByteCount(bytes: options.limits.archiveBytes)). "
+                    + "Exclude files, or raise --max-archive-size here and on every device.")
         }
         let unpacked = try ArchiveVerifier.check(
             file, size: packed.size, of: manifest, limits: options.limits, scratch: scratch)
@@ -240,18 +246,19 @@ package struct ReleaseBuilder {
             }, trusted: team.all.trusted)
     }
 
-    /// Archives have names in Unicode's composed form, whatever form they have on the disk: devices would not find what pages name.
+    /// Archives store names in Unicode's composed form, so devices would not find files that pages name in another
+    /// form.
     private func renamed(_ tree: CanonicalTree, in file: File) throws -> UpdateFailure {
         let kept = Set(try ArchiveListing.read(file, limits: options.limits).entries.map { Array($0.shownName.utf8) })
         let names = tree.entries.filter { !kept.contains($0.path.bytes) }.map(\.path.string)
         return UpdateFailure(
             .archiveRejected, subject: "name-form: \(names.first ?? options.version.description)",
-            "Devices would have other names than this folder, where letters and their accents are one character: rename "
-                + "\(names.prefix(20).joined(separator: ", ")) to Unicode's composed form (NFC), and what names them in pages, as "
-                + "with convmv -f utf8 -t utf8 --nfc -r --notest.")
+            "Devices would store different names, in which a letter and its accent are one character. Rename "
+                + "\(names.prefix(20).joined(separator: ", ")) and their references in pages to Unicode's composed form (NFC), for "
+                + "example with convmv -f utf8 -t utf8 --nfc -r --notest.")
     }
 
-    /// Whether devices that follow the feed's trust root, if it has one, would take it now.
+    /// Throws if devices that follow the feed's trust root would refuse the release now.
     private func requireTrusted(_ manifest: UnverifiedManifest) throws {
         try FeedTrust(in: feed, clock: .now)?.require(manifest)
         guard let anchor = options.trust else { return }
@@ -262,7 +269,7 @@ package struct ReleaseBuilder {
         JSONWriter.bytes(of: try release.claims(url: url).document, layout: .pretty)
     }
 
-    // MARK: The feed's newest
+    // MARK: manifest.json
 
     private func wouldBeNewest() throws -> Bool {
         guard let newest = try ReleaseFeed.newest(in: feed) else { return true }
@@ -271,7 +278,7 @@ package struct ReleaseBuilder {
 
     private func isNewest() throws -> Bool { try ReleaseFeed.newest(in: feed)?.claims.version == options.version }
 
-    /// Shows `manifest` to devices unless they see a newer one; whether it did.
+    /// Offers `manifest` unless devices see a newer release. Returns whether it changed the offer.
     @discardableResult
     private func makeNewest(_ manifest: [UInt8]) throws -> Bool {
         let present = try ReleaseFeed.newestRecord(in: feed)
@@ -281,9 +288,10 @@ package struct ReleaseBuilder {
         return isBehind
     }
 
-    // MARK: Published before
+    // MARK: Published releases
 
-    /// The same release again changes nothing, but completes a feed whose publisher was stopped before its last step.
+    /// Publishing the same release again changes nothing, except that it completes a feed whose publisher stopped
+    /// before its last step.
     private func confirm(
         _ published: UnverifiedManifest, _ tree: CanonicalTree, _ team: Team, _ channel: ChannelPlan?
     ) throws -> ReleaseReport {
@@ -292,7 +300,7 @@ package struct ReleaseBuilder {
             throw UpdateFailure(
                 .versionExists, subject: options.version.description,
                 "Version \(options.version) was published before with \(difference). "
-                    + "Choose a higher version: a published one never changes.")
+                    + "Choose a higher version: a published release never changes.")
         }
         try requireIntact(published, by: team.all)
         if channel != nil || options.trust != nil {
@@ -300,46 +308,46 @@ package struct ReleaseBuilder {
         }
         let path = "releases/\(options.version.folderName)/\(claims.url)"
         return try change(channel, { try $0.prepare(published, at: path) }) { drafted in
-            let seat = seat(channel)
+            let publication = publication(channel)
             var isCompleted = false
-            if seat == nil, try wouldBeNewest(), try !isNewest() {
+            if publication == nil, try wouldBeNewest(), try !isNewest() {
                 var document = published.document.objectValue ?? [:]
                 document["url"] = .string(path)
                 isCompleted = try makeNewest(JSONWriter.bytes(of: .object(document), layout: .pretty))
             }
             try feed.settle(ReleaseFeed.releasesName)
-            let prepared = try drafted ?? seat?.prepare(published, at: path)
-            let report = try prepared.flatMap { try seat?.put($0) }
+            let prepared = try drafted ?? publication?.prepare(published, at: path)
+            let report = try prepared.flatMap { try publication?.put($0) }
             if let report, report.outcome != .unchanged { isCompleted = true }
             return try summary(
                 isCompleted ? .completed : .unchanged, claims, tree, isNewest: isNewest(), report)
         }
     }
 
-    /// Refuses other content under the version of a release that was removed: devices that have it keep what they have.
+    /// Throws if a removed release of this version had other content, because devices that have it would keep it.
     private func requireSameContent(_ tree: CanonicalTree) throws {
         guard let retired = try RetiredRelease.manifest(of: options.version, in: feed)?.claims,
             let difference = difference(retired, try tree.digest())
         else { return }
         throw UpdateFailure(
             .versionExists, subject: options.version.description,
-            "Version \(options.version) was published before with \(difference), and removed since; devices that have it would keep it. "
-                + "Choose a higher version: a published one never changes.")
+            "Version \(options.version) was published before with \(difference), and has been removed; devices that have it would keep it. "
+                + "Choose a higher version: a published release never changes.")
     }
 
-    /// "Nothing to do" is only said of a release that a device with these keys could install.
+    /// Throws if a device with these keys could not install the published release.
     private func requireIntact(_ published: UnverifiedManifest, by signers: [Signer]) throws {
         let claims = published.claims
         let version = claims.version
         guard (try? ManifestVerifier.verify(published, trusted: signers.trusted)) != nil else {
             throw UpdateFailure(
                 .versionExists, subject: version.description,
-                "Version \(version) was published before with other keys: use those, or choose a higher version.")
+                "Version \(version) was published before with other keys. Use those, or choose a higher version.")
         }
         guard try ReleaseFeed.hasArchive(of: claims, in: feed) else {
             throw UpdateFailure(
                 .digestMismatch, subject: claims.url,
-                "The archive of \(version) in the feed is missing or is not the one that was signed: restore it, or "
+                "The archive of \(version) in the feed is missing or is not the signed one. Restore it, or "
                     + "remove releases/\(version.folderName) and publish again.")
         }
     }
@@ -360,17 +368,17 @@ package struct ReleaseBuilder {
             outcome: options.isDryRun && outcome != .unchanged ? .dryRun : outcome, manifest: manifest,
             isNewest: isNewest, offered: isNewest ? manifest.version : offered?.version,
             largest: Array(tree.entries.sorted { $0.size > $1.size }.prefix(5)),
-            raisedLimits: raisedLimits(manifest, tree), channel: channel, writes: rehearsal?.writes)
+            raisedLimits: raisedLimits(manifest, tree), channel: channel, writes: dryRun?.writes)
         report.warnings = try keptWarnings(manifest)
         if channel == nil, let offered, offered.version > manifest.version {
             report.warnings.append(
-                "manifest.json offers \(offered.version), which is higher, so no device takes \(manifest.version). Publish a higher "
+                "manifest.json offers \(offered.version), which is higher, so no device installs \(manifest.version). Publish a higher "
                     + "version.")
         }
         return report
     }
 
-    /// What a release that was published before keeps, whatever the options are now.
+    /// Warns about options that have no effect on a release that was published before.
     private func keptWarnings(_ published: Manifest) throws -> [String] {
         var kept: [String] = []
         let notes = try options.notes.map { try SHA256Digest.of(Array($0.utf8)) }

@@ -3,103 +3,104 @@ import BundleDisk
 import BundleSigning
 import BundleValues
 
-/// What a feed's files are called, and how its releases and `manifest.json` are read and shown: releases are written once,
-/// `manifest.json` is replaced, last of all.
+/// The file names of a feed, and access to its releases and `manifest.json`. A release is written once;
+/// `manifest.json` is replaced, after everything else.
 enum ReleaseFeed {
     static let manifestName = "manifest.json"
     static let releasesName = "releases"
 
-    /// The manifest of a version published before; nil where it is new. A folder without its manifest is refused: no release can take
-    /// its name.
-    static func published(_ version: SemanticVersion, in place: any FeedPlace) throws -> UnverifiedManifest? {
+    /// Returns the manifest of a published version; nil if the version is new. Throws for a folder without a
+    /// manifest.
+    static func published(_ version: SemanticVersion, in location: any FeedLocation) throws -> UnverifiedManifest? {
         let name = "\(releasesName)/\(version.folderName)"
-        if let manifest = try read(place, "\(name)/\(manifestName)")?.manifest { return manifest }
-        guard try place.isIncomplete(version.folderName) else { return nil }
+        if let manifest = try read(location, "\(name)/\(manifestName)")?.manifest { return manifest }
+        guard try location.isIncomplete(version.folderName) else { return nil }
         throw UpdateFailure(
-            .configInvalid, subject: "\(place.address)/\(name)",
-            "The feed's \(name) is no complete release, it has no \(manifestName): restore it, or remove \(name), then publish "
+            .configInvalid, subject: "\(location.address)/\(name)",
+            "The feed's \(name) is not a complete release: it has no \(manifestName). Restore it, or remove \(name), then publish "
                 + "again.")
     }
 
-    /// The manifest that devices see now.
-    static func newest(in place: any FeedPlace) throws -> UnverifiedManifest? {
-        try read(place, manifestName)?.manifest
+    /// Returns the manifest that devices see now.
+    static func newest(in location: any FeedLocation) throws -> UnverifiedManifest? {
+        try read(location, manifestName)?.manifest
     }
 
-    /// The same as it stands there.
-    static func newestRecord(in place: any FeedPlace) throws -> (manifest: UnverifiedManifest, record: FeedRecord)? {
-        try read(place, manifestName)
+    /// Returns the manifest with its record.
+    static func newestRecord(in location: any FeedLocation) throws -> (
+        manifest: UnverifiedManifest, record: FeedRecord
+    )? {
+        try read(location, manifestName)
     }
 
     private static func read(
-        _ place: any FeedPlace, _ name: String
+        _ location: any FeedLocation, _ name: String
     ) throws -> (manifest: UnverifiedManifest, record: FeedRecord)? {
-        guard let record = try place.read(name, maximumBytes: ManifestFormat.maximumBytes) else { return nil }
+        guard let record = try location.read(name, maximumBytes: ManifestFormat.maximumBytes) else { return nil }
         do {
             return (try ManifestFormat.parse(record.bytes), record)
         } catch {
             throw UpdateFailure(
-                .configInvalid, subject: "\(place.address)/\(name)",
-                "The feed's \(name) is not a manifest (\(error)): repair or remove it, then publish again.")
+                .configInvalid, subject: "\(location.address)/\(name)",
+                "The feed's \(name) is not a manifest (\(error)). Repair or remove it, then publish again.")
         }
     }
 
-    /// The versions that the feed has, in no order.
-    static func versions(in place: any FeedPlace) throws -> [SemanticVersion] {
-        try place.list(releasesName).compactMap { entry in
+    /// Returns the versions in the feed, in no order.
+    static func versions(in location: any FeedLocation) throws -> [SemanticVersion] {
+        try location.list(releasesName).compactMap { entry in
             let parts = entry.name.split(separator: "/")
             guard parts.count == 3, parts[2] == manifestName else { return nil }
             return try? SemanticVersion(parsingFolderName: String(parts[1]))
         }
     }
 
-    /// The files of a published release, in the empty folder `scratch`, with its archive beside them.
+    /// Unpacks a published release into the empty folder `scratch`.
     static func unpack(
-        _ release: Manifest, in place: any FeedPlace, _ limits: ArchiveLimits, into scratch: Directory
+        _ release: Manifest, in location: any FeedLocation, _ limits: ArchiveLimits, into scratch: Directory
     ) throws -> CanonicalTree {
         let archive = try scratch.file(creating: "archive")
         var hasher = try SHA256Hasher()
         let name = "\(releasesName)/\(release.version.folderName)/\(release.url)"
-        let isThere = try place.stream(name, maximumBytes: release.size ?? limits.archiveBytes) {
+        let isThere = try location.stream(name, maximumBytes: release.size ?? limits.archiveBytes) {
             try hasher.update($0)
             try archive.write($0)
         }
-        // Beside its manifest, or nowhere.
+        // An archive is only valid beside its manifest.
         guard isThere, !release.url.contains("/"), try hasher.finish() == release.sha256 else {
             throw UpdateFailure(
                 .digestMismatch, subject: release.url,
-                "The archive of \(release.version) in the feed is missing or is not the one that was signed: restore it."
-            )
+                "The archive of \(release.version) in the feed is missing or is not the signed one. Restore it.")
         }
         let tree = try scratch.directory(creating: "tree")
         return try CanonicalTree(ArchiveVerifier.unpack(archive, of: release, limits: limits, into: tree))
     }
 
-    /// The list of deltas of a published release as it stands there; nil where it has none.
-    static func deltas(of version: SemanticVersion, in place: any FeedPlace) throws -> FeedRecord? {
-        try place.read(
+    /// Returns the list of deltas of a published release; nil if it has none.
+    static func deltas(of version: SemanticVersion, in location: any FeedLocation) throws -> FeedRecord? {
+        try location.read(
             "\(releasesName)/\(version.folderName)/\(DeltaListFormat.fileName)",
             maximumBytes: DeltaListFormat.maximumBytes)
     }
 
-    /// Whether the archive of a published release is there and is the one that its manifest names.
-    static func hasArchive(of release: Manifest, in place: any FeedPlace) throws -> Bool {
-        // Beside its manifest, or nowhere.
+    /// Returns whether the feed has the archive that the manifest of a published release names.
+    static func hasArchive(of release: Manifest, in location: any FeedLocation) throws -> Bool {
+        // An archive is only valid beside its manifest.
         if release.url.contains("/") { return false }
-        return try place.holds(
+        return try location.holds(
             "\(releasesName)/\(release.version.folderName)/\(release.url)", release.sha256, size: release.size ?? .max)
             == true
     }
 
-    /// The name of the archive in its release's folder.
+    /// Returns the name of the archive in its release's folder.
     static func archiveName(_ version: SemanticVersion, _ suffix: String) -> String {
         "client-\(version.folderName).\(suffix)"
     }
 
-    /// Shows devices `manifest`, last of all, in the place of what was read. Refuses a release that a channel recalls.
-    static func setNewest(_ manifest: [UInt8], in place: any FeedPlace, after present: FeedRecord?) throws {
-        if present?.bytes == manifest { return try place.settle("") }
-        try FeedRecalls(in: place).requireManifest(try ManifestFormat.parse(manifest).claims.version)
-        try place.replace(manifestName, with: manifest, version: present?.version)
+    /// Replaces `present` with `manifest` as the last step of a publication. Throws if a channel recalls its release.
+    static func setNewest(_ manifest: [UInt8], in location: any FeedLocation, after present: FeedRecord?) throws {
+        if present?.bytes == manifest { return try location.settle("") }
+        try FeedRecalls(in: location).requireManifest(try ManifestFormat.parse(manifest).claims.version)
+        try location.replace(manifestName, with: manifest, version: present?.version)
     }
 }

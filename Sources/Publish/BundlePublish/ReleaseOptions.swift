@@ -25,7 +25,7 @@ package struct ReleaseOptions: Sendable {
     /// Files that this run reads keys or passphrases from.
     package var secretFiles: [String] = []
     /// What is left out by what it is.
-    package var drops: Set<FolderLook.Drop> = []
+    package var drops: Set<FolderInspection.Drop> = []
     /// Most bytes of one file; nil for no such bound.
     package var budget: Int?
     /// Where the source maps of each version are kept; nil for nowhere.

@@ -9,21 +9,21 @@ enum RetiredRelease {
     private static func path(of version: SemanticVersion) -> String { "\(folder)/\(version.folderName).json" }
 
     /// Stores the manifest of the release `name` before its files are removed.
-    static func retire(_ name: String, in place: any FeedPlace) throws {
+    static func retire(_ name: String, in location: any FeedLocation) throws {
         let manifest = "\(ReleaseFeed.releasesName)/\(name)/\(ReleaseFeed.manifestName)"
-        guard let record = try place.read(manifest, maximumBytes: ManifestFormat.maximumBytes) else { return }
-        _ = try place.create("\(folder)/\(name).json", .bytes(record.bytes))
+        guard let record = try location.read(manifest, maximumBytes: ManifestFormat.maximumBytes) else { return }
+        _ = try location.create("\(folder)/\(name).json", .bytes(record.bytes))
     }
 
     /// The manifest of a removed release; nil if there is none.
-    static func manifest(of version: SemanticVersion, in place: any FeedPlace) throws -> UnverifiedManifest? {
+    static func manifest(of version: SemanticVersion, in location: any FeedLocation) throws -> UnverifiedManifest? {
         let name = path(of: version)
-        guard let record = try place.read(name, maximumBytes: ManifestFormat.maximumBytes) else { return nil }
+        guard let record = try location.read(name, maximumBytes: ManifestFormat.maximumBytes) else { return nil }
         do {
             return try ManifestFormat.parse(record.bytes)
         } catch {
             throw UpdateFailure(
-                .configInvalid, subject: "\(place.address)/\(name)",
+                .configInvalid, subject: "\(location.address)/\(name)",
                 "The feed's \(name), which says what \(version) was, is not a manifest: \(error). Restore it, or choose a higher version."
             )
         }

@@ -142,12 +142,12 @@ enum SecretContent: Equatable {
     private static func holdsEncodedPEM(_ text: [UInt8]) -> Bool? {
         text.withUnsafeBytes { whole in
             var rest = whole[...]
-            while let place = find(encodedDashes, in: rest) {
-                guard isEncodedBeginning(whole[place...]) else {
-                    rest = whole[(place + 1)...]
+            while let location = find(encodedDashes, in: rest) {
+                guard isEncodedBeginning(whole[location...]) else {
+                    rest = whole[(location + 1)...]
                     continue
                 }
-                let (digits, end) = base64(whole[place...])
+                let (digits, end) = base64(whole[location...])
                 let quads = digits.prefix(digits.count / 4 * 4)
                 if let file = try? Base64.decode(String(decoding: quads, as: UTF8.self)), holdsPEM(file) != false {
                     return true
@@ -216,9 +216,9 @@ enum SecretContent: Equatable {
         return text.withUnsafeBytes { whole in
             var rest = whole[...]
             var looks = 0
-            while let place = find(mark, in: rest) {
-                rest = whole[(place + mark.count)...]
-                guard let isFound = isIt(whole[..<place], rest) else { continue }
+            while let location = find(mark, in: rest) {
+                rest = whole[(location + mark.count)...]
+                guard let isFound = isIt(whole[..<location], rest) else { continue }
                 looks += 1
                 if isFound { return true }
                 if looks == 1_000 { return nil }
@@ -234,9 +234,9 @@ enum SecretContent: Equatable {
             guard let found = memchr(base + start, Int32(first), bytes.endIndex - start - mark.count + 1) else {
                 return nil
             }
-            let place = UnsafeRawPointer(found) - base
-            if memcmp(found, mark, mark.count) == 0 { return place }
-            start = place + 1
+            let location = UnsafeRawPointer(found) - base
+            if memcmp(found, mark, mark.count) == 0 { return location }
+            start = location + 1
         }
         return nil
     }

@@ -3,14 +3,14 @@ import BundleValues
 import BundleDisk
 import Glibc
 
-/// A shell command that signs: the message on its standard input, the raw signature on its standard output. What it says on
+/// A shell command that reads a message on standard input and writes the raw signature to standard output. Its
 /// standard error is passed through.
 package struct SigningCommand: Sendable {
     /// A person may have to touch a token or type a PIN.
     package static let standardLimit = Duration.seconds(60)
     private static let maximumSignatureBytes = 64 << 10
 
-    /// What it is run for, as failures name it: the line itself may hold a PIN.
+    /// The purpose of the command, which failures name instead of the line, because the line may contain a PIN.
     package enum Purpose: String, Sendable {
         case signing = "signing command"
         case credentials = "credential command"
@@ -22,32 +22,32 @@ package struct SigningCommand: Sendable {
     private let limit: Duration
     private let purpose: Purpose
 
-    /// Has `/bin/sh -c` run `line` each time, at most for `limit`.
+    /// Runs `line` with `/bin/sh -c` for each message, for at most `limit`.
     package init(_ line: String, limit: Duration = standardLimit, purpose: Purpose = .signing) {
         self.line = line
         self.limit = limit
         self.purpose = purpose
     }
 
-    /// What the command gives for `message`; whether it is a signature is not looked at.
+    /// Returns the output for `message`; the caller verifies the signature.
     func sign(_ message: [UInt8]) throws -> [UInt8] {
         let signature = try output(for: message)
         if signature.isEmpty { throw refusal("wrote nothing to standard output") }
         return signature
     }
 
-    /// What the command writes to its standard output, with `message` on its standard input.
+    /// Runs the command with `message` on its standard input and returns its standard output.
     package func output(for message: [UInt8]) throws -> [UInt8] {
-        // What it runs must not outlive this program, nor the message.
+        // The command must not outlive this process, and the message must not stay on the disk.
         try HeldSignals.holding([SIGTERM, SIGINT, SIGHUP]) { try run(on: message, $0) }
     }
 
     private func run(on message: [UInt8], _ signals: HeldSignals) throws -> [UInt8] {
-        // A file, not a pipe: tools that want to know the length can ask.
+        // A file, not a pipe, because some tools ask for its length.
         let scratch = try TemporaryDirectory()
         try scratch.directory.createDurableFile("message", message, mode: 0o600)
         let input = try scratch.directory.file("message")
-        // A pipe, not a file: it ends with its reader, however much the command writes.
+        // A pipe, not a file, so that the command stops when this process stops reading.
         let output = try OutputPipe()
         let end = output.writingEnd
         let process = try input.withDescriptor { input in try SpawnThread.run { try spawn(input, end) } }
@@ -57,19 +57,19 @@ package struct SigningCommand: Sendable {
         return written
     }
 
-    /// What a token's tool does not say.
+    /// Returns the reason for a known failure that the tool of a token does not print.
     private static func hint(_ line: String, _ message: [UInt8]) -> String {
         guard line.contains("EDDSA"), message.count > 1024 else { return "" }
         return
-            " (the message has \(message.count) bytes: pkcs11-tool signs no more than 1024 with EDDSA, take an ECDSA or RSA key)"
+            " (the message has \(message.count) bytes: pkcs11-tool signs at most 1024 with EDDSA, so use an ECDSA or RSA key)"
     }
 
     private func refusal(_ problem: String) -> UpdateFailure {
         let advice =
             switch purpose {
             case .signing:
-                "Nothing was written; try it by hand, with the message on standard input and the raw signature on standard output."
-            case .credentials: "Nothing was written; try it by hand."
+                "Nothing was written. Test the command by hand: message on standard input, raw signature on standard output."
+            case .credentials: "Nothing was written. Test the command by hand."
             }
         return UpdateFailure(.configInvalid, subject: purpose.rawValue, "The \(purpose.rawValue) \(problem). \(advice)")
     }
@@ -84,7 +84,7 @@ package struct SigningCommand: Sendable {
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
-        // This program ignores them; what it starts must not inherit that.
+        // This process ignores these signals; the command must not inherit that.
         var signals = sigset_t()
         sigemptyset(&signals)
         for signal in [SIGPIPE, SIGXFSZ] { sigaddset(&signals, signal) }
@@ -111,7 +111,7 @@ package struct SigningCommand: Sendable {
         var signature: [UInt8] = []
         var status: Int32 = 0
         while true {
-            // What it wrote is all in the pipe when it has ended.
+            // When the command has ended, its whole output is in the pipe.
             let ended = waitpid(process, &status, WNOHANG)
             if ended < 0 && errno != EINTR {
                 throw refusal("cannot be waited for (\(String(cString: strerror(errno))))")
@@ -122,7 +122,7 @@ package struct SigningCommand: Sendable {
                 throw refusal("wrote more than \(Self.maximumSignatureBytes) bytes\(left)")
             }
             if ended == process { break }
-            if signals.arePending { try giveUp(process, after: &grace) }
+            if signals.arePending { try abort(process, after: &grace) }
             if ContinuousClock.now >= deadline {
                 throw refusal("did not end within \(DurationText(limit))\(end(process))")
             }
@@ -133,16 +133,17 @@ package struct SigningCommand: Sendable {
         return (status >> 8 & 0xFF, signature)
     }
 
-    /// Ends it where it does not end by itself: one that asks for a PIN has a terminal to mend.
-    private func giveUp(_ process: pid_t, after grace: inout ContinuousClock.Instant?) throws {
+    /// Kills the command if it does not end after a signal within a grace period. A command that asks for a PIN
+    /// restores the terminal first.
+    private func abort(_ process: pid_t, after grace: inout ContinuousClock.Instant?) throws {
         guard let end = grace else {
             grace = .now + .milliseconds(500)
             return
         }
         if ContinuousClock.now < end { return }
         let left = self.end(process)
-        let refusal = refusal("was given up\(left)")
-        // The signal ends this program before anybody is told.
+        let refusal = refusal("was aborted\(left)")
+        // The pending signal ends this process before it can report the failure.
         if !left.isEmpty {
             let line = Array("\(PrintableText.line(refusal.message))\n".utf8)
             _ = Glibc.write(2, line, line.count)
@@ -150,23 +151,24 @@ package struct SigningCommand: Sendable {
         throw refusal
     }
 
-    /// Ends it with all that it started; what is to be said of what goes on.
+    /// Kills the command and the processes that it started. Returns a note if some may still run.
     private func end(_ process: pid_t) -> String {
         let isEnded = ProcessTree.end(process)
-        // Another user's program, such as one of sudo's, cannot be killed, nor one that waits for a dead disk.
+        // A process of another user, such as one started by sudo, or one that waits for a failed disk cannot be
+        // killed.
         for _ in 0..<200 where waitpid(process, nil, WNOHANG) == 0 { usleep(5_000) }
-        return isEnded ? "" : ", and something of it goes on, perhaps as another user: end it by hand"
+        return isEnded ? "" : "; one of its processes is still running, perhaps as another user: end it by hand"
     }
 }
 
-/// A program with all that it started. They are no group of their own: a token's tool asks for its PIN at the terminal, which only
-/// the group in front may read.
+/// A process and its descendants. They have no process group of their own, because a token's tool asks for its PIN at
+/// the terminal, which only the foreground group may read.
 private enum ProcessTree {
-    /// Ends them. First they stand still, so that none starts another meanwhile. False where one may not be ended, or may go on.
+    /// Kills the processes. It stops them first, so that none starts another. Returns false if one may still run.
     static func end(_ process: pid_t) -> Bool {
         var still: Set<pid_t> = []
         var found: Set<pid_t> = [process]
-        // Who starts others faster than they are found, and may not be stopped, is not waited for.
+        // A process that starts others faster than they are found is abandoned.
         let deadline = ContinuousClock.now + .seconds(10)
         while !found.isEmpty, ContinuousClock.now < deadline {
             for one in found { kill(one, SIGSTOP) }
@@ -177,8 +179,7 @@ private enum ProcessTree {
         return left == 0 && found.isEmpty
     }
 
-    /// The processes that those of `roots` have started, and what these have (proc_pid_stat(5): the parent is the second word after the
-    /// name).
+    /// Returns the descendants of `roots`. In proc_pid_stat(5), the parent is the second word after the name.
     private static func below(_ roots: Set<pid_t>) -> Set<pid_t> {
         var children: [pid_t: [pid_t]] = [:]
         for name in (try? Directory.open("/proc").list()) ?? [] {
@@ -199,7 +200,7 @@ private enum ProcessTree {
     }
 }
 
-/// What a command writes, read without waiting for more.
+/// The output of a command, read without blocking.
 private final class OutputPipe {
     let readingEnd: Int32
     private(set) var writingEnd: Int32
@@ -223,7 +224,7 @@ private final class OutputPipe {
         writingEnd = -1
     }
 
-    /// What is there now.
+    /// Returns the bytes that are available now.
     func read(atMost count: Int) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: count)
         var done = 0
@@ -240,9 +241,9 @@ private final class OutputPipe {
         return bytes
     }
 
-    /// Waits until there is more, at most so long.
+    /// Waits up to `milliseconds` for more output.
     func await(milliseconds: Int32) {
-        // Whoever closed its output may still be at work.
+        // A command that closed its output may still be running.
         if hasEnded {
             usleep(UInt32(milliseconds) * 1000)
         } else {

@@ -201,7 +201,7 @@ import Testing
         let archive = "feed/releases/v1.0.0/client-v1.0.0.tar.zst"
         let whole = try contents(ofFile: site.folder.file(archive))
         try site.folder.write(whole.map { $0 ^ 1 }, to: archive)
-        #expect(try names(publish("1.1.0")).first?.contains("is missing or is not the one that was signed") == true)
+        #expect(try names(publish("1.1.0")).first?.contains("is missing or is not the signed one") == true)
         try site.folder.write(whole, to: archive)
         let source = try site.folder.writeTree(Self.client("1.2.0"), to: "limited")
         let line = [

@@ -40,7 +40,7 @@ import Testing
         try site.folder.write(old, to: "feed/channels/stable.json")
         try Clientctl.stock(["rm", "\(site.feed)/channels/stable/3.json", "\(site.feed)/channels/stable/4.json"])
         let refused = try resign(environment: state).failed(22, "rollbackAttempt")
-        #expect(refused.errors.contains("an older document was put back"))
+        #expect(refused.errors.contains("an older file was restored"))
         try resign("--expect-sequence", "4").failed(22, "rollbackAttempt")
         try site.publish("1.3.0", environment: state).failed(22, "rollbackAttempt")
 

@@ -6,265 +6,279 @@ import Testing
 @testable import BundlePublish
 
 @Suite struct `A change of a channel` {
-    private let bench: Bench
+    private let workspace: Workspace
 
-    init() throws { bench = try Bench() }
+    init() throws { workspace = try Workspace() }
 
     @Test func `adds a release for everybody, or for some that its version draws`() throws {
-        var document = try bench.document("1.0.0")
+        var document = try workspace.document("1.0.0")
         #expect(document.releases.map(\.rollout) == [1000])
         #expect(document.releases.map(\.salt) == [""])
-        #expect(try !document.add(bench.manifest("1.1.0"), rollout: 5).isEmpty)
+        #expect(try !document.add(workspace.manifest("1.1.0"), rollout: 5).isEmpty)
         #expect(document.releases.map(\.rollout) == [1000, 5])
         #expect(document.releases.map(\.salt) == ["", "1.1.0"])
-        #expect(try document.add(bench.manifest("1.1.0"), rollout: 1000).isEmpty)
+        #expect(try document.add(workspace.manifest("1.1.0"), rollout: 1000).isEmpty)
         #expect(document.releases.map(\.rollout) == [1000, 5], "publishing again must not widen or narrow a rollout")
     }
 
     @Test func `keeps the salt of a rollout, so that raising it only adds devices`() throws {
-        var document = try bench.document("1.0.0")
-        let version = try bench.version("1.0.0")
-        #expect(try !ChannelChange.rollout(version, 10).apply(to: &document, at: bench.start).isEmpty)
+        var document = try workspace.document("1.0.0")
+        let version = try workspace.version("1.0.0")
+        #expect(try !ChannelChange.rollout(version, 10).apply(to: &document, at: workspace.start).isEmpty)
         #expect(document.releases[0].salt == "1.0.0")
         document.releases[0].salt = "other"
-        #expect(try !ChannelChange.rollout(version, 20).apply(to: &document, at: bench.start).isEmpty)
+        #expect(try !ChannelChange.rollout(version, 20).apply(to: &document, at: workspace.start).isEmpty)
         #expect(document.releases[0].salt == "other")
         #expect(document.releases[0].rollout == 20)
-        #expect(try ChannelChange.rollout(version, 20).apply(to: &document, at: bench.start).isEmpty)
+        #expect(try ChannelChange.rollout(version, 20).apply(to: &document, at: workspace.start).isEmpty)
     }
 
     @Test func `a rollout that is lowered says how many devices go where`() throws {
-        var document = try bench.document("1.0.0", "1.1.0", "1.2.0")
+        var document = try workspace.document("1.0.0", "1.1.0", "1.2.0")
         func lower(_ version: String, _ permille: Int) throws -> [String] {
-            try ChannelChange.rollout(bench.version(version), permille).apply(to: &document, at: bench.start)
+            try ChannelChange.rollout(workspace.version(version), permille).apply(to: &document, at: workspace.start)
         }
         #expect(
             try lower("1.2.0", 250) == [
                 "1.2.0: for every device → 25% of the devices; 75% go back to 1.1.0 or a newer version that they may run"
             ])
         #expect(try lower("1.2.0", 400) == ["1.2.0: for 25% of the devices → 40% of the devices"])
-        _ = try ChannelChange.revoke(bench.version("1.1.0"), reason: "bad").apply(to: &document, at: bench.start)
+        _ = try ChannelChange.revoke(workspace.version("1.1.0"), reason: "bad").apply(
+            to: &document, at: workspace.start)
         #expect(
             try lower("1.2.0", 395) == [
                 "1.2.0: for 40% of the devices → 39.5% of the devices; 0.5% go back to 1.0.0 or a newer version that they may run"
             ])
-        #expect(try lower("1.0.0", 0)[0].hasSuffix("; 100% go back to what else they have, or to their seed"))
+        #expect(try lower("1.0.0", 0)[0].hasSuffix("; 100% go back to their other installed releases or their seed"))
     }
 
     @Test func `pauses and resumes, each once`() throws {
-        var document = try bench.document("1.0.0", "1.1.0")
-        let version = try bench.version("1.1.0")
+        var document = try workspace.document("1.0.0", "1.1.0")
+        let version = try workspace.version("1.1.0")
         for isPaused in [true, false] {
             let change = isPaused ? ChannelChange.pause(version) : .resume(version)
-            #expect(try !change.apply(to: &document, at: bench.start).isEmpty)
+            #expect(try !change.apply(to: &document, at: workspace.start).isEmpty)
             #expect(document.releases.map(\.isPaused) == [false, isPaused])
-            #expect(try change.apply(to: &document, at: bench.start).isEmpty)
+            #expect(try change.apply(to: &document, at: workspace.start).isEmpty)
         }
     }
 
     @Test func `revokes with a reason, which may be mended, and takes it back`() throws {
-        var document = try bench.document("1.0.0")
-        let version = try bench.version("1.0.0")
+        var document = try workspace.document("1.0.0")
+        let version = try workspace.version("1.0.0")
         for reason in ["white screen", "black screen"] {
-            #expect(try !ChannelChange.revoke(version, reason: reason).apply(to: &document, at: bench.start).isEmpty)
+            #expect(
+                try !ChannelChange.revoke(version, reason: reason).apply(to: &document, at: workspace.start).isEmpty)
             #expect(document.revoked == [FeedMemory.Revocation(version: version, reason: reason)])
-            #expect(try ChannelChange.revoke(version, reason: reason).apply(to: &document, at: bench.start).isEmpty)
+            #expect(try ChannelChange.revoke(version, reason: reason).apply(to: &document, at: workspace.start).isEmpty)
         }
-        #expect(try !ChannelChange.reinstate(version).apply(to: &document, at: bench.start).isEmpty)
+        #expect(try !ChannelChange.reinstate(version).apply(to: &document, at: workspace.start).isEmpty)
         #expect(document.revoked.isEmpty)
         #expect(document.reinstated == [FeedMemory.Reinstatement(version: version, sequence: 1)])
-        #expect(try ChannelChange.reinstate(version).apply(to: &document, at: bench.start).isEmpty)
+        #expect(try ChannelChange.reinstate(version).apply(to: &document, at: workspace.start).isEmpty)
         let read = try ChannelFormat.parse(ChannelFormat.envelope(document)).claims
         #expect(read.reinstated == document.reinstated)
-        #expect(try !ChannelChange.revoke(version, reason: "again").apply(to: &document, at: bench.start).isEmpty)
+        #expect(try !ChannelChange.revoke(version, reason: "again").apply(to: &document, at: workspace.start).isEmpty)
         #expect(document.reinstated.isEmpty)
     }
 
     @Test func `reinstates by name a release whose recall the document does not have`() throws {
-        var document = try bench.document("1.0.0")
-        let version = try bench.version("1.0.0")
+        var document = try workspace.document("1.0.0")
+        let version = try workspace.version("1.0.0")
         #expect(
-            try ChannelChange.reinstate(version).apply(to: &document, at: bench.start) == [
+            try ChannelChange.reinstate(version).apply(to: &document, at: workspace.start) == [
                 "1.0.0: no longer recalled on any device"
             ])
         #expect(document.reinstated == [FeedMemory.Reinstatement(version: version, sequence: 1)])
-        let unknown = try bench.version("9.0.0")
-        let refused = bench.refusal { _ = try ChannelChange.reinstate(unknown).apply(to: &document, at: bench.start) }
+        let unknown = try workspace.version("9.0.0")
+        let refused = workspace.refusal {
+            _ = try ChannelChange.reinstate(unknown).apply(to: &document, at: workspace.start)
+        }
         #expect(refused?.code == .configInvalid)
     }
 
     @Test func `names at most 1024 reinstated versions, and none below the floor`() throws {
-        var document = try bench.document("9.0.0")
+        var document = try workspace.document("9.0.0")
         for minor in 0...ChannelFormat.mostReinstated {
-            let version = try bench.version("1.\(minor).0")
-            _ = try ChannelChange.revoke(version, reason: "bad").apply(to: &document, at: bench.start)
-            _ = try ChannelChange.reinstate(version).apply(to: &document, at: bench.start)
+            let version = try workspace.version("1.\(minor).0")
+            _ = try ChannelChange.revoke(version, reason: "bad").apply(to: &document, at: workspace.start)
+            _ = try ChannelChange.reinstate(version).apply(to: &document, at: workspace.start)
         }
         #expect(document.reinstated.count == ChannelFormat.mostReinstated)
         #expect(document.reinstated.last?.version.description == "1.1024.0")
-        _ = try ChannelChange.revokeBelow(bench.version("1.1000.0")).apply(to: &document, at: bench.start)
+        _ = try ChannelChange.revokeBelow(workspace.version("1.1000.0")).apply(to: &document, at: workspace.start)
         #expect(document.reinstated.count == 25)
     }
 
     @Test func `a document that recalls and reinstates one version is refused`() throws {
-        var document = try bench.document("1.0.0")
-        let version = try bench.version("1.0.0")
+        var document = try workspace.document("1.0.0")
+        let version = try workspace.version("1.0.0")
         document.revoked = [FeedMemory.Revocation(version: version, reason: "bad")]
         document.reinstated = [.init(version: version, sequence: 1)]
-        let refused = bench.refusal { _ = try ChannelFormat.parse(ChannelFormat.envelope(document)) }
+        let refused = workspace.refusal { _ = try ChannelFormat.parse(ChannelFormat.envelope(document)) }
         #expect(refused?.code == .manifestMalformed)
         #expect(refused?.message.contains("reinstated") == true)
         document.revoked = []
         document.reinstated = [.init(version: version, sequence: 2)]
         #expect(
-            bench.refusal { _ = try ChannelFormat.parse(ChannelFormat.envelope(document)) }?.code == .manifestMalformed)
+            workspace.refusal { _ = try ChannelFormat.parse(ChannelFormat.envelope(document)) }?.code
+                == .manifestMalformed)
     }
 
     @Test func `refuses to resume a recalled release`() throws {
-        var document = try bench.document("1.0.0")
-        let version = try bench.version("1.0.0")
+        var document = try workspace.document("1.0.0")
+        let version = try workspace.version("1.0.0")
         for change in [ChannelChange.pause(version), .revoke(version, reason: "bad")] {
-            _ = try change.apply(to: &document, at: bench.start)
+            _ = try change.apply(to: &document, at: workspace.start)
         }
-        let refusal = bench.refusal { _ = try ChannelChange.resume(version).apply(to: &document, at: bench.start) }
+        let refusal = workspace.refusal {
+            _ = try ChannelChange.resume(version).apply(to: &document, at: workspace.start)
+        }
         #expect(refusal?.code == .versionBlocked)
     }
 
     @Test func `warns of a release that no device takes`() throws {
-        let before = try bench.document("1.0.0", "2.0.0")
+        let before = try workspace.document("1.0.0", "2.0.0")
         var document = before
-        _ = try document.add(bench.manifest("1.9.0"), rollout: nil)
+        _ = try document.add(workspace.manifest("1.9.0"), rollout: nil)
         let lower = "2.0.0 is for every device, so no device takes 1.9.0. Publish a higher version, or recall 2.0.0."
-        #expect(document.warnings(after: before, at: bench.start) == [lower])
-        #expect(document.warnings(after: document, at: bench.start) == [])
-        _ = try ChannelChange.rollout(bench.version("2.0.0"), 500).apply(to: &document, at: bench.start)
-        #expect(document.warnings(after: before, at: bench.start) == [])
+        #expect(document.warnings(after: before, at: workspace.start) == [lower])
+        #expect(document.warnings(after: document, at: workspace.start) == [])
+        _ = try ChannelChange.rollout(workspace.version("2.0.0"), 500).apply(to: &document, at: workspace.start)
+        #expect(document.warnings(after: before, at: workspace.start) == [])
     }
 
     @Test func `warns of a change of a paused release, but not of its pause`() throws {
-        let version = try bench.version("1.0.0")
-        var paused = try bench.document("1.0.0")
+        let version = try workspace.version("1.0.0")
+        var paused = try workspace.document("1.0.0")
         let before = paused
-        _ = try ChannelChange.pause(version).apply(to: &paused, at: bench.start)
-        #expect(paused.warnings(after: before, at: bench.start) == [])
+        _ = try ChannelChange.pause(version).apply(to: &paused, at: workspace.start)
+        #expect(paused.warnings(after: before, at: workspace.start) == [])
         var changed = paused
-        _ = try ChannelChange.rollout(version, 500).apply(to: &changed, at: bench.start)
-        #expect(changed.warnings(after: paused, at: bench.start).map { $0.contains("1.0.0 is paused") } == [true])
+        _ = try ChannelChange.rollout(version, 500).apply(to: &changed, at: workspace.start)
+        #expect(changed.warnings(after: paused, at: workspace.start).map { $0.contains("1.0.0 is paused") } == [true])
     }
 
     @Test func `warns when the last release for every device is removed, and not before`() throws {
-        let before = try bench.document("1.0.0", "1.1.0")
+        let before = try workspace.document("1.0.0", "1.1.0")
         var document = before
-        _ = try ChannelChange.remove(bench.version("1.1.0")).apply(to: &document, at: bench.start)
-        #expect(document.warnings(after: before, at: bench.start) == [])
+        _ = try ChannelChange.remove(workspace.version("1.1.0")).apply(to: &document, at: workspace.start)
+        #expect(document.warnings(after: before, at: workspace.start) == [])
         let last = document
-        _ = try ChannelChange.remove(bench.version("1.0.0")).apply(to: &document, at: bench.start)
-        #expect(document.warnings(after: last, at: bench.start).map { $0.contains("manifest.json stays") } == [true])
+        _ = try ChannelChange.remove(workspace.version("1.0.0")).apply(to: &document, at: workspace.start)
+        #expect(
+            document.warnings(after: last, at: workspace.start).map { $0.contains("manifest.json stays") } == [true])
     }
 
     @Test func `says how often devices ask, and no longer says so`() throws {
-        var document = try bench.document("1.0.0")
+        var document = try workspace.document("1.0.0")
         let poll = ChannelDocument.Poll(interval: 300, jitter: 60)
-        let words = "devices check every 5m, and up to 1m later"
-        #expect(try ChannelChange.poll(poll).apply(to: &document, at: bench.start) == [words])
+        let words = "devices check every 5m, with a random delay of up to 1m"
+        #expect(try ChannelChange.poll(poll).apply(to: &document, at: workspace.start) == [words])
         #expect(document.poll == poll)
-        #expect(try ChannelChange.poll(poll).apply(to: &document, at: bench.start).isEmpty)
-        #expect(try !ChannelChange.poll(nil).apply(to: &document, at: bench.start).isEmpty)
+        #expect(try ChannelChange.poll(poll).apply(to: &document, at: workspace.start).isEmpty)
+        #expect(try !ChannelChange.poll(nil).apply(to: &document, at: workspace.start).isEmpty)
         #expect(document.poll == nil)
     }
 
     @Test func `makes a release urgent, and no longer so`() throws {
-        var document = try bench.document("1.0.0")
-        let version = try bench.version("1.0.0")
+        var document = try workspace.document("1.0.0")
+        let version = try workspace.version("1.0.0")
         let before = document
-        let words = "1.0.0: urgent, devices show it as soon as they have it"
-        #expect(try ChannelChange.urgent(version, true).apply(to: &document, at: bench.start) == [words])
-        #expect(try ChannelChange.urgent(version, true).apply(to: &document, at: bench.start).isEmpty)
+        let words = "1.0.0: urgent, devices activate it as soon as they have it"
+        #expect(try ChannelChange.urgent(version, true).apply(to: &document, at: workspace.start) == [words])
+        #expect(try ChannelChange.urgent(version, true).apply(to: &document, at: workspace.start).isEmpty)
         #expect(document.releases[0].isUrgent)
         document.sequence = 2
         #expect(document.changes(since: before) == [words])
         #expect(
-            try ChannelChange.urgent(version, false).apply(to: &document, at: bench.start) == [
+            try ChannelChange.urgent(version, false).apply(to: &document, at: workspace.start) == [
                 "1.0.0: no longer urgent"
             ])
         #expect(
-            try document.add(bench.manifest("1.1.0"), rollout: nil, isUrgent: true) == [
+            try document.add(workspace.manifest("1.1.0"), rollout: nil, isUrgent: true) == [
                 "1.1.0 added, for every device, urgent"
             ])
         #expect(document.releases[1].isUrgent)
     }
 
     @Test func `says for how long a page may be busy, and no longer says so`() throws {
-        var document = try bench.document("1.0.0")
+        var document = try workspace.document("1.0.0")
         let before = document
-        let words = "a page that is busy is left alone for at most 2m"
-        #expect(try ChannelChange.busyLimit(120).apply(to: &document, at: bench.start) == [words])
-        #expect(try ChannelChange.busyLimit(120).apply(to: &document, at: bench.start).isEmpty)
+        let words = "a busy page defers activation for at most 2m"
+        #expect(try ChannelChange.busyLimit(120).apply(to: &document, at: workspace.start) == [words])
+        #expect(try ChannelChange.busyLimit(120).apply(to: &document, at: workspace.start).isEmpty)
         let read = try ChannelFormat.parse(ChannelFormat.envelope(document)).claims
         #expect(read.busyLimit == 120)
         document.sequence = 2
         #expect(document.changes(since: before) == [words])
-        #expect(try !ChannelChange.busyLimit(nil).apply(to: &document, at: bench.start).isEmpty)
+        #expect(try !ChannelChange.busyLimit(nil).apply(to: &document, at: workspace.start).isEmpty)
         #expect(document.busyLimit == nil)
     }
 
     @Test func `raises the floor and never lowers it`() throws {
-        var document = try bench.document("1.0.0", "1.2.0")
-        #expect(try !ChannelChange.revokeBelow(bench.version("1.1.0")).apply(to: &document, at: bench.start).isEmpty)
-        #expect(try document.minimumVersion == bench.version("1.1.0"))
-        #expect(try ChannelChange.revokeBelow(bench.version("1.1.0")).apply(to: &document, at: bench.start).isEmpty)
-        let refused = bench.refusal {
-            _ = try ChannelChange.revokeBelow(bench.version("1.0.0")).apply(to: &document, at: bench.start)
+        var document = try workspace.document("1.0.0", "1.2.0")
+        #expect(
+            try !ChannelChange.revokeBelow(workspace.version("1.1.0")).apply(to: &document, at: workspace.start).isEmpty
+        )
+        #expect(try document.minimumVersion == workspace.version("1.1.0"))
+        #expect(
+            try ChannelChange.revokeBelow(workspace.version("1.1.0")).apply(to: &document, at: workspace.start).isEmpty)
+        let refused = workspace.refusal {
+            _ = try ChannelChange.revokeBelow(workspace.version("1.0.0")).apply(to: &document, at: workspace.start)
         }
         #expect(refused?.code == .rollbackAttempt)
         #expect(refused?.subject == "1.0.0")
-        #expect(try document.minimumVersion == bench.version("1.1.0"))
+        #expect(try document.minimumVersion == workspace.version("1.1.0"))
     }
 
     @Test func `raises no floor that leaves devices without any release`() throws {
-        var document = try bench.document("1.0.0", "1.2.0")
-        let above = bench.refusal {
-            _ = try ChannelChange.revokeBelow(bench.version("1.3.0")).apply(to: &document, at: bench.start)
+        var document = try workspace.document("1.0.0", "1.2.0")
+        let above = workspace.refusal {
+            _ = try ChannelChange.revokeBelow(workspace.version("1.3.0")).apply(to: &document, at: workspace.start)
         }
         #expect(above?.code == .configInvalid)
-        _ = try ChannelChange.revoke(bench.version("1.2.0"), reason: "bad").apply(to: &document, at: bench.start)
-        let revoked = bench.refusal {
-            _ = try ChannelChange.revokeBelow(bench.version("1.1.0")).apply(to: &document, at: bench.start)
+        _ = try ChannelChange.revoke(workspace.version("1.2.0"), reason: "bad").apply(
+            to: &document, at: workspace.start)
+        let revoked = workspace.refusal {
+            _ = try ChannelChange.revokeBelow(workspace.version("1.1.0")).apply(to: &document, at: workspace.start)
         }
         #expect(revoked?.code == .configInvalid)
         #expect(document.minimumVersion == nil)
     }
 
     @Test func `gives nobody what is revoked or below the floor`() throws {
-        var document = try bench.document("1.0.0", "1.2.0")
-        _ = try ChannelChange.revokeBelow(bench.version("1.1.0")).apply(to: &document, at: bench.start)
-        _ = try ChannelChange.revoke(bench.version("1.3.0"), reason: "never again").apply(
-            to: &document, at: bench.start)
+        var document = try workspace.document("1.0.0", "1.2.0")
+        _ = try ChannelChange.revokeBelow(workspace.version("1.1.0")).apply(to: &document, at: workspace.start)
+        _ = try ChannelChange.revoke(workspace.version("1.3.0"), reason: "never again").apply(
+            to: &document, at: workspace.start)
         for (text, reason) in [("1.3.0", "never again"), ("1.0.5", "1.1.0")] {
-            let refused = bench.refusal { _ = try document.add(bench.manifest(text), rollout: nil) }
+            let refused = workspace.refusal { _ = try document.add(workspace.manifest(text), rollout: nil) }
             #expect(refused?.code == .versionBlocked)
             #expect(refused?.subject == text)
             #expect(refused?.message.contains(reason) == true)
         }
-        let rollout = bench.refusal {
-            _ = try ChannelChange.rollout(bench.version("1.0.0"), 5).apply(to: &document, at: bench.start)
+        let rollout = workspace.refusal {
+            _ = try ChannelChange.rollout(workspace.version("1.0.0"), 5).apply(to: &document, at: workspace.start)
         }
         #expect(rollout?.code == .versionBlocked)
     }
 
     @Test(arguments: [nil, "com.example.other"])
     func `refuses a release of another application`(appId: String?) throws {
-        var document = try bench.document("1.0.0")
-        let refused = bench.refusal { _ = try document.add(bench.manifest("1.1.0", appId: appId), rollout: nil) }
+        var document = try workspace.document("1.0.0")
+        let refused = workspace.refusal {
+            _ = try document.add(workspace.manifest("1.1.0", appId: appId), rollout: nil)
+        }
         #expect(refused?.code == .appMismatch)
         #expect(document.releases.count == 1)
     }
 
     @Test func `of a version that is not there names those that are`() throws {
-        var document = try bench.document("1.0.0", "1.1.0")
-        let version = try bench.version("2.0.0")
+        var document = try workspace.document("1.0.0", "1.1.0")
+        let version = try workspace.version("2.0.0")
         for change in [ChannelChange.rollout(version, 1), .pause(version), .resume(version), .remove(version)] {
-            let refused = bench.refusal { _ = try change.apply(to: &document, at: bench.start) }
+            let refused = workspace.refusal { _ = try change.apply(to: &document, at: workspace.start) }
             #expect(refused?.code == .configInvalid)
             #expect(refused?.subject == "2.0.0")
             #expect(refused?.message.contains("1.0.0, 1.1.0") == true)
@@ -272,8 +286,8 @@ import Testing
     }
 
     @Test func `removes a release from the channel`() throws {
-        var document = try bench.document("1.0.0", "1.1.0")
-        #expect(try !ChannelChange.remove(bench.version("1.0.0")).apply(to: &document, at: bench.start).isEmpty)
+        var document = try workspace.document("1.0.0", "1.1.0")
+        #expect(try !ChannelChange.remove(workspace.version("1.0.0")).apply(to: &document, at: workspace.start).isEmpty)
         #expect(document.releases.map(\.version.description) == ["1.1.0"])
     }
 }

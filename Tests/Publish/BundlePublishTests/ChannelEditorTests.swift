@@ -7,38 +7,38 @@ import Testing
 @testable import BundlePublish
 
 @Suite struct `An edited channel document` {
-    private let bench: Bench
+    private let workspace: Workspace
 
-    init() throws { bench = try Bench() }
+    init() throws { workspace = try Workspace() }
 
     private func pause(_ terms: ChannelTerms? = nil) throws -> ChannelReport {
-        try bench.editor(terms).apply(.pause(bench.version("1.0.0")), to: "stable")
+        try workspace.editor(terms).apply(.pause(workspace.version("1.0.0")), to: "stable")
     }
 
     private func expectRefusal(
         _ code: FailureCode, _ terms: ChannelTerms? = nil, sourceLocation: SourceLocation = #_sourceLocation
     ) throws -> UpdateFailure {
-        let before = try TreeSnapshot(of: bench.feed)
-        let refused = bench.refusal { _ = try pause(terms) }
+        let before = try TreeSnapshot(of: workspace.feed)
+        let refused = workspace.refusal { _ = try pause(terms) }
         #expect(refused?.code == code, "\(refused?.message ?? "")", sourceLocation: sourceLocation)
-        #expect(try TreeSnapshot(of: bench.feed).changes(since: before) == [], sourceLocation: sourceLocation)
+        #expect(try TreeSnapshot(of: workspace.feed).changes(since: before) == [], sourceLocation: sourceLocation)
         return try #require(refused)
     }
 
     @Test func `warns that an unchanged document has expired`() throws {
-        try bench.put(bench.document("1.0.0"))
-        let change = ChannelChange.resume(try bench.version("1.0.0"))
-        #expect(try bench.editor().apply(change, to: "stable").warnings == [])
-        let late = try bench.editor(bench.terms(after: 3)).apply(change, to: "stable")
+        try workspace.put(workspace.document("1.0.0"))
+        let change = ChannelChange.resume(try workspace.version("1.0.0"))
+        #expect(try workspace.editor().apply(change, to: "stable").warnings == [])
+        let late = try workspace.editor(workspace.terms(after: 3)).apply(change, to: "stable")
         #expect(late.outcome == .unchanged && late.warnings.map { $0.contains("expired at") } == [true])
     }
 
     @Test func `has the next sequence, a new time and a new expiry`() throws {
-        try bench.put(bench.document("1.0.0"))
-        let report = try pause(bench.terms(after: 1))
+        try workspace.put(workspace.document("1.0.0"))
+        let report = try pause(workspace.terms(after: 1))
         #expect(report.outcome == .changed)
         #expect(report.previousSequence == 1)
-        let document = try bench.read()
+        let document = try workspace.read()
         #expect(document.sequence == 2)
         #expect(document.issuedAt.description == "2030-01-02T00:00:00Z")
         #expect(document.expires.description == "2030-02-01T00:00:00Z")
@@ -46,86 +46,86 @@ import Testing
     }
 
     @Test func `is not written where nothing is different`() throws {
-        try bench.put(bench.document("1.0.0"))
+        try workspace.put(workspace.document("1.0.0"))
         #expect(try pause().outcome == .changed)
-        let before = try TreeSnapshot(of: bench.feed)
-        #expect(try pause(bench.terms(after: 1)).outcome == .unchanged)
-        #expect(try TreeSnapshot(of: bench.feed).changes(since: before) == [])
+        let before = try TreeSnapshot(of: workspace.feed)
+        #expect(try pause(workspace.terms(after: 1)).outcome == .unchanged)
+        #expect(try TreeSnapshot(of: workspace.feed).changes(since: before) == [])
     }
 
     @Test func `is not written by a dry run`() throws {
-        try bench.put(bench.document("1.0.0"))
-        let before = try TreeSnapshot(of: bench.feed)
-        var terms = bench.terms()
+        try workspace.put(workspace.document("1.0.0"))
+        let before = try TreeSnapshot(of: workspace.feed)
+        var terms = workspace.terms()
         terms.isDryRun = true
         let report = try pause(terms)
         #expect(report.outcome == .dryRun)
         #expect(report.document.sequence == 2)
-        #expect(try TreeSnapshot(of: bench.feed).changes(since: before) == [])
+        #expect(try TreeSnapshot(of: workspace.feed).changes(since: before) == [])
     }
 
     @Test func `never has an earlier time than the one before`() throws {
-        try bench.put(bench.document("1.0.0"))
-        _ = try pause(bench.terms(after: 3))
-        _ = try bench.editor(bench.terms(after: 2)).apply(.resume(bench.version("1.0.0")), to: "stable")
-        #expect(try bench.read().issuedAt.description == "2030-01-04T00:00:00Z")
+        try workspace.put(workspace.document("1.0.0"))
+        _ = try pause(workspace.terms(after: 3))
+        _ = try workspace.editor(workspace.terms(after: 2)).apply(.resume(workspace.version("1.0.0")), to: "stable")
+        #expect(try workspace.read().issuedAt.description == "2030-01-04T00:00:00Z")
     }
 
     @Test func `keeps members that nobody here knows`() throws {
-        let text = String(decoding: ChannelFormat.payload(try bench.document("1.0.0")), as: UTF8.self)
+        let text = String(decoding: ChannelFormat.payload(try workspace.document("1.0.0")), as: UTF8.self)
         let payload = Array(text.replacing("{\"schema\":1,", with: "{\"schema\":1,\"mirrors\":[\"x\"],").utf8)
         let envelope = SignedEnvelope(payloadType: ChannelFormat.payloadType, payload: payload)
-        try bench.folder.makeFolder("feed/channels")
-        try bench.folder.write(try [bench.channel].sign(envelope).document, to: "feed/channels/stable.json")
+        try workspace.folder.makeFolder("feed/channels")
+        try workspace.folder.write(try [workspace.channel].sign(envelope).document, to: "feed/channels/stable.json")
         _ = try pause()
-        let bytes = try contents(ofFile: "\(bench.feed)/channels/stable.json")
+        let bytes = try contents(ofFile: "\(workspace.feed)/channels/stable.json")
         let written = try ChannelFormat.envelope(parsing: bytes)
         #expect(String(decoding: written.payload, as: UTF8.self).contains("\"mirrors\":[\"x\"]"))
     }
 
     @Test func `is refused where somebody else has signed it, or nobody`() throws {
-        let stranger = try Bench.signer()
-        try bench.put(bench.document("1.0.0"), by: [stranger])
+        let stranger = try Workspace.signer()
+        try workspace.put(workspace.document("1.0.0"), by: [stranger])
         let refused = try expectRefusal(.keyUnknown)
         #expect(refused.subject == "channel stable")
         #expect(refused.message.contains("--trust"))
-        try bench.put(bench.document("1.0.0"), by: [])
+        try workspace.put(workspace.document("1.0.0"), by: [])
         _ = try expectRefusal(.signatureInvalid)
     }
 
     @Test func `is refused where it was changed under its signature`() throws {
-        let document = try bench.document("1.0.0")
-        var envelope = try [bench.channel].sign(ChannelFormat.envelope(document))
+        let document = try workspace.document("1.0.0")
+        var envelope = try [workspace.channel].sign(ChannelFormat.envelope(document))
         var other = document
         other.releases[0].rollout = 1
         envelope = SignedEnvelope(
             payloadType: envelope.payloadType, payload: ChannelFormat.payload(other), signatures: envelope.signatures)
-        try bench.folder.makeFolder("feed/channels")
-        try bench.folder.write(envelope.document, to: "feed/channels/stable.json")
+        try workspace.folder.makeFolder("feed/channels")
+        try workspace.folder.write(envelope.document, to: "feed/channels/stable.json")
         _ = try expectRefusal(.signatureInvalid)
     }
 
     @Test func `is refused where only some of the keys given have signed it`() throws {
-        let second = try Bench.signer()
-        try bench.put(bench.document("1.0.0"), by: [bench.channel])
-        _ = try expectRefusal(.signatureInvalid, bench.terms([bench.channel, second]))
-        try bench.put(bench.document("1.0.0"), by: [bench.channel, second])
-        #expect(try pause(bench.terms([bench.channel, second])).outcome == .changed)
+        let second = try Workspace.signer()
+        try workspace.put(workspace.document("1.0.0"), by: [workspace.channel])
+        _ = try expectRefusal(.signatureInvalid, workspace.terms([workspace.channel, second]))
+        try workspace.put(workspace.document("1.0.0"), by: [workspace.channel, second])
+        #expect(try pause(workspace.terms([workspace.channel, second])).outcome == .changed)
     }
 
     @Test func `goes over to a new key with trust in the old one`() throws {
-        let next = try Bench.signer()
-        try bench.put(bench.document("1.0.0"))
-        _ = try expectRefusal(.keyUnknown, bench.terms([next]))
-        var terms = bench.terms([next])
-        terms.trust = .keys(TrustedKeys([bench.channel.publicKey]))
-        #expect(try bench.editor(terms).apply(.resign, to: "stable").document.sequence == 2)
-        #expect(try pause(bench.terms([next])).document.sequence == 3)
+        let next = try Workspace.signer()
+        try workspace.put(workspace.document("1.0.0"))
+        _ = try expectRefusal(.keyUnknown, workspace.terms([next]))
+        var terms = workspace.terms([next])
+        terms.trust = .keys(TrustedKeys([workspace.channel.publicKey]))
+        #expect(try workspace.editor(terms).apply(.resign, to: "stable").document.sequence == 2)
+        #expect(try pause(workspace.terms([next])).document.sequence == 3)
     }
 
     @Test func `is refused where its sequence is not the expected one`() throws {
-        try bench.put(bench.document("1.0.0"))
-        var terms = bench.terms()
+        try workspace.put(workspace.document("1.0.0"))
+        var terms = workspace.terms()
         for wrong in [0, 2] {
             terms.expectedSequence = wrong
             #expect(try expectRefusal(.rollbackAttempt, terms).subject == "channel stable")
@@ -135,83 +135,84 @@ import Testing
     }
 
     @Test func `is refused from the second in which the trust root of the feed expires`() throws {
-        try bench.put(bench.document("1.0.0"))
-        let root = try bench.trustFile(bench.root([bench.channel], channel: bench.channel), signedBy: [bench.channel])
-        try root.write(to: "\(bench.feed)/\(FeedTrust.fileName)", replacing: false)
-        var terms = bench.terms(after: 365)
+        try workspace.put(workspace.document("1.0.0"))
+        let root = try workspace.trustFile(
+            workspace.root([workspace.channel], channel: workspace.channel), signedBy: [workspace.channel])
+        try root.write(to: "\(workspace.feed)/\(FeedTrust.fileName)", replacing: false)
+        var terms = workspace.terms(after: 365)
         terms.isClockChecked = true
         #expect(try expectRefusal(.expired, terms).subject == "trust root 1")
-        terms = bench.terms(after: 364)
+        terms = workspace.terms(after: 364)
         terms.isClockChecked = true
         #expect(try pause(terms).outcome == .changed)
     }
 
     @Test func `is refused where it has expired before it was signed`() async throws {
-        try bench.put(bench.document("1.0.0"))
-        var terms = bench.terms()
+        try workspace.put(workspace.document("1.0.0"))
+        var terms = workspace.terms()
         terms.lifetime = .seconds(1)
         try await Task.sleep(for: .milliseconds(1_100))
         #expect(try expectRefusal(.expired, terms).message.contains("--expires-in"))
     }
 
     @Test func `is refused where the clock has leapt, unless somebody looked at it`() throws {
-        try bench.put(bench.document("1.0.0"))
-        #expect(try expectRefusal(.configInvalid, bench.terms(after: 40)).message.contains("--clock-checked"))
-        var checked = bench.terms(after: 40)
+        try workspace.put(workspace.document("1.0.0"))
+        #expect(try expectRefusal(.configInvalid, workspace.terms(after: 40)).message.contains("--clock-checked"))
+        var checked = workspace.terms(after: 40)
         checked.isClockChecked = true
         checked.isDryRun = true
         #expect(try pause(checked).outcome == .dryRun)
-        #expect(try pause(bench.terms(after: 30)).outcome == .changed)
+        #expect(try pause(workspace.terms(after: 30)).outcome == .changed)
     }
 
     @Test(
         arguments: [
             (0, 0, nil, .plausible), (0, 1, nil, .plausible), (1, 0, nil, .plausible), (2, 0, nil, .ahead),
             (31, 31, 1, .plausible),
-            (32, 32, 1, .leaps(from: 1)), (32, 0, 1, .ahead),
+            (32, 32, 1, .jumps(from: 1)), (32, 0, 1, .ahead),
         ] as [(Int, Int, Int?, ClockVerdict)])
     func `has a time that can be right`(issued: Int, clock: Int, expires: Int?, verdict: ClockVerdict) throws {
-        func day(_ number: Int) -> Timestamp { bench.start.adding(.seconds(number * 86_400)) }
+        func day(_ number: Int) -> Timestamp { workspace.start.adding(.seconds(number * 86_400)) }
         let found = PublisherClock.judge(issuedAt: day(issued), clock: day(clock), before: expires.map(day))
         let expected: PublisherClock =
             switch verdict {
             case .plausible: .plausible
             case .ahead: .ahead
-            case .leaps(let from): .leaps(from: day(from))
+            case .jumps(let from): .jumps(from: day(from))
             }
         #expect(found == expected)
         #expect((found.failure(of: "x", issuedAt: day(issued)) == nil) == (expected == .plausible))
     }
 
     /// The same with days for times.
-    enum ClockVerdict: Sendable { case plausible, ahead, leaps(from: Int) }
+    enum ClockVerdict: Sendable { case plausible, ahead, jumps(from: Int) }
 
     @Test func `of a time to come is told of, and goes back to the present with another key`() throws {
-        try bench.put(bench.document("1.0.0"))
-        var ahead = bench.terms(after: 400)
+        try workspace.put(workspace.document("1.0.0"))
+        var ahead = workspace.terms(after: 400)
         ahead.isClockChecked = true
         #expect(try pause(ahead).warnings == [])
-        let version = try bench.version("1.0.0")
-        let resumed = try bench.editor(bench.terms(after: 2)).apply(.resume(version), to: "stable")
+        let version = try workspace.version("1.0.0")
+        let resumed = try workspace.editor(workspace.terms(after: 2)).apply(.resume(version), to: "stable")
         #expect(resumed.warnings.count == 1)
         #expect(resumed.document.issuedAt.description == "2031-02-05T00:00:00Z")
-        let next = try Bench.signer()
-        var terms = bench.terms([next], after: 2)
-        terms.trust = .keys(TrustedKeys([bench.channel.publicKey]))
-        let renewed = try bench.editor(terms).apply(.resign, to: "stable")
+        let next = try Workspace.signer()
+        var terms = workspace.terms([next], after: 2)
+        terms.trust = .keys(TrustedKeys([workspace.channel.publicKey]))
+        let renewed = try workspace.editor(terms).apply(.resign, to: "stable")
         #expect(renewed.document.issuedAt.description == "2030-01-03T00:00:00Z")
         #expect(renewed.document.sequence == 4)
     }
 
     @Test func `is refused where the feed's trust root would refuse it`() throws {
-        try bench.put(bench.document("1.0.0"))
-        let roots = [try Bench.signer()]
-        let file = try bench.trustFile(bench.root(roots), signedBy: roots)
-        _ = try TrustPublisher(feed: bench.place, now: bench.start).publish(file)
+        try workspace.put(workspace.document("1.0.0"))
+        let roots = [try Workspace.signer()]
+        let file = try workspace.trustFile(workspace.root(roots), signedBy: roots)
+        _ = try TrustPublisher(feed: workspace.location, now: workspace.start).publish(file)
         // Without channel keys, the release keys sign channels.
         #expect(try expectRefusal(.keyUnknown).message.contains("trust root (version 1)"))
-        try bench.put(bench.document("1.0.0"), by: [bench.release])
-        #expect(try pause(bench.terms([bench.release])).outcome == .changed)
+        try workspace.put(workspace.document("1.0.0"), by: [workspace.release])
+        #expect(try pause(workspace.terms([workspace.release])).outcome == .changed)
     }
 
     @Test func `is missing in a feed that has none`() throws {
@@ -221,20 +222,20 @@ import Testing
     }
 
     @Test func `is signed anew only when it is about to expire`() throws {
-        try bench.put(bench.document("1.0.0"))
+        try workspace.put(workspace.document("1.0.0"))
         let week = Duration.seconds(7 * 86_400)
         // Nothing is due, but the feed had no manifest.json yet.
-        #expect(try bench.editor().resign("stable", ifExpiresWithin: .seconds(3600)).outcome == .completed)
-        #expect(try bench.editor().resign("stable", ifExpiresWithin: .seconds(3600)).outcome == .unchanged)
-        #expect(try bench.editor().resign("stable", ifExpiresWithin: week).outcome == .changed)
-        #expect(try bench.editor().resign("stable", ifExpiresWithin: week).outcome == .unchanged)
-        #expect(try bench.read().sequence == 2)
+        #expect(try workspace.editor().resign("stable", ifExpiresWithin: .seconds(3600)).outcome == .completed)
+        #expect(try workspace.editor().resign("stable", ifExpiresWithin: .seconds(3600)).outcome == .unchanged)
+        #expect(try workspace.editor().resign("stable", ifExpiresWithin: week).outcome == .changed)
+        #expect(try workspace.editor().resign("stable", ifExpiresWithin: week).outcome == .unchanged)
+        #expect(try workspace.read().sequence == 2)
     }
 
     @Test func `revokes no version that was never published`() throws {
-        try bench.put(bench.document("1.0.0"))
-        let refused = bench.refusal {
-            _ = try bench.editor().apply(.revoke(bench.version("1.0.1"), reason: "typed wrongly"), to: "stable")
+        try workspace.put(workspace.document("1.0.0"))
+        let refused = workspace.refusal {
+            _ = try workspace.editor().apply(.revoke(workspace.version("1.0.1"), reason: "typed wrongly"), to: "stable")
         }
         #expect(refused?.code == .configInvalid)
         #expect(refused?.subject == "1.0.1")
@@ -243,37 +244,38 @@ import Testing
     // MARK: Promotion
 
     @Test func `takes a release over from another channel, as it is signed`() throws {
-        try bench.put(bench.document("1.0.0", "1.1.0", name: "beta"))
-        var making = bench.terms()
+        try workspace.put(workspace.document("1.0.0", "1.1.0", name: "beta"))
+        var making = workspace.terms()
         making.firstSequence = 1
-        let made = try bench.editor(making).promote(bench.version("1.1.0"), from: "beta", to: "stable", rollout: 10)
+        let made = try workspace.editor(making).promote(
+            workspace.version("1.1.0"), from: "beta", to: "stable", rollout: 10)
         #expect(made.previousSequence == nil)
-        let stable = try bench.read("stable")
+        let stable = try workspace.read("stable")
         #expect(stable.sequence == 1)
         #expect(stable.appId == "com.example.kiosk")
         #expect(stable.releases.map(\.version.description) == ["1.1.0"])
         #expect(stable.releases.map(\.rollout) == [10])
-        #expect(stable.releases[0].manifest.document == (try bench.read("beta").releases[1].manifest.document))
-        #expect(try bench.read("beta").sequence == 1)
-        let again = try bench.editor().promote(bench.version("1.1.0"), from: "beta", to: "stable", rollout: nil)
+        #expect(stable.releases[0].manifest.document == (try workspace.read("beta").releases[1].manifest.document))
+        #expect(try workspace.read("beta").sequence == 1)
+        let again = try workspace.editor().promote(workspace.version("1.1.0"), from: "beta", to: "stable", rollout: nil)
         #expect(again.outcome == .unchanged)
     }
 
     @Test func `takes no release over that is revoked there`() throws {
-        var beta = try bench.document("1.0.0", "1.1.0", name: "beta")
-        _ = try ChannelChange.revoke(bench.version("1.1.0"), reason: "bad").apply(to: &beta, at: bench.start)
-        try bench.put(beta)
-        let refused = bench.refusal {
-            _ = try bench.editor().promote(bench.version("1.1.0"), from: "beta", to: "stable", rollout: nil)
+        var beta = try workspace.document("1.0.0", "1.1.0", name: "beta")
+        _ = try ChannelChange.revoke(workspace.version("1.1.0"), reason: "bad").apply(to: &beta, at: workspace.start)
+        try workspace.put(beta)
+        let refused = workspace.refusal {
+            _ = try workspace.editor().promote(workspace.version("1.1.0"), from: "beta", to: "stable", rollout: nil)
         }
         #expect(refused?.code == .versionBlocked)
         #expect(refused?.subject == "1.1.0")
-        #expect(try TreeSnapshot(of: bench.feed).paths == ["channels", "channels/beta.json"])
+        #expect(try TreeSnapshot(of: workspace.feed).paths == ["channels", "channels/beta.json"])
     }
 
     @Test func `has a name that is a file's`() throws {
         for name in ["", "../x", "a/b", "Stable", ".hidden", "https://updates.example.com/channels/stable.json"] {
-            let refused = bench.refusal { _ = try bench.read(name) }
+            let refused = workspace.refusal { _ = try workspace.read(name) }
             #expect(refused?.code == .usage, "\(name)")
         }
     }

@@ -10,110 +10,114 @@ import Testing
 
 /// Each document of a channel stays as a numbered copy, which is there before it.
 @Suite struct `A channel's history` {
-    private let bench: Bench
+    private let workspace: Workspace
 
-    init() throws { bench = try Bench() }
+    init() throws { workspace = try Workspace() }
 
-    private func bytes(_ name: String) throws -> [UInt8]? { try bench.place.read(name, maximumBytes: 1 << 20)?.bytes }
+    private func bytes(_ name: String) throws -> [UInt8]? {
+        try workspace.location.read(name, maximumBytes: 1 << 20)?.bytes
+    }
 
-    private func history(_ trust: TrustAnchor? = nil) throws -> [ChannelHistory.Entry] {
-        try ChannelHistory("stable", in: bench.place, trust: trust, clock: bench.start).entries
+    private func history(_ trust: TrustAnchor? = nil) throws -> [ChannelHistory.Record] {
+        try ChannelHistory("stable", in: workspace.location, trust: trust, clock: workspace.start).entries
     }
 
     private func apply(_ change: ChannelChange) throws -> ChannelReport {
-        try bench.editor().apply(change, to: "stable")
+        try workspace.editor().apply(change, to: "stable")
     }
 
     @Test func `has a copy of each document, and says what was different`() throws {
-        try bench.put(bench.document("1.0.0", "1.1.0"))
-        let version = try bench.version("1.1.0")
+        try workspace.put(workspace.document("1.0.0", "1.1.0"))
+        let version = try workspace.version("1.1.0")
         _ = try apply(.rollout(version, 100))
         _ = try apply(.pause(version))
         _ = try apply(.resume(version))
         _ = try apply(.revoke(version, reason: "white screen"))
         _ = try apply(.reinstate(version))
-        _ = try apply(.revokeBelow(try bench.version("1.0.0")))
+        _ = try apply(.revokeBelow(try workspace.version("1.0.0")))
         _ = try apply(.poll(ChannelDocument.Poll(interval: 300, jitter: 0)))
         _ = try apply(.resign)
         _ = try apply(.remove(version))
         #expect(try bytes("channels/stable/10.json") == bytes("channels/stable.json"))
-        let entries = try history(.keys(TrustedKeys([bench.channel.publicKey])))
+        let entries = try history(.keys(TrustedKeys([workspace.channel.publicKey])))
         #expect(entries.map(\.document.sequence) == Array(2...10))
-        #expect(entries.allSatisfy { $0.isVerified == true && $0.keyIds == [bench.channel.publicKey.id] })
+        #expect(entries.allSatisfy { $0.isVerified == true && $0.keyIds == [workspace.channel.publicKey.id] })
         #expect(
             entries.map { $0.changes.joined(separator: "; ") } == [
-                "begins with 1.0.0 for every device, 1.1.0 for 10% of the devices", "1.1.0: paused",
+                "starts with 1.0.0 for every device, 1.1.0 for 10% of the devices", "1.1.0: paused",
                 "1.1.0: no longer paused", "1.1.0: recalled, white screen", "1.1.0: no longer recalled",
-                "nothing below 1.0.0 may run", "devices check every 5m, and up to 0s later", "signed anew",
+                "nothing below 1.0.0 may run", "devices check every 5m, with a random delay of up to 0s",
+                "signed again",
                 "1.1.0: no longer in the channel",
             ])
-        let stranger = try Bench.signer()
+        let stranger = try Workspace.signer()
         #expect(try history(.keys(TrustedKeys([stranger.publicKey]))).allSatisfy { $0.isVerified == false })
         #expect(try history().allSatisfy { $0.isVerified == nil })
     }
 
     /// What a run leaves that is stopped between the copy and the document.
     private func stopped(by signer: Signer) throws {
-        try bench.put(bench.document("1.0.0", "1.1.0"))
-        var next = try bench.document("1.0.0", "1.1.0")
+        try workspace.put(workspace.document("1.0.0", "1.1.0"))
+        var next = try workspace.document("1.0.0", "1.1.0")
         next.sequence = 2
-        next.previous = try .of(ChannelFormat.payload(bench.read()))
+        next.previous = try .of(ChannelFormat.payload(workspace.read()))
         next.releases[1].rollout = 10
         let bytes = try [signer].sign(ChannelFormat.envelope(next)).document
-        #expect(try bench.place.create("channels/stable/2.json", .bytes(bytes)))
+        #expect(try workspace.location.create("channels/stable/2.json", .bytes(bytes)))
     }
 
     @Test func `is gone on with where somebody was stopped after the copy`() throws {
-        try stopped(by: bench.channel)
-        #expect(try apply(.pause(try bench.version("1.0.0"))).document.sequence == 3)
-        #expect(try bench.read().releases.map(\.isPaused) == [true, false])
-        #expect(try bench.read().releases.map(\.rollout) == [1000, 10])
+        try stopped(by: workspace.channel)
+        #expect(try apply(.pause(try workspace.version("1.0.0"))).document.sequence == 3)
+        #expect(try workspace.read().releases.map(\.isPaused) == [true, false])
+        #expect(try workspace.read().releases.map(\.rollout) == [1000, 10])
         #expect(try bytes("channels/stable/3.json") == bytes("channels/stable.json"))
         #expect(try history().map(\.document.sequence) == [2, 3])
     }
 
     @Test func `is not gone on with where a stranger signed the copy`() throws {
-        try stopped(by: Bench.signer())
-        let before = try TreeSnapshot(of: bench.feed)
-        let refused = bench.refusal { _ = try apply(.pause(bench.version("1.0.0"))) }
+        try stopped(by: Workspace.signer())
+        let before = try TreeSnapshot(of: workspace.feed)
+        let refused = workspace.refusal { _ = try apply(.pause(workspace.version("1.0.0"))) }
         #expect(refused?.code == .keyUnknown)
-        #expect(try TreeSnapshot(of: bench.feed).changes(since: before) == [])
+        #expect(try TreeSnapshot(of: workspace.feed).changes(since: before) == [])
     }
 
     /// A few of them, a few times each: the same by the hundred, and killed, is Scripts/prove/soak's.
-    @Test(arguments: PlaceKind.all.filter { $0 != .singleWriterBucket })
-    func `loses nothing of many who edit at one time, and counts each once`(_ kind: PlaceKind) throws {
-        let place = try kind.place(in: bench.folder)
-        try place.make()
+    @Test(arguments: LocationKind.all.filter { $0 != .singleWriterBucket })
+    func `loses nothing of many who edit at one time, and counts each once`(_ kind: LocationKind) throws {
+        let location = try kind.location(in: workspace.folder)
+        try location.make()
         let versions = (0..<6).map { "1.\($0).0" }
-        var document = try bench.document()
-        for version in versions { _ = try document.add(try bench.manifest(version), rollout: nil) }
-        let bytes = try [bench.channel].sign(ChannelFormat.envelope(document)).document
-        #expect(try place.create("channels/stable.json", .bytes(bytes)))
+        var document = try workspace.document()
+        for version in versions { _ = try document.add(try workspace.manifest(version), rollout: nil) }
+        let bytes = try [workspace.channel].sign(ChannelFormat.envelope(document)).document
+        #expect(try location.create("channels/stable.json", .bytes(bytes)))
         let failures = Mutex<[String]>([])
-        let (path, key, start) = (bench.folder.path, bench.folder.file("channel"), bench.start)
+        let (path, key, start) = (workspace.folder.path, workspace.folder.file("channel"), workspace.start)
         _ = try KeyFile.generate(.ed25519, prefix: key, passphrase: nil)
         let signer = try KeyFile.signer(at: "\(key).key.pem") { [] }
         let signed = try [signer].sign(ChannelFormat.envelope(document)).document
-        let read = try #require(try place.read("channels/stable.json", maximumBytes: 1 << 20))
-        try place.replace("channels/stable.json", with: signed, version: read.version)
+        let read = try #require(try location.read("channels/stable.json", maximumBytes: 1 << 20))
+        try location.replace("channels/stable.json", with: signed, version: read.version)
         let threads = try versions.map { text in
             try BlockingThread {
                 do {
                     let signer = try KeyFile.signer(at: "\(key).key.pem") { [] }
                     let terms = ChannelTerms(signers: [signer], clock: start)
                     let version = try SemanticVersion(parsing: text)
-                    _ = try ChannelEditor(feed: kind.place(inFolder: path), terms).apply(.pause(version), to: "stable")
+                    _ = try ChannelEditor(feed: kind.location(inFolder: path), terms).apply(
+                        .pause(version), to: "stable")
                 } catch {
                     failures.withLock { $0.append("\(error)") }
                 }
             }
         }
         for thread in threads { thread.join() }
-        let entries = try ChannelHistory("stable", in: place, trust: nil, clock: start).entries
+        let entries = try ChannelHistory("stable", in: location, trust: nil, clock: start).entries
         let done = versions.count - failures.withLock { $0.count }
         // Who was overtaken six times has changed nothing, and was told so.
-        #expect(failures.withLock { $0.allSatisfy { $0.contains("run it again when they are done") } })
+        #expect(failures.withLock { $0.allSatisfy { $0.contains("Run the command again when they are done") } })
         #expect(entries.map(\.document.sequence) == Array(2..<2 + done))
         #expect(entries.last?.document.releases.count { $0.isPaused } == done)
         #expect(done >= 1)

@@ -8,15 +8,15 @@ import Testing
 
 /// A channel document stays small enough for recalls.
 @Suite struct `The size of a channel` {
-    private let bench: Bench
+    private let workspace: Workspace
 
-    init() throws { bench = try Bench() }
+    init() throws { workspace = try Workspace() }
 
     private func put(_ versions: [String], _ change: (inout ChannelDocument) throws -> Void = { _ in }) throws {
-        var document = try bench.document()
-        for version in versions { _ = try document.add(try bench.manifest(version), rollout: nil) }
+        var document = try workspace.document()
+        for version in versions { _ = try document.add(try workspace.manifest(version), rollout: nil) }
         try change(&document)
-        try bench.put(document)
+        try workspace.put(document)
     }
 
     @Test func `is judged by quarters of what devices read`() {
@@ -31,30 +31,32 @@ import Testing
     @Test func `that is full takes recalls and refuses releases, with what to do`() throws {
         try put((0..<20).map { "1.\($0).0" }) {
             $0.revoked = [
-                .init(version: try bench.version("9.0.0"), reason: String(repeating: "x", count: 600 << 10))
+                .init(version: try workspace.version("9.0.0"), reason: String(repeating: "x", count: 600 << 10))
             ]
         }
-        let terms = bench.terms(after: 0)
+        let terms = workspace.terms(after: 0)
         var creating = terms
         creating.firstSequence = 1
-        _ = try bench.editor(creating).promote(bench.version("1.19.0"), from: "stable", to: "beta", rollout: nil)
-        let beta = try bench.editor(terms).promote(bench.version("1.18.0"), from: "stable", to: "beta", rollout: nil)
+        _ = try workspace.editor(creating).promote(
+            workspace.version("1.19.0"), from: "stable", to: "beta", rollout: nil)
+        let beta = try workspace.editor(terms).promote(
+            workspace.version("1.18.0"), from: "stable", to: "beta", rollout: nil)
         #expect(!beta.warnings.contains { $0.contains("channel prune") })
-        let recalled = try bench.editor().apply(.revoke(bench.version("1.19.0"), reason: "bad"), to: "stable")
+        let recalled = try workspace.editor().apply(.revoke(workspace.version("1.19.0"), reason: "bad"), to: "stable")
         #expect(recalled.warnings.contains { $0.contains("channel prune --keep 5 --channel stable") })
-        _ = try bench.editor().apply(.remove(bench.version("1.18.0")), to: "stable")
-        let refused = bench.refusal {
-            _ = try bench.editor().promote(bench.version("1.18.0"), from: "beta", to: "stable", rollout: nil)
+        _ = try workspace.editor().apply(.remove(workspace.version("1.18.0")), to: "stable")
+        let refused = workspace.refusal {
+            _ = try workspace.editor().promote(workspace.version("1.18.0"), from: "beta", to: "stable", rollout: nil)
         }
         #expect(refused?.code == .configInvalid)
-        #expect(refused?.message.contains("room for recalls") == true, "\(refused?.message ?? "")")
+        #expect(refused?.message.contains("only recalls and changes are accepted") == true, "\(refused?.message ?? "")")
     }
 
     @Test func `that no device would read is refused in words`() throws {
         try put(["1.0.0"])
         let reason = String(repeating: "x", count: 900 << 10)
-        let refused = bench.refusal {
-            _ = try bench.editor().apply(.revoke(bench.version("1.0.0"), reason: reason), to: "stable")
+        let refused = workspace.refusal {
+            _ = try workspace.editor().apply(.revoke(workspace.version("1.0.0"), reason: reason), to: "stable")
         }
         #expect(refused?.code == .configInvalid)
         #expect(refused?.message.contains("devices read") == true, "\(refused?.message ?? "")")
@@ -65,38 +67,39 @@ import Testing
             $0.releases[4].rollout = 100
             $0.releases[5].isPaused = true
             $0.revoked = [
-                .init(version: try bench.version("1.2.0"), reason: "bad"),
-                .init(version: try bench.version("0.1.0"), reason: "old"),
+                .init(version: try workspace.version("1.2.0"), reason: "bad"),
+                .init(version: try workspace.version("0.1.0"), reason: "old"),
             ]
-            $0.minimumVersion = try bench.version("1.0.0")
+            $0.minimumVersion = try workspace.version("1.0.0")
         }
-        #expect(try bench.read().unreachable(at: bench.start).map(\.description) == ["1.2.0", "1.1.0", "1.0.0"])
-        let report = try bench.editor().prune("stable", keeping: 1)
+        #expect(
+            try workspace.read().unreachable(at: workspace.start).map(\.description) == ["1.2.0", "1.1.0", "1.0.0"])
+        let report = try workspace.editor().prune("stable", keeping: 1)
         #expect(report.document.releases.map(\.version.description) == ["1.2.0", "1.3.0", "1.4.0", "1.5.0"])
         #expect(report.document.revoked.map(\.version.description) == ["1.2.0"])
         #expect(report.changes.count == 3)
-        #expect(try bench.editor().prune("stable", keeping: 1).outcome == .unchanged)
+        #expect(try workspace.editor().prune("stable", keeping: 1).outcome == .unchanged)
     }
 
     @Test func `keeps releases for shells that the newest one is not for`() throws {
-        var document = try bench.document()
+        var document = try workspace.document()
         func add(_ text: String, _ minimum: String, _ maximum: String?) throws {
-            var claims = try bench.manifest(text).claims
-            claims.shells = try ShellRange(minimum: bench.version(minimum), maximum: maximum.map(bench.version))
-            let manifest = ManifestFormat.document(claims, signature: try bench.release.sign(claims.statement()))
+            var claims = try workspace.manifest(text).claims
+            claims.shells = try ShellRange(minimum: workspace.version(minimum), maximum: maximum.map(workspace.version))
+            let manifest = ManifestFormat.document(claims, signature: try workspace.release.sign(claims.statement()))
             _ = try document.add(ManifestFormat.parse(JSONWriter.bytes(of: manifest)), rollout: nil)
         }
         try add("1.0.0", "1.0.0", "2.0.0")
         try add("1.1.0", "1.0.0", "2.0.0")
         try add("1.2.0", "2.0.0", nil)
-        #expect(document.unreachable(at: bench.start).map(\.description) == ["1.0.0"])
+        #expect(document.unreachable(at: workspace.start).map(\.description) == ["1.0.0"])
     }
 
     @Test func `stays bounded by itself while releases are added`() throws {
-        var document = try bench.document()
+        var document = try workspace.document()
         for minor in 0..<40 {
-            _ = try document.addPruning(at: bench.start) {
-                try $0.add(bench.manifest("1.\(minor).0"), rollout: nil)
+            _ = try document.addPruning(at: workspace.start) {
+                try $0.add(workspace.manifest("1.\(minor).0"), rollout: nil)
             }
         }
         #expect(document.releases.count == ChannelDocument.keptUnreachable + 1)
@@ -105,41 +108,41 @@ import Testing
 
     @Test func `has a hundred numbered copies at most`() throws {
         try put(["1.0.0"])
-        for _ in 0..<104 { _ = try bench.editor().apply(.resign, to: "stable") }
-        let sequences = try ChannelHistory.sequences(of: "stable", in: bench.place)
+        for _ in 0..<104 { _ = try workspace.editor().apply(.resign, to: "stable") }
+        let sequences = try ChannelHistory.sequences(of: "stable", in: workspace.location)
         #expect(sequences.first == 6 && sequences.last == 105)
     }
 
     // MARK: By hand
 
     private func upkeep(isDryRun: Bool = false) -> ChannelUpkeep {
-        ChannelUpkeep(bench.place, isDryRun: isDryRun, wait: FeedWait())
+        ChannelUpkeep(workspace.location, isDryRun: isDryRun, wait: FeedWait())
     }
 
     @Test func `loses old copies where the operator says how many stay`() throws {
         try put(["1.0.0"])
-        for _ in 0..<5 { _ = try bench.editor().apply(.resign, to: "stable") }
-        var terms = bench.terms()
+        for _ in 0..<5 { _ = try workspace.editor().apply(.resign, to: "stable") }
+        var terms = workspace.terms()
         terms.isDryRun = true
         let planned = try upkeep(isDryRun: true).prune("stable", keep: 0, copies: 2, terms)
         #expect(planned.removed.count == 3)
-        #expect(try ChannelHistory.sequences(of: "stable", in: bench.place).count == 5)
-        let done = try upkeep().prune("stable", keep: 0, copies: 2, bench.terms())
+        #expect(try ChannelHistory.sequences(of: "stable", in: workspace.location).count == 5)
+        let done = try upkeep().prune("stable", keep: 0, copies: 2, workspace.terms())
         #expect(done.removed == planned.removed && done.document?.outcome == .unchanged)
-        #expect(try ChannelHistory.sequences(of: "stable", in: bench.place) == [5, 6])
+        #expect(try ChannelHistory.sequences(of: "stable", in: workspace.location) == [5, 6])
     }
 
-    @Test(arguments: PlaceKind.all)
-    func `goes with its hold and its copies, the document first`(_ kind: PlaceKind) throws {
-        let place = try kind.place(in: bench.folder)
-        try place.make()
+    @Test(arguments: LocationKind.all)
+    func `goes with its hold and its copies, the document first`(_ kind: LocationKind) throws {
+        let location = try kind.location(in: workspace.folder)
+        try location.make()
         let names = [
             "channels/stabel.json", "channels/stabel.hold.json", "channels/stabel/1.json", "channels/stabel/2.json",
         ]
-        for name in names + ["channels/stable.json"] { _ = try place.create(name, .bytes([0x7B, 0x7D])) }
-        let upkeep = ChannelUpkeep(place, isDryRun: false, wait: FeedWait())
+        for name in names + ["channels/stable.json"] { _ = try location.create(name, .bytes([0x7B, 0x7D])) }
+        let upkeep = ChannelUpkeep(location, isDryRun: false, wait: FeedWait())
         #expect(try upkeep.delete("stabel").removed == names)
-        #expect(try place.list("channels").map(\.name) == ["channels/stable.json"])
-        #expect(bench.refusal { _ = try upkeep.delete("stabel") }?.code == .configInvalid)
+        #expect(try location.list("channels").map(\.name) == ["channels/stable.json"])
+        #expect(workspace.refusal { _ = try upkeep.delete("stabel") }?.code == .configInvalid)
     }
 }

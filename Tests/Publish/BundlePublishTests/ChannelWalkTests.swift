@@ -37,7 +37,7 @@ private final class ChannelWalk {
     let seed: UInt64
     private(set) var violations: [String] = []
     private(set) var counts = (edits: 0, refusals: 0, taken: 0, recalled: 0)
-    private let bench: Bench
+    private let workspace: Workspace
     private var random: SeededGenerator
     private var devices: [Device]
     private let names = ["stable", "beta"]
@@ -51,10 +51,10 @@ private final class ChannelWalk {
     init(seed: UInt64) throws {
         self.seed = seed
         random = SeededGenerator(seed: seed)
-        bench = try Bench()
+        workspace = try Workspace()
         devices = (0..<6).map { Device(id: "device-\($0)", channel: $0 < 4 ? "stable" : "beta") }
         for name in names {
-            try bench.put(bench.document("1.0.0", name: name))
+            try workspace.put(workspace.document("1.0.0", name: name))
             note(name)
         }
     }
@@ -63,7 +63,9 @@ private final class ChannelWalk {
 
     private func path(_ name: String) -> String { "channels/\(name).json" }
 
-    private func read(_ path: String) throws -> [UInt8]? { try bench.place.read(path, maximumBytes: 1 << 21)?.bytes }
+    private func read(_ path: String) throws -> [UInt8]? {
+        try workspace.location.read(path, maximumBytes: 1 << 21)?.bytes
+    }
 
     private func note(_ name: String) {
         guard let bytes = try? read(path(name)), seen[name]?.last != bytes else { return }
@@ -71,7 +73,7 @@ private final class ChannelWalk {
     }
 
     func step(_ number: Int) throws {
-        let clock = bench.start.adding(.seconds(number))
+        let clock = workspace.start.adding(.seconds(number))
         switch roll(10) {
         case 0...4: try edit(clock)
         case 5: try vandalize()
@@ -84,9 +86,9 @@ private final class ChannelWalk {
 
     private func edit(_ clock: Timestamp) throws {
         let (name, publisher) = (names[roll(2)], roll(3))
-        var terms = ChannelTerms(signers: [bench.channel], clock: clock)
+        var terms = ChannelTerms(signers: [workspace.channel], clock: clock)
         // Two remember what they signed, each on a machine of its own; the third forgets.
-        if publisher < 2 { terms.memory = PublisherMemory(bench.folder.file("state-\(publisher)")) }
+        if publisher < 2 { terms.memory = PublisherMemory(workspace.folder.file("state-\(publisher)")) }
         terms.isFeedRestored = roll(12) == 0
         let flat = try read("manifest.json")
         do {
@@ -98,7 +100,7 @@ private final class ChannelWalk {
             // What an operator does who is told that an older document was put back.
             if code == .rollbackAttempt, roll(2) == 0 {
                 terms.isFeedRestored = true
-                _ = try? ChannelEditor(feed: bench.place, terms).restore(name, to: nil)
+                _ = try? ChannelEditor(feed: workspace.location, terms).restore(name, to: nil)
             }
             if ![.rollbackAttempt, .versionBlocked, .configInvalid, .manifestMalformed, .storeLocked].contains(code) {
                 violations.append("an edit of \(name) failed: \(error)")
@@ -117,9 +119,9 @@ private final class ChannelWalk {
     }
 
     private func edit(_ name: String, _ terms: ChannelTerms) throws {
-        let editor = ChannelEditor(feed: bench.place, terms)
+        let editor = ChannelEditor(feed: workspace.location, terms)
         let versions = try listed(name)
-        let version = versions.isEmpty ? try bench.version("1.0.0") : versions[roll(versions.count)]
+        let version = versions.isEmpty ? try workspace.version("1.0.0") : versions[roll(versions.count)]
         switch roll(12) {
         case 0...2: try publish(name, terms)
         case 3...4:
@@ -135,7 +137,7 @@ private final class ChannelWalk {
         case 7: _ = try editor.apply(.resume(version), to: name)
         case 8: _ = try editor.prune(name, keeping: 3)
         case 9:
-            let copies = try ChannelHistory.sequences(of: name, in: bench.place)
+            let copies = try ChannelHistory.sequences(of: name, in: workspace.location)
             _ = try editor.restore(name, to: roll(2) == 0 || copies.isEmpty ? nil : copies[roll(copies.count)])
         case 10:
             _ = try editor.promote(version, from: name, to: name == "beta" ? "stable" : "beta", rollout: nil)
@@ -153,12 +155,13 @@ private final class ChannelWalk {
 
     private func publish(_ name: String, _ terms: ChannelTerms) throws {
         newest += 1
-        let manifest = try bench.manifest("1.\(newest).0")
-        let seat = ChannelSeat(ChannelPlan(name, rollout: nil, terms), in: bench.place, appId: "com.example.kiosk")
-        _ = try bench.place.create(
+        let manifest = try workspace.manifest("1.\(newest).0")
+        let publication = ChannelPublication(
+            ChannelPlan(name, rollout: nil, terms), in: workspace.location, appId: "com.example.kiosk")
+        _ = try workspace.location.create(
             "releases/v1.\(newest).0/manifest.json", .bytes(JSONWriter.bytes(of: manifest.document)))
-        _ = try bench.place.alone(FeedWait()) {
-            try seat.map { try $0.put($0.prepare(manifest, at: "releases/v1.\(newest).0/client.tar.zst")) }
+        _ = try workspace.location.alone(FeedWait()) {
+            try publication.map { try $0.put($0.prepare(manifest, at: "releases/v1.\(newest).0/client.tar.zst")) }
         }
     }
 
@@ -167,33 +170,33 @@ private final class ChannelWalk {
     /// Puts back, exchanges, damages and removes files, as an attacker does who has no key.
     private func vandalize() throws {
         let name = names[roll(2)]
-        let copies = try ChannelHistory.sequences(of: name, in: bench.place)
+        let copies = try ChannelHistory.sequences(of: name, in: workspace.location)
         switch roll(9) {
         case 0...3:
             guard let old = seen[name]?.suffix(40).randomElement(using: &random) else { return }
-            try bench.folder.write(old, to: "feed/\(path(name))")
+            try workspace.folder.write(old, to: "feed/\(path(name))")
             if roll(2) == 0 {
                 let sequence = try ChannelFormat.parse(ChannelFormat.envelope(parsing: old)).claims.sequence
                 for copy in copies where copy > sequence {
-                    try bench.place.remove(ChannelDesk.copyPath(of: name, copy))
+                    try workspace.location.remove(ChannelWriter.copyPath(of: name, copy))
                 }
             }
         case 4:
             guard let copy = copies.randomElement(using: &random) else { return }
-            try bench.place.remove(ChannelDesk.copyPath(of: name, copy))
+            try workspace.location.remove(ChannelWriter.copyPath(of: name, copy))
         case 5:
             guard let copy = copies.randomElement(using: &random), let other = seen[name]?.randomElement(using: &random)
             else { return }
-            try bench.folder.write(other, to: "feed/\(ChannelDesk.copyPath(of: name, copy))")
+            try workspace.folder.write(other, to: "feed/\(ChannelWriter.copyPath(of: name, copy))")
         case 6:
             guard let other = try read(path(name == "beta" ? "stable" : "beta")) else { return }
-            try bench.folder.write(other, to: "feed/\(path(name))")
-        case 7: try bench.place.remove(roll(2) == 0 ? path(name) : "manifest.json")
-        default: try bench.folder.write([0x7B], to: "feed/\(path(name))")
+            try workspace.folder.write(other, to: "feed/\(path(name))")
+        case 7: try workspace.location.remove(roll(2) == 0 ? path(name) : "manifest.json")
+        default: try workspace.folder.write([0x7B], to: "feed/\(path(name))")
         }
         // Most damage is repaired, or nothing would go on.
         if try listed(name).isEmpty, roll(3) > 0, let last = seen[name]?.last {
-            try bench.folder.write(last, to: "feed/\(path(name))")
+            try workspace.folder.write(last, to: "feed/\(path(name))")
         }
     }
 
@@ -202,8 +205,8 @@ private final class ChannelWalk {
     private func poll(_ index: Int, _ clock: Timestamp) throws {
         let device = devices[index]
         guard let bytes = try read(path(device.channel)) else { return }
-        let shell = try bench.version("1.0.0")
-        let keys = TrustedKeys([bench.channel.publicKey, bench.release.publicKey])
+        let shell = try workspace.version("1.0.0")
+        let keys = TrustedKeys([workspace.channel.publicKey, workspace.release.publicKey])
         let request = OfferRequest(inventory: device.inventory, shell: shell, appId: "com.example.kiosk")
         guard let envelope = try? ChannelFormat.envelope(parsing: bytes),
             let offer = try? FeedPoll(.keys(keys), request, clock: clock).offer(

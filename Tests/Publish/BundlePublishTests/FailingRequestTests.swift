@@ -116,7 +116,7 @@ import Testing
         plan.begin(.everyOther, failure)
         let report = try publisher.publish("1.1.0", attempts: 2)
         #expect(plan.count >= 2 * requests && requests > 15)
-        #expect(report.manifest.version == (try publisher.bench.version("1.1.0")))
+        #expect(report.manifest.version == (try publisher.workspace.version("1.1.0")))
         #expect(try missing() == [])
         #expect(store.objects == after)
     }
@@ -127,7 +127,7 @@ import Testing
         for number in 1...requests {
             store.load(before)
             plan.begin(.from(number), failure)
-            let refused = publisher.bench.refusal { try publisher.publish("1.1.0") }
+            let refused = publisher.workspace.refusal { try publisher.publish("1.1.0") }
             #expect(
                 [.httpStatus, .networkUnavailable].contains(refused?.code),
                 "request \(number): \(refused?.message ?? "")")

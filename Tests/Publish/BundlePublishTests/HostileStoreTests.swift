@@ -24,12 +24,12 @@ import Testing
 
     @Test func `is refused where it ignores conditions, unless nobody else writes`() throws {
         let store = try Store { _, _ in .ignoreConditions }
-        let refused = refusal { _ = try store.place().create("releases/v1.0.0/manifest.json", .bytes(document)) }
+        let refused = refusal { _ = try store.location().create("releases/v1.0.0/manifest.json", .bytes(document)) }
         #expect(refused?.code == .configInvalid)
         #expect(refused?.message.contains("ignores the condition") == true)
         #expect(refused?.message.contains("--without-compare-and-swap") == true)
         #expect(store.names == [])
-        let single = try store.place(isSingleWriter: true)
+        let single = try store.location(isSingleWriter: true)
         #expect(try single.create("releases/v1.0.0/manifest.json", .bytes(document)))
         #expect(try !single.create("releases/v1.0.0/manifest.json", .bytes([1])))
         #expect(store.object("releases/v1.0.0/manifest.json") == document)
@@ -38,7 +38,7 @@ import Testing
     @Test func `is refused where it knows one condition only`() throws {
         for header in ["If-Match", "If-None-Match"] {
             let store = try Store { request, _ in request[header] == nil ? nil : .ignoreConditions }
-            let refused = refusal { try store.place().replace("manifest.json", with: document, version: nil) }
+            let refused = refusal { try store.location().replace("manifest.json", with: document, version: nil) }
             #expect(refused?.message.contains("--without-compare-and-swap") == true)
             #expect(store.names == [])
         }
@@ -47,19 +47,19 @@ import Testing
     @Test func `is refused where it answers 501, or 412 to everything`() throws {
         for status in [501, 412] {
             let store = try Store { request, _ in request.method == "PUT" ? .refuse(status) : nil }
-            let refused = refusal { try store.place().replace("manifest.json", with: document, version: nil) }
+            let refused = refusal { try store.location().replace("manifest.json", with: document, version: nil) }
             #expect(refused?.message.contains("answers \(status)") == true, "\(refused?.message ?? "")")
         }
     }
 
     @Test func `is written to where it takes tags without quotes only, as radosgw does`() throws {
         let store = try Store { _, _ in .wantBareTags }
-        let place = try store.place()
-        try place.replace("a.json", with: document, version: nil)
-        let version = try place.read("a.json", maximumBytes: 9)?.version
-        try store.place().replace("a.json", with: [1], version: version)
-        #expect(throws: FeedConflict("a.json", in: place)) {
-            try place.replace("a.json", with: [2], version: version)
+        let location = try store.location()
+        try location.replace("a.json", with: document, version: nil)
+        let version = try location.read("a.json", maximumBytes: 9)?.version
+        try store.location().replace("a.json", with: [1], version: version)
+        #expect(throws: FeedConflict("a.json", in: location)) {
+            try location.replace("a.json", with: [2], version: version)
         }
         #expect(store.object("a.json") == [1])
     }
@@ -69,7 +69,7 @@ import Testing
             let store = try Store { request, _ in
                 request["If-Match"].map { $0.hasPrefix("\"") ? .refuse(412) : fault }
             }
-            let refused = refusal { try store.place().replace("a.json", with: document, version: nil) }
+            let refused = refusal { try store.location().replace("a.json", with: document, version: nil) }
             #expect(refused?.message.contains(said) == true, "\(refused?.message ?? "")")
             #expect(store.names == [])
         }
@@ -79,14 +79,14 @@ import Testing
         let store = try Store { request, _ in
             request.target.hasSuffix("archive") ? .answer(Route().with { $0.body = .endless }) : nil
         }
-        let place = try store.place()
+        let location = try store.location()
         var received = 0
-        let refused = refusal { _ = try place.stream("archive", maximumBytes: 3000) { received += $0.count } }
+        let refused = refusal { _ = try location.stream("archive", maximumBytes: 3000) { received += $0.count } }
         #expect(refused?.code == .sizeMismatch)
         #expect(received <= 3000)
-        #expect(refusal { _ = try place.digest(of: "archive", maximumBytes: 9) }?.code == .sizeMismatch)
-        #expect(try place.holds("archive", .of([]), size: 9) == false)
-        #expect(try place.holds("nothing", .of([]), size: 9) == nil)
+        #expect(refusal { _ = try location.digest(of: "archive", maximumBytes: 9) }?.code == .sizeMismatch)
+        #expect(try location.holds("archive", .of([]), size: 9) == false)
+        #expect(try location.holds("nothing", .of([]), size: 9) == nil)
     }
 
     @Test func `is given up when its list of files repeats a token or does not end`() throws {
@@ -98,7 +98,7 @@ import Testing
                     "<ListBucketResult><NextContinuationToken>\(token)</NextContinuationToken></ListBucketResult>"
                 return .answer(Route(Array(page.utf8)))
             }
-            let refused = refusal { _ = try store.place().list("") }
+            let refused = refusal { _ = try store.location().list("") }
             #expect(refused?.code == .networkUnavailable, "\(refused?.message ?? "")")
             #expect(refused?.message.contains("does not end") == true, "\(refused?.message ?? "")")
         }
@@ -120,7 +120,7 @@ import Testing
                 return nil
             }
             other.withLock { $0 = { store.set(".clientctl-probe", [9]) } }
-            try store.place().replace("a.json", with: document, version: nil)
+            try store.location().replace("a.json", with: document, version: nil)
             #expect(store.object("a.json") == document)
             #expect(store.puts(".clientctl-probe").count > 4)
         }
@@ -131,12 +131,12 @@ import Testing
         let store = try Store { request, number in
             request.target.hasSuffix("probe") || number > 3 ? nil : .refuse(number == 1 ? 503 : 500, "SlowDown")
         }
-        let place = try store.place()
-        #expect(try place.create("a.json", .bytes(document)))
+        let location = try store.location()
+        #expect(try location.create("a.json", .bytes(document)))
         #expect(store.puts("a.json").count == 4)
-        #expect(try place.read("a.json", maximumBytes: 9)?.bytes == document)
+        #expect(try location.read("a.json", maximumBytes: 9)?.bytes == document)
         let broken = try Store { request, _ in request.target.hasSuffix("probe") ? nil : .refuse(503, "SlowDown") }
-        let refused = refusal { _ = try broken.place().create("a.json", .bytes(document)) }
+        let refused = refusal { _ = try broken.location().create("a.json", .bytes(document)) }
         #expect(refused?.code == .httpStatus)
         #expect(refused?.message.contains("503 (SlowDown)") == true)
         #expect(broken.puts("a.json").count == 5)
@@ -146,10 +146,10 @@ import Testing
         let store = try Store { request, number in
             request.method == "PUT" && !request.target.hasSuffix("probe") && number == 1 ? .forget : nil
         }
-        let place = try store.place()
-        #expect(try place.create("a.json", .bytes(document)))
+        let location = try store.location()
+        #expect(try location.create("a.json", .bytes(document)))
         #expect(store.puts("a.json").count == 2)
-        try place.replace("b.json", with: document, version: nil)
+        try location.replace("b.json", with: document, version: nil)
         #expect(store.puts("b.json").count == 2)
         #expect(store.object("b.json") == document)
     }
@@ -162,8 +162,10 @@ import Testing
             return number == 1 ? .forget : nil
         }
         other.withLock { $0 = { store.set("a.json", [9]) } }
-        let place = try store.place()
-        #expect(throws: FeedConflict("a.json", in: place)) { try place.replace("a.json", with: document, version: nil) }
+        let location = try store.location()
+        #expect(throws: FeedConflict("a.json", in: location)) {
+            try location.replace("a.json", with: document, version: nil)
+        }
         #expect(store.object("a.json") == [9])
         other.withLock { $0 = nil }
     }
@@ -172,21 +174,23 @@ import Testing
         let store = try Store { request, number in
             request.method == "PUT" && !request.target.hasSuffix("probe") && number == 1 ? .refuse(409) : nil
         }
-        let place = try store.place()
-        #expect(throws: FeedConflict("a.json", in: place)) { try place.replace("a.json", with: document, version: nil) }
+        let location = try store.location()
+        #expect(throws: FeedConflict("a.json", in: location)) {
+            try location.replace("a.json", with: document, version: nil)
+        }
         #expect(store.puts("a.json").count == 1)
-        #expect(try place.create("b.json", .bytes(document)))
+        #expect(try location.create("b.json", .bytes(document)))
         #expect(store.puts("b.json").count == 2)
     }
 
     @Test func `has no feed where it has no bucket, and says what it refused without a secret`() throws {
         let missing = try Store { _, _ in .refuse(404, "NoSuchBucket") }
-        #expect(refusal { _ = try missing.place().read("a.json", maximumBytes: 9) }?.code == .configInvalid)
-        #expect(refusal { _ = try missing.place().create("a.json", .bytes(document)) }?.code == .configInvalid)
+        #expect(refusal { _ = try missing.location().read("a.json", maximumBytes: 9) }?.code == .configInvalid)
+        #expect(refusal { _ = try missing.location().create("a.json", .bytes(document)) }?.code == .configInvalid)
         let refusing = try Store { _, _ in .refuse(403, "SignatureDoesNotMatch") }
         for refused in [
-            refusal { _ = try refusing.place().read("a.json", maximumBytes: 9) },
-            refusal { _ = try refusing.place().create("a.json", .bytes(document)) },
+            refusal { _ = try refusing.location().read("a.json", maximumBytes: 9) },
+            refusal { _ = try refusing.location().create("a.json", .bytes(document)) },
         ] {
             #expect(refused?.code == .httpStatus)
             #expect(refused?.message.contains("AWS_SECRET_ACCESS_KEY") == true)
@@ -196,12 +200,12 @@ import Testing
 
     @Test func `gets the headers that caches need, and every request its digest`() throws {
         let store = try Store()
-        let place = try store.place()
+        let location = try store.location()
         for name in [
             "releases/v1.0.0/client.tar.zst", "releases/v1.0.0/deltas.json", "channels/stable/1.json",
             "channels/stable.json", "manifest.json", "trust/1.json",
         ] {
-            #expect(try place.create(name, .bytes(document)))
+            #expect(try location.create(name, .bytes(document)))
             let sent = try #require(store.puts(name).first)
             let isOnce = name.hasSuffix(".zst") || name.hasSuffix("/stable/1.json")
             #expect(
@@ -218,30 +222,30 @@ import Testing
 }
 
 @Suite(.ownThread) struct `A channel in a bucket` {
-    private let bench: Bench
+    private let workspace: Workspace
 
-    init() throws { bench = try Bench() }
+    init() throws { workspace = try Workspace() }
 
     private func signed(_ document: ChannelDocument) throws -> [UInt8] {
-        try [bench.channel].sign(ChannelFormat.envelope(document)).document
+        try [workspace.channel].sign(ChannelFormat.envelope(document)).document
     }
 
     /// A store with a channel, in which somebody else changes it just before the first replacement.
     private func contested() throws -> (Store, expected: () throws -> ChannelDocument) {
-        let first = try bench.document("1.0.0", "1.1.0")
+        let first = try workspace.document("1.0.0", "1.1.0")
         var second = first
         second.sequence = 2
         second.releases[1].rollout = 10
         let bytes = try signed(second)
-        let place = Mutex<(@Sendable () -> Void)?>(nil)
+        let location = Mutex<(@Sendable () -> Void)?>(nil)
         let store = try Store { request, number in
             if request.method == "PUT", request.target.hasSuffix("channels/stable.json"), number == 1 {
-                place.withLock { $0 }?()
+                location.withLock { $0 }?()
             }
             return nil
         }
         store.set("channels/stable.json", try signed(first))
-        place.withLock { $0 = { store.set("channels/stable.json", bytes) } }
+        location.withLock { $0 = { store.set("channels/stable.json", bytes) } }
         return (
             store,
             {
@@ -253,8 +257,8 @@ import Testing
 
     @Test func `is edited again where somebody else edited it meanwhile, and nothing is lost`() throws {
         let (store, document) = try contested()
-        let report = try ChannelEditor(feed: store.place(), bench.terms()).apply(
-            .pause(bench.version("1.0.0")), to: "stable")
+        let report = try ChannelEditor(feed: store.location(), workspace.terms()).apply(
+            .pause(workspace.version("1.0.0")), to: "stable")
         #expect(report.document.sequence == 3)
         #expect(try document().releases.map(\.isPaused) == [true, false])
         #expect(try document().releases.map(\.rollout) == [1000, 10])
@@ -262,18 +266,18 @@ import Testing
     }
 
     @Test func `that changes while a guard holds a release of it is held again`() throws {
-        let guardian = try Bench.signer()
-        var root = try bench.root([try Bench.signer()], channel: bench.channel)
+        let guardian = try Workspace.signer()
+        var root = try workspace.root([try Workspace.signer()], channel: workspace.channel)
         _ = try TrustEdit.add(guardian.publicKey, to: .guard, threshold: nil, notAfter: nil).apply(to: &root)
-        root.expires = bench.start.adding(.seconds(365 * 86_400))
-        let first = try bench.document("1.0.0", "1.1.0")
+        root.expires = workspace.start.adding(.seconds(365 * 86_400))
+        let first = try workspace.document("1.0.0", "1.1.0")
         var second = first
         second.sequence = 2
-        let (hold, bytes) = (HoldDesk.path(of: "stable"), try signed(second))
-        let place = Mutex<(@Sendable () -> Void)?>(nil)
+        let (hold, bytes) = (HoldEditor.path(of: "stable"), try signed(second))
+        let location = Mutex<(@Sendable () -> Void)?>(nil)
         let store = try Store { request, _ in
             if request.method == "PUT", request.target.hasSuffix(hold) {
-                place.withLock { change in
+                location.withLock { change in
                     change?()
                     change = nil
                 }
@@ -282,18 +286,18 @@ import Testing
         }
         store.set("channels/stable.json", try signed(first))
         store.set("trust.json", TrustRootFormat.envelope(root).document)
-        place.withLock { $0 = { store.set("channels/stable.json", bytes) } }
-        let desk = HoldDesk(try store.place(), bench.terms([guardian]))
-        #expect(try desk.hold(bench.version("1.1.0"), of: "stable", reason: "too many").sequence == 2)
+        location.withLock { $0 = { store.set("channels/stable.json", bytes) } }
+        let writer = HoldEditor(try store.location(), workspace.terms([guardian]))
+        #expect(try writer.hold(workspace.version("1.1.0"), of: "stable", reason: "too many").sequence == 2)
         #expect(store.puts(hold).count == 2)
     }
 
     @Test func `is not edited again where a sequence was expected`() throws {
         let (store, document) = try contested()
-        var terms = bench.terms()
+        var terms = workspace.terms()
         terms.expectedSequence = 1
-        let refused = bench.refusal {
-            _ = try ChannelEditor(feed: store.place(), terms).apply(.pause(bench.version("1.0.0")), to: "stable")
+        let refused = workspace.refusal {
+            _ = try ChannelEditor(feed: store.location(), terms).apply(.pause(workspace.version("1.0.0")), to: "stable")
         }
         #expect(refused?.code == .rollbackAttempt)
         #expect(refused?.code.exitStatus == 22)
@@ -304,10 +308,10 @@ import Testing
         let store = try Store { request, _ in
             request.method == "PUT" && request.target.hasSuffix("channels/stable.json") ? .refuse(412) : nil
         }
-        store.set("channels/stable.json", try signed(bench.document("1.0.0")))
-        let refused = bench.refusal {
-            _ = try ChannelEditor(feed: store.place(), bench.terms()).apply(
-                .pause(bench.version("1.0.0")), to: "stable")
+        store.set("channels/stable.json", try signed(workspace.document("1.0.0")))
+        let refused = workspace.refusal {
+            _ = try ChannelEditor(feed: store.location(), workspace.terms()).apply(
+                .pause(workspace.version("1.0.0")), to: "stable")
         }
         #expect(refused?.code == .storeLocked)
         #expect(store.puts("channels/stable.json").count == 6)

@@ -10,56 +10,56 @@ import Testing
 
 /// What a publisher signed last, and the documents of the feed that it compares with it.
 @Suite struct `A publisher's memory` {
-    private let bench: Bench
+    private let workspace: Workspace
     private let state: String
 
     init() throws {
-        bench = try Bench()
-        state = bench.folder.file("state")
-        try bench.put(bench.document("1.0.0", "1.1.0"))
+        workspace = try Workspace()
+        state = workspace.folder.file("state")
+        try workspace.put(workspace.document("1.0.0", "1.1.0"))
     }
 
     private func terms(_ signers: [Signer]? = nil, remembering: Bool = true) -> ChannelTerms {
-        var terms = bench.terms(signers)
+        var terms = workspace.terms(signers)
         if remembering { terms.memory = PublisherMemory(state) }
         return terms
     }
 
     @discardableResult
     private func apply(_ change: ChannelChange, _ terms: ChannelTerms? = nil) throws -> ChannelReport {
-        try bench.editor(terms ?? self.terms()).apply(change, to: "stable")
+        try workspace.editor(terms ?? self.terms()).apply(change, to: "stable")
     }
 
     private func revoke(_ version: String) throws -> ChannelChange {
-        .revoke(try bench.version(version), reason: "security hole")
+        .revoke(try workspace.version(version), reason: "security hole")
     }
 
-    private func document() throws -> [UInt8] { try contents(ofFile: "\(bench.feed)/channels/stable.json") }
+    private func document() throws -> [UInt8] { try contents(ofFile: "\(workspace.feed)/channels/stable.json") }
 
     /// Puts `bytes` back as the channel's document, and removes the copies above `sequence`.
     private func putBack(_ bytes: [UInt8], removingAbove sequence: Int? = nil) throws {
-        try bench.folder.write(bytes, to: "feed/channels/stable.json")
+        try workspace.folder.write(bytes, to: "feed/channels/stable.json")
         guard let sequence else { return }
-        for number in try ChannelHistory.sequences(of: "stable", in: bench.place) where number > sequence {
-            try bench.place.remove("channels/stable/\(number).json")
+        for number in try ChannelHistory.sequences(of: "stable", in: workspace.location) where number > sequence {
+            try workspace.location.remove("channels/stable/\(number).json")
         }
     }
 
     private func refuses(
         _ words: String, by terms: ChannelTerms? = nil, sourceLocation: SourceLocation = #_sourceLocation
     ) throws {
-        let before = try TreeSnapshot(of: bench.feed)
-        let refused = bench.refusal { try apply(.resign, terms) }
+        let before = try TreeSnapshot(of: workspace.feed)
+        let refused = workspace.refusal { try apply(.resign, terms) }
         #expect(refused?.code == .rollbackAttempt, "\(refused?.message ?? "signed")", sourceLocation: sourceLocation)
         #expect(refused?.message.contains(words) == true, "\(refused?.message ?? "")", sourceLocation: sourceLocation)
-        #expect(try TreeSnapshot(of: bench.feed).changes(since: before) == [], sourceLocation: sourceLocation)
+        #expect(try TreeSnapshot(of: workspace.feed).changes(since: before) == [], sourceLocation: sourceLocation)
     }
 
     @Test func `each document names the digest of the one before it`() throws {
         var digests = [try SHA256Digest.of(ChannelFormat.envelope(parsing: document()).payload)]
         for _ in 0..<3 {
             try apply(.resign)
-            #expect(try bench.read().previous == digests.last)
+            #expect(try workspace.read().previous == digests.last)
             digests.append(try SHA256Digest.of(ChannelFormat.envelope(parsing: document()).payload))
         }
     }
@@ -68,9 +68,9 @@ import Testing
         let old = try document()
         try apply(revoke("1.1.0"))
         try putBack(old, removingAbove: 1)
-        try refuses("an older document was put back")
+        try refuses("an older file was restored")
         // A publisher without a memory goes on from it: no copy is left to compare it with.
-        #expect(try apply(.resign, terms(remembering: false)).changes == ["signed anew"])
+        #expect(try apply(.resign, terms(remembering: false)).changes == ["signed again"])
     }
 
     @Test func `refuses an older document whose copies go further, even with nothing remembered`() throws {
@@ -80,7 +80,7 @@ import Testing
         try apply(.resign)
         try putBack(old)
         try refuses("release restore", by: terms(remembering: false))
-        let restored = try bench.editor(terms()).restore("stable", to: nil)
+        let restored = try workspace.editor(terms()).restore("stable", to: nil)
         #expect(restored.document.sequence == 5)
         #expect(restored.document.revoked.map(\.version.description) == ["1.1.0"])
         #expect(try apply(.resign).document.sequence == 6)
@@ -89,14 +89,15 @@ import Testing
     @Test func `refuses a channel that begins again below what it signed`() throws {
         try apply(.resign)
         try putBack([], removingAbove: 0)
-        try bench.place.remove("channels/stable.json")
-        try bench.put(bench.document("1.0.0", name: "beta"))
+        try workspace.location.remove("channels/stable.json")
+        try workspace.put(workspace.document("1.0.0", name: "beta"))
         func promote(_ first: Int) throws -> ChannelReport {
             var terms = self.terms()
             terms.firstSequence = first
-            return try bench.editor(terms).promote(bench.version("1.0.0"), from: "beta", to: "stable", rollout: nil)
+            return try workspace.editor(terms).promote(
+                workspace.version("1.0.0"), from: "beta", to: "stable", rollout: nil)
         }
-        let refused = bench.refusal { _ = try promote(1) }
+        let refused = workspace.refusal { _ = try promote(1) }
         #expect(refused?.code == .rollbackAttempt)
         #expect(refused?.message.contains("--sequence 3") == true, "\(refused?.message ?? "")")
         #expect(try promote(3).document.sequence == 3)
@@ -110,8 +111,8 @@ import Testing
         try refuses("does not follow")
         for _ in 0..<3 { try apply(.resign, terms(remembering: false)) }
         try refuses("does not follow")
-        try bench.place.remove("channels/stable/3.json")
-        try refuses("are not all there")
+        try workspace.location.remove("channels/stable/3.json")
+        try refuses("some copies between")
     }
 
     @Test func `goes on from the documents of other publishers that follow from its own`() throws {
@@ -119,9 +120,9 @@ import Testing
         for _ in 0..<4 { try apply(.resign, terms(remembering: false)) }
         #expect(try apply(revoke("1.1.0")).document.sequence == 7)
         let entry = try PublisherMemory(state).last(
-            of: .init(appId: "com.example.kiosk", channel: "stable"), trusting: [bench.channel.publicKey.id])
+            of: .init(appId: "com.example.kiosk", channel: "stable"), trusting: [workspace.channel.publicKey.id])
         #expect(entry?.sequence == 7)
-        #expect(entry?.feed == bench.feed)
+        #expect(entry?.feed == workspace.feed)
     }
 
     @Test func `builds on a restored feed where the operator says so, above all that was signed, and reports the loss`()
@@ -136,20 +137,20 @@ import Testing
         let report = try apply(.resign, terms)
         #expect(report.document.sequence == 4)
         #expect(report.changes.count == 2)
-        #expect(report.changes.first?.contains("what changed in between is lost") == true)
-        #expect(try apply(.resign).changes == ["signed anew"])
+        #expect(report.changes.first?.contains("the changes in between are lost") == true)
+        #expect(try apply(.resign).changes == ["signed again"])
     }
 
     @Test func `does not count what a replaced key signed, and keeps the memory of feeds with other keys`() throws {
-        let other = try Bench.signer()
+        let other = try Workspace.signer()
         try apply(revoke("1.1.0"))
         try apply(.resign)
         try putBack([], removingAbove: 0)
-        try bench.put(bench.document("1.0.0"), by: [other])
+        try workspace.put(workspace.document("1.0.0"), by: [other])
         #expect(try apply(.resign, terms([other])).document.sequence == 2)
-        try bench.place.remove("channels/stable/2.json")
-        try bench.put(bench.document("1.0.0"))
-        try refuses("an older document was put back")
+        try workspace.location.remove("channels/stable/2.json")
+        try workspace.put(workspace.document("1.0.0"))
+        try refuses("an older file was restored")
     }
 
     @Test func `is not written by a dry run, and its damage is refused`() throws {
@@ -160,8 +161,8 @@ import Testing
         try apply(.resign)
         let files = try TreeSnapshot(of: state).files
         #expect(files.keys.allSatisfy { $0.hasPrefix("stable-") && $0.hasSuffix(".json") } && files.count == 1)
-        try bench.folder.write([0x7B], to: "state/\(files.keys.first ?? "")")
-        let refused = bench.refusal { try apply(.resign) }
+        try workspace.folder.write([0x7B], to: "state/\(files.keys.first ?? "")")
+        let refused = workspace.refusal { try apply(.resign) }
         #expect(refused?.code == .configInvalid)
         #expect(refused?.message.contains("remove that file") == true)
     }
@@ -169,7 +170,7 @@ import Testing
     @Test func `is refused in a folder that other users can write to`() throws {
         try apply(.resign)
         #expect(chmod(state, 0o777) == 0)
-        #expect(bench.refusal { try apply(.resign) }?.message.contains("chmod go-w") == true)
+        #expect(workspace.refusal { try apply(.resign) }?.message.contains("chmod go-w") == true)
     }
 }
 

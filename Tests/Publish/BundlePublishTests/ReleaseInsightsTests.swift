@@ -9,9 +9,9 @@ import Testing
 
 /// What is known of a release on devices.
 @Suite struct ReleaseInsightsTests {
-    private let bench: Bench
+    private let workspace: Workspace
 
-    init() throws { bench = try Bench() }
+    init() throws { workspace = try Workspace() }
 
     private static func reports(_ counts: (labels: [String: String], count: Int)...) -> ChannelReports {
         ChannelReports(
@@ -19,15 +19,15 @@ import Testing
     }
 
     private func insights(_ reports: ChannelReports, deltas: DeltaList? = nil) throws -> ReleaseInsights {
-        var document = try bench.document("1.0.0")
-        var claims = try bench.manifest("1.1.0").claims
+        var document = try workspace.document("1.0.0")
+        var claims = try workspace.manifest("1.1.0").claims
         claims.size = 1000
-        let signature = try bench.release.sign(try claims.statement())
+        let signature = try workspace.release.sign(try claims.statement())
         let manifest = try ManifestFormat.parse(
             JSONWriter.bytes(of: ManifestFormat.document(claims, signature: signature)))
         document.releases.append(ChannelDocument.Release(manifest, rollout: 250))
         return ReleaseInsights(
-            try bench.version("1.1.0"), in: document, at: bench.start, deltas: deltas, reports: reports,
+            try workspace.version("1.1.0"), in: document, at: workspace.start, deltas: deltas, reports: reports,
             verdicts: FirstVerdicts(good: 0, failed: 0), rule: .rate(permille: 20))
     }
 
@@ -50,7 +50,7 @@ import Testing
     @Test func `installs are told by route, with the bytes that they took`() throws {
         let digest = try SHA256Digest.of([])
         let deltas = DeltaList(
-            version: try bench.version("1.1.0"), contentSha256: digest,
+            version: try workspace.version("1.1.0"), contentSha256: digest,
             deltas: [30, 50].map {
                 .init(baseVersion: nil, baseContentSha256: digest, url: "x", size: $0, sha256: digest, memory: 1)
             })

@@ -9,14 +9,14 @@ import Testing
 
 /// The page that shows a feed: what is on it, and that nothing of the feed is more than text.
 @Suite struct `A release page` {
-    private let bench: Bench
+    private let workspace: Workspace
 
-    init() throws { bench = try Bench() }
+    init() throws { workspace = try Workspace() }
 
-    private var trust: TrustAnchor { .keys(TrustedKeys([bench.release.publicKey, bench.channel.publicKey])) }
+    private var trust: TrustAnchor { .keys(TrustedKeys([workspace.release.publicKey, workspace.channel.publicKey])) }
 
     private func page(trust: TrustAnchor? = nil) throws -> ReleasePage {
-        try PageReader(bench.place, trust: trust, clock: bench.start).page()
+        try PageReader(workspace.location, trust: trust, clock: workspace.start).page()
     }
 
     private func html(trust: TrustAnchor? = nil) throws -> String { try page(trust: trust).html() }
@@ -32,25 +32,25 @@ import Testing
     private func release(
         _ version: String, notes: String? = nil, rollout: Int = 1000, isPaused: Bool = false
     ) throws -> ChannelDocument.Release {
-        var claims = try bench.manifest(version).claims
+        var claims = try workspace.manifest(version).claims
         if let notes {
             let text = Array(notes.utf8)
             claims.notesSha256 = try .of(text)
-            try bench.folder.makeFolder("feed/releases/v\(version)")
-            try bench.folder.write(text, to: "feed/releases/v\(version)/notes.txt")
+            try workspace.folder.makeFolder("feed/releases/v\(version)")
+            try workspace.folder.write(text, to: "feed/releases/v\(version)/notes.txt")
         }
         claims.size = 1_234_567
-        let document = ManifestFormat.document(claims, signature: try bench.release.sign(try claims.statement()))
+        let document = ManifestFormat.document(claims, signature: try workspace.release.sign(try claims.statement()))
         let manifest = try ManifestFormat.parse(JSONWriter.bytes(of: document))
         return ChannelDocument.Release(manifest, rollout: rollout, isPaused: isPaused)
     }
 
     private func put(_ releases: [ChannelDocument.Release], _ change: (inout ChannelDocument) -> Void = { _ in }) throws
     {
-        var document = try bench.document()
+        var document = try workspace.document()
         document.releases = releases
         change(&document)
-        try bench.put(document)
+        try workspace.put(document)
     }
 
     // MARK: What it shows
@@ -78,7 +78,7 @@ import Testing
         #expect(html.contains(#"<rect class="held" x="0" y="0" width="15" height="10">"#))
         #expect(html.contains("<b>1.1.0</b>: white screen") && html.contains("nothing below 1.0.0 may run"))
         #expect(html.contains("1.2 MB") && html.contains("1.0.0 to any"))
-        #expect(html.contains("\(bench.channel.publicKey.id.prefix(12))…"))
+        #expect(html.contains("\(workspace.channel.publicKey.id.prefix(12))…"))
         #expect(!html.contains("not verified") && !html.contains("not vouched for") && !html.contains("expired"))
     }
 
@@ -98,7 +98,7 @@ import Testing
         var page = try page()
         let content = try #require(page.channels[0].content.content)
         var shown = content.releases[0]
-        shown.steps = [.init(at: bench.start.adding(.seconds(86_400)), permille: 500)]
+        shown.steps = [.init(at: workspace.start.adding(.seconds(86_400)), permille: 500)]
         page.channels[0] = .init(
             name: "stable",
             content: .read(.init(document: content.document, proof: content.proof, releases: [shown])),
@@ -110,8 +110,8 @@ import Testing
 
     @Test func `has the history, the newest first, and says how much more there is`() throws {
         try put([try release("1.0.0", rollout: 0)])
-        let version = try bench.version("1.0.0")
-        for step in 1...65 { _ = try bench.editor().apply(.rollout(version, step), to: "stable") }
+        let version = try workspace.version("1.0.0")
+        for step in 1...65 { _ = try workspace.editor().apply(.rollout(version, step), to: "stable") }
         let html = try html(trust: trust)
         let entries = html.matches(of: /1\.0\.0: for ([^<]*) of the devices → ([^<]*) of the devices/)
         #expect(entries.count == 60)
@@ -124,32 +124,33 @@ import Testing
     @Test func `marks what nobody vouches for`() throws {
         try put([try release("1.0.0")])
         #expect(try html().contains("not verified"))
-        let stranger = try Bench.signer()
+        let stranger = try Workspace.signer()
         let refused = try html(trust: .keys(TrustedKeys([stranger.publicKey])))
         #expect(refused.contains(#"<span class="tag bad">not vouched for</span>"#))
         #expect(refused.contains("is not trusted for it here"))
-        let half = try html(trust: .keys(TrustedKeys([bench.channel.publicKey])))
+        let half = try html(trust: .keys(TrustedKeys([workspace.channel.publicKey])))
         #expect(half.ranges(of: #"<span class="tag bad">not vouched for</span>"#).count == 1)
     }
 
     @Test func `shows what is damaged, missing or expired as such`() throws {
         try put([try release("1.0.0")])
-        _ = try bench.editor().apply(.resign, to: "stable")
-        try bench.folder.write(Array("{".utf8), to: "feed/channels/beta.json")
-        try bench.folder.write(Array("{".utf8), to: "feed/trust.json")
-        try bench.folder.write(Array("{".utf8), to: "feed/manifest.json")
+        _ = try workspace.editor().apply(.resign, to: "stable")
+        try workspace.folder.write(Array("{".utf8), to: "feed/channels/beta.json")
+        try workspace.folder.write(Array("{".utf8), to: "feed/trust.json")
+        try workspace.folder.write(Array("{".utf8), to: "feed/manifest.json")
         let broken = try html()
         #expect(broken.contains("This is not a channel document") && broken.contains("This is not a trust root"))
         #expect(broken.contains("manifest.json is not a manifest"))
         #expect(broken.contains("<b>1.0.0</b> is live for every device"))
-        try bench.folder.write(Array("{".utf8), to: "feed/channels/stable/3.json")
+        try workspace.folder.write(Array("{".utf8), to: "feed/channels/stable/3.json")
         #expect(try html().contains("The copy channels/stable/3.json is damaged"))
-        try bench.place.remove("channels/stable/3.json")
-        try bench.place.remove("channels/stable.json")
+        try workspace.location.remove("channels/stable/3.json")
+        try workspace.location.remove("channels/stable.json")
         let lost = try html()
-        #expect(lost.contains("channels/stable.json is missing: restore it") && lost.contains("begins with 1.0.0"))
+        #expect(lost.contains("channels/stable.json is missing: restore it") && lost.contains("starts with 1.0.0"))
         try put([try release("1.0.0")]) { $0.expires = $0.issuedAt.adding(.seconds(1)) }
-        let late = try PageReader(bench.place, trust: nil, clock: bench.start.adding(.seconds(5))).page().html()
+        let late = try PageReader(workspace.location, trust: nil, clock: workspace.start.adding(.seconds(5))).page()
+            .html()
         #expect(late.contains(#"<span class="tag bad">expired</span>"#))
     }
 

@@ -9,12 +9,12 @@ import Testing
 @testable import BundlePublish
 
 @Suite(.ownThread) struct `A signing command` {
-    private let bench: Bench
+    private let workspace: Workspace
     private let key: String
 
     init() throws {
-        bench = try Bench()
-        key = bench.folder.file("k.key.pem")
+        workspace = try Workspace()
+        key = workspace.folder.file("k.key.pem")
     }
 
     private func signer(
@@ -27,7 +27,7 @@ import Testing
 
     private func refusal(_ line: String, limit: Duration = .seconds(600)) throws -> UpdateFailure? {
         let signer = try signer(line, limit: limit)
-        return bench.refusal { _ = try signer.sign(Array("message".utf8)) }
+        return workspace.refusal { _ = try signer.sign(Array("message".utf8)) }
     }
 
     @Test(arguments: [
@@ -71,8 +71,8 @@ import Testing
     @Test func `that gives a long message to a token's EDDSA is told why it fails`() throws {
         let signer = try signer("exit 1 # --mechanism EDDSA")
         for (count, isTold) in [(1024, false), (1025, true)] {
-            let refused = bench.refusal { _ = try signer.sign([UInt8](repeating: 0, count: count)) }
-            #expect(refused?.message.contains("no more than 1024") == isTold)
+            let refused = workspace.refusal { _ = try signer.sign([UInt8](repeating: 0, count: count)) }
+            #expect(refused?.message.contains("at most 1024") == isTold)
         }
     }
 
@@ -82,13 +82,13 @@ import Testing
     }
 
     @Test func `that does not end is ended with all that it started`() throws {
-        let started = bench.folder.file("started")
+        let started = workspace.folder.file("started")
         // The innermost of thirty shells begins another program, and writes more than is read.
         let script = """
             if [ $1 = 0 ]; then sleep 600 & echo $! > \(started); head -c 99999 /dev/zero; wait; exit; fi
             sh "$0" $(($1 - 1)); true
             """
-        let line = "sh \(try bench.folder.write(Array(script.utf8), to: "deep.sh")) 30"
+        let line = "sh \(try workspace.folder.write(Array(script.utf8), to: "deep.sh")) 30"
         let refused = try #require(try refusal(line))
         #expect(refused.message.contains("wrote more than"))
         let id = try #require(
@@ -105,10 +105,10 @@ import Testing
 
     @Test func `of another key is refused`() throws {
         _ = try signer("")
-        let stranger = try Bench.signer().publicKey
+        let stranger = try Workspace.signer().publicKey
         let signer = Signer(
             SigningCommand("openssl pkeyutl -sign -rawin -inkey \(key) -in /dev/stdin"), publicKey: stranger)
-        let refused = bench.refusal { _ = try signer.sign([1]) }
+        let refused = workspace.refusal { _ = try signer.sign([1]) }
         #expect(refused?.code == .signatureInvalid)
         #expect(refused?.message.contains(stranger.id) == true)
     }

@@ -63,7 +63,7 @@ final class Store: Sendable {
         for (name, bytes) in objects { set(name, bytes) }
     }
 
-    func place(isSingleWriter: Bool = false, attempts: Int = 5) throws -> BucketPlace {
+    func location(isSingleWriter: Bool = false, attempts: Int = 5) throws -> BucketLocation {
         var terms = BucketTerms()
         terms.attempts = attempts
         terms.isSingleWriter = isSingleWriter
@@ -72,7 +72,7 @@ final class Store: Sendable {
             bucket: try server.url("/feeds"), region: "us-east-1",
             keys: try #require(AccessKeys(id: "id", secret: "very-secret", sessionToken: "token-secret")),
             options: FetchOptions(userAgent: "test"))
-        return BucketPlace(try #require(BucketAddress(parsing: "s3://feeds/x")), client, terms)
+        return BucketLocation(try #require(BucketAddress(parsing: "s3://feeds/x")), client, terms)
     }
 
     /// What the server's threads work on.

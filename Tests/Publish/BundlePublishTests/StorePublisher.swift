@@ -7,17 +7,17 @@ import Testing
 
 /// Two versions of a client, published to an object store as `clientctl publish --channel stable` does, always with the same bytes.
 final class StorePublisher {
-    let bench: Bench
+    let workspace: Workspace
     let store: Store
     private var sources: [String: String] = [:]
 
     init(_ store: Store) throws {
-        bench = try Bench()
+        workspace = try Workspace()
         self.store = store
         var generator = SeededGenerator(seed: 1)
         let lines = (0..<800).map { _ in "const v\(UInt64.random(in: .min ... .max, using: &generator)) = 1;\n" }
         for version in ["1.0.0", "1.1.0"] {
-            sources[version] = try bench.folder.writeTree(
+            sources[version] = try workspace.folder.writeTree(
                 [
                     "index.html": Array("<!doctype html><title>x</title>\n".utf8),
                     "app.js": Array((lines.joined() + "// \(version)\n").utf8),
@@ -28,19 +28,19 @@ final class StorePublisher {
     @discardableResult
     func publish(_ version: String, attempts: Int = 1, isDryRun: Bool = false) throws -> ReleaseReport {
         var options = ReleaseOptions(
-            version: try bench.version(version), shells: try ShellRange(minimum: bench.version("1.0.0")),
-            createdAt: bench.start)
+            version: try workspace.version(version), shells: try ShellRange(minimum: workspace.version("1.0.0")),
+            createdAt: workspace.start)
         options.appId = "com.example.kiosk"
         options.level = 1
         options.windowLog = 20
         options.deltas = DeltaTerms()
         options.isDryRun = isDryRun
-        var terms = bench.terms()
+        var terms = workspace.terms()
         terms.isDryRun = isDryRun
         if version == "1.0.0" { terms.firstSequence = 1 }
-        let builder = ReleaseBuilder(options, feed: try store.place(attempts: attempts)) { _ in }
+        let builder = ReleaseBuilder(options, feed: try store.location(attempts: attempts)) { _ in }
         return try builder.publish(
-            builder.look(at: try #require(sources[version])), signers: [bench.release],
+            builder.inspect(try #require(sources[version])), signers: [workspace.release],
             to: ChannelPlan("stable", rollout: nil, terms))
     }
 }

@@ -7,20 +7,20 @@ import Testing
 @testable import BundlePublish
 
 @Suite struct `A trust root's draft` {
-    private let bench: Bench
+    private let workspace: Workspace
     private let roots: [Signer]
 
     init() throws {
-        bench = try Bench()
-        roots = try (0..<3).map { _ in try Bench.signer() }
+        workspace = try Workspace()
+        roots = try (0..<3).map { _ in try Workspace.signer() }
     }
 
     private func first(signedBy signers: [Signer] = []) throws -> TrustFile {
-        try bench.trustFile(bench.root(roots, threshold: 2, channel: bench.channel), signedBy: signers)
+        try workspace.trustFile(workspace.root(roots, threshold: 2, channel: workspace.channel), signedBy: signers)
     }
 
     private func edited(_ file: TrustFile, _ edit: TrustEdit) throws -> TrustFile {
-        try file.editing(edit, issued: DraftTime(bench.start), lifetime: TrustFile.standardLifetime).draft
+        try file.editing(edit, issued: DraftTime(workspace.start), lifetime: TrustFile.standardLifetime).draft
     }
 
     @Test func `is complete with as many root keys as it asks for, each counted once`() throws {
@@ -29,7 +29,7 @@ import Testing
         #expect(try file.sign(roots[0]))
         #expect(try !file.sign(roots[0]))
         #expect(!file.isComplete)
-        #expect(try file.sign(bench.release))
+        #expect(try file.sign(workspace.release))
         #expect(!file.isComplete, "a release key is no root key")
         #expect(try file.sign(roots[2]))
         #expect(file.isComplete)
@@ -40,33 +40,35 @@ import Testing
 
     @Test func `has the next version after a complete root, and the same after a draft`() throws {
         let complete = try first(signedBy: Array(roots[..<2]))
-        let other = try Bench.signer()
+        let other = try Workspace.signer()
         let edit = TrustEdit.add(other.publicKey, to: .release, threshold: nil, notAfter: nil)
         let draft = try edited(complete, edit)
         #expect(draft.claims.version == 2)
         #expect(draft.signatures.isEmpty)
         #expect(draft.claims.roles[.release]?.keyIds.count == 2)
         let more = try edited(
-            draft, .remove(bench.release.publicKey.id, from: .release, revoked: false, threshold: nil))
+            draft, .remove(workspace.release.publicKey.id, from: .release, revoked: false, threshold: nil))
         #expect(more.claims.version == 2)
         #expect(
-            try edited(complete, .add(bench.release.publicKey, to: .release, threshold: nil, notAfter: nil)).isComplete)
-        #expect(try complete.renewing(issued: DraftTime(bench.start), lifetime: .seconds(60)).claims.version == 2)
+            try edited(complete, .add(workspace.release.publicKey, to: .release, threshold: nil, notAfter: nil))
+                .isComplete)
+        #expect(try complete.renewing(issued: DraftTime(workspace.start), lifetime: .seconds(60)).claims.version == 2)
     }
 
     @Test func `survives its file`() throws {
         let file = try edited(
-            first(signedBy: roots), .add(bench.channel.publicKey, to: .release, threshold: 2, notAfter: bench.start))
-        let path = bench.folder.file("trust.json")
+            first(signedBy: roots),
+            .add(workspace.channel.publicKey, to: .release, threshold: 2, notAfter: workspace.start))
+        let path = workspace.folder.file("trust.json")
         try file.write(to: path, replacing: false)
         #expect(try TrustFile.read(path).claims == file.claims)
-        #expect(bench.refusal { try file.write(to: path, replacing: false) }?.code == .configInvalid)
+        #expect(workspace.refusal { try file.write(to: path, replacing: false) }?.code == .configInvalid)
         try file.write(to: path, replacing: true)
     }
 
     @Test func `replaces a key in every role, and revokes it`() throws {
-        let (old, new) = (bench.release.publicKey.id, try Bench.signer().publicKey)
-        let shared = try edited(first(), .add(bench.release.publicKey, to: .root, threshold: nil, notAfter: nil))
+        let (old, new) = (workspace.release.publicKey.id, try Workspace.signer().publicKey)
+        let shared = try edited(first(), .add(workspace.release.publicKey, to: .root, threshold: nil, notAfter: nil))
         let root = try edited(shared, .replace(old, by: new, revoked: true)).claims
         #expect(root.roles[.release]?.keyIds == [new.id])
         #expect(root.roles[.root]?.keyIds.contains(new.id) == true)
@@ -77,20 +79,21 @@ import Testing
 
     @Test func `loses its channel role with the last channel key`() throws {
         let root = try edited(
-            first(), .remove(bench.channel.publicKey.id, from: nil, revoked: false, threshold: nil)
+            first(), .remove(workspace.channel.publicKey.id, from: nil, revoked: false, threshold: nil)
         ).claims
         #expect(root.roles[.channel] == nil)
-        #expect(root.trusted(for: .channel, at: nil).keys == [bench.release.publicKey])
+        #expect(root.trusted(for: .channel, at: nil).keys == [workspace.release.publicKey])
     }
 
     @Test func `can be satisfied, or is refused`() throws {
         let file = try first()
-        let removed = bench.refusal {
-            _ = try edited(file, .remove(bench.release.publicKey.id, from: .release, revoked: false, threshold: nil))
+        let removed = workspace.refusal {
+            _ = try edited(
+                file, .remove(workspace.release.publicKey.id, from: .release, revoked: false, threshold: nil))
         }
         #expect(removed?.code == .configInvalid)
         #expect(removed?.subject == "release")
-        let raised = bench.refusal {
+        let raised = workspace.refusal {
             _ = try edited(file, .add(roots[0].publicKey, to: .root, threshold: 4, notAfter: nil))
         }
         #expect(raised?.code == .configInvalid)
@@ -98,7 +101,7 @@ import Testing
         let fewer = try edited(file, .remove(roots[0].publicKey.id, from: .root, revoked: true, threshold: nil))
         #expect(fewer.claims.roles[.root]?.threshold == 2)
         #expect(
-            bench.refusal {
+            workspace.refusal {
                 _ = try edited(fewer, .remove(roots[1].publicKey.id, from: .root, revoked: true, threshold: nil))
             }?
             .code == .configInvalid)
@@ -109,50 +112,51 @@ import Testing
     }
 
     @Test func `knows only its own keys, and takes no revoked one back`() throws {
-        let stranger = try Bench.signer().publicKey
+        let stranger = try Workspace.signer().publicKey
         let file = try first()
         for edit in [
             TrustEdit.remove(stranger.id, from: nil, revoked: false, threshold: nil),
             .remove(roots[0].publicKey.id, from: .release, revoked: false, threshold: nil),
             .replace(stranger.id, by: roots[0].publicKey, revoked: false),
         ] {
-            #expect(bench.refusal { _ = try edited(file, edit) }?.code == .configInvalid)
+            #expect(workspace.refusal { _ = try edited(file, edit) }?.code == .configInvalid)
         }
         let revoked = try edited(file, .remove(roots[0].publicKey.id, from: nil, revoked: true, threshold: nil))
-        let refused = bench.refusal {
+        let refused = workspace.refusal {
             _ = try edited(revoked, .add(roots[0].publicKey, to: .root, threshold: nil, notAfter: nil))
         }
         #expect(refused?.subject == roots[0].publicKey.id)
     }
 
     @Test func `that is none is told by its path`() throws {
-        let path = try bench.folder.write(Array("{}".utf8), to: "x.json")
-        let refused = bench.refusal { _ = try TrustFile.read(path) }
+        let path = try workspace.folder.write(Array("{}".utf8), to: "x.json")
+        let refused = workspace.refusal { _ = try TrustFile.read(path) }
         #expect(refused?.code == .manifestMalformed)
         #expect(refused?.subject == path)
     }
 }
 
 @Suite struct `A feed's trust roots` {
-    private let bench: Bench
+    private let workspace: Workspace
     private let roots: [Signer]
 
     init() throws {
-        bench = try Bench()
-        roots = try (0..<3).map { _ in try Bench.signer() }
+        workspace = try Workspace()
+        roots = try (0..<3).map { _ in try Workspace.signer() }
     }
 
     private func publish(_ file: TrustFile) throws -> TrustPublisher.Report {
-        try TrustPublisher(feed: bench.place, now: bench.start).publish(file)
+        try TrustPublisher(feed: workspace.location, now: workspace.start).publish(file)
     }
 
     private func first() throws -> TrustFile {
-        try bench.trustFile(bench.root(roots, threshold: 2), signedBy: Array(roots[..<2]))
+        try workspace.trustFile(workspace.root(roots, threshold: 2), signedBy: Array(roots[..<2]))
     }
 
     private func next(_ file: TrustFile, signedBy signers: [Signer], _ edit: TrustEdit? = nil) throws -> TrustFile {
-        let edit = try edit ?? .add(Bench.signer().publicKey, to: .release, threshold: nil, notAfter: nil)
-        var draft = try file.editing(edit, issued: DraftTime(bench.start), lifetime: TrustFile.standardLifetime).draft
+        let edit = try edit ?? .add(Workspace.signer().publicKey, to: .release, threshold: nil, notAfter: nil)
+        var draft = try file.editing(edit, issued: DraftTime(workspace.start), lifetime: TrustFile.standardLifetime)
+            .draft
         for signer in signers { _ = try draft.sign(signer) }
         return draft
     }
@@ -160,10 +164,10 @@ import Testing
     private func expectRefusal(
         _ code: FailureCode, _ file: TrustFile, sourceLocation: SourceLocation = #_sourceLocation
     ) throws {
-        let before = try TreeSnapshot(of: bench.feed)
-        let refused = bench.refusal { _ = try publish(file) }
+        let before = try TreeSnapshot(of: workspace.feed)
+        let refused = workspace.refusal { _ = try publish(file) }
         #expect(refused?.code == code, "\(refused?.message ?? "")", sourceLocation: sourceLocation)
-        #expect(try TreeSnapshot(of: bench.feed).changes(since: before) == [], sourceLocation: sourceLocation)
+        #expect(try TreeSnapshot(of: workspace.feed).changes(since: before) == [], sourceLocation: sourceLocation)
     }
 
     @Test func `are a chain under their own numbers, and the newest by name`() throws {
@@ -171,13 +175,13 @@ import Testing
         #expect(try publish(one).isNew)
         let two = try next(one, signedBy: [roots[1], roots[2]])
         #expect(try publish(two).isNew)
-        let feed = try TreeSnapshot(of: bench.feed)
+        let feed = try TreeSnapshot(of: workspace.feed)
         #expect(feed.paths == ["trust", "trust.json", "trust/1.json", "trust/2.json"])
         #expect(feed.files["trust.json"] == two.root.document)
         #expect(feed.files["trust/1.json"] == one.root.document)
         for again in [one, two] {
             #expect(try !publish(again).isNew)
-            #expect(try TreeSnapshot(of: bench.feed).changes(since: feed) == [])
+            #expect(try TreeSnapshot(of: workspace.feed).changes(since: feed) == [])
         }
     }
 
@@ -185,9 +189,9 @@ import Testing
         let one = try first()
         _ = try publish(one)
         let two = try next(one, signedBy: Array(roots[..<2]))
-        try bench.folder.write(two.root.document, to: "feed/trust/2.json")
+        try workspace.folder.write(two.root.document, to: "feed/trust/2.json")
         #expect(try !publish(two).isNew)
-        #expect(try contents(ofFile: "\(bench.feed)/trust.json") == two.root.document)
+        #expect(try contents(ofFile: "\(workspace.feed)/trust.json") == two.root.document)
     }
 
     @Test func `have no gaps`() throws {
@@ -207,10 +211,11 @@ import Testing
     }
 
     @Test func `are signed by enough root keys of both versions`() throws {
-        try expectRefusal(.signatureInvalid, bench.trustFile(bench.root(roots, threshold: 2), signedBy: [roots[0]]))
+        try expectRefusal(
+            .signatureInvalid, workspace.trustFile(workspace.root(roots, threshold: 2), signedBy: [roots[0]]))
         let one = try first()
         _ = try publish(one)
-        let new = try Bench.signer()
+        let new = try Workspace.signer()
         let edit = TrustEdit.replace(roots[0].publicKey.id, by: new.publicKey, revoked: true)
         // Two of its own, but only one of the version before.
         try expectRefusal(.signatureInvalid, next(one, signedBy: [new, roots[1]], edit))
@@ -222,52 +227,53 @@ import Testing
     @Test func `never change`() throws {
         let one = try first()
         _ = try publish(one)
-        try expectRefusal(.versionExists, bench.trustFile(bench.root(roots), signedBy: roots))
+        try expectRefusal(.versionExists, workspace.trustFile(workspace.root(roots), signedBy: roots))
         // The same with one more signature is the same.
         var more = one
         _ = try more.sign(roots[2])
         #expect(try !publish(more).isNew)
-        #expect(try contents(ofFile: "\(bench.feed)/trust/1.json") == one.root.document)
+        #expect(try contents(ofFile: "\(workspace.feed)/trust/1.json") == one.root.document)
     }
 
     @Test func `are of one application, and not expired`() throws {
         _ = try publish(first())
-        var other = try bench.root(roots, appId: "com.example.other")
+        var other = try workspace.root(roots, appId: "com.example.other")
         other.version = 2
-        try expectRefusal(.appMismatch, bench.trustFile(other, signedBy: roots))
-        var late = try bench.root(roots, threshold: 2)
+        try expectRefusal(.appMismatch, workspace.trustFile(other, signedBy: roots))
+        var late = try workspace.root(roots, threshold: 2)
         late.version = 2
         late.issued = try Timestamp(parsing: "2028-01-01T00:00:00Z")
-        try expectRefusal(.expired, bench.trustFile(late, signedBy: roots))
+        try expectRefusal(.expired, workspace.trustFile(late, signedBy: roots))
     }
 
     @Test func `have a time that can be right, by the clock and by the feed's channels`() throws {
         let one = try first()
         _ = try publish(one)
-        try bench.put(bench.document("1.0.0"), by: [bench.release])
-        let late = bench.start.adding(.seconds(200 * 86_400))
+        try workspace.put(workspace.document("1.0.0"), by: [workspace.release])
+        let late = workspace.start.adding(.seconds(200 * 86_400))
         var two = try one.renewing(issued: DraftTime(late), lifetime: nil)
         for signer in roots { _ = try two.sign(signer) }
         try expectRefusal(.configInvalid, two)
 
         func publishLate(isClockChecked: Bool) throws -> TrustPublisher.Report {
-            try TrustPublisher(feed: bench.place, now: late, isClockChecked: isClockChecked).publish(two)
+            try TrustPublisher(feed: workspace.location, now: late, isClockChecked: isClockChecked).publish(two)
         }
-        let refused = bench.refusal { _ = try publishLate(isClockChecked: false) }
+        let refused = workspace.refusal { _ = try publishLate(isClockChecked: false) }
         #expect(refused?.code == .configInvalid)
         #expect(refused?.message.contains("--clock-checked") == true)
         #expect(try publishLate(isClockChecked: true).isNew)
 
-        let back = bench.refusal { _ = try two.renewing(issued: DraftTime(bench.start), lifetime: nil) }
+        let back = workspace.refusal { _ = try two.renewing(issued: DraftTime(workspace.start), lifetime: nil) }
         #expect(back?.message.contains("--clock-checked") == true)
-        let checked = DraftTime(bench.start, isChecked: true)
-        let edit = TrustEdit.replace(bench.release.publicKey.id, by: try Bench.signer().publicKey, revoked: false)
+        let checked = DraftTime(workspace.start, isChecked: true)
+        let edit = TrustEdit.replace(
+            workspace.release.publicKey.id, by: try Workspace.signer().publicKey, revoked: false)
         for three in [
             try two.renewing(issued: checked, lifetime: nil),
             try two.editing(edit, issued: checked, lifetime: nil).draft,
         ] {
-            #expect(three.claims.issued == bench.start)
-            #expect(three.claims.expires == bench.start.adding(TrustFile.standardLifetime))
+            #expect(three.claims.issued == workspace.start)
+            #expect(three.claims.expires == workspace.start.adding(TrustFile.standardLifetime))
         }
     }
 
@@ -275,31 +281,31 @@ import Testing
         let one = try first()
         _ = try publish(one)
         let two = try next(one, signedBy: roots)
-        try bench.folder.write(
-            try bench.trustFile(bench.root(roots), signedBy: []).root.document, to: "feed/trust/1.json")
-        let refused = bench.refusal { _ = try publish(two) }
+        try workspace.folder.write(
+            try workspace.trustFile(workspace.root(roots), signedBy: []).root.document, to: "feed/trust/1.json")
+        let refused = workspace.refusal { _ = try publish(two) }
         #expect(refused?.code == .signatureInvalid)
-        #expect(refused?.subject == "\(bench.feed)/trust/1.json")
+        #expect(refused?.subject == "\(workspace.feed)/trust/1.json")
     }
 
     @Test func `a draft that is edited again counts as long as it was to`() throws {
-        let roots = [try Bench.signer()]
-        let complete = try bench.trustFile(bench.root(roots), signedBy: roots)
-        let year = try complete.renewing(issued: DraftTime(bench.start), lifetime: nil)
-        #expect(year.claims.expires == bench.start.adding(TrustFile.standardLifetime))
-        let long = try complete.renewing(issued: DraftTime(bench.start), lifetime: .seconds(700 * 86_400))
-        let edit = TrustEdit.add(try Bench.signer().publicKey, to: .release, threshold: nil, notAfter: nil)
-        let edited = try long.editing(edit, issued: DraftTime(bench.start), lifetime: nil).draft
-        #expect(edited.claims.expires == bench.start.adding(.seconds(700 * 86_400)))
+        let roots = [try Workspace.signer()]
+        let complete = try workspace.trustFile(workspace.root(roots), signedBy: roots)
+        let year = try complete.renewing(issued: DraftTime(workspace.start), lifetime: nil)
+        #expect(year.claims.expires == workspace.start.adding(TrustFile.standardLifetime))
+        let long = try complete.renewing(issued: DraftTime(workspace.start), lifetime: .seconds(700 * 86_400))
+        let edit = TrustEdit.add(try Workspace.signer().publicKey, to: .release, threshold: nil, notAfter: nil)
+        let edited = try long.editing(edit, issued: DraftTime(workspace.start), lifetime: nil).draft
+        #expect(edited.claims.expires == workspace.start.adding(.seconds(700 * 86_400)))
     }
 
     @Test func `tell which channels are to be signed by a new key`() throws {
         let one = try first()
         _ = try publish(one)
-        try bench.put(bench.document("1.0.0"), by: [bench.release])
-        try bench.put(bench.document("1.0.0", name: "beta"), by: [bench.release])
-        let new = try Bench.signer()
-        let edit = TrustEdit.replace(bench.release.publicKey.id, by: new.publicKey, revoked: false)
+        try workspace.put(workspace.document("1.0.0"), by: [workspace.release])
+        try workspace.put(workspace.document("1.0.0", name: "beta"), by: [workspace.release])
+        let new = try Workspace.signer()
+        let edit = TrustEdit.replace(workspace.release.publicKey.id, by: new.publicKey, revoked: false)
         #expect(try publish(next(one, signedBy: roots, edit)).channelsToSign == ["beta", "stable"])
     }
 }

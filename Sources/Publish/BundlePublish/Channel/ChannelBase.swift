@@ -3,16 +3,15 @@ import BundleCore
 import BundleSigning
 import BundleValues
 
-/// What an edit of a channel builds on: a document that enough trusted keys have signed, and that is no older and no other than the one
-/// that was signed last from here. Only `ChannelDesk` makes one.
+/// The state that a channel edit builds on: a file that enough trusted keys have signed, and that is the one this
+/// publisher signed last or follows from it. Only `ChannelWriter` creates one.
 struct ChannelBase {
-    /// The document; nil if the feed has none.
     let document: VerifiedChannelDocument?
-    /// What the next document replaces; nil if the feed has no file there.
+    /// The version of the file that is replaced; nil if the feed has no such file.
     let version: FeedVersion?
-    /// The highest sequence that is taken; 0 for none.
+    /// The highest sequence in use; 0 for none.
     let taken: Int
-    /// What is lost because the feed was restored, for people.
+    /// The changes that were lost when the feed was restored, in words.
     let losses: [String]
     /// Whether the document comes from a numbered copy, and its releases are about to be replaced.
     let isRestored: Bool
@@ -29,28 +28,29 @@ struct ChannelBase {
     }
 }
 
-/// Whether a channel's document is the one that was signed last from here, or follows from it. A pure rule.
+/// Decides whether a channel file is the one that this publisher signed last, or follows from it.
 enum LineageRule: Equatable {
-    /// Nothing is remembered of the channel.
+    /// This publisher has not signed the channel.
     case unknown
-    /// It is that document, or a chain of digests leads from it to that document.
+    /// The file is the last signed one, or a chain of digests leads from it to that file.
     case follows
-    /// It has a lower sequence, or the feed has none.
+    /// The file has a lower sequence, or is missing.
     case older(known: Int)
-    /// It is another document than the one that was signed last, or follows from another.
+    /// The file is neither the last signed one nor follows from it.
     case other(known: Int)
-    /// Copies between the two are missing.
+    /// Copies between the two files are missing.
     case untraced(known: Int)
 
-    /// A document as the rule sees it.
+    /// The parts of a channel file that form the chain.
     struct Link: Equatable {
         let sequence: Int
         let payloadSha256: SHA256Digest
-        /// The digest of the document before; nil for the first one.
+        /// The digest of the previous file; nil for the first one.
         let previous: SHA256Digest?
     }
 
-    /// Judges `document` by what is `known`. `copy` returns the numbered copy with a digest, below a sequence, if the feed has it.
+    /// Compares `document` with the last `known` one. `copy` returns the numbered copy with a digest and a lower
+    /// sequence, if the feed has it.
     static func judge(
         _ document: Link?, known: PublisherMemory.Entry?,
         copy: (_ digest: SHA256Digest, _ sequence: Int) throws -> Link?
@@ -77,13 +77,13 @@ extension VerifiedChannelDocument {
     }
 }
 
-extension ChannelDesk {
-    private static let looks = 6
+extension ChannelWriter {
+    private static let maximumReads = 6
 
-    /// The base of an edit of the channel `name`, of the application `appId` if the feed has no document of it. Throws if the document is
-    /// older than what was signed, or another.
+    /// Returns the base of an edit of the channel `name`. `appId` is the application of a channel that does not exist
+    /// yet. Throws if the file is older than, or differs from, the one that this publisher signed last.
     func base(of name: String, appId: String?) throws -> ChannelBase {
-        try looking(at: name) { record in
+        try rereading(name) { record in
             let document = try record.map { try verified($0.bytes, name) }
             try requireExpected(name, document)
             let known = try known(of: name, document?.document.appId ?? appId)
@@ -92,10 +92,10 @@ extension ChannelDesk {
         }
     }
 
-    /// The base of a restored document: the copy with the highest sequence, or what devices are shown if that is no lower. What they are
-    /// shown may be damaged, or missing.
+    /// Returns the base of a restore: the copy with the highest sequence, or the channel file if its sequence is as
+    /// high. The channel file may be damaged or missing.
     func restoredBase(of name: String) throws -> (ChannelBase, isShown: Bool) {
-        try looking(at: name) { record in
+        try rereading(name) { record in
             let shown = try record.flatMap { record in
                 do {
                     return try verified(record.bytes, name)
@@ -103,11 +103,11 @@ extension ChannelDesk {
                     return nil
                 }
             }
-            guard let sequence = try ChannelHistory.sequences(of: name, in: place).last else {
+            guard let sequence = try ChannelHistory.sequences(of: name, in: location).last else {
                 throw UpdateFailure(
                     .configInvalid, subject: "channel \(name)",
-                    "\(place.address)/\(Self.folder)/\(name) has no copies to restore the channel from: if its document was lost, "
-                        + "publish with --create and --sequence, above what devices have seen.")
+                    "\(location.address)/\(Self.folder)/\(name) has no copies to restore the channel from. If its file was lost, "
+                        + "publish with --create and a --sequence above the last one.")
             }
             let isShown = shown.map { $0.document.sequence >= sequence } ?? false
             let newest = try isShown ? shown : copy(of: name, sequence)
@@ -121,17 +121,17 @@ extension ChannelDesk {
         }
     }
 
-    /// Repeats `work` where another publisher replaced the document between two looks, which would look like an older document.
-    private func looking<Answer>(at name: String, _ work: (FeedRecord?) throws -> Answer) throws -> Answer {
-        for _ in 1..<Self.looks {
-            let record = try Self.record(of: name, in: place)
+    /// Repeats `work` if another publisher replaced the file between two reads, which can look like an older file.
+    private func rereading<Base>(_ name: String, _ work: (FeedRecord?) throws -> Base) throws -> Base {
+        for _ in 1..<Self.maximumReads {
+            let record = try Self.record(of: name, in: location)
             do {
                 return try work(record)
             } catch let failure as UpdateFailure where failure.code == .rollbackAttempt {
-                if try Self.record(of: name, in: place)?.version == record?.version { throw failure }
+                if try Self.record(of: name, in: location)?.version == record?.version { throw failure }
             }
         }
-        return try work(try Self.record(of: name, in: place))
+        return try work(try Self.record(of: name, in: location))
     }
 
     private func base(
@@ -152,32 +152,32 @@ extension ChannelDesk {
 
     private static func loss(_ sequence: Int, _ taken: Int) -> String {
         (taken > sequence
-            ? "the feed was restored to sequence \(sequence), and \(taken) was signed before: what changed in between is lost"
-            : "the feed was restored to another document than the one signed before: what that one changed is lost")
+            ? "the feed was restored to sequence \(sequence), and \(taken) was signed before: the changes in between are lost"
+            : "the feed was restored to another file than the one signed before: the changes of that one are lost")
             + ". Check recalls, pauses and rollouts with `clientctl release list`"
     }
 
-    /// The document that was signed last from here; nil if nothing is remembered.
+    /// Returns the channel file that this publisher signed last; nil if none is recorded.
     private func known(of name: String, _ appId: String?) throws -> PublisherMemory.Entry? {
-        try options.memory?.last(of: .init(appId: appId, channel: name), trusting: vouching)
+        try options.memory?.last(of: .init(appId: appId, channel: name), trusting: trustedIds)
     }
 
-    /// The ids of the keys that vouch for the present document.
-    private var vouching: [String] { trusted.keys.map(\.id) }
+    /// The IDs of the keys that verify the current channel file.
+    private var trustedIds: [String] { trusted.keys.map(\.id) }
 
-    /// Remembers `document` as the one that was signed last, or accepted.
+    /// Records `document` as the file that was signed or accepted last.
     func remember(_ sequence: Int, _ digest: SHA256Digest, of document: ChannelDocument, signers: [String]) throws {
         try options.memory?.keep(
             PublisherMemory.Entry(
-                sequence: sequence, payloadSha256: digest, signers: signers, feed: place.address),
-            of: .init(appId: document.appId, channel: document.channel), trusting: vouching + signers)
+                sequence: sequence, payloadSha256: digest, signers: signers, feed: location.address),
+            of: .init(appId: document.appId, channel: document.channel), trusting: trustedIds + signers)
     }
 
-    /// The same desk for a channel that is only read: an expected sequence is that of the channel that is changed.
-    var withoutExpectation: ChannelDesk {
+    /// A writer without an expected sequence, for a channel that is only read.
+    var withoutExpectation: ChannelWriter {
         var options = options
         options.expectedSequence = nil
-        return ChannelDesk(place: place, options: options)
+        return ChannelWriter(location: location, options: options)
     }
 
     private func requireExpected(_ name: String, _ present: VerifiedChannelDocument?) throws {
@@ -186,18 +186,18 @@ extension ChannelDesk {
         throw UpdateFailure(
             .rollbackAttempt, subject: "channel \(name)",
             "Channel \(name) has sequence \(sequence), not \(expected) as expected: "
-                + (sequence < expected ? "an older document was put back. " : "another publisher changed it. ")
-                + "Look at it with `clientctl release list`, then try again.")
+                + (sequence < expected ? "an older file was restored. " : "another publisher changed it. ")
+                + "Check it with `clientctl release list`, then try again.")
     }
 
-    /// Refuses to begin a channel below what was signed for it.
+    /// Throws if a channel would start at or below a sequence that this publisher has signed.
     private func requireUnknown(_ name: String, _ known: PublisherMemory.Entry?) throws {
         guard let known, let first = options.firstSequence, first <= known.sequence else { return }
         throw UpdateFailure(
             .rollbackAttempt, subject: "channel \(name)",
-            "The feed \(place.address) has no channel \(name), and this publisher signed its sequence \(known.sequence) for "
-                + "\(known.feed). `clientctl release restore` brings it back, --sequence \(known.sequence + 1) begins it above that, and a "
-                + "--publisher-state of its own is for another feed.")
+            "The feed \(location.address) has no channel \(name), but this publisher signed its sequence \(known.sequence) for "
+                + "\(known.feed). Restore it with `clientctl release restore`, recreate it with --sequence "
+                + "\(known.sequence + 1), or give another feed its own --publisher-state.")
     }
 
     private func failure(
@@ -208,35 +208,35 @@ extension ChannelDesk {
         case .unknown, .follows: return nil
         case .older(let known):
             words =
-                "has sequence \(sequence), and this publisher signed \(known): an older document was put back. "
-                + "`clientctl release restore` goes on from the newest copy"
+                "has sequence \(sequence), but this publisher signed \(known): an older file was restored. "
+                + "`clientctl release restore` continues from the newest copy"
         case .other(let known):
             words =
-                "with sequence \(sequence) does not follow from the document that this publisher signed as sequence \(known). Look at "
+                "with sequence \(sequence) does not follow from the file that this publisher signed as sequence \(known). Compare "
                 + "both with `clientctl release log`"
         case .untraced(let known):
             words =
-                "has sequence \(sequence), and the copies that lead to it from \(known), which this publisher signed, are not all there. "
-                + "Look at it with `clientctl release list`"
+                "has sequence \(sequence), but some copies between it and \(known), which this publisher signed, are missing. "
+                + "Check it with `clientctl release list`"
         }
-        let isSameFeed = known?.feed == place.address
+        let isSameFeed = known?.feed == location.address
         return UpdateFailure(
             .rollbackAttempt, subject: "channel \(name)",
-            "Channel \(name) of \(place.address) \(words); to build on it as it is, add --feed-was-restored"
-                + (isSameFeed ? "." : "; if it is another feed, give it a --publisher-state of its own."))
+            "Channel \(name) of \(location.address) \(words); to build on it as it is, add --feed-was-restored"
+                + (isSameFeed ? "." : "; another feed needs its own --publisher-state."))
     }
 
     private func behind(_ sequence: Int, _ ahead: Int, _ name: String) -> UpdateFailure {
         UpdateFailure(
             .rollbackAttempt, subject: "channel \(name)",
-            "Channel \(name) of \(place.address) has sequence \(sequence), and its signed copies go up to \(ahead): an older document was "
-                + "put back. `clientctl release restore` goes on from the newest copy.")
+            "Channel \(name) of \(location.address) has sequence \(sequence), but its signed copies go up to \(ahead): an older file was "
+                + "restored. `clientctl release restore` continues from the newest copy.")
     }
 
     // MARK: Copies
 
-    /// The highest sequence of a signed copy above `link`; nil if there is none, or if it is the one that a publisher made who was stopped
-    /// before the document.
+    /// Returns the highest sequence of the signed copies above `link`; nil if there is none, or if it is the copy of
+    /// a publisher that stopped before it wrote the file.
     private func copyAhead(of link: LineageRule.Link, _ name: String) throws -> Int? {
         guard let next = try signedCopy(of: name, link.sequence + 1) else { return nil }
         var highest = next
@@ -244,21 +244,21 @@ extension ChannelDesk {
         return highest == next && next.previous == link.payloadSha256 ? nil : highest.sequence
     }
 
-    /// The copy with that sequence, if what vouches for the channel has signed it.
+    /// Returns the copy with that sequence; nil if trusted keys did not sign it.
     private func signedCopy(of name: String, _ sequence: Int) throws -> LineageRule.Link? {
         let path = Self.copyPath(of: name, sequence)
-        guard let bytes = try place.read(path, maximumBytes: ChannelFormat.maximumBytes)?.bytes,
+        guard let bytes = try location.read(path, maximumBytes: ChannelFormat.maximumBytes)?.bytes,
             let document = try? verified(bytes, name), document.document.sequence == sequence
         else { return nil }
         return document.link
     }
 
-    /// The copy below `limit` whose signed bytes have that digest; the one before `limit` is tried first. Its signatures need no check: a
-    /// signed document names the digest.
+    /// Returns the copy with the digest `digest` and a sequence below `limit`, newest first. Its signatures need no
+    /// check, because a signed file contains the digest.
     private func copy(of name: String, with digest: SHA256Digest, below limit: Int) throws -> LineageRule.Link? {
-        for sequence in try ChannelHistory.sequences(of: name, in: place).reversed() where sequence < limit {
+        for sequence in try ChannelHistory.sequences(of: name, in: location).reversed() where sequence < limit {
             let path = Self.copyPath(of: name, sequence)
-            guard let bytes = try place.read(path, maximumBytes: ChannelFormat.maximumBytes)?.bytes,
+            guard let bytes = try location.read(path, maximumBytes: ChannelFormat.maximumBytes)?.bytes,
                 let envelope = try? ChannelFormat.envelope(parsing: bytes),
                 try SHA256Digest.of(envelope.payload) == digest
             else { continue }

@@ -2,38 +2,38 @@ package import ArchiveSource
 import BundleCore
 package import BundleValues
 
-/// One decision about a channel. Pure: documents in, documents out.
+/// A change of a channel file.
 package enum ChannelChange: Sendable {
-    /// How many devices may have a version, in thousandths.
+    /// The rollout percentage, in thousandths of all devices.
     case rollout(SemanticVersion, Int)
-    /// Shares of devices, in thousandths, one after the other so many seconds apart; nil starts at once.
-    case ramp(SemanticVersion, shares: [Int], every: Int, from: Timestamp?)
-    /// The groups whose devices take it first, `only` they or not; none for no groups.
+    /// Rollout percentages in thousandths, `every` seconds apart; nil starts at once.
+    case ramp(SemanticVersion, steps: [Int], every: Int, from: Timestamp?)
+    /// The groups that install the release first, or exclusively if `only`; empty for no groups.
     case groups(SemanticVersion, [String], only: Bool)
-    /// Devices show it as soon as they have it, or no longer so.
+    /// Whether devices activate the release as soon as they have it.
     case urgent(SemanticVersion, Bool)
-    /// Devices that have blocked it, because its starts failed, try it once more.
+    /// Devices that blocked the release after failed starts try it once more.
     case retry(SemanticVersion)
-    /// No further device takes it, and its ramp stands still.
+    /// No further device installs the release, and its ramp stops.
     case pause(SemanticVersion)
-    /// Devices take it again, and its ramp goes on.
+    /// Devices install the release again, and its ramp continues.
     case resume(SemanticVersion)
-    /// It must not run.
+    /// The release is recalled: it must not run.
     case revoke(SemanticVersion, reason: String)
-    /// It was revoked by mistake.
+    /// The recall is undone.
     case reinstate(SemanticVersion)
-    /// Everything below must not run.
+    /// Every lower version is recalled.
     case revokeBelow(SemanticVersion)
-    /// The channel offers it no more; where it runs, it goes on.
+    /// The channel no longer offers the release. Devices that have it keep it.
     case remove(SemanticVersion)
-    /// Devices are to ask so often; nil leaves that to them.
+    /// How often devices check; nil leaves it to them.
     case poll(ChannelDocument.Poll?)
-    /// How long a page that is busy keeps the client from being changed, in seconds; nil leaves that to devices.
+    /// How long a busy page may defer an activation, in seconds; nil leaves it to devices.
     case busyLimit(Int?)
-    /// Nothing but a later expiry.
+    /// The file is signed again with a later expiry.
     case resign
 
-    /// The release that it is about; nil where it is about the channel.
+    /// The release that the change is for; nil for a change of the channel.
     package var version: SemanticVersion? {
         switch self {
         case .rollout(let version, _), .pause(let version), .resume(let version), .revoke(let version, _),
@@ -44,15 +44,15 @@ package enum ChannelChange: Sendable {
         }
     }
 
-    /// The release that devices may take again by it.
+    /// The release that a resume makes available again; nil for other changes.
     var resumed: SemanticVersion? { if case .resume(let version) = self { version } else { nil } }
 
-    /// Applies the change at `time`; says in words what is different then, nothing where the document says so already.
+    /// Applies the change at `time`. Returns the changes in words; none if the file already contains them.
     func apply(to document: inout ChannelDocument, at time: Timestamp) throws -> [String] {
         switch self {
         case .rollout(let version, let permille): try document.setRollout(version, permille, at: time)
-        case .ramp(let version, let shares, let seconds, let start):
-            try document.setRamp(version, shares, every: seconds, from: start ?? time, at: time)
+        case .ramp(let version, let steps, let seconds, let start):
+            try document.setRamp(version, steps, every: seconds, from: start ?? time, at: time)
         case .groups(let version, let groups, let isOnly): try document.setGroups(version, groups, isOnly)
         case .urgent(let version, let isUrgent): try document.setUrgent(version, isUrgent)
         case .retry(let version): try document.retry(version)
@@ -64,20 +64,20 @@ package enum ChannelChange: Sendable {
         case .remove(let version): try document.remove(version)
         case .poll(let poll): document.setPoll(poll)
         case .busyLimit(let seconds): document.setBusyLimit(seconds)
-        case .resign: ["signed anew"]
+        case .resign: ["signed again"]
         }
     }
 }
 
 extension ChannelDocument {
-    /// Adds a release that is not in it yet.
+    /// Adds a release. Returns no changes if the channel already has it.
     mutating func add(_ manifest: UnverifiedManifest, rollout: Int?, isUrgent: Bool = false) throws -> [String] {
         var release = Release(manifest)
         release.isUrgent = isUrgent
         return try add(release, rollout: rollout)
     }
 
-    /// Adds a release as another channel has it, if it is not in it yet; `rollout` in place of what it has there.
+    /// Adds a release of another channel. `rollout` replaces its rollout there.
     mutating func add(_ other: Release, rollout: Int?) throws -> [String] {
         let version = other.version
         try requireSameApp(other.manifest.claims.appId, version)
@@ -89,7 +89,7 @@ extension ChannelDocument {
         release.salt = isForAll ? "" : version.description
         releases.append(release)
         return [
-            "\(version) added, for \(Self.share(of: release))" + (release.isUrgent ? ", urgent" : "")
+            "\(version) added, for \(Self.audience(of: release))" + (release.isUrgent ? ", urgent" : "")
                 + (release.isPaused ? ", paused: no device takes it until it is resumed" : "")
         ]
     }
@@ -102,29 +102,29 @@ extension ChannelDocument {
         let before = releases[index]
         if before.ramp == nil, before.rollout == permille { return [] }
         (releases[index].rollout, releases[index].ramp) = (permille, nil)
-        drawByVersion(index)
-        let change = "\(version): for \(Self.share(of: before)) → \(Self.share(of: releases[index]))"
+        useOwnCohort(index)
+        let change = "\(version): for \(Self.audience(of: before)) → \(Self.audience(of: releases[index]))"
         let loss = before.share(at: time) - releases[index].share(at: time)
         return [change + rest(without: version, losing: loss, at: time)]
     }
 
     fileprivate mutating func setRamp(
-        _ version: SemanticVersion, _ shares: [Int], every seconds: Int, from start: Timestamp, at time: Timestamp
+        _ version: SemanticVersion, _ steps: [Int], every seconds: Int, from start: Timestamp, at time: Timestamp
     ) throws -> [String] {
         let index = try index(of: version)
         try requireAllowed(version)
-        guard let ramp = Ramp(shares, every: seconds, from: start) else {
+        guard let ramp = Ramp(steps, every: seconds, from: start) else {
             throw UpdateFailure(
                 .configInvalid, subject: version.description,
-                "A ramp has 1 to \(Ramp.maximumSteps) shares that ascend from 0.1% to 100%, and ends before the year 10000: "
-                    + "such as 1%,10%,50%,100%.")
+                "A ramp has 1 to \(Ramp.maximumSteps) percentages that rise from 0.1% to 100%, such as 1%,10%,50%,100%, and "
+                    + "ends before the year 10000.")
         }
         let before = releases[index]
         let next = before.isPaused ? ramp.holding(at: time) : ramp
         if before.ramp == next { return [] }
         (releases[index].ramp, releases[index].rollout) = (next, Release.allDevices)
-        drawByVersion(index)
-        let change = "\(version): for \(Self.share(of: before)) → \(Self.share(of: releases[index]))"
+        useOwnCohort(index)
+        let change = "\(version): for \(Self.audience(of: before)) → \(Self.audience(of: releases[index]))"
         return [
             change
                 + rest(
@@ -140,7 +140,7 @@ extension ChannelDocument {
         let before = releases[index]
         if before.groups == groups, before.isOnlyForGroups == isOnly { return [] }
         (releases[index].groups, releases[index].isOnlyForGroups) = (groups, isOnly)
-        return ["\(version): for \(Self.share(of: before)) → \(Self.share(of: releases[index]))"]
+        return ["\(version): for \(Self.audience(of: before)) → \(Self.audience(of: releases[index]))"]
     }
 
     fileprivate mutating func setUrgent(_ version: SemanticVersion, _ isUrgent: Bool) throws -> [String] {
@@ -166,20 +166,20 @@ extension ChannelDocument {
     static func words(retries: Int) -> String { "retry \(retries), devices that blocked it try it once more" }
 
     static func words(isUrgent: Bool) -> String {
-        isUrgent ? "urgent, devices show it as soon as they have it" : "no longer urgent"
+        isUrgent ? "urgent, devices activate it as soon as they have it" : "no longer urgent"
     }
 
-    /// Drawn by version: each release has its own first devices.
-    private mutating func drawByVersion(_ index: Int) {
+    /// Gives the release a cohort of its own, so that different devices come first for each release.
+    private mutating func useOwnCohort(_ index: Int) {
         if releases[index].salt.isEmpty { releases[index].salt = releases[index].version.description }
     }
 
-    /// Where `permille` of the devices go that lose `version`, in words; nothing where none does.
+    /// Returns in words which release `permille` of the devices fall back to when they lose `version`.
     private func rest(without version: SemanticVersion, losing permille: Int, at time: Timestamp) -> String {
         permille > 0 ? "; \(RolloutPercentage(permille: permille)) go back to \(rest(without: version, at: time))" : ""
     }
 
-    /// What every device may have besides `version`, in words.
+    /// Returns in words what every device may run besides `version`.
     private func rest(without version: SemanticVersion, at time: Timestamp) -> String {
         let others = releases.filter { release in
             release.version != version && release.share(at: time) == Release.allDevices
@@ -187,7 +187,7 @@ extension ChannelDocument {
                 && minimumVersion.map { release.version >= $0 } ?? true
         }
         return others.map(\.version).max().map { "\($0) or a newer version that they may run" }
-            ?? "what else they have, or to their seed"
+            ?? "their other installed releases or their seed"
     }
 
     mutating func pause(_ version: SemanticVersion, at time: Timestamp) throws -> [String] {
@@ -195,7 +195,7 @@ extension ChannelDocument {
         if releases[index].isPaused { return [] }
         releases[index].isPaused = true
         releases[index].ramp = releases[index].ramp?.holding(at: time)
-        let share = releases[index].ramp.map { " at \(Self.share($0.share(at: time)))" } ?? ""
+        let share = releases[index].ramp.map { " at \(Self.audience($0.share(at: time)))" } ?? ""
         return ["\(version): paused\(share), no further device takes it"]
     }
 
@@ -218,8 +218,8 @@ extension ChannelDocument {
         return ["\(version): recalled" + (reason.isEmpty ? "" : ", \(reason)")]
     }
 
-    /// Takes the recall of `version` back by name, for devices keep a recall that a document merely leaves out. Changes a document
-    /// without the recall as well: devices may have it from an earlier one.
+    /// Undoes a recall by name, because devices keep a recall that a later file merely omits. A recall that is only
+    /// in an earlier file can be undone as well.
     fileprivate mutating func reinstate(_ version: SemanticVersion) throws -> [String] {
         let isRecalled = revoked.contains { $0.version == version }
         if !isRecalled { _ = try index(of: version) }
@@ -236,7 +236,7 @@ extension ChannelDocument {
             if version < floor {
                 throw UpdateFailure(
                     .rollbackAttempt, subject: version.description,
-                    "Channel \(channel) allows nothing below \(floor), and devices never let that go down to \(version)."
+                    "Channel \(channel) requires at least \(floor), and devices never lower that to \(version)."
                 )
             }
         }
@@ -244,8 +244,8 @@ extension ChannelDocument {
         guard releases.contains(where: { $0.version >= version && !recalled.contains($0.version) }) else {
             throw UpdateFailure(
                 .configInvalid, subject: version.description,
-                "Channel \(channel) has no release from \(version) on that may run: devices would be left without any, for "
-                    + "good. Publish or promote one first.")
+                "Channel \(channel) has no usable release at or above \(version), so devices would be left without one. "
+                    + "Publish or promote one first.")
         }
         minimumVersion = version
         reinstated.removeAll { $0.version < version }
@@ -269,22 +269,20 @@ extension ChannelDocument {
         return [Self.words(busyLimit: seconds)]
     }
 
-    /// How long a page that is busy is left alone, in words.
     package static func words(busyLimit seconds: Int?) -> String {
-        seconds.map { "a page that is busy is left alone for at most \(DurationText(.seconds($0)))" }
-            ?? "a page that is busy is left alone for as long as devices have it"
+        seconds.map { "a busy page defers activation for at most \(DurationText(.seconds($0)))" }
+            ?? "a busy page defers activation for as long as devices are configured to allow"
     }
 
-    /// How often devices ask, in words.
     package static func words(_ poll: Poll?) -> String {
-        guard let poll else { return "devices check as often as they are set to" }
+        guard let poll else { return "devices check at their own interval" }
         let interval = DurationText(.seconds(poll.interval))
-        return "devices check every \(interval), and up to \(DurationText(.seconds(poll.jitter))) later"
+        return "devices check every \(interval), with a random delay of up to \(DurationText(.seconds(poll.jitter)))"
     }
 
-    // MARK: What reaches no device
+    // MARK: Warnings
 
-    /// What keeps devices from the releases that are different in this document than in `before`, which nothing keeps from being signed.
+    /// Returns warnings about changed releases that no device will install. Such a file can still be signed.
     func warnings(after before: ChannelDocument?, at time: Timestamp) -> [String] {
         var warnings: [String] = []
         for release in releases {
@@ -293,7 +291,7 @@ extension ChannelDocument {
             if old.map({ $0.hasSameAudience(as: release) }) == true { continue }
             if recalls(version) {
                 warnings.append(
-                    "\(version) is recalled: no device takes it. Undo that with release revoke --undo, or publish a higher version."
+                    "\(version) is recalled: no device takes it. Undo the recall with release revoke --undo, or publish a higher version."
                 )
             } else if release.isPaused, old?.isPaused == true {
                 warnings.append("\(version) is paused: no further device takes it until release resume.")
@@ -307,7 +305,7 @@ extension ChannelDocument {
             !releases.contains(where: { $0.version == last })
         {
             warnings.append(
-                "no release is for every device now: devices keep what they have, and new ones get nothing."
+                "no release is for every device now: devices keep what they have, and new devices get nothing."
                     + (channel == ChannelFileName.standard ? " manifest.json stays as it is." : ""))
         }
         return warnings
@@ -321,7 +319,7 @@ extension ChannelDocument {
         forEverybody(at: time).map(\.version).max()
     }
 
-    /// A higher release that every device may have in whatever shell runs `release`.
+    /// Returns a higher release that every device may install in every shell that runs `release`.
     private func forEverybody(above release: Release, at time: Timestamp) -> SemanticVersion? {
         let shells = release.manifest.claims.shells
         return forEverybody(at: time).filter { other in
@@ -329,18 +327,18 @@ extension ChannelDocument {
         }.map(\.version).max()
     }
 
-    // MARK: What is asked first
+    // MARK: Requirements
 
     package func index(of version: SemanticVersion) throws -> Int {
         if let index = releases.firstIndex(where: { $0.version == version }) { return index }
         let known = releases.isEmpty ? "none" : releases.map(\.version.description).joined(separator: ", ")
         throw UpdateFailure(
             .configInvalid, subject: version.description,
-            "Channel \(channel) has no release \(version), it has \(known): name one of these, or publish or promote it first."
+            "Channel \(channel) has no release \(version), it has \(known). Choose one of these, or publish or promote it first."
         )
     }
 
-    /// Refuses a version that devices may not run.
+    /// Throws if devices may not run `version`.
     func requireAllowed(_ version: SemanticVersion) throws {
         if let revocation = revoked.first(where: { $0.version == version }) {
             throw UpdateFailure(
@@ -353,7 +351,7 @@ extension ChannelDocument {
         if let floor = minimumVersion, version < floor {
             throw UpdateFailure(
                 .versionBlocked, subject: version.description,
-                "Channel \(channel) allows nothing below \(floor), so not \(version): publish a higher one.")
+                "Channel \(channel) requires at least \(floor), so \(version) is refused. Publish a higher version.")
         }
     }
 
@@ -362,34 +360,33 @@ extension ChannelDocument {
         throw UpdateFailure(
             .appMismatch, subject: appId ?? "",
             "Version \(version) is for \(appId ?? "no named application"), channel \(channel) for "
-                + "\(self.appId ?? "none"): check --app-id and --feed; each application has a feed of its own.")
+                + "\(self.appId ?? "none"): check --app-id and --feed. Each application has its own feed.")
     }
 
-    /// The devices that may have `release` by what is signed, in words: a share or its whole ramp, and its groups.
-    static func share(of release: Release) -> String {
-        release.audience(release.ramp.map { "a ramp (\($0))" } ?? share(release.rollout))
+    /// Returns the audience of `release` in words: a percentage or a ramp, and its groups.
+    static func audience(of release: Release) -> String {
+        release.audience(release.ramp.map { "a ramp (\($0))" } ?? audience(release.rollout))
     }
 
-    static func share(_ permille: Int) -> String {
+    static func audience(_ permille: Int) -> String {
         permille == Release.allDevices ? "every device" : "\(RolloutPercentage(permille: permille)) of the devices"
     }
 }
 
 extension ChannelDocument.Release {
-    /// Whether the same devices may have both.
     fileprivate func hasSameAudience(as other: Self) -> Bool {
         rollout == other.rollout && ramp == other.ramp && groups == other.groups
             && isOnlyForGroups == other.isOnlyForGroups && isPaused == other.isPaused && isUrgent == other.isUrgent
     }
 
-    /// Who may have it at `time`, in words: a share of the devices, and its groups.
+    /// Returns the audience at `time` in words: a percentage of the devices, and its groups.
     package func audience(at time: Timestamp) -> String {
         audience("\(RolloutPercentage(permille: share(at: time))) of the devices")
     }
 
-    fileprivate func audience(_ drawn: String) -> String {
-        if groups.isEmpty, !isOnlyForGroups { return drawn }
+    fileprivate func audience(_ percentage: String) -> String {
+        if groups.isEmpty, !isOnlyForGroups { return percentage }
         let named = "the \(groups.count == 1 ? "group" : "groups") \(groups.joined(separator: ", "))"
-        return isOnlyForGroups ? "\(named) alone" : "\(named) first, and \(drawn)"
+        return isOnlyForGroups ? "\(named) alone" : "\(named) first, and \(percentage)"
     }
 }

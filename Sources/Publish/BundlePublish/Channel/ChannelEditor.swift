@@ -1,113 +1,110 @@
 package import ArchiveSource
 package import BundleValues
 
-/// Changes channel documents of a feed, one at a time: whoever else changes one waits, or looks again, so no change is lost.
+/// Changes the channel files of a feed. Concurrent editors wait for the lock or retry, so no change is lost.
 package struct ChannelEditor {
-    private let feed: any FeedPlace
-    /// What a dry run works on.
-    private let rehearsal: RehearsalPlace?
+    private let feed: any FeedLocation
+    /// The location of a dry run; nil otherwise.
+    private let dryRun: DryRunLocation?
     private let options: ChannelTerms
 
-    /// Edits `feed`.
-    package init(feed: any FeedPlace, _ options: ChannelTerms) {
-        rehearsal = options.isDryRun ? RehearsalPlace(feed) : nil
-        self.feed = rehearsal ?? feed
+    package init(feed: any FeedLocation, _ options: ChannelTerms) {
+        dryRun = options.isDryRun ? DryRunLocation(feed) : nil
+        self.feed = dryRun ?? feed
         self.options = options
     }
 
-    /// The names of the channels in `feed`.
-    package static func channels(in feed: any FeedPlace) throws -> [String] {
+    package static func channels(in feed: any FeedLocation) throws -> [String] {
         try feed.requireThere()
-        return try ChannelDesk.channels(in: feed)
+        return try ChannelWriter.channels(in: feed)
     }
 
-    /// The releases in `feed`, the highest first, and the one that its `manifest.json` offers.
+    /// Returns the releases in `feed`, highest first, and the release that its `manifest.json` offers.
     package static func releases(
-        in feed: any FeedPlace
+        in feed: any FeedLocation
     ) throws -> (versions: [SemanticVersion], offered: SemanticVersion?) {
         (
             try ReleaseFeed.versions(in: feed).sorted(by: >), try ReleaseFeed.newest(in: feed)?.claims.version
         )
     }
 
-    /// The document of `channel`, checked by `trust` where one is given, with what a guard holds.
+    /// Returns the channel file of `channel` with a guard's holds applied, verified with `trust` if it is given.
     package static func read(
-        _ channel: String, in feed: any FeedPlace, trust: TrustAnchor?, clock: Timestamp
+        _ channel: String, in feed: any FeedLocation, trust: TrustAnchor?, clock: Timestamp
     ) throws -> ChannelDocument {
-        try look(at: channel, in: feed, trust: trust, clock: clock).document
+        try inspect(channel, in: feed, trust: trust, clock: clock).document
     }
 
-    /// The same, and the releases that a guard holds.
-    package static func look(
-        at channel: String, in feed: any FeedPlace, trust: TrustAnchor?, clock: Timestamp
+    /// Returns the channel file with a guard's holds applied, and the releases that are held.
+    package static func inspect(
+        _ channel: String, in feed: any FeedLocation, trust: TrustAnchor?, clock: Timestamp
     ) throws -> (document: ChannelDocument, held: [SemanticVersion]) {
         try feed.requireThere()
-        guard let record = try ChannelDesk.record(of: channel, in: feed) else { throw missing(channel, feed) }
+        guard let record = try ChannelWriter.record(of: channel, in: feed) else { throw missing(channel, feed) }
         let envelope = try ChannelFormat.envelope(parsing: record.bytes)
         let document =
             try trust.map {
                 try ChannelVerifier.verify(envelope, channel: channel, trusted: $0.keys(for: .channel, at: clock))
                     .document
             } ?? ChannelFormat.parse(envelope).claims
-        let rule = try HoldDesk.judge(document, in: feed, trust: trust, clock: clock)
+        let rule = try HoldEditor.judge(document, in: feed, trust: trust, clock: clock)
         guard case .holds(let versions, _) = rule else { return (document, []) }
         return (document.held(by: rule), versions)
     }
 
-    /// Applies `change` to `channel`.
     package func apply(_ change: ChannelChange, to channel: String) throws -> ChannelReport {
-        try edit([channel]) { desk in
-            let (base, present) = try self.base(of: channel, desk)
+        try edit([channel]) { writer in
+            let (base, present) = try self.base(of: channel, writer)
             if case .revoke(let version, _) = change { try requireKnown(version, present.document) }
-            return try desk.prepare(channel, creatingFor: nil, onto: base, resumed: change.resumed) {
+            return try writer.prepare(channel, creatingFor: nil, onto: base, resumed: change.resumed) {
                 try change.apply(to: &$0, at: options.issuedAt)
             }
         }
     }
 
-    /// Refuses signers whose documents of `channel` devices would refuse, before there is anything to sign.
+    /// Throws if devices would refuse a channel file signed by these signers.
     package func requireSigners(of channel: String) throws {
-        _ = try base(of: channel, ChannelDesk(place: feed, options: options))
+        _ = try base(of: channel, ChannelWriter(location: feed, options: options))
         try FeedTrust(in: feed, clock: options.clock)?.require(options.signers, as: .channel)
     }
 
-    /// Signs `channel` anew if its document expires within `time`; else leaves it as it is.
+    /// Signs `channel` again if its file expires within `time`.
     package func resign(_ channel: String, ifExpiresWithin time: Duration) throws -> ChannelReport {
-        try edit([channel]) { desk in
-            let (base, present) = try self.base(of: channel, desk)
+        try edit([channel]) { writer in
+            let (base, present) = try self.base(of: channel, writer)
             let isDue = present.document.expires <= options.clock.adding(time)
-            return try desk.prepare(channel, creatingFor: nil, onto: base) {
+            return try writer.prepare(channel, creatingFor: nil, onto: base) {
                 isDue ? try ChannelChange.resign.apply(to: &$0, at: options.issuedAt) : []
             }
         }
     }
 
-    /// Removes from `channel` the releases that no device takes any more, but the `keep` highest of them.
+    /// Removes the releases that no device installs any longer, except the `keep` highest.
     package func prune(_ channel: String, keeping keep: Int) throws -> ChannelReport {
-        try edit([channel]) { desk in
-            let base = try base(of: channel, desk).base
-            return try desk.prepare(channel, creatingFor: nil, onto: base) {
+        try edit([channel]) { writer in
+            let base = try base(of: channel, writer).base
+            return try writer.prepare(channel, creatingFor: nil, onto: base) {
                 $0.prune(keeping: keep, at: options.issuedAt)
             }
         }
     }
 
-    /// Signs what the copy `sequence` of `channel` offered, the newest where it is nil, with a sequence above every copy's: devices take it.
-    /// Recalls made since stay.
+    /// Signs the content of copy `sequence`, or of the newest copy, with a sequence above all copies. Later recalls
+    /// stay.
     package func restore(_ channel: String, to sequence: Int?) throws -> ChannelReport {
-        try edit([channel]) { desk in
-            let (base, isShown) = try desk.restoredBase(of: channel)
+        try edit([channel]) { writer in
+            let (base, isShown) = try writer.restoredBase(of: channel)
             guard let newest = base.document?.document else { throw Self.missing(channel, feed) }
-            let chosen = try sequence.map { try desk.copy(of: channel, $0).document } ?? newest
+            let chosen = try sequence.map { try writer.copy(of: channel, $0).document } ?? newest
             try requireReleases(of: chosen, besides: newest)
-            return try desk.prepare(channel, creatingFor: nil, onto: base) { document in
+            return try writer.prepare(channel, creatingFor: nil, onto: base) { document in
                 let changes = document.restore(chosen)
                 return changes.isEmpty && !isShown ? ["restored from copy \(chosen.sequence)"] : changes
             }
         }
     }
 
-    /// Refuses a copy that offers what `feed gc` has removed since.
+    /// Throws if `document` offers a release that `feed gc` has removed.
     private func requireReleases(of document: ChannelDocument, besides present: ChannelDocument) throws {
         for release in document.releases
         where release.manifest.claims.url.hasPrefix("../")
@@ -116,85 +113,86 @@ package struct ChannelEditor {
             if try ReleaseFeed.published(release.version, in: feed) != nil { continue }
             throw UpdateFailure(
                 .configInvalid, subject: "\(release.version)",
-                "Copy \(document.sequence) offers \(release.version), which the feed \(feed.address) has no more: publish the same content "
+                "Copy \(document.sequence) offers \(release.version), which is no longer in the feed \(feed.address). Publish the same content "
                     + "as \(release.version) again, or choose another copy.")
         }
     }
 
-    /// Copies the release `version` of `source` to the channel `target`, which is created where it is missing.
+    /// Copies the release `version` of `source` to the channel `target`, which is created if it is missing.
     ///
-    /// It stays paused where it is, and its ramp goes on. `rollout` is in thousandths of all devices; nil for those that have it in `source`.
+    /// A paused release stays paused, and a ramp continues. `rollout` is in thousandths of all devices; nil keeps the
+    /// audience of `source`.
     package func promote(
         _ version: SemanticVersion, from source: String, to target: String, rollout: Int?
     ) throws -> ChannelReport {
-        try edit([target, source]) { desk in
-            var document = try base(of: source, desk.withoutExpectation).present.document
-            // What a guard holds there stays held here.
-            let hold = try HoldDesk.judge(document, in: feed, trust: options.trust, clock: options.clock)
-            _ = try document.takeIn(hold, at: options.issuedAt)
+        try edit([target, source]) { writer in
+            var document = try base(of: source, writer.withoutExpectation).present.document
+            // A release that a guard holds in the source stays paused in the target.
+            let hold = try HoldEditor.judge(document, in: feed, trust: options.trust, clock: options.clock)
+            _ = try document.apply(hold, at: options.issuedAt)
             let release = document.releases[try document.index(of: version)]
             try document.requireAllowed(version)
             try requireTrusted(release, in: source)
-            let base = try desk.base(of: target, appId: document.appId)
-            return try desk.prepare(target, creatingFor: document.appId, onto: base) {
+            let base = try writer.base(of: target, appId: document.appId)
+            return try writer.prepare(target, creatingFor: document.appId, onto: base) {
                 try $0.addPruning(at: options.issuedAt) { try $0.add(release, rollout: rollout) }
             }
         }
     }
 
-    /// The document of `channel` that an edit builds on. Throws if there is none.
+    /// Returns the current file of `channel`, which an edit builds on. Throws if there is none.
     private func base(
-        of channel: String, _ desk: ChannelDesk
+        of channel: String, _ writer: ChannelWriter
     ) throws -> (base: ChannelBase, present: VerifiedChannelDocument) {
-        let base = try desk.base(of: channel, appId: nil)
+        let base = try writer.base(of: channel, appId: nil)
         guard let present = base.document else { throw Self.missing(channel, feed) }
         return (base, present)
     }
 
-    /// Refuses a release that no device of the feed's trust root would install, such as one of a revoked key.
+    /// Throws if no device would install `release`, for example because its key is revoked.
     private func requireTrusted(_ release: ChannelDocument.Release, in channel: String) throws {
-        guard let trust = try FeedTrust(in: feed, clock: options.clock), !trust.vouches(for: release.manifest) else {
+        guard let trust = try FeedTrust(in: feed, clock: options.clock), !trust.accepts(release.manifest) else {
             return
         }
         throw UpdateFailure(
             .keyUnknown, subject: release.version.description,
-            "\(trust.refusal(of: release.version)): publish its content under a higher version, and take it out with "
+            "\(trust.refusal(of: release.version)). Publish its content under a higher version, and remove this one with "
                 + "`clientctl release remove --version \(release.version) --channel \(channel)`.")
     }
 
-    /// Changes one of `channels`, which `work` reads.
+    /// Prepares and writes a change of one of `channels`. Slow signers, such as a token, work before the feed is
+    /// locked.
     private func edit(
-        _ channels: [String], _ work: (ChannelDesk) throws -> ChannelDesk.Prepared
+        _ channels: [String], _ work: (ChannelWriter) throws -> ChannelWriter.Prepared
     ) throws -> ChannelReport {
         try feed.requireThere()
-        let desk = ChannelDesk(place: feed, options: options)
+        let writer = ChannelWriter(location: feed, options: options)
         let isQuick = options.signers.areQuick
         var report = try feed.change(
-            options.wait, channels: isQuick ? [] : channels, draft: { isQuick ? nil : try work(desk) }
+            options.wait, channels: isQuick ? [] : channels, draft: { isQuick ? nil : try work(writer) }
         ) { drafted in
-            try desk.put(try drafted ?? work(desk))
+            try writer.put(try drafted ?? work(writer))
         }
-        report.writes = rehearsal?.writes
+        report.writes = dryRun?.writes
         return report
     }
 
-    /// A version that was never published is a slip of the pen, and the bad one would go on.
+    /// Throws if `version` was never published: a mistyped version would leave the bad release live.
     private func requireKnown(_ version: SemanticVersion, _ document: ChannelDocument) throws {
         if document.releases.contains(where: { $0.version == version }) { return }
         if try ReleaseFeed.published(version, in: feed) != nil { return }
         _ = try document.index(of: version)
     }
 
-    /// Refuses a channel that `feed` does not have.
-    package static func requireChannel(_ channel: String, in feed: any FeedPlace) throws {
-        if try ChannelDesk.record(of: channel, in: feed) == nil { throw missing(channel, feed) }
+    package static func requireChannel(_ channel: String, in feed: any FeedLocation) throws {
+        if try ChannelWriter.record(of: channel, in: feed) == nil { throw missing(channel, feed) }
     }
 
-    private static func missing(_ channel: String, _ feed: any FeedPlace) -> UpdateFailure {
+    private static func missing(_ channel: String, _ feed: any FeedLocation) -> UpdateFailure {
         UpdateFailure(
             .configInvalid, subject: "channel \(channel)",
-            "The feed \(feed.address) has no channel \(channel): `clientctl publish --channel \(channel) --create` makes it, or "
-                + "`clientctl release promote --to \(channel) --create`. If its document was lost, `clientctl release restore` "
-                + "brings it back.")
+            "The feed \(feed.address) has no channel \(channel). Create it with `clientctl publish --channel \(channel) --create` or "
+                + "`clientctl release promote --to \(channel) --create`; if its file was lost, run `clientctl release restore`."
+        )
     }
 }

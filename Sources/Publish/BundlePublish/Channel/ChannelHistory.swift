@@ -2,39 +2,38 @@ package import ArchiveSource
 import BundleCore
 package import BundleValues
 
-/// What became of a channel: one entry for each document that was ever signed for it, by the numbered copies that stay.
+/// The history of a channel: one entry for each channel file, from its numbered copies.
 package struct ChannelHistory: Sendable {
-    /// One document.
-    package struct Entry: Sendable {
+    package struct Record: Sendable {
         package let document: ChannelDocument
-        /// The ids of the keys that it claims to be signed with.
+        /// The key IDs in the file's signatures, unverified.
         package let keyIds: [String]
-        /// Whether what the reader trusts vouches for it; nil where nothing was named.
+        /// Whether trusted keys signed the file; nil if no keys were given.
         package let isVerified: Bool?
-        /// What is different from the one before, for people.
+        /// The changes since the previous entry, in words.
         package let changes: [String]
     }
 
-    /// The oldest first.
-    package let entries: [Entry]
-    /// How many older copies were left out.
+    /// The entries, oldest first.
+    package let entries: [Record]
+    /// The number of older copies that were omitted.
     package let older: Int
 
-    /// Reads the history of `channel` in `feed`, the `newest` copies of it, judged by `trust` where one is given.
+    /// Reads the `newest` copies of `channel` in `feed`, and verifies them with `trust` if it is given.
     package init(
-        _ channel: String, in feed: any FeedPlace, newest: Int = .max, trust: TrustAnchor?, clock: Timestamp
+        _ channel: String, in feed: any FeedLocation, newest: Int = .max, trust: TrustAnchor?, clock: Timestamp
     ) throws {
         try feed.requireThere()
-        var entries: [Entry] = []
+        var entries: [Record] = []
         let sequences = try Self.sequences(of: channel, in: feed)
-        // One more, which the oldest of them is compared with.
+        // Reads one more copy, which the oldest entry is compared with.
         for sequence in sequences.suffix(newest == .max ? newest : newest + 1) {
-            let path = ChannelDesk.copyPath(of: channel, sequence)
+            let path = ChannelWriter.copyPath(of: channel, sequence)
             guard let record = try feed.read(path, maximumBytes: ChannelFormat.maximumBytes) else { continue }
             let (envelope, document) = try Self.parse(record.bytes, of: path)
-            let isVerified = try trust.map { try Self.vouches($0, for: envelope, channel, clock) }
+            let isVerified = try trust.map { try Self.isVerified(envelope, by: $0, of: channel, at: clock) }
             entries.append(
-                Entry(
+                Record(
                     document: document, keyIds: envelope.signatures.compactMap(\.keyId), isVerified: isVerified,
                     changes: document.changes(since: entries.last?.document)))
         }
@@ -51,13 +50,13 @@ package struct ChannelHistory: Sendable {
         } catch {
             throw UpdateFailure(
                 .manifestMalformed, subject: path,
-                "The copy \(path) is damaged, so the history cannot be told: restore or remove it. "
+                "The copy \(path) is damaged, so the history cannot be shown. Restore or remove it. "
                     + UpdateFailure(error).message)
         }
     }
 
-    private static func vouches(
-        _ trust: TrustAnchor, for envelope: SignedEnvelope, _ channel: String, _ clock: Timestamp
+    private static func isVerified(
+        _ envelope: SignedEnvelope, by trust: TrustAnchor, of channel: String, at clock: Timestamp
     ) throws -> Bool {
         do {
             _ = try ChannelVerifier.verify(envelope, channel: channel, trusted: trust.keys(for: .channel, at: clock))
@@ -67,18 +66,18 @@ package struct ChannelHistory: Sendable {
         }
     }
 
-    /// The channels that have a document, or copies of one.
-    static func channels(in feed: any FeedPlace) throws -> [String] {
-        let names = try feed.list(ChannelDesk.folder).compactMap { entry -> String? in
+    /// Returns the channels that have a file or copies.
+    static func channels(in feed: any FeedLocation) throws -> [String] {
+        let names = try feed.list(ChannelWriter.folder).compactMap { entry -> String? in
             let parts = entry.name.split(separator: "/")
             return parts.count == 3 && ChannelFileName.isName(String(parts[1])) ? String(parts[1]) : nil
         }
-        return Set(try names + ChannelDesk.channels(in: feed)).sorted()
+        return Set(try names + ChannelWriter.channels(in: feed)).sorted()
     }
 
-    /// The sequences of the copies, rising.
-    static func sequences(of channel: String, in feed: any FeedPlace) throws -> [Int] {
-        let folder = "\(ChannelDesk.folder)/\(channel)"
+    /// Returns the sequences of the copies, in ascending order.
+    static func sequences(of channel: String, in feed: any FeedLocation) throws -> [Int] {
+        let folder = "\(ChannelWriter.folder)/\(channel)"
         return try feed.list(folder).compactMap { entry in
             let file = entry.name.dropFirst(folder.utf8.count + 1)
             return file.hasSuffix(".json") ? Int(file.dropLast(".json".utf8.count)) : nil
@@ -87,18 +86,18 @@ package struct ChannelHistory: Sendable {
 }
 
 extension ChannelDocument {
-    /// What is different from `before`, in words. A pure rule.
+    /// Returns the changes since `before`, in words.
     func changes(since before: ChannelDocument?) -> [String] {
         guard let before else {
             return releases.isEmpty
-                ? ["begins without a release"]
+                ? ["starts without a release"]
                 : [
-                    "begins with \(releases.map { "\($0.version) for \(Self.share(of: $0))" }.joined(separator: ", "))"
+                    "starts with \(releases.map { "\($0.version) for \(Self.audience(of: $0))" }.joined(separator: ", "))"
                 ]
         }
-        let gap = sequence == before.sequence + 1 ? [] : ["copies from \(before.sequence + 1) on are missing"]
+        let gap = sequence == before.sequence + 1 ? [] : ["the copies from \(before.sequence + 1) are missing"]
         let words = gap + differences(from: before)
-        return words.isEmpty ? ["signed anew"] : words
+        return words.isEmpty ? ["signed again"] : words
     }
 
     private func differences(from before: ChannelDocument) -> [String] {
@@ -120,10 +119,12 @@ extension ChannelDocument {
         let version = release.version
         guard let old else {
             let more = (release.isUrgent ? ", urgent" : "") + (release.isPaused ? ", paused" : "")
-            return ["\(version) added, for \(share(of: release))\(more)"]
+            return ["\(version) added, for \(audience(of: release))\(more)"]
         }
         var words: [String] = []
-        if !old.hasDevices(of: release) { words.append("\(version): for \(share(of: old)) → \(share(of: release))") }
+        if !old.hasAudience(of: release) {
+            words.append("\(version): for \(audience(of: old)) → \(audience(of: release))")
+        }
         if old.isUrgent != release.isUrgent { words.append("\(version): \(Self.words(isUrgent: release.isUrgent))") }
         if old.retries < release.retries { words.append("\(version): \(Self.words(retries: release.retries))") }
         if old.isPaused != release.isPaused {
@@ -144,7 +145,7 @@ extension ChannelDocument {
         where !revoked.contains(where: { $0.version == old.version })
             && !reinstated.contains(where: { $0.version == old.version })
         {
-            lines.append("\(old.version): its recall is left out; devices that have it keep it")
+            lines.append("\(old.version): its recall is omitted; devices that have the recall keep it")
         }
         if let minimumVersion, minimumVersion != before.minimumVersion {
             lines.append("nothing below \(minimumVersion) may run")
@@ -154,7 +155,8 @@ extension ChannelDocument {
 }
 
 extension ChannelDocument {
-    /// Offers again what `earlier` did. Recalls made since stay, so that no device gets a recalled release by a restored copy.
+    /// Offers the releases of `earlier` again. Recalls made since then stay, so that no device gets a recalled
+    /// release from a restored copy.
     mutating func restore(_ earlier: ChannelDocument) -> [String] {
         let before = self
         (releases, poll, busyLimit) = (earlier.releases, earlier.poll, earlier.busyLimit)
@@ -167,8 +169,8 @@ extension ChannelDocument {
 }
 
 extension ChannelDocument.Release {
-    /// Whether `other` is for the same devices; what a pause moves is told as the pause.
-    fileprivate func hasDevices(of other: Self) -> Bool {
+    /// Returns whether both have the same audience. A ramp moved by a pause counts as the same.
+    fileprivate func hasAudience(of other: Self) -> Bool {
         rollout == other.rollout && ramp?.steps == other.ramp?.steps && groups == other.groups
             && isOnlyForGroups == other.isOnlyForGroups
     }

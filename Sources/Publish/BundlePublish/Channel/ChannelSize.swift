@@ -2,42 +2,40 @@ import ArchiveSource
 import BundleCore
 import BundleValues
 
-/// How large a channel document may become: every device downloads all of it after each change, and reads at most
-/// `ChannelFormat.maximumBytes`. A pure rule.
+/// The size limits of a channel file. Every device downloads the whole file after each change, and reads at most
+/// `ChannelFormat.maximumBytes`.
 enum ChannelSize: Equatable {
-    /// There is room for years.
     case small
     /// The operator should remove releases.
     case large
-    /// Nothing may be added: the rest is for recalls, pauses and rollouts.
+    /// No release may be added: the remaining space is for recalls, pauses and rollouts.
     case full
-    /// No device would read it.
+    /// Devices would not read the file.
     case tooLarge
 
-    /// A document of more bytes is reported.
+    /// Larger files cause a warning.
     static let warning = ChannelFormat.maximumBytes / 4
-    /// A document of more bytes takes no further release.
+    /// Larger files accept no further release.
     static let additions = ChannelFormat.maximumBytes / 4 * 3
 
-    /// Judges a document of `bytes`.
     static func judge(_ bytes: Int) -> ChannelSize {
         if bytes > ChannelFormat.maximumBytes { return .tooLarge }
         return bytes > additions ? .full : bytes > warning ? .large : .small
     }
 
-    /// Refuses a document of `bytes` that no device would read, or that `adds` a release where only recalls have room. Returns a warning
-    /// for people; nil where there is nothing to say.
+    /// Throws if devices would not read a file of `bytes`, or if it `adds` a release to a full file. Returns a
+    /// warning for a large file.
     static func require(_ bytes: Int, of channel: String, adds: Bool) throws -> String? {
         let size = "\(ByteCount(bytes: bytes)), and devices read \(ByteCount(bytes: ChannelFormat.maximumBytes))"
-        let advice = "remove releases that no device takes with `clientctl channel prune --keep 5 --channel \(channel)`"
+        let advice = "remove unused releases with `clientctl channel prune --keep 5 --channel \(channel)`"
         switch judge(bytes) {
         case .small: return nil
         case .full where adds:
             throw UpdateFailure(
                 .configInvalid, subject: "channel \(channel)",
-                "Channel \(channel) would have \(size): above \(ByteCount(bytes: additions)) there is room for recalls and changes only. To add "
+                "Channel \(channel) would have \(size): above \(ByteCount(bytes: additions)) only recalls and changes are accepted. To add "
                     + "a release, \(advice).")
-        case .large, .full: return "its document has \(size): \(advice)"
+        case .large, .full: return "its file has \(size): \(advice)"
         case .tooLarge:
             throw UpdateFailure(
                 .configInvalid, subject: "channel \(channel)",
@@ -47,12 +45,13 @@ enum ChannelSize: Equatable {
 }
 
 extension ChannelDocument {
-    /// Releases below the newest one for every device that stay in a channel by themselves: a device that cannot start a newer one goes back
-    /// to them.
+    /// How many releases below the newest one for every device stay: a device that cannot start a newer release falls
+    /// back to them.
     static let keptUnreachable = 20
 
-    /// The releases that no device takes at `time` any more, the highest first: recalled, or below a release for every device of the same
-    /// shells. A device takes one of them only if it has blocked every release above.
+    /// Returns the releases that no device installs at `time`, highest first: recalled releases, and those below a
+    /// release for every device with the same shells. A device installs one of them only if it has blocked every
+    /// higher release.
     func unreachable(at time: Timestamp) -> [SemanticVersion] {
         let forAll = releases.filter {
             $0.share(at: time) == Release.allDevices && !$0.isPaused && !recalls($0.version)
@@ -65,21 +64,21 @@ extension ChannelDocument {
         }.map(\.version).sorted(by: >)
     }
 
-    /// Removes the releases that no device takes at `time`, but the `keep` highest of them, and recalls below the floor, which says the same.
-    /// Returns what is different, for people.
+    /// Removes the releases that no device installs at `time`, except the `keep` highest, and the recalls that the
+    /// minimum version makes redundant. Returns the changes in words.
     mutating func prune(keeping keep: Int, at time: Timestamp) -> [String] {
         let gone = unreachable(at: time).dropFirst(keep)
         releases.removeAll { gone.contains($0.version) }
         let recalls = revoked.count
         if let floor = minimumVersion { revoked.removeAll { $0.version < floor } }
         let lost = recalls - revoked.count
-        return gone.map { "\($0): no longer in the channel, no device takes it" }
-            + (lost > 0 ? ["\(lost) \(lost == 1 ? "recall" : "recalls") below the floor removed"] : [])
+        return gone.map { "\($0): no longer in the channel, because no device installs it" }
+            + (lost > 0 ? ["\(lost) \(lost == 1 ? "recall" : "recalls") below the minimum version removed"] : [])
     }
 }
 
 extension ChannelDocument {
-    /// Makes `addition`, and then removes what no device takes any more, but the highest of it.
+    /// Applies `addition`, then removes releases that no device installs.
     mutating func addPruning(
         at time: Timestamp, _ addition: (inout ChannelDocument) throws -> [String]
     ) rethrows -> [String] {
@@ -93,7 +92,7 @@ extension ChannelDocument.Release {
 }
 
 extension ShellRange {
-    /// Whether every shell of `other` is in it.
+    /// Returns whether this range includes `other`.
     fileprivate func covers(_ other: ShellRange) -> Bool {
         if other.minimum < minimum { return false }
         guard let maximum else { return true }

@@ -2,111 +2,107 @@ package import ArchiveSource
 import BundleCore
 package import BundleValues
 
-/// What changes of a channel document are made with.
+/// The options of a channel edit.
 package struct ChannelTerms {
     /// 30 days.
     package static let standardLifetime = Duration.seconds(30 * 86_400)
 
-    /// Who signs the next document.
+    /// The signers of the next channel file.
     package var signers: [Signer]
-    /// What vouches for the present document; nil for the public halves of `signers`, all of them.
+    /// The keys that verify the current channel file; nil for the public keys of all `signers`.
     package var trust: TrustAnchor?
-    /// How long the next document counts.
+    /// How long the next channel file is valid.
     package var lifetime = standardLifetime
-    /// When the next document is issued, by this machine's clock.
+    /// The issue time of the next channel file, by this machine's clock.
     package let issuedAt: Timestamp
     private let made = ContinuousClock.now
-    /// The time that devices will measure it by; a token may take long to sign.
+    /// The current time, which is later than `issuedAt` if a token took long to sign.
     package var clock: Timestamp { issuedAt.adding(ContinuousClock.now - made) }
-    /// The sequence that the present document must have, 0 for none; nil for any.
+    /// The sequence that the current channel file must have, 0 for no file; nil for any.
     package var expectedSequence: Int?
-    /// The sequence of a channel that is made by this; nil where none may be made. One that was lost would begin again below what
-    /// devices have seen.
+    /// The first sequence of a channel that this edit may create; nil if it may not create one. A recreated channel
+    /// must start above the sequences that devices have seen.
     package var firstSequence: Int?
-    /// Whether somebody has looked at the clock, so that a leap of time is meant.
+    /// Whether the operator has checked the clock, so that a jump in time is intended.
     package var isClockChecked = false
-    /// What was signed last from here; nil to remember nothing.
+    /// What this publisher signed last; nil disables the comparison.
     package var memory: PublisherMemory?
-    /// Whether the operator restored the feed, so that an older document than the one signed last is meant.
+    /// Whether the operator restored the feed, so that a file older than the last signed one is expected.
     package var isFeedRestored = false
-    /// How long others may keep the feed.
+    /// How long to wait for other publishers.
     package var wait = FeedWait()
-    /// Whether to leave the feed as it is.
+    /// Whether the feed stays unchanged.
     package var isDryRun = false
 
-    /// The options that have no default.
     package init(signers: [Signer], clock: Timestamp = .now) {
         self.signers = signers
         issuedAt = clock
     }
 }
 
-/// What became of a channel document.
+/// The result of a channel edit.
 package struct ChannelReport: Sendable {
-    /// What happened.
     package enum Outcome: String, Sendable {
-        /// A new document is in the feed.
+        /// The feed has a new channel file.
         case changed
-        /// The document says so already; it is what it was.
+        /// The channel file already contained the change.
         case unchanged
-        /// The document says so already, and the feed's `manifest.json` was brought up to it.
+        /// The channel file already contained the change, and `manifest.json` was updated to match it.
         case completed
-        /// Everything was done but writing.
+        /// Nothing was written.
         case dryRun
     }
 
-    /// What happened.
     package internal(set) var outcome: Outcome
-    /// The document as it is now, or would be.
+    /// The current channel file, or the next one of a dry run.
     package let document: ChannelDocument
-    /// The sequence before; nil where there was no document.
+    /// The previous sequence; nil if the channel had no file.
     package let previousSequence: Int?
-    /// What is different now, for people; empty where nothing is.
+    /// The changes, in words.
     package let changes: [String]
-    /// What the publisher should check, for people.
+    /// Warnings for the publisher.
     package internal(set) var warnings: [String] = []
-    /// What becomes of the feed's `manifest.json`.
+    /// The change of the feed's `manifest.json`.
     package internal(set) var newest = NewestChange.untouched
-    /// What a dry run would write, in order; nil otherwise.
+    /// The writes of a dry run, in order; nil otherwise.
     package internal(set) var writes: [FeedWrite]?
 }
 
-/// Whether the time of a new document can be right. Devices take the latest time that was signed for the time it is, and nothing
-/// turns that back but another key. A pure rule.
+/// Decides whether the issue time of a new file is plausible. Devices accept the latest signed time as the current
+/// time, and only a new key undoes that.
 enum PublisherClock: Equatable {
-    /// Nothing speaks against it.
     case plausible
-    /// The document is issued later than this machine's clock, as a trust root that another machine has drafted may be.
+    /// The file is issued in the future of this machine's clock, as a trust root drafted on another machine may be.
     case ahead
-    /// The document before expired long ago, if this is the time.
-    case leaps(from: Timestamp)
+    /// The previous file expired long before the issue time.
+    case jumps(from: Timestamp)
 
-    /// More than clocks of different machines differ.
+    /// The largest difference between the clocks of two machines.
     static let tolerance = Duration.seconds(86_400)
-    /// A channel that nobody signed anew for so long is seldom; a clock that is wrong is not.
+    /// A channel is seldom left unsigned for longer; a wrong clock is more likely.
     static let longestSilence = Duration.seconds(30 * 86_400)
 
     static func judge(issuedAt: Timestamp, clock: Timestamp, before expires: Timestamp?) -> PublisherClock {
         if issuedAt > clock.adding(tolerance) { return .ahead }
-        if let expires, issuedAt > expires.adding(longestSilence) { return .leaps(from: expires) }
+        if let expires, issuedAt > expires.adding(longestSilence) { return .jumps(from: expires) }
         return .plausible
     }
 
-    /// The refusal of a document of `subject` that would be issued at `issuedAt`; nil where it can be right.
+    /// Returns the failure for `subject`; nil if its issue time is plausible.
     func failure(of subject: String, issuedAt: Timestamp) -> UpdateFailure? {
         let advice =
-            "Devices would take that for the time it is, for good: set the clock, or give --clock-checked if it is right."
+            "Devices would accept that as the current time permanently: set the clock, or give --clock-checked if it is right."
         return switch self {
         case .plausible: nil
         case .ahead:
             UpdateFailure(
                 .configInvalid, subject: subject,
-                "The document of \(subject) would be issued at \(issuedAt), which this machine's clock has not reached. "
+                "The \(subject) would be issued at \(issuedAt), which is in the future for this machine's clock. "
                     + advice)
-        case .leaps(let expires):
+        case .jumps(let expires):
             UpdateFailure(
                 .configInvalid, subject: subject,
-                "The \(subject) would be issued at \(issuedAt), and what the feed has before it expired at \(expires). "
+                "The \(subject) would be issued at \(issuedAt), long after its previous file expired at \(expires). "
                     + advice)
         }
     }

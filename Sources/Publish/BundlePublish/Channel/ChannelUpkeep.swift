@@ -1,56 +1,55 @@
 import ArchiveSource
 import BundleValues
 
-/// Keeps what a feed has of a channel small, and removes a channel.
+/// Prunes the releases and copies of a channel, and deletes channels.
 package struct ChannelUpkeep {
-    /// What became of a channel.
-    package struct Report: Sendable {
-        /// What became of its document; nil for a channel that is removed.
+    package struct Result: Sendable {
+        /// The edit of the channel file; nil if the channel was deleted.
         package let document: ChannelReport?
-        /// The files that were removed, or would be, in order.
+        /// The files that were removed, or that a dry run would remove, in order.
         package let removed: [String]
     }
 
-    /// Numbered copies that stay by themselves.
+    /// How many numbered copies an edit keeps.
     static let keptCopies = 100
 
-    private let feed: any FeedPlace
+    private let feed: any FeedLocation
     private let isDryRun: Bool
     private let wait: FeedWait
 
-    /// Of the feed `feed`.
-    package init(_ feed: any FeedPlace, isDryRun: Bool, wait: FeedWait) {
+    package init(_ feed: any FeedLocation, isDryRun: Bool, wait: FeedWait) {
         (self.feed, self.isDryRun, self.wait) = (feed, isDryRun, wait)
     }
 
-    /// Removes from `channel` the releases that no device takes, but the `keep` highest, and all numbered copies but the newest `copies`; nil
-    /// leaves them.
-    package func prune(_ channel: String, keep: Int, copies: Int?, _ terms: ChannelTerms) throws -> Report {
+    /// Removes the releases of `channel` that no device installs, except the `keep` highest, and all numbered copies
+    /// except the newest `copies`; nil keeps all copies.
+    package func prune(_ channel: String, keep: Int, copies: Int?, _ terms: ChannelTerms) throws -> Result {
         let document = try ChannelEditor(feed: feed, terms).prune(channel, keeping: keep)
-        guard let copies else { return Report(document: document, removed: []) }
+        guard let copies else { return Result(document: document, removed: []) }
         let old = try ChannelHistory.sequences(of: channel, in: feed).dropLast(copies)
-        return Report(document: document, removed: try remove(old.map { ChannelDesk.copyPath(of: channel, $0) }))
+        return Result(document: document, removed: try remove(old.map { ChannelWriter.copyPath(of: channel, $0) }))
     }
 
-    /// Removes `channel`: its document first, so that no device finds one without what belongs to it, then its hold and its copies.
-    package func delete(_ channel: String) throws -> Report {
+    /// Deletes `channel`: first its file, so that no device reads an incomplete channel, then its hold and its
+    /// copies.
+    package func delete(_ channel: String) throws -> Result {
         try feed.requireThere()
-        let folder = "\(ChannelDesk.folder)/\(channel)"
-        let documents = [ChannelDesk.path(of: channel), HoldDesk.path(of: channel)]
-        let there = Set(try feed.list(ChannelDesk.folder).map(\.name))
+        let folder = "\(ChannelWriter.folder)/\(channel)"
+        let documents = [ChannelWriter.path(of: channel), HoldEditor.path(of: channel)]
+        let there = Set(try feed.list(ChannelWriter.folder).map(\.name))
         let copies = there.filter { $0.hasPrefix(folder + "/") }.sorted()
         let names = documents.filter(there.contains) + copies
         if names.isEmpty { try ChannelEditor.requireChannel(channel, in: feed) }
         let removed = try remove(names)
         if !isDryRun { try feed.alone(wait) { try feed.removeFolder(folder) } }
-        return Report(document: nil, removed: removed)
+        return Result(document: nil, removed: removed)
     }
 
     private func remove(_ names: [String]) throws -> [String] {
         if isDryRun { return names }
         return try feed.alone(wait) {
             for name in names { try feed.remove(name) }
-            try feed.settle(ChannelDesk.folder)
+            try feed.settle(ChannelWriter.folder)
             return names
         }
     }

@@ -2,26 +2,27 @@ import BundleCore
 import ArchiveSource
 package import BundleValues
 
-/// What a channel's document makes of the feed's `manifest.json`, which devices without channels follow.
+/// How a channel edit changes the feed's `manifest.json`, which devices without channels follow.
 package enum NewestChange: Sendable, Equatable {
-    /// It offers what it did.
     case untouched
-    /// It offers this version from now on.
+    /// The manifest offers this version from now on.
     case offers(SemanticVersion)
-    /// It goes on offering this version, which the channel recalls: there is nothing else for everybody.
+    /// The manifest still offers this version, which the channel recalls, because no other release is for every
+    /// device.
     case keepsRecalled(SemanticVersion)
 }
 
-/// What devices of the flat manifest are offered: the newest release of the default channel that everybody may have. They know
-/// no rollouts, so a release reaches them last.
+/// The manifest for devices without channels: the newest release of the default channel that is for every device.
+/// These devices have no rollouts, so they receive a release last.
 enum NewestManifest {
-    /// What is to take the place of what.
-    struct Step {
+    /// The next manifest, and the file that it replaces.
+    struct Replacement {
         let bytes: [UInt8]
         let present: FeedRecord?
     }
 
-    /// The release of `document` at `time`; nil where the document is that of another channel, or has none for everybody.
+    /// Returns the newest release of `document` for every device at `time`; nil if there is none, or if `document` is
+    /// another channel's.
     static func release(of document: ChannelDocument, at time: Timestamp) -> ChannelDocument.Release? {
         guard document.channel == ChannelFileName.standard else { return nil }
         return document.releases.filter { release in
@@ -30,13 +31,13 @@ enum NewestManifest {
         }.max { $0.version < $1.version }
     }
 
-    /// What becomes of the manifest in `place` with `document`, what it is now, and its bytes where they change. One that was published beside the
-    /// channel stays where it is higher.
-    static func step(
-        _ document: ChannelDocument, in place: any FeedPlace, at time: Timestamp
-    ) throws -> (change: NewestChange, step: Step?) {
+    /// Returns the change of the manifest in `location` that `document` causes, and the next manifest if it changes.
+    /// A higher release that was published outside the channel stays.
+    static func change(
+        for document: ChannelDocument, in location: any FeedLocation, at time: Timestamp
+    ) throws -> (change: NewestChange, next: Replacement?) {
         guard document.channel == ChannelFileName.standard else { return (.untouched, nil) }
-        let found = try ReleaseFeed.newestRecord(in: place)
+        let found = try ReleaseFeed.newestRecord(in: location)
         let present = found?.manifest.claims.version
         let isItsOwn = document.releases.contains { $0.version == present }
         guard let newest = release(of: document, at: time), isItsOwn || present.map({ $0 <= newest.version }) ?? true
@@ -46,10 +47,10 @@ enum NewestManifest {
         }
         let bytes = manifest(of: newest)
         if found?.record.bytes == bytes { return (.untouched, nil) }
-        return (.offers(newest.version), Step(bytes: bytes, present: found?.record))
+        return (.offers(newest.version), Replacement(bytes: bytes, present: found?.record))
     }
 
-    /// Its manifest as the feed's own folder sees it.
+    /// Returns the manifest of `release` with a URL relative to the feed's root.
     static func manifest(of release: ChannelDocument.Release) -> [UInt8] {
         var object = release.manifest.document.objectValue ?? [:]
         let url = release.manifest.claims.url
@@ -59,69 +60,72 @@ enum NewestManifest {
 }
 
 extension ChannelDocument {
-    /// Whether devices may not run `version`.
+    /// Returns whether devices may not run `version`.
     func recalls(_ version: SemanticVersion) -> Bool {
         revoked.contains { $0.version == version } || minimumVersion.map { version < $0 } ?? false
     }
 }
 
-/// Takes a release back from the devices that follow `manifest.json` and have not taken it yet.
+/// Replaces the release that `manifest.json` offers with a lower one, for devices that have not installed it yet.
 package struct ReleaseWithdrawal: Sendable {
-    /// The version that `manifest.json` offered.
     package let version: SemanticVersion
-    /// The one that it offers in its place.
+    /// The version that it offers now.
     package let offered: SemanticVersion
-    /// What a dry run would write; nil otherwise.
+    /// The writes of a dry run; nil otherwise.
     package let writes: [FeedWrite]?
 
-    /// Makes the `manifest.json` of `feed` offer `target` in place of `version`; nil for the newest release below it that is not recalled.
+    /// Offers `target` instead of `version` in `manifest.json`; nil means the newest lower release that is not
+    /// recalled.
     package init(
-        _ version: SemanticVersion, to target: SemanticVersion?, in feed: any FeedPlace, clock: Timestamp,
+        _ version: SemanticVersion, to target: SemanticVersion?, in feed: any FeedLocation, clock: Timestamp,
         wait: FeedWait,
         isDryRun: Bool
     ) throws {
         self.version = version
         try feed.requireThere()
-        let rehearsal = isDryRun ? RehearsalPlace(feed) : nil
-        let feed: any FeedPlace = rehearsal ?? feed
+        let dryRun = isDryRun ? DryRunLocation(feed) : nil
+        let feed: any FeedLocation = dryRun ?? feed
         offered = try feed.change(wait, channels: [], draft: { nil as Void? }) { _ in
-            let (offered, step) = try Self.step(version, to: target, in: feed, clock: clock)
-            try ReleaseFeed.setNewest(step.bytes, in: feed, after: step.present)
+            let (offered, next) = try Self.replacement(version, to: target, in: feed, clock: clock)
+            try ReleaseFeed.setNewest(next.bytes, in: feed, after: next.present)
             return offered
         }
-        writes = rehearsal?.writes
+        writes = dryRun?.writes
     }
 
-    private static func step(
-        _ version: SemanticVersion, to target: SemanticVersion?, in feed: any FeedPlace, clock: Timestamp
-    ) throws -> (SemanticVersion, NewestManifest.Step) {
+    private static func replacement(
+        _ version: SemanticVersion, to target: SemanticVersion?, in feed: any FeedLocation, clock: Timestamp
+    ) throws -> (SemanticVersion, NewestManifest.Replacement) {
         let present = try ReleaseFeed.newestRecord(in: feed)
         guard let present, present.manifest.claims.version == version else {
             let offered = present?.manifest.claims.version.description ?? "nothing"
             throw refusal(
-                version, "The feed's manifest.json offers \(offered), not \(version): there is nothing to unpublish.")
+                version, "The feed's manifest.json offers \(offered), not \(version), so there is nothing to unpublish."
+            )
         }
-        let channel = try ChannelDesk.record(of: ChannelFileName.standard, in: feed).map {
+        let channel = try ChannelWriter.record(of: ChannelFileName.standard, in: feed).map {
             try ChannelFormat.parse(ChannelFormat.envelope(parsing: $0.bytes)).claims
         }
         if let channel, NewestManifest.release(of: channel, at: clock)?.version == version {
             throw refusal(
                 version,
-                "Channel \(channel.channel) offers \(version) to everybody, and manifest.json follows it: `clientctl release pause`, "
-                    + "`remove` or `revoke` it there.")
+                "Channel \(channel.channel) offers \(version) to every device, and manifest.json follows it. Pause, remove or "
+                    + "revoke it there, for example with `clientctl release pause`.")
         }
         let lower = try ReleaseFeed.versions(in: feed).filter { $0 < version && channel?.recalls($0) != true }
         guard let offered = target ?? lower.max(), lower.contains(offered) else {
             throw refusal(
                 version,
-                target.map { "\($0) is no release of the feed below \(version), or it is recalled." }
+                target.map { "\($0) is not a release of the feed below \(version), or it is recalled." }
                     ?? "The feed has no release below \(version) that is not recalled: publish one above it.")
         }
         guard let manifest = try ReleaseFeed.published(offered, in: feed) else {
             throw refusal(offered, "The feed has no release \(offered).")
         }
         try FeedTrust(in: feed, clock: clock)?.require(manifest)
-        return (offered, NewestManifest.Step(bytes: NewestManifest.manifest(of: manifest), present: present.record))
+        return (
+            offered, NewestManifest.Replacement(bytes: NewestManifest.manifest(of: manifest), present: present.record)
+        )
     }
 
     private static func refusal(_ version: SemanticVersion, _ message: String) -> UpdateFailure {
@@ -130,7 +134,7 @@ package struct ReleaseWithdrawal: Sendable {
 }
 
 extension NewestManifest {
-    /// The manifest of a release's own folder as `manifest.json` has it.
+    /// Returns the manifest of a release's own folder with a URL relative to the feed's root.
     static func manifest(of release: UnverifiedManifest) -> [UInt8] {
         var object = release.document.objectValue ?? [:]
         let url = release.claims.url

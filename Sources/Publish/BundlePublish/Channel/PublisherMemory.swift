@@ -3,28 +3,29 @@ import BundleSigning
 import BundleValues
 import Glibc
 
-/// What a publisher signed last for each channel, in a folder outside of every feed: an attacker who can write to a feed cannot change it.
+/// The channel files that a publisher signed last, in a folder outside every feed, where an attacker with write
+/// access to a feed cannot change them.
 ///
-/// One file for each application and channel; in it one entry for each set of keys, because feeds with other keys are other feeds.
+/// Each application and channel has one file. It has one entry for each set of keys, because feeds with other keys
+/// are other feeds.
 package struct PublisherMemory: Sendable {
-    /// The document of a channel that was signed last, or that was accepted as one that follows from it.
+    /// The channel file that was signed last, or accepted as its successor.
     struct Entry: Sendable, Equatable {
-        /// Its sequence.
         let sequence: Int
-        /// SHA-256 of its signed bytes.
+        /// The SHA-256 digest of the signed bytes.
         let payloadSha256: SHA256Digest
-        /// Ids of the keys that signed it.
+        /// The IDs of the keys that signed the file.
         let signers: [String]
-        /// The address of the feed that it was written to.
+        /// The address of the feed that the file was written to.
         let feed: String
     }
 
-    /// Which channel of which application.
+    /// A channel of an application.
     struct Line: Sendable {
         let appId: String?
         let channel: String
 
-        /// The channel's name, and digits that tell applications apart.
+        /// Returns the channel's name with digits that distinguish applications.
         func fileName() throws -> String {
             let digest = try SHA256Digest.of(Array("\(appId ?? "")\n\(channel)".utf8))
             return "\(channel)-\(digest.hex.prefix(16)).json"
@@ -36,26 +37,26 @@ package struct PublisherMemory: Sendable {
 
     private let folder: String
 
-    /// Remembers in `folder`, which need not exist.
+    /// Uses `folder`, which need not exist.
     package init(_ folder: String) { self.folder = folder }
 
-    /// Makes the folder if it is missing. Throws if it cannot be written to, or if other users can write to it.
+    /// Creates the folder if it is missing. Throws if this process cannot write to it, or if other users can.
     package func prepare() throws {
         try Directory.createAll(folder, mode: 0o700)
         try requirePrivate()
         if access(folder, W_OK) != 0 { throw DiskError("write to", folder, code: errno) }
     }
 
-    /// The entry of `line` with the highest sequence whose signers are all among `trusted`; nil if there is none. What a replaced key
-    /// signed does not count.
+    /// Returns the entry of `line` with the highest sequence whose signers are all in `trusted`. Entries of replaced
+    /// keys are ignored.
     func last(of line: Line, trusting trusted: [String]) throws -> Entry? {
-        try entries(of: line).filter { $0.counts(trusting: trusted) }.max { $0.sequence < $1.sequence }
+        try entries(of: line).filter { $0.isValid(trusting: trusted) }.max { $0.sequence < $1.sequence }
     }
 
-    /// Stores `entry` in the place of the entries whose signers are all among `trusted`.
+    /// Stores `entry`, and removes the entries whose signers are all in `trusted`.
     func keep(_ entry: Entry, of line: Line, trusting trusted: [String]) throws {
         let present = try entries(of: line)
-        let others = present.filter { !$0.counts(trusting: trusted) }
+        let others = present.filter { !$0.isValid(trusting: trusted) }
         let next = others.suffix(Self.mostEntries - 1) + [entry]
         if Array(next) == present { return }
         let object: JSONObject = [
@@ -71,7 +72,7 @@ package struct PublisherMemory: Sendable {
         if try Directory.open(folder).permissions().mode & 0o022 == 0 { return }
         throw UpdateFailure(
             .configInvalid, subject: folder,
-            "Other users can write to \(folder), where this publisher stores what it signed last: run chmod go-w \(folder)."
+            "Other users can write to \(folder), where this publisher records what it signed last. Run chmod go-w \(folder)."
         )
     }
 
@@ -87,7 +88,7 @@ package struct PublisherMemory: Sendable {
         } catch {
             throw UpdateFailure(
                 .configInvalid, subject: "\(folder)/\(name)",
-                "\(folder)/\(name), where this publisher stores what it signed last for channel \(line.channel), cannot be read: "
+                "\(folder)/\(name), where this publisher records what it signed last for channel \(line.channel), cannot be read: "
                     + "\(error). Check the channel with `clientctl release list`, then remove that file.")
         }
     }
@@ -107,5 +108,5 @@ extension PublisherMemory.Entry {
         ])
     }
 
-    fileprivate func counts(trusting trusted: [String]) -> Bool { signers.allSatisfy(trusted.contains) }
+    fileprivate func isValid(trusting trusted: [String]) -> Bool { signers.allSatisfy(trusted.contains) }
 }

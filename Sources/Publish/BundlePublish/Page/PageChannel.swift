@@ -190,7 +190,7 @@ extension PageDocument {
         }
     }
 
-    private func entry(_ entry: ChannelHistory.Entry) -> Markup {
+    private func entry(_ entry: ChannelHistory.Record) -> Markup {
         let proof: ReleasePage.Proof =
             switch entry.isVerified {
             case true?: .vouched(keyIds: entry.keyIds)

@@ -5,12 +5,12 @@ package import BundleValues
 /// Reads a feed for its release page. What is damaged, or not vouched for, is a part of the page; a feed that cannot be reached is
 /// a failure.
 package struct PageReader {
-    private let feed: any FeedPlace
+    private let feed: any FeedLocation
     private let trust: TrustAnchor?
     private let clock: Timestamp
 
     /// Reads `feed` at the moment `clock`; nothing is verified without `trust`.
-    package init(_ feed: any FeedPlace, trust: TrustAnchor?, clock: Timestamp) {
+    package init(_ feed: any FeedLocation, trust: TrustAnchor?, clock: Timestamp) {
         (self.feed, self.trust, self.clock) = (feed, trust, clock)
     }
 
@@ -75,15 +75,15 @@ package struct PageReader {
     private func content(
         of name: String, _ withDeltas: Set<SemanticVersion>
     ) throws -> ReleasePage.Content {
-        guard let record = try ChannelDesk.record(of: name, in: feed) else {
+        guard let record = try ChannelWriter.record(of: name, in: feed) else {
             throw UpdateFailure(
                 .configInvalid, subject: name,
-                "\(ChannelDesk.path(of: name)) is missing: restore it with `clientctl release restore`.")
+                "\(ChannelWriter.path(of: name)) is missing: restore it with `clientctl release restore`.")
         }
         let envelope = try ChannelFormat.envelope(parsing: record.bytes)
         let claims = try ChannelFormat.parse(envelope).claims
         // A trust root that cannot be read is on the page itself.
-        let hold = try reading { try HoldDesk.judge(claims, in: feed, trust: trust, clock: clock) }.content ?? .none
+        let hold = try reading { try HoldEditor.judge(claims, in: feed, trust: trust, clock: clock) }.content ?? .none
         let document = claims.held(by: hold)
         let proof = try judged(envelope.signatures.compactMap(\.keyId)) { trust in
             try ChannelVerifier.verify(envelope, channel: name, trusted: trust.keys(for: .channel, at: clock)).signers

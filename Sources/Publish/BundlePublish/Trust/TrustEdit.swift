@@ -128,10 +128,10 @@ extension TrustRoot {
 }
 
 extension TrustEdit {
-    fileprivate static func missing(_ id: String, in place: String, of root: TrustRoot) -> UpdateFailure {
+    fileprivate static func missing(_ id: String, in location: String, of root: TrustRoot) -> UpdateFailure {
         UpdateFailure(
             .configInvalid, subject: UntrustedName.display(id),
-            "The key \(UntrustedName.display(id)) is not in \(place) of trust root \(root.version): `clientctl trust show` "
+            "The key \(UntrustedName.display(id)) is not in \(location) of trust root \(root.version): `clientctl trust show` "
                 + "lists the keys.")
     }
 }

@@ -39,7 +39,7 @@ package struct TrustPublisher {
     private static let folder = "trust"
     private static let suffix = ".json"
 
-    private let feed: any FeedPlace
+    private let feed: any FeedLocation
     private let now: Timestamp
     private let isClockChecked: Bool
     private let wait: FeedWait
@@ -47,7 +47,7 @@ package struct TrustPublisher {
     /// Publishes to `feed`, which is created where it is missing, at `now` by a clock that somebody has looked at, if
     /// `isClockChecked`.
     package init(
-        feed: any FeedPlace, now: Timestamp = .now, isClockChecked: Bool = false, wait: FeedWait = FeedWait()
+        feed: any FeedLocation, now: Timestamp = .now, isClockChecked: Bool = false, wait: FeedWait = FeedWait()
     ) {
         self.feed = feed
         self.now = now
@@ -107,7 +107,7 @@ package struct TrustPublisher {
                 "The \(subject) was issued at \(root.issued), which this machine's clock has not reached. Devices would take that "
                     + "for the time it is. Set the clock, or make the \(subject) again from the one before, on a machine whose "
                     + "clock is right.")
-        case .leaps, .plausible:
+        case .jumps, .plausible:
             if isClockChecked { return }
             if let failure = verdict.failure(of: subject, issuedAt: root.issued) { throw failure }
         }
@@ -195,8 +195,8 @@ package struct TrustPublisher {
 
     /// The channels' documents that can be read, as they claim to be.
     private func documents() throws -> [ChannelDocument] {
-        try ChannelDesk.channels(in: feed).compactMap { name in
-            guard let record = try ChannelDesk.record(of: name, in: feed),
+        try ChannelWriter.channels(in: feed).compactMap { name in
+            guard let record = try ChannelWriter.record(of: name, in: feed),
                 let envelope = try? ChannelFormat.envelope(parsing: record.bytes)
             else { return nil }
             return try? ChannelFormat.parse(envelope).claims
@@ -215,8 +215,8 @@ package struct TrustPublisher {
 
     private func channels(refusedBy trust: TrustRoot) throws -> [String] {
         let keys = trust.trusted(for: .channel, at: now)
-        return try ChannelDesk.channels(in: feed).filter { name in
-            guard let record = try ChannelDesk.record(of: name, in: feed) else { return false }
+        return try ChannelWriter.channels(in: feed).filter { name in
+            guard let record = try ChannelWriter.record(of: name, in: feed) else { return false }
             let verified = try? ChannelVerifier.verify(
                 ChannelFormat.envelope(parsing: record.bytes), channel: name, trusted: keys)
             return verified == nil

@@ -19,11 +19,11 @@ struct ExcludeOptions: ParsableArguments {
     func patterns(_ settings: Settings) throws -> [PathPattern] { try Self.patterns("exclude", exclude, settings) }
 
     /// What is left out by what it is.
-    func drops(_ settings: Settings) throws -> Set<FolderLook.Drop> {
+    func drops(_ settings: Settings) throws -> Set<FolderInspection.Drop> {
         guard let text = try settings.optional("drop", drop) else { return [] }
         return Set(
             try text.split(separator: ",").map { word in
-                guard let drop = FolderLook.Drop(rawValue: String(word)) else {
+                guard let drop = FolderInspection.Drop(rawValue: String(word)) else {
                     throw ValidationError(
                         "--drop takes a list of precompressed, maps and junk, such as maps,junk; not \(UntrustedName.display(text))."
                     )
@@ -45,7 +45,7 @@ struct ExcludeOptions: ParsableArguments {
 }
 
 /// What `publish` looks at before it packs.
-struct LookOptions: ParsableArguments {
+struct InspectionOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "Publish nothing while a file has more than this, such as 5MB (exit status 52).", valueName: "size"))
@@ -63,15 +63,15 @@ struct LookOptions: ParsableArguments {
     }
 }
 
-/// What a look at a folder has found, in words and in JSON.
-enum LookOutput {
+/// What a inspection at a folder has found, in words and in JSON.
+enum InspectionOutput {
     /// One line for each kind of finding, and for what was left out.
-    static func lines(_ look: FolderLook) -> [String] {
-        groups(look.dropped).map { "left out \($0.count(of: $0.code.words)) (\($0.names))" }
-            + look.unmatched.map {
+    static func lines(_ inspection: FolderInspection) -> [String] {
+        groups(inspection.dropped).map { "left out \($0.count(of: $0.code.words)) (\($0.names))" }
+            + inspection.unmatched.map {
                 "--exclude \(UntrustedName.display($0)) leaves nothing out: nothing has that name or path"
             }
-            + lines(look.findings)
+            + lines(inspection.findings)
     }
 
     /// One line for each kind of finding.

@@ -7,7 +7,7 @@ import BundleValues
 import Glibc
 
 /// A folder as it is to be published, and what a look at it has found. Nothing is left out unasked.
-package struct FolderLook: Sendable {
+package struct FolderInspection: Sendable {
     /// What can be left out by what it is.
     package enum Drop: String, Sendable, CaseIterable {
         case precompressed, maps, junk
@@ -71,11 +71,11 @@ package struct FolderLook: Sendable {
     /// Keeps a copy of the source maps in `folder`, below the name of `version`, in the place of what that name had.
     func keepMaps(in folder: String, of version: SemanticVersion) throws {
         try Directory.createAll(folder)
-        let place = try Directory.open(folder)
+        let location = try Directory.open(folder)
         let aside = randomName(".maps-")
-        try place.makeDirectory(aside)
+        try location.makeDirectory(aside)
         do {
-            let target = try place.directory(aside)
+            let target = try location.directory(aside)
             for path in maps {
                 var parent = target
                 for part in path.components.dropLast() {
@@ -85,17 +85,17 @@ package struct FolderLook: Sendable {
                 _ = try tree.folder.file(path.string).forEachBlock { try copy.write($0) }
             }
             try target.syncFileSystem()
-            try place.removeTree(version.folderName)
-            try place.move(aside, to: place, as: version.folderName)
-            try place.sync()
+            try location.removeTree(version.folderName)
+            try location.move(aside, to: location, as: version.folderName)
+            try location.sync()
         } catch {
-            try? place.removeTree(aside)
+            try? location.removeTree(aside)
             throw error
         }
     }
 }
 
-extension FolderLook.Drop {
+extension FolderInspection.Drop {
     fileprivate var code: FolderFinding.Code {
         switch self {
         case .precompressed: .precompressed
@@ -246,10 +246,10 @@ enum ScriptText {
             guard let start = text.baseAddress else { return [] }
             var (offset, found) = (0, [Int]())
             while offset + name.count <= text.count,
-                let place = memchr(start + offset, Int32(name[0]), text.count - offset - name.count + 1)
+                let location = memchr(start + offset, Int32(name[0]), text.count - offset - name.count + 1)
             {
-                offset = UnsafeRawPointer(place) - start + 1
-                if memcmp(place, name, name.count) == 0 { found.append(script.startIndex + offset + name.count - 1) }
+                offset = UnsafeRawPointer(location) - start + 1
+                if memcmp(location, name, name.count) == 0 { found.append(script.startIndex + offset + name.count - 1) }
             }
             return found
         }

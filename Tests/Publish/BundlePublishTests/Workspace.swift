@@ -8,14 +8,14 @@ import Testing
 @testable import BundlePublish
 
 /// A feed's folder and keys to change it with, without archives.
-final class Bench {
+final class Workspace {
     let folder: TemporaryFolder
     let release: Signer
     let channel: Signer
     let start: Timestamp
 
     var feed: String { folder.file("feed") }
-    var place: any FeedPlace { FeedFolder(feed) }
+    var location: any FeedLocation { FeedFolder(feed) }
 
     init() throws {
         folder = try TemporaryFolder()
@@ -58,7 +58,7 @@ final class Bench {
         return ChannelTerms(signers: signers ?? [channel], clock: now)
     }
 
-    func editor(_ terms: ChannelTerms? = nil) -> ChannelEditor { ChannelEditor(feed: place, terms ?? self.terms()) }
+    func editor(_ terms: ChannelTerms? = nil) -> ChannelEditor { ChannelEditor(feed: location, terms ?? self.terms()) }
 
     /// Puts `document` into the feed as it is, signed by `signers`.
     func put(_ document: ChannelDocument, by signers: [Signer]? = nil) throws {
@@ -69,7 +69,7 @@ final class Bench {
 
     /// The channel's document as it is now.
     func read(_ name: String = "stable") throws -> ChannelDocument {
-        try ChannelEditor.read(name, in: place, trust: nil, clock: start)
+        try ChannelEditor.read(name, in: location, trust: nil, clock: start)
     }
 
     /// The public reason why `body` is refused; nil where it is not.

@@ -4,7 +4,7 @@ import BundleValues
 import Glibc
 
 /// What lies in a built folder by mistake and would be given to every device.
-struct ForeignContent: Equatable {
+struct MisplacedContent: Equatable {
     enum Kind: Equatable {
         case privateKey, quotedKey, givenSecret, secrets, repository, dependencies, feed, otherFeed
         case nativeCode(String)
@@ -17,21 +17,22 @@ struct ForeignContent: Equatable {
     /// Refuses the folder `source` with all of it that is neither excluded nor allowed. A file that is a private key, one that
     /// this very run reads a secret from, and the feed never are allowed.
     static func refuse(in source: String, feed: String?, _ options: ReleaseOptions) throws {
-        var found: [ForeignContent] = []
+        var found: [MisplacedContent] = []
         var options = options
         if options.drops.contains(.junk) { options.excluded += FolderRule.junk }
         // `-` is no file, and the shared credentials file need not exist.
         let secrets = options.secretFiles.filter(File.exists).map { ($0, Kind.givenSecret) }
-        for (place, kind) in (feed.map { [($0, Kind.feed)] } ?? []) + secrets {
-            guard let path = path(of: place, in: source), !options.excluded.contains(where: { $0.covers(path) }) else {
+        for (location, kind) in (feed.map { [($0, Kind.feed)] } ?? []) + secrets {
+            guard let path = path(of: location, in: source), !options.excluded.contains(where: { $0.covers(path) })
+            else {
                 continue
             }
-            found.append(ForeignContent(kind: kind, path: path.isEmpty ? place : UntrustedName.display(path)))
+            found.append(MisplacedContent(kind: kind, path: path.isEmpty ? location : UntrustedName.display(path)))
         }
         if let maps = options.mapsFolder,
-            let open = [feed, source].compactMap(\.self).first(where: { place in
-                guard let path = path(of: maps, in: place) else { return false }
-                return place != source || !options.excluded.contains { $0.covers(path) }
+            let open = [feed, source].compactMap(\.self).first(where: { location in
+                guard let path = path(of: maps, in: location) else { return false }
+                return location != source || !options.excluded.contains { $0.covers(path) }
             })
         {
             throw UpdateFailure(
@@ -54,7 +55,7 @@ struct ForeignContent: Equatable {
     }
 
     private static func search(
-        _ folder: Directory, prefix: [UInt8], _ options: ReleaseOptions, into found: inout [ForeignContent]
+        _ folder: Directory, prefix: [UInt8], _ options: ReleaseOptions, into found: inout [MisplacedContent]
     ) throws {
         for entry in try folder.entries().sorted(by: { $0.name.lexicographicallyPrecedes($1.name) }) {
             let path = prefix + entry.name
@@ -63,10 +64,10 @@ struct ForeignContent: Equatable {
             // A name that is no text is refused with its rule, when the client is listed.
             guard let name = String(validating: entry.name, as: UTF8.self) else { continue }
             if !isAllowed, let kind = Kind(ofName: name) {
-                found.append(ForeignContent(kind: kind, path: UntrustedName.display(path)))
+                found.append(MisplacedContent(kind: kind, path: UntrustedName.display(path)))
             } else if entry.kind == .directory {
                 if !isAllowed, name == "releases", try isOfFeed(folder.directory(name)) {
-                    found.append(ForeignContent(kind: .otherFeed, path: UntrustedName.display(path)))
+                    found.append(MisplacedContent(kind: .otherFeed, path: UntrustedName.display(path)))
                     continue
                 }
                 try search(folder.directory(name), prefix: path + [UInt8(ascii: "/")], options, into: &found)
@@ -74,17 +75,17 @@ struct ForeignContent: Equatable {
                 let file = try folder.file(name)
                 let bytes = try file.head(min(file.size(), mostBytes))
                 guard let kind = Kind(ofContent: bytes), kind.isNeverAllowed || !isAllowed else { continue }
-                found.append(ForeignContent(kind: kind, path: UntrustedName.display(path)))
+                found.append(MisplacedContent(kind: kind, path: UntrustedName.display(path)))
             }
         }
     }
 
     /// Where the feed lies in `source`, whether it is there yet or not; nil where it lies elsewhere.
     private static func path(of feed: String, in source: String) -> [UInt8]? {
-        guard let top = resolved(source), let place = resolved(feed) else { return nil }
-        if place == top { return [] }
+        guard let top = resolved(source), let location = resolved(feed) else { return nil }
+        if location == top { return [] }
         let prefix = top == "/" ? top : top + "/"
-        return place.hasPrefix(prefix) ? Array(place.utf8.dropFirst(prefix.utf8.count)) : nil
+        return location.hasPrefix(prefix) ? Array(location.utf8.dropFirst(prefix.utf8.count)) : nil
     }
 
     private static func resolved(_ path: String) -> String? {
@@ -114,7 +115,7 @@ struct ForeignContent: Equatable {
     private static let mostBytes = 16 << 20
 }
 
-extension ForeignContent.Kind {
+extension MisplacedContent.Kind {
     init?(ofName name: String) {
         let name = name.lowercased()
         switch name {

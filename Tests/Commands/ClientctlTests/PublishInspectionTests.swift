@@ -5,7 +5,7 @@ import Glibc
 import Testing
 
 /// `publish` looks at a folder before it packs it, tells what it found, and leaves out what it was asked to.
-@Suite(.ownThread) struct PublishLookTests {
+@Suite(.ownThread) struct PublishInspectionTests {
     private let site: Site
     private let source: String
     private let files: [String: [UInt8]]

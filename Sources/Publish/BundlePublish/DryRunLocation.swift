@@ -28,18 +28,18 @@ package struct FeedWrite: Sendable, Equatable {
 }
 
 /// A place that a dry run works on: what is written stays in memory, beside what is in the feed, and is told of.
-final class RehearsalPlace: FeedPlace {
+final class DryRunLocation: FeedLocation {
     var address: String { base.address }
     var folder: String? { base.folder }
     var keepsOthersOut: Bool { true }
     /// In the order in which they would be made.
     private(set) var writes: [FeedWrite] = []
-    private let base: any FeedPlace
+    private let base: any FeedLocation
     /// What was written; nil for a file too large to be kept, which nobody reads again.
     private var written: [String: [UInt8]?] = [:]
 
     /// Before `base`, which is read only.
-    init(_ base: any FeedPlace) { self.base = base }
+    init(_ base: any FeedLocation) { self.base = base }
 
     func read(_ name: String, maximumBytes: Int) throws -> FeedRecord? {
         guard let bytes = written[name] ?? nil else { return try base.read(name, maximumBytes: maximumBytes) }
@@ -87,7 +87,7 @@ final class RehearsalPlace: FeedPlace {
 
     func isIncomplete(_ release: String) throws -> Bool { try base.isIncomplete(release) }
     func requireThere() throws { try base.requireThere() }
-    func draft(_ wait: FeedWait) throws -> any ReleaseDraft { try RehearsalDraft(of: self) }
+    func draft(_ wait: FeedWait) throws -> any ReleaseDraft { try DryRunDraft(of: self) }
     func alone<Answer>(_ wait: FeedWait, _ work: () throws -> Answer) throws -> Answer { try work() }
 
     // A dry run removes nothing, makes no folder, and has nothing to make durable.
@@ -98,23 +98,23 @@ final class RehearsalPlace: FeedPlace {
 }
 
 /// A release that goes nowhere.
-private final class RehearsalDraft: ReleaseDraft {
+private final class DryRunDraft: ReleaseDraft {
     var scratch: Directory { temporary.directory }
     private(set) var isCommitted = false
     private let temporary: TemporaryDirectory
-    private let place: RehearsalPlace
+    private let location: DryRunLocation
 
-    init(of place: RehearsalPlace) throws {
-        self.place = place
+    init(of location: DryRunLocation) throws {
+        self.location = location
         temporary = try TemporaryDirectory()
     }
 
     func commit(_ name: String, archive: String, besides others: [String], manifest: [UInt8]) throws {
         let folder = "\(ReleaseFeed.releasesName)/\(name)"
         for file in [archive] + others {
-            _ = try place.create("\(folder)/\(file)", .file(try scratch.file(file)))
+            _ = try location.create("\(folder)/\(file)", .file(try scratch.file(file)))
         }
-        _ = try place.create("\(folder)/\(ReleaseFeed.manifestName)", .bytes(manifest))
+        _ = try location.create("\(folder)/\(ReleaseFeed.manifestName)", .bytes(manifest))
         isCommitted = true
     }
 }

@@ -3,7 +3,7 @@ import BundleCore
 package import BundleValues
 
 /// Waits until a feed's public URL shows what was published, as devices see it.
-package struct PublicWatch: Sendable {
+package struct PublicationCheck: Sendable {
     /// How long caches may need by default: four times what they are told to keep a document for.
     package static let standardLimit = Duration.seconds(120)
     private static let longestPause = Duration.seconds(5)
@@ -11,11 +11,11 @@ package struct PublicWatch: Sendable {
     private let base: FetchURL
     private let fetcher: any Fetcher
     /// One look at a time uses it, and whoever asked waits meanwhile.
-    private nonisolated(unsafe) let origin: any FeedPlace
+    private nonisolated(unsafe) let origin: any FeedLocation
     private let limit: Duration
 
     /// Compares the feed at `base`, which ends with a slash, with `origin`, for at most `limit`.
-    package init(_ base: FetchURL, with fetcher: any Fetcher, origin: any FeedPlace, within limit: Duration) {
+    package init(_ base: FetchURL, with fetcher: any Fetcher, origin: any FeedLocation, within limit: Duration) {
         (self.base, self.fetcher, self.origin, self.limit) = (base, fetcher, origin, limit)
     }
 

@@ -76,11 +76,11 @@ struct StoreRefusal {
         ].contains(code)
     }
 
-    func failure(at place: String) -> UpdateFailure {
+    func failure(at location: String) -> UpdateFailure {
         let said = [code, text].filter { !$0.isEmpty }.map { UntrustedName.display(String($0.prefix(300))) }
         return UpdateFailure(
-            code == "NoSuchBucket" ? .configInvalid : .httpStatus, subject: place,
-            "The store refused \(place) with \(status)" + (said.isEmpty ? "" : " (\(said.joined(separator: ": ")))")
+            code == "NoSuchBucket" ? .configInvalid : .httpStatus, subject: location,
+            "The store refused \(location) with \(status)" + (said.isEmpty ? "" : " (\(said.joined(separator: ": ")))")
                 + ". " + advice)
     }
 

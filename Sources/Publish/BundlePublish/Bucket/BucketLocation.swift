@@ -20,7 +20,7 @@ package struct BucketTerms: Sendable {
 }
 
 /// A feed as objects below a prefix of a bucket: whoever changes one names the state that was read, and the store refuses any other.
-package final class BucketPlace: FeedPlace {
+package final class BucketLocation: FeedLocation {
     package let address: String
     package var folder: String? { nil }
     package var keepsOthersOut: Bool { false }
@@ -342,18 +342,18 @@ private final class BucketDraft: ReleaseDraft {
     var scratch: Directory { temporary.directory }
     private(set) var isCommitted = false
     private let temporary: TemporaryDirectory
-    private let place: BucketPlace
+    private let location: BucketLocation
 
-    init(of place: BucketPlace) throws {
-        self.place = place
+    init(of location: BucketLocation) throws {
+        self.location = location
         temporary = try TemporaryDirectory()
     }
 
     func commit(_ name: String, archive: String, besides others: [String], manifest: [UInt8]) throws {
         let folder = "\(ReleaseFeed.releasesName)/\(name)"
         let content = FeedContent.file(try scratch.file(archive))
-        if try !place.create("\(folder)/\(archive)", content),
-            try place.holds("\(folder)/\(archive)", content.sha256(), size: content.size()) != true
+        if try !location.create("\(folder)/\(archive)", content),
+            try location.holds("\(folder)/\(archive)", content.sha256(), size: content.size()) != true
         {
             throw UpdateFailure(
                 .versionExists, subject: name,
@@ -363,14 +363,16 @@ private final class BucketDraft: ReleaseDraft {
         for other in others {
             // What is there without a manifest was left by somebody who was stopped.
             let (path, content) = ("\(folder)/\(other)", FeedContent.file(try scratch.file(other)))
-            if try !place.create(path, content), try place.holds(path, content.sha256(), size: content.size()) != true {
-                try place.remove(path)
-                _ = try place.create(path, content)
+            if try !location.create(path, content),
+                try location.holds(path, content.sha256(), size: content.size()) != true
+            {
+                try location.remove(path)
+                _ = try location.create(path, content)
             }
         }
         // Made by somebody else meanwhile: whether it is the same release is judged anew.
-        guard try place.create("\(folder)/\(ReleaseFeed.manifestName)", .bytes(manifest)) else {
-            throw FeedConflict("\(folder)/\(ReleaseFeed.manifestName)", in: place)
+        guard try location.create("\(folder)/\(ReleaseFeed.manifestName)", .bytes(manifest)) else {
+            throw FeedConflict("\(folder)/\(ReleaseFeed.manifestName)", in: location)
         }
         isCommitted = true
     }

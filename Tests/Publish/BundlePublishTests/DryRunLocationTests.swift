@@ -53,13 +53,13 @@ import Testing
     @Test func `of an edit does, too`() throws {
         try publisher.publish("1.0.0")
         let count = store.puts.count
-        var terms = publisher.bench.terms()
+        var terms = publisher.workspace.terms()
         terms.isDryRun = true
-        let change = ChannelChange.pause(try publisher.bench.version("1.0.0"))
-        let rehearsed = try ChannelEditor(feed: store.place(), terms).apply(change, to: "stable")
+        let change = ChannelChange.pause(try publisher.workspace.version("1.0.0"))
+        let rehearsed = try ChannelEditor(feed: store.location(), terms).apply(change, to: "stable")
         #expect(rehearsed.outcome == .dryRun && store.puts.count == count)
         terms.isDryRun = false
-        let done = try ChannelEditor(feed: store.place(), terms).apply(change, to: "stable")
+        let done = try ChannelEditor(feed: store.location(), terms).apply(change, to: "stable")
         #expect(done.outcome == .changed && done.writes == nil)
         #expect(told(rehearsed.writes) == seen(since: count))
         #expect(
@@ -67,12 +67,12 @@ import Testing
     }
 
     @Test func `on a folder has no headers and needs no lock`() throws {
-        let bench = try Bench()
-        try bench.put(bench.document("1.0.0"))
-        var terms = bench.terms()
+        let workspace = try Workspace()
+        try workspace.put(workspace.document("1.0.0"))
+        var terms = workspace.terms()
         terms.isDryRun = true
-        let edited = try bench.place.alone(FeedWait()) {
-            try ChannelEditor(feed: bench.place, terms).apply(.pause(bench.version("1.0.0")), to: "stable")
+        let edited = try workspace.location.alone(FeedWait()) {
+            try ChannelEditor(feed: workspace.location, terms).apply(.pause(workspace.version("1.0.0")), to: "stable")
         }
         #expect(edited.writes?.map(\.name) == ["channels/stable/2.json", "channels/stable.json"])
         #expect(edited.writes?.allSatisfy { $0.headers.isEmpty } == true)

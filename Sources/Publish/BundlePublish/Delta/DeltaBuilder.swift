@@ -38,8 +38,8 @@ package struct DeltaReport: Sendable {
 }
 
 /// Makes deltas to a release.
-struct DeltaDesk {
-    let feed: any FeedPlace
+struct DeltaBuilder {
+    let feed: any FeedLocation
     let terms: DeltaTerms
     let limits: ArchiveLimits
     let report: @Sendable (UpdateEvent) -> Void
@@ -153,13 +153,13 @@ struct DeltaDesk {
 }
 
 /// Signs the list that tells of a release's deltas, and puts both beside a release that is published.
-struct DeltaShelf {
-    private let feed: any FeedPlace
+struct DeltaPublisher {
+    private let feed: any FeedLocation
     private let signers: [Signer]
     private let anchor: TrustAnchor?
 
     /// For `feed`; the list is signed by `signers`. `anchor` is what devices trust, where the feed has no trust root.
-    init(_ feed: any FeedPlace, signers: [Signer], anchor: TrustAnchor?) {
+    init(_ feed: any FeedLocation, signers: [Signer], anchor: TrustAnchor?) {
         self.feed = feed
         self.signers = signers
         self.anchor = anchor
@@ -225,42 +225,43 @@ struct DeltaShelf {
 
 /// Adds deltas to a release that was published before.
 package struct DeltaEditor {
-    private let desk: DeltaDesk
+    private let builder: DeltaBuilder
     private let wait: FeedWait
     private let trust: TrustAnchor?
 
     /// For `feed`; `trust` is what devices trust, where the feed has no trust root.
     package init(
-        feed: any FeedPlace, _ terms: DeltaTerms, limits: ArchiveLimits, trust: TrustAnchor?, wait: FeedWait,
+        feed: any FeedLocation, _ terms: DeltaTerms, limits: ArchiveLimits, trust: TrustAnchor?, wait: FeedWait,
         report: @escaping @Sendable (UpdateEvent) -> Void
     ) {
-        desk = DeltaDesk(feed: feed, terms: terms, limits: limits, report: report)
+        builder = DeltaBuilder(feed: feed, terms: terms, limits: limits, report: report)
         self.wait = wait
         self.trust = trust
     }
 
     /// Makes the deltas to `version` that are not there yet; the list that tells of them is signed by `signers`.
     package func add(to version: SemanticVersion, signers: [Signer]) throws -> [DeltaReport] {
-        let feed = desk.feed
+        let feed = builder.feed
         guard let release = try ReleaseFeed.published(version, in: feed) else {
             throw UpdateFailure(
                 .configInvalid, subject: "\(version)",
                 "The feed \(feed.address) has no release \(version): publish it first, and its deltas with it.")
         }
-        let shelf = DeltaShelf(feed, signers: signers, anchor: trust)
+        let publisher = DeltaPublisher(feed, signers: signers, anchor: trust)
         let temporary = try TemporaryDirectory()
         let target = try ReleaseFeed.unpack(
-            release.claims, in: feed, desk.limits, into: temporary.directory.directory(creating: "target"))
-        let reports = try desk.make(
-            to: target, of: release.claims, into: temporary.directory, besides: try shelf.known(of: release).deltas)
+            release.claims, in: feed, builder.limits, into: temporary.directory.directory(creating: "target"))
+        let reports = try builder.make(
+            to: target, of: release.claims, into: temporary.directory, besides: try publisher.known(of: release).deltas)
         if reports.contains(where: { $0.entry != nil }) {
-            try feed.change(wait, channels: [], draft: { nil as Bool? }, { _ in try shelf.put(reports, of: release) })
+            try feed.change(
+                wait, channels: [], draft: { nil as Bool? }, { _ in try publisher.put(reports, of: release) })
         }
         return reports
     }
 
     /// What the feed says of the deltas to `version`, unverified; nil where it has no list that can be read.
-    package static func list(of version: SemanticVersion, in feed: any FeedPlace) -> DeltaList? {
+    package static func list(of version: SemanticVersion, in feed: any FeedLocation) -> DeltaList? {
         guard let record = try? ReleaseFeed.deltas(of: version, in: feed),
             let envelope = try? DeltaListFormat.envelope(parsing: record.bytes)
         else { return nil }

@@ -12,39 +12,40 @@ import Testing
 
 /// What a guard's hold does to a channel that is signed again.
 @Suite(.ownThread) struct `A hold in a feed` {
-    private let bench: Bench
+    private let workspace: Workspace
     private let guardian: Signer
     private let held: SemanticVersion
 
     /// A feed whose trust root names a guard, with 1.0.0 for all, and 1.1.0 by a ramp: 1%, 10% and 100%, a day apart.
     init() throws {
-        bench = try Bench()
-        guardian = try Bench.signer()
-        held = try bench.version("1.1.0")
-        try putRoot(channel: bench.channel)
-        try bench.put(try bench.document("1.0.0", "1.1.0"))
-        _ = try bench.editor().apply(
-            .ramp(held, shares: [10, 100, 1000], every: 86_400, from: nil), to: "stable")
+        workspace = try Workspace()
+        guardian = try Workspace.signer()
+        held = try workspace.version("1.1.0")
+        try putRoot(channel: workspace.channel)
+        try workspace.put(try workspace.document("1.0.0", "1.1.0"))
+        _ = try workspace.editor().apply(
+            .ramp(held, steps: [10, 100, 1000], every: 86_400, from: nil), to: "stable")
     }
 
     private func putRoot(channel: Signer) throws {
-        var root = try bench.root([try Bench.signer()], channel: channel)
+        var root = try workspace.root([try Workspace.signer()], channel: channel)
         _ = try TrustEdit.add(guardian.publicKey, to: .guard, threshold: nil, notAfter: nil).apply(to: &root)
-        root.expires = bench.start.adding(.seconds(365 * 86_400))
-        try bench.folder.write(TrustRootFormat.envelope(root).document, to: "feed/trust.json")
+        root.expires = workspace.start.adding(.seconds(365 * 86_400))
+        try workspace.folder.write(TrustRootFormat.envelope(root).document, to: "feed/trust.json")
     }
 
-    private func day(_ number: Int) -> Timestamp { bench.start.adding(.seconds(number * 86_400)) }
+    private func day(_ number: Int) -> Timestamp { workspace.start.adding(.seconds(number * 86_400)) }
 
     private func hold(_ version: SemanticVersion, at day: Int) throws -> HoldDocument {
-        try HoldDesk(bench.place, bench.terms([guardian], after: day)).hold(version, of: "stable", reason: "too many")
+        try HoldEditor(workspace.location, workspace.terms([guardian], after: day)).hold(
+            version, of: "stable", reason: "too many")
     }
 
-    private func editor(at day: Int) -> ChannelEditor { bench.editor(bench.terms(after: day)) }
+    private func editor(at day: Int) -> ChannelEditor { workspace.editor(workspace.terms(after: day)) }
 
     /// 1.1.0, as everybody who reads the feed on `day` sees it.
     private func release(on day: Int) throws -> ChannelDocument.Release {
-        let document = try ChannelEditor.read("stable", in: bench.place, trust: nil, clock: self.day(day))
+        let document = try ChannelEditor.read("stable", in: workspace.location, trust: nil, clock: self.day(day))
         return document.releases[try document.index(of: held)]
     }
 
@@ -74,12 +75,12 @@ import Testing
                 releases: [held],
                 reason: "stolen")
             let bytes = try [guardian].sign(HoldFormat.envelope(document)).document
-            try bench.folder.write(bytes, to: "feed/channels/stable.hold.json")
+            try workspace.folder.write(bytes, to: "feed/channels/stable.hold.json")
         }
-        let sequence = try bench.read().sequence
+        let sequence = try workspace.read().sequence
         try put(sequence + 5)
         let resumed = try editor(at: 2).apply(.resume(held), to: "stable")
-        #expect(resumed.warnings.contains { $0.contains("a guard's hold still keeps further devices from 1.1.0") })
+        #expect(resumed.warnings.contains { $0.contains("a guard's hold still blocks 1.1.0 on further devices") })
         #expect(try editor(at: 2).apply(.resume(held), to: "stable").warnings.count == 1)
         try put(sequence + 3 + HoldRule.longestLead)
         #expect(try editor(at: 2).apply(.resume(held), to: "stable").warnings.isEmpty)
@@ -91,7 +92,7 @@ import Testing
     @Test func `that expires soon is due, and a fresh one is not`() throws {
         _ = try hold(held, at: 1)
         func isDue(_ day: Int) throws -> Bool {
-            try HoldDesk(bench.place, bench.terms([guardian], after: day)).isDue(held, of: "stable")
+            try HoldEditor(workspace.location, workspace.terms([guardian], after: day)).isDue(held, of: "stable")
         }
         #expect(try [isDue(1), isDue(5), isDue(9)] == [false, true, false])
         _ = try hold(held, at: 5)
@@ -108,7 +109,7 @@ import Testing
 
     @Test func `begins for each release when that was held, and no earlier than the document`() throws {
         _ = try editor(at: 0).apply(.poll(nil), to: "stable")
-        #expect(try hold(bench.version("1.0.0"), at: 0).since == [day(0)])
+        #expect(try hold(workspace.version("1.0.0"), at: 0).since == [day(0)])
         // The ramp has gone on meanwhile: nobody who came with it goes back.
         let both = try hold(held, at: 1)
         #expect(both.since == [day(0), day(1)] && both.releases.count == 2)
@@ -116,22 +117,22 @@ import Testing
         _ = try editor(at: 3).apply(.resign, to: "stable")
         #expect(try release(on: 9).ramp?.heldAt == day(1))
         #expect(try release(on: 9).share(at: day(9)) == 100)
-        let document = try bench.read()
+        let document = try workspace.read()
         #expect(document.held(by: .holds([held], since: [day(-9)])).releases[1].ramp?.heldAt == day(1))
     }
 
     @Test func `goes along when its release is promoted`() throws {
         _ = try editor(at: 0).apply(.poll(nil), to: "stable")
         _ = try hold(held, at: 1)
-        var beta = bench.terms(after: 1)
+        var beta = workspace.terms(after: 1)
         beta.firstSequence = 1
-        let promoted = try bench.editor(beta).promote(held, from: "stable", to: "beta", rollout: nil)
+        let promoted = try workspace.editor(beta).promote(held, from: "stable", to: "beta", rollout: nil)
         #expect(promoted.document.releases[try promoted.document.index(of: held)].isPaused)
     }
 
     @Test func `is not undone by a document that comes back`() throws {
         _ = try hold(held, at: 1)
-        #expect(unlink("\(bench.feed)/channels/stable.json") == 0)
+        #expect(unlink("\(workspace.feed)/channels/stable.json") == 0)
         let restored = try editor(at: 2).restore("stable", to: nil)
         #expect(try isPaused(restored))
         #expect(restored.changes.last?.hasSuffix("as the guard holds it") == true)
@@ -139,45 +140,45 @@ import Testing
     }
 
     @Test func `is not undone by an earlier copy, nor by what is said of another release`() throws {
-        let sequence = try bench.read().sequence
+        let sequence = try workspace.read().sequence
         _ = try hold(held, at: 1)
         let restored = try editor(at: 2).restore("stable", to: sequence)
         #expect(try isPaused(restored))
         #expect(!restored.changes.contains { $0.contains("no longer paused") })
         _ = try editor(at: 2).apply(.resume(held), to: "stable")
         _ = try hold(held, at: 2)
-        #expect(try isPaused(editor(at: 3).apply(.pause(bench.version("1.0.0")), to: "stable")))
+        #expect(try isPaused(editor(at: 3).apply(.pause(workspace.version("1.0.0")), to: "stable")))
     }
 
     @Test func `that comes while a token signs the channel is taken in`() throws {
         let pair = try PrivateKey.generate(.ed25519)
-        let key = bench.folder.file("token.pem")
+        let key = workspace.folder.file("token.pem")
         try File.write(try pair.pem(passphrase: nil), to: key, mode: 0o600)
         let quick = Signer(pair)
         try putRoot(channel: quick)
-        try bench.put(try bench.read(), by: [quick])
-        let (hold, aside) = ("\(bench.feed)/\(HoldDesk.path(of: "stable"))", bench.folder.file("aside"))
+        try workspace.put(try workspace.read(), by: [quick])
+        let (hold, aside) = ("\(workspace.feed)/\(HoldEditor.path(of: "stable"))", workspace.folder.file("aside"))
         let slow = Signer(
             SigningCommand(
                 "mv \(aside) \(hold) 2>&-; openssl pkeyutl -sign -rawin -inkey \(key) -in /dev/stdin"),
             publicKey: quick.publicKey)
         _ = try self.hold(held, at: 1)
         #expect(rename(hold, aside) == 0)
-        let report = try bench.editor(bench.terms([slow], after: 1)).apply(.resign, to: "stable")
+        let report = try workspace.editor(workspace.terms([slow], after: 1)).apply(.resign, to: "stable")
         #expect(try isPaused(report))
     }
 
     @Test func `is refused before there is one where no device would heed it`() throws {
-        try HoldDesk(bench.place, bench.terms([guardian])).requireSigners(of: "stable")
-        try bench.editor().requireSigners(of: "stable")
-        let desk = HoldDesk(bench.place, bench.terms([bench.channel]))
-        #expect(bench.refusal { try desk.requireSigners(of: "stable") }?.code == .keyUnknown)
-        var terms = bench.terms([guardian])
-        #expect(bench.refusal { try bench.editor(terms).requireSigners(of: "stable") }?.code == .keyUnknown)
+        try HoldEditor(workspace.location, workspace.terms([guardian])).requireSigners(of: "stable")
+        try workspace.editor().requireSigners(of: "stable")
+        let writer = HoldEditor(workspace.location, workspace.terms([workspace.channel]))
+        #expect(workspace.refusal { try writer.requireSigners(of: "stable") }?.code == .keyUnknown)
+        var terms = workspace.terms([guardian])
+        #expect(workspace.refusal { try workspace.editor(terms).requireSigners(of: "stable") }?.code == .keyUnknown)
         // The document is vouched for, and the root names another key.
-        terms.trust = .keys(TrustedKeys([bench.channel.publicKey]))
-        #expect(bench.refusal { try bench.editor(terms).requireSigners(of: "stable") }?.code == .keyUnknown)
-        #expect(bench.refusal { try bench.editor().requireSigners(of: "beta") }?.code == .configInvalid)
+        terms.trust = .keys(TrustedKeys([workspace.channel.publicKey]))
+        #expect(workspace.refusal { try workspace.editor(terms).requireSigners(of: "stable") }?.code == .keyUnknown)
+        #expect(workspace.refusal { try workspace.editor().requireSigners(of: "beta") }?.code == .configInvalid)
     }
 
     @Test func `of a release for groups tells who may have it`() throws {

@@ -1,0 +1,224 @@
+import ArchiveSource
+package import BundleDisk
+import BundleSigning
+package import BundleValues
+import Glibc
+
+/// Identifies the state of a file; it changes when the file is replaced.
+package struct FeedVersion: Hashable, Sendable {
+    /// The location's identifier of the state.
+    package let token: String
+
+    package init(_ token: String) { self.token = token }
+}
+
+/// A file of a feed.
+package struct FeedRecord: Equatable, Sendable {
+    package let bytes: [UInt8]
+    /// The version to pass to `replace`.
+    package let version: FeedVersion
+
+    package init(_ bytes: [UInt8], _ version: FeedVersion) {
+        self.bytes = bytes
+        self.version = version
+    }
+}
+
+/// An entry in the listing of a feed.
+package struct FeedEntry: Hashable, Sendable {
+    /// The path below the feed.
+    package let name: String
+    package let size: Int
+    /// The time when the file was written; nil if the location does not report it.
+    var written: Timestamp?
+}
+
+/// The content of a new file.
+package enum FeedContent {
+    case bytes([UInt8])
+    /// A file that is read during the write, because it may be large.
+    case file(File)
+}
+
+/// The storage of a feed. Some files are created once and never change; others are replaced, conditionally on their
+/// version.
+///
+/// A name is a path below the feed of letters, digits and `._-+~`, such as `channels/stable.json`. Readers see the
+/// old bytes or the new bytes of a file, never a part. A location belongs to one command.
+package protocol FeedLocation: AnyObject {
+    /// The address as the operator gave it.
+    var address: String { get }
+    /// The folder of the feed; nil if the feed is not in a folder.
+    var folder: String? { get }
+    /// Whether `alone` locks out other publishers. If it does not, files may change at any time.
+    var keepsOthersOut: Bool { get }
+    /// The first write, which tests what the store supports; nil for none.
+    var probe: FeedWrite? { get }
+    /// The headers for readers and caches of the file `name`, in order.
+    func headers(of name: String) -> [(name: String, value: String)]
+
+    /// Returns the file; nil if it does not exist. Throws if it is larger than `maximumBytes`.
+    func read(_ name: String, maximumBytes: Int) throws -> FeedRecord?
+    /// Passes the file's bytes to `body` in order. Returns false if the file does not exist. Throws `sizeMismatch` if
+    /// it has more than `maximumBytes`.
+    func stream(_ name: String, maximumBytes: Int, _ body: (UnsafeRawBufferPointer) throws -> Void) throws -> Bool
+    /// Creates the file. Returns false, and changes nothing, if it exists.
+    func create(_ name: String, _ content: FeedContent) throws -> Bool
+    /// Replaces the file that was read as `version`, nil for a file that did not exist. Throws `FeedConflict` if it
+    /// has changed since.
+    func replace(_ name: String, with bytes: [UInt8], version: FeedVersion?) throws
+    /// Removes the file, if it exists.
+    func remove(_ name: String) throws
+    /// Removes the empty folder `folder`. Does nothing if the location has no folders.
+    func removeFolder(_ folder: String) throws
+    /// Removes the release `release`. If this process stops, the release is complete or has no manifest and is not a
+    /// release.
+    func removeRelease(_ release: String) throws
+    /// Returns the files below `folder` in no order, without drafts. The empty name lists all files.
+    func list(_ folder: String) throws -> [FeedEntry]
+
+    /// Returns whether the folder of a release exists but has no manifest.
+    func isIncomplete(_ release: String) throws -> Bool
+    /// Creates a draft of a release under a name that no reader requests.
+    func draft(_ wait: FeedWait) throws -> any ReleaseDraft
+    /// Creates the feed if it is missing.
+    func make() throws
+    /// Throws if the feed does not exist.
+    func requireThere() throws
+    /// Makes the names in `folder`, and in the feed, durable. A file that another process wrote before it stopped
+    /// survives a power failure then.
+    func settle(_ folder: String) throws
+    /// Runs `work` with other publishers locked out, as far as the location can. A conflict that it cannot prevent is
+    /// a `FeedConflict`.
+    func alone<Answer>(_ wait: FeedWait, _ work: () throws -> Answer) throws -> Answer
+}
+
+/// A release that is being written.
+package protocol ReleaseDraft: AnyObject {
+    /// The folder for the archive.
+    var scratch: Directory { get }
+    /// Whether the feed has the release.
+    var isCommitted: Bool { get }
+    /// Publishes the release `name`: the file `archive` of `scratch`, then `others` in order, then `manifest`, which
+    /// completes the release.
+    func commit(_ name: String, archive: String, besides others: [String], manifest: [UInt8]) throws
+}
+
+/// How long to wait for other publishers of the same feed, and how to report the wait.
+package struct FeedWait: Sendable {
+    /// Locks are short: packing and signing commands run without one.
+    package static let standard = Duration.seconds(30)
+
+    let limit: Duration
+    let report: @Sendable (String) -> Void
+
+    /// Waits for up to `limit`; `report` receives a message when a wait begins.
+    package init(_ limit: Duration = standard, report: @escaping @Sendable (String) -> Void = { _ in }) {
+        self.limit = limit
+        self.report = report
+    }
+}
+
+/// Another publisher created, replaced or removed a file that was to be replaced. The caller reads the file again and
+/// retries.
+package struct FeedConflict: ClassifiedFailure, Equatable {
+    package let name: String
+    private let address: String
+
+    package init(_ name: String, in location: any FeedLocation) {
+        self.name = name
+        address = location.address
+    }
+
+    package var failure: UpdateFailure {
+        UpdateFailure(
+            .storeLocked, subject: "\(address)/\(name)",
+            "Another publisher changed \(name) of the feed \(address), so nothing was written. Run the command again.")
+    }
+}
+
+extension FeedLocation {
+    package var probe: FeedWrite? { nil }
+    package func removeFolder(_ folder: String) throws {}
+    package func headers(of name: String) -> [(name: String, value: String)] { [] }
+
+    /// Whether no device can follow the feed yet: it has no release, channel or trust root.
+    package var isNew: Bool {
+        get throws {
+            for name in [ReleaseFeed.manifestName, FeedTrust.fileName] {
+                if try read(name, maximumBytes: Self.largestDocument) != nil { return false }
+            }
+            return try list(ChannelWriter.folder).isEmpty && list(ReleaseFeed.releasesName).isEmpty
+        }
+    }
+
+    /// The warning about a new feed, whose address may be misspelled.
+    package var isNewWarning: String {
+        "\(address) was not a feed before, so no device follows it yet. Check the address if devices have one already."
+    }
+
+    private static var largestDocument: Int { max(ManifestFormat.maximumBytes, TrustRootFormat.maximumBytes) }
+
+    /// Returns the SHA-256 digest of a file; nil if it does not exist. Throws `sizeMismatch` if it has more than
+    /// `maximumBytes`.
+    func digest(of name: String, maximumBytes: Int) throws -> SHA256Digest? {
+        var hasher = try SHA256Hasher()
+        guard try stream(name, maximumBytes: maximumBytes, { try hasher.update($0) }) else { return nil }
+        return try hasher.finish()
+    }
+
+    /// Returns whether a file has at most `size` bytes and that digest; nil if it does not exist.
+    func holds(_ name: String, _ digest: SHA256Digest, size: Int) throws -> Bool? {
+        do {
+            return try self.digest(of: name, maximumBytes: size).map { $0 == digest }
+        } catch  where UpdateFailure(error).code == .sizeMismatch {
+            return false
+        }
+    }
+
+    /// Creates a file that never changes. Returns false if it exists with the same bytes; throws if its bytes differ.
+    func write(once name: String, _ bytes: [UInt8], refusal: () -> UpdateFailure) throws -> Bool {
+        if try create(name, .bytes(bytes)) { return true }
+        guard try read(name, maximumBytes: max(bytes.count, 1))?.bytes == bytes else { throw refusal() }
+        return false
+    }
+
+    /// Changes the feed. `work` reads, decides and writes with other publishers locked out, and runs again after a
+    /// conflict. Slow steps, such as signing with a token, run first in `draft`, which returns nil if there are none.
+    /// It runs again if one of its `channels`, or a hold of one, has changed.
+    func change<Draft, Answer>(
+        _ wait: FeedWait, channels: [String], draft: () throws -> Draft?, _ work: (Draft?) throws -> Answer
+    ) throws -> Answer {
+        for attempt in 0..<Self.attempts {
+            let before = try channels.map(inputs)
+            let drafted = try draft()
+            do {
+                let answer: Answer? = try alone(wait) {
+                    try drafted == nil || channels.map(inputs) == before ? .some(work(drafted)) : nil
+                }
+                if let answer { return answer }
+            } catch is FeedConflict {
+                pauseAfter(attempt)
+            }
+        }
+        throw UpdateFailure(
+            .storeLocked, subject: address,
+            "Other publishers changed the feed \(address) during \(Self.attempts) attempts. Run the command again when they are done."
+        )
+    }
+
+    /// Returns the bytes that a draft for `channel` depends on: its file and its hold.
+    private func inputs(of channel: String) throws -> [[UInt8]?] {
+        [
+            try ChannelWriter.record(of: channel, in: self)?.bytes,
+            try read(HoldEditor.path(of: channel), maximumBytes: HoldFormat.maximumBytes)?.bytes,
+        ]
+    }
+
+    private static var attempts: Int { 6 }
+
+    /// Waits for a random time that grows with each attempt, so that two publishers do not collide again.
+    private func pauseAfter(_ attempt: Int) {
+        usleep(UInt32.random(in: 20_000...(100_000 << UInt32(attempt))))
+    }
+}
