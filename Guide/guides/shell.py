@@ -17,7 +17,7 @@ import subprocess
 import threading
 import time
 
-CLOSED = {44: "This device is locked.", 45: "Nobody is signed in."}
+CLOSED = {44: "This device is locked.", 45: "No user is signed in."}
 SESSION_EVENTS = ("locked", "unlocked", "loggedIn", "loggedOut")
 HOSTS = ("127.0.0.1", "localhost")
 CALLS = "/__clientctl/v1/"

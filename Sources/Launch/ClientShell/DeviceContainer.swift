@@ -1,33 +1,31 @@
 package import ArchiveSource
 public import BundleCore
+import BundlePlatform
 public import BundleValues
-public import BundlePlatform
-import BundleSigning
 public import MeteorSource
-public import ShellBoot
-import Synchronization
+package import ShellBoot
 
-/// A device, composed out of real collaborators: the one place that does so, for the command line, for programs that embed a
-/// shell, and for tests with a clock of their own.
+/// The composition root of a device, for the command line, for programs that embed a shell, and for tests with their
+/// own clock.
 public struct DeviceContainer: Sendable {
-    /// Where archives come from, and whose are taken.
+    /// A feed of archives, and the keys that verify them.
     public struct Feed: Sendable {
-        /// A flat manifest or a channel document.
+        /// A flat manifest or a channel file.
         public let source: FeedAddress
-        /// A PEM public key, a folder of them, or a trust root.
+        /// The path of a PEM public key, of a folder with such keys, or of a trust root.
         public let trust: String
-        /// The device's application; nil where it names none.
+        /// The application of the device; nil accepts every application.
         public let appId: String?
-        /// What draws the device into rollouts; nil for what the store remembers, else the machine's id.
+        /// The ID that places the device in rollouts; nil for the stored one, or else the ID of the machine.
         public var deviceId: String?
-        /// The groups that the device is in, which releases may name; nil for those that the store remembers. At most 16 names of 1 to 64
-        /// of a to z, 0 to 9, dot, dash and underscore.
+        /// The groups of the device, which releases may name; nil for the stored ones. At most 16 names of 1 to 64 of
+        /// the characters a to z, 0 to 9, dot, dash and underscore.
         public var groups: [String]?
-        /// What archives may come to.
+        /// The limits of archives.
         package var limits = ArchiveLimits()
         fileprivate let fetcher: any Fetcher
 
-        /// States a feed, and what it is asked with.
+        /// Creates a feed that `fetcher` downloads from.
         public init(_ source: FeedAddress, trust: String, appId: String?, fetcher: any Fetcher) {
             self.source = source
             self.trust = trust
@@ -36,39 +34,40 @@ public struct DeviceContainer: Sendable {
         }
     }
 
-    /// A Meteor server that pushes code.
+    /// A Meteor server with hot code pushes.
     public struct Server: Sendable {
-        /// The server.
+        /// The options of the server.
         public let source: MeteorServerOptions
         fileprivate let fetcher: any Fetcher
 
-        /// States a server, and what it is asked with.
+        /// Creates a server that `fetcher` downloads from.
         public init(_ source: MeteorServerOptions, fetcher: any Fetcher) {
             self.source = source
             self.fetcher = fetcher
         }
     }
 
-    /// How the device's shell runs, who it is and where.
+    /// The configuration of the device's shell.
     public private(set) var configuration: ShellConfiguration
-    /// Where archives come from; nil where nobody named a feed.
+    /// The source of archives; nil if there is none.
     public var feed: Feed?
-    /// Where hot code pushes come from; nil where nobody named a server.
+    /// The source of hot code pushes; nil if there is none.
     public var server: Server? {
         didSet {
             guard let server, configuration.device.layout == nil else { return }
             configuration.device.layout = MeteorBundles(platform: server.source.platform)
         }
     }
-    /// Called before the download of a version that the rules accept. With false, the device keeps its client, and the next check
-    /// calls it again. That is not reported as a failure.
+    /// Decides on the download of a version that the rules accept. With false, the device keeps its client, and the
+    /// next check asks again. This is not a failure.
     public var shouldDownload: @Sendable (ClientVersion) async -> Bool = { _ in true }
-    /// What updates under way are told to.
+    /// Receives the events of running updates.
     package var report: @Sendable (UpdateEvent) -> Void = { _ in }
     private let now: @Sendable () -> Timestamp
     private let warn: @Sendable (String) -> Void
 
-    /// A device without sources. `now` is the time that signatures, rollouts and the ledger go by; `warn` hears about repairs.
+    /// Creates a device without sources. `now` is the time for signatures, rollouts and the ledger; `warn` receives
+    /// the results of repairs.
     public init(
         _ configuration: ShellConfiguration, now: @escaping @Sendable () -> Timestamp = { .now },
         warn: @escaping @Sendable (String) -> Void
@@ -78,39 +77,37 @@ public struct DeviceContainer: Sendable {
         self.warn = warn
     }
 
-    // MARK: Sources
-
-    /// Whether a feed or a server is named, followed or not.
+    /// Whether a feed or a server is set, even if the device does not follow it.
     public var hasSource: Bool { feed != nil || server != nil }
 
-    /// The Meteor server whose pushes are taken; nil where none is named, or the device's sources leave it out.
+    /// The Meteor server whose pushes are installed; nil if there is none or the device's sources exclude it.
     public var followedServer: MeteorServerOptions? { order.contains(.meteor) ? server?.source : nil }
 
-    /// Whose turn it is when. The device leaves sources out that it does not name; what the store remembers only keeps their
-    /// clients from running, so they come last.
+    /// The sources in the order of their checks. A source that the device's settings omit is not checked. A source that only
+    /// the stored settings omit is checked last, and its clients do not run.
     private var order: [SourceName] {
         let named = SourceName.allCases.filter { $0 == .archive ? feed != nil : server != nil }
         if let given = configuration.device.sources { return given.names.filter(named.contains) }
         return remembered.filter(named.contains) + named.filter { !remembered.contains($0) }
     }
 
-    /// A ledger that cannot be read is the updater's to repair.
+    /// The stored settings; the standard ones if the ledger is unreadable, which the updater repairs.
     private var remembered: [SourceName] {
         ((try? Inventory.read(at: configuration.device.store))?.ledger.sources ?? .standard).names
     }
 
-    /// The sources that are followed, each joined to the device, in the order of their channels.
+    /// Returns the sources that the device follows, in the order of their checks.
     package func sources() throws -> [any DeviceSource] {
         warnOfSources()
         return try order.compactMap(source)
     }
 
-    /// Tells of sources that are followed and whose clients do not run.
+    /// Warns of sources that are checked and whose clients do not run.
     private func warnOfSources() {
         for name in order where configuration.device.sources == nil && !remembered.contains(name) {
             warn(
-                "the source \(name) is switched off in this store: what it brings does not run until it is named with "
-                    + "--sources")
+                "the source \(name) is switched off in this store, so its clients do not run; name it with --sources to run them"
+            )
         }
     }
 
@@ -167,14 +164,14 @@ public struct DeviceContainer: Sendable {
             }, warn: warn)
     }
 
-    // MARK: The shell
+    // MARK: Shell
 
-    /// Chooses and launches clients, for a shell that shows them itself.
+    /// Returns a launcher for a shell that shows clients itself.
     public func launcher() throws -> Launcher { try Launcher(configuration.device, now: now, warn: warn) }
 
-    /// Launches the client that runs next for a device whose session has this `status`; the seed where the disk takes no store. Guests
-    /// get the seed, without a boot attempt. Throws `UpdateFailure` with `deviceLocked` if the device is locked, and with `loginRequired`
-    /// if no user is logged in and the device has no seed.
+    /// Launches the next client for a device whose session has this `status`, or the seed if there is no store and none can be
+    /// created. Guests get the seed, without a boot attempt. Throws `UpdateFailure` with `deviceLocked` if the device is locked,
+    /// and with `loginRequired` if no user is logged in and the device has no seed.
     package func launch(for status: SessionStatus) throws -> Launched {
         let isForGuests: Bool
         switch status {
@@ -198,8 +195,8 @@ public struct DeviceContainer: Sendable {
         }
     }
 
-    /// A shell that takes its updates from the sources, in front of the web view behind `bridge`. Where a source cannot be asked, be
-    /// it that its keys cannot be read, the device shows what it has, and each check fails and tries again.
+    /// Creates a shell that installs updates from the sources, for the web view behind `bridge`. If a source cannot be opened,
+    /// for example because its keys are unreadable, the shell shows the installed client, and each check tries again.
     public func shell(bridge: any ShellBridge, clock: any Clock<Duration> = SuspendingClock()) throws -> ClientShell {
         let late = order.map { name in LateSource { try source(name)?.step ?? allOf([]) } }
         let step: UpdateStep? = hasSource ? allOf(late.map { $0.check }) : nil
@@ -207,92 +204,17 @@ public struct DeviceContainer: Sendable {
             configuration, update: step, bridge: bridge, clock: clock, now: now, warn: warn)
         warnOfSources()
         for trouble in late.compactMap({ $0.trouble() }) {
-            warn("\(UpdateFailure(trouble).message) Until then the device shows what it has; each check tries again.")
+            warn("\(UpdateFailure(trouble).message) The device shows its installed client, and each check tries again.")
         }
         return shell
     }
 
-    /// The same with a step of its own in the place of the sources', and chance by `random`.
+    /// Creates a shell with another update step and random numbers.
     public func shell(
         bridge: any ShellBridge, clock: any Clock<Duration>,
         random: @escaping @Sendable (ClosedRange<Double>) -> Double, update: @escaping UpdateStep
     ) throws -> ClientShell {
         try ClientShell(
             configuration, update: update, bridge: bridge, clock: clock, random: random, now: now, warn: warn)
-    }
-}
-
-/// A source whose keys may come later: a disk may be mounted late.
-private final class LateSource: Sendable {
-    private let make: @Sendable () throws -> UpdateStep
-    private let made = Mutex<UpdateStep?>(nil)
-
-    init(_ make: @escaping @Sendable () throws -> UpdateStep) { self.make = make }
-
-    private func step() throws -> UpdateStep {
-        try made.withLock { made in
-            let step = try made ?? make()
-            made = step
-            return step
-        }
-    }
-
-    /// Why it cannot be asked now; nil where it can.
-    func trouble() -> (any Error)? {
-        do {
-            _ = try step()
-            return nil
-        } catch {
-            return error
-        }
-    }
-
-    /// Asks it.
-    func check() async -> CheckResult {
-        do {
-            return try await step()()
-        } catch {
-            return CheckResult(failures: [error], hasResponse: false, pace: nil)
-        }
-    }
-}
-
-// MARK: Fetchers
-
-extension DeviceContainer {
-    /// What remembers who is signed in on the device with the store at `path`.
-    public static func sessions(store path: String) -> any SessionRepository { FileSessionRepository(store: path) }
-
-    /// What asks for updates over HTTP, under the name `userAgent`.
-    public static func fetcher(userAgent: String) throws -> any Fetcher {
-        try fetcher(FetchOptions(userAgent: userAgent))
-    }
-
-    /// The same for a feed at `url` that asks for a token: that of the session, which only the feed's origin is shown.
-    ///
-    /// `report` hears why the session could not be read or ended.
-    public static func fetcher(
-        userAgent: String, for url: FetchURL, sessions: any SessionRepository,
-        report: @escaping @Sendable (any Error) -> Void
-    ) throws -> any Fetcher {
-        try fetcher(FetchOptions(userAgent: userAgent), for: url, sessions: sessions, report: report)
-    }
-
-    /// Returns what asks for updates over HTTP, with a proxy, authorities and limits of the caller's choice.
-    public static func fetcher(_ options: FetchOptions) throws -> any Fetcher {
-        // libcurl's TLS shares OpenSSL with our verification; no openssl.cnf may change either.
-        try OpenSSLIsolation.begin()
-        return CurlFetcher(options: options)
-    }
-
-    /// The same for a feed at `url` that asks for a token: that of the session, which only the feed's origin is shown.
-    ///
-    /// `report` hears why the session could not be read or ended.
-    public static func fetcher(
-        _ options: FetchOptions, for url: FetchURL, sessions: any SessionRepository,
-        report: @escaping @Sendable (any Error) -> Void
-    ) throws -> any Fetcher {
-        try OpenSSLIsolation.begin()
-        return SessionFetcher(options, feed: url, sessions: sessions, now: { .now }, report: report)
     }
 }

@@ -1,35 +1,35 @@
 package import BundleCore
 import BundleValues
 
-/// One source of clients, joined to the device: what a command or a shell does with it, whatever kind it is.
+/// One source of clients on a device, of any kind.
 package protocol DeviceSource: Sendable {
-    /// What `update` would do, with every rule's answer. Changes nothing.
+    /// Returns what `update` would do, with the answer of every rule. Changes nothing.
     func check(explaining: Bool) async throws -> CheckFindings
 
-    /// Brings the newest client into the store.
+    /// Installs the newest client.
     func update() async throws -> UpdateOutcome
 
-    /// The same for a shell, which may ask again while an update runs.
+    /// Installs the newest client for a shell, which may call it again during an update.
     func follow() async throws -> UpdateOutcome
 
-    /// How often the source asked to be checked when it last answered `follow`; nil where it did not say.
+    /// The interval that the source requested in its last response to `follow`; nil if it requested none.
     var pace: PollPace? { get async }
 }
 
 extension DeviceSource {
-    /// One check by a shell.
+    /// A check for a shell.
     var step: UpdateStep { { await .of(pace: { await pace }) { _ = try await follow() } } }
 }
 
-/// A source of any kind, with the updates of one process.
+/// A source with the updates of one process.
 struct JoinedSource<Source: UpdateSource>: DeviceSource {
     private let updater: Updater<Source>
     private let runner: UpdateRunner<Source>
     private let repair: @Sendable () throws -> StoreRepair
     private let warn: @Sendable (String) -> Void
 
-    /// `repair` mends what an update found damaged, and `warn` hears of it. It is made only then: a seed that is lost keeps nobody
-    /// from updating.
+    /// Creates a source. `repair` creates the repair of what an update found damaged; it is called only then, because
+    /// a missing seed must not prevent updates. `warn` receives its result.
     init(
         _ updater: Updater<Source>, repair: @escaping @Sendable () throws -> StoreRepair,
         warn: @escaping @Sendable (String) -> Void
@@ -50,7 +50,8 @@ struct JoinedSource<Source: UpdateSource>: DeviceSource {
 
     func follow() async throws -> UpdateOutcome { await mending(try await runner.check()) }
 
-    /// Mends the client that a delta could not build on. The release is installed, so whatever fails here is only told.
+    /// Repairs the client that a delta could not build on. The release is installed already, so a failure is only a
+    /// warning.
     private func mending(_ outcome: UpdateOutcome) async -> UpdateOutcome {
         guard case .installed(_, let installed) = outcome, installed.route?.reason == .damagedBase else {
             return outcome

@@ -1,25 +1,25 @@
 public import BundleCore
 
-/// A web view that lives on the main thread, as those of most toolkits do.
+/// A web view that lives on the main thread, as in most toolkits.
 @MainActor public protocol MainActorWebView: AnyObject, Sendable {
-    /// Pages that are loaded from now on come from this client's serving root, which stays for as long as the client is kept. What
-    /// cannot be shown is told to the shell by `startupDidFail`.
+    /// Sets the serving root of pages that load from now on. The root exists for as long as the client is kept. An
+    /// implementation reports a client that it cannot show with `startupDidFail`.
     func setServerBasePath(_ client: ReadyClient)
-    /// Loads the page again, after the shell's `pageWillLoad`.
+    /// Reloads the page, after the shell's `pageWillLoad`.
     func reload()
-    /// What runs or could run has changed.
+    /// Receives the new status.
     func update(_ status: ShellStatus)
 }
 
-/// Brings what a shell does for its client to a web view on the main thread, in the same order; the shell waits for none of it.
+/// Forwards the calls of a shell to a web view on the main thread in order. The shell does not wait for them.
 ///
-/// Calls of a view that is gone are dropped.
+/// Calls are dropped once the view is deallocated.
 public final class MainActorBridge: ShellBridge {
     private typealias Call = @MainActor @Sendable (any MainActorWebView) -> Void
 
     private let calls: AsyncStream<Call>.Continuation
 
-    /// For a view, which is not kept.
+    /// Creates a bridge to a view, which it does not retain.
     public init(_ view: any MainActorWebView) {
         let (stream, calls) = AsyncStream<Call>.makeStream()
         self.calls = calls
@@ -33,12 +33,12 @@ public final class MainActorBridge: ShellBridge {
 
     deinit { calls.finish() }
 
-    /// Hands the client over on the main thread.
+    /// Forwards the client to the main thread.
     public func setServerBasePath(_ client: ReadyClient) { calls.yield { $0.setServerBasePath(client) } }
 
-    /// Has the page loaded again from the main thread.
+    /// Forwards the reload to the main thread.
     public func reload() { calls.yield { $0.reload() } }
 
-    /// Tells the status on the main thread.
+    /// Forwards the status to the main thread.
     public func update(_ status: ShellStatus) { calls.yield { $0.update(status) } }
 }

@@ -1,49 +1,50 @@
 public import BundleCore
 import BundleValues
 
-/// How a shell runs: values only, the collaborators come beside it.
+/// The settings of a shell, as values. Its collaborators are passed separately.
 public struct ShellConfiguration: Sendable {
-    /// Who and where the device is.
+    /// The device and its store.
     public var device: Launcher.Device
-    /// Clients to keep after a good start.
+    /// The number of clients to keep after a confirmed start.
     public var keep = RetentionRule.defaultKeep
-    /// How long a client on trial may take to confirm its start.
+    /// The time in which a client on trial has to confirm its start.
     public var startupTimeout = StartupTimeout.standard
-    /// Which pages count as seen: a start's time runs only while somebody sees it.
+    /// Which pages count as visible. The time of a start passes only while a page is visible.
     public var visibility = Visibility.assumed
-    /// How often the store is looked at for changes that others made.
+    /// The interval at which the store is read for changes by other processes.
     public var storeInterval = Duration.milliseconds(500)
-    /// How often updates are checked for; nil for only when asked.
+    /// The polling for updates; nil for checks on request only.
     public var polling: Polling?
-    /// How long after a failed start a page is offered the same client again.
+    /// The pause after a failed start before a page is offered the same client again.
     public var retryPause = RetryRule.standardPause
-    /// When a client that is ready is shown without being asked for; outside of them the page is not touched. Nil: whoever loads
-    /// the page or asks for it gets it, at any time.
+    /// The times at which a ready client is shown without a request. Outside them the page stays. Nil: any load or
+    /// request shows it, at any time.
     public var activation: ActivationWindows?
 
-    /// The defaults, for `device`.
+    /// Creates the default settings for `device`.
     public init(device: Launcher.Device) {
         self.device = device
     }
 }
 
 extension ShellConfiguration {
-    /// Which pages count as seen.
+    /// Which pages count as visible.
     public enum Visibility: Sendable, Equatable {
-        /// Every page, until the shell says that it is hidden.
+        /// Every page, until the shell reports it hidden.
         case assumed
-        /// Those that report so, as in a browser; one that reports nothing counts from three times the startup timeout on.
+        /// Pages that report so, as in a browser. A page without reports counts after three times the startup
+        /// timeout.
         case reported
     }
 
-    /// How often updates are checked for.
+    /// The polling for updates.
     public struct Polling: Sendable, Equatable {
-        /// The pace.
+        /// The interval and jitter.
         public let pace: PollPace
-        /// Whether a channel may ask for another one.
+        /// Whether a channel may set another pace.
         public let yields: Bool
 
-        /// At `pace`, until a channel asks for another one, if this `yields` to it.
+        /// Creates polling at `pace`, until a channel sets another one if this `yields` to it.
         public init(_ pace: PollPace, yields: Bool) {
             self.pace = pace
             self.yields = yields
@@ -51,20 +52,19 @@ extension ShellConfiguration {
     }
 }
 
-/// Brings the newest client into the store, by whatever source; several calls may be made at once, as `UpdateRunner.check`
-/// takes them.
+/// Installs the newest client from its sources. Calls may overlap, as `UpdateRunner.check` allows.
 public typealias UpdateStep = @Sendable () async -> CheckResult
 
-/// How a check of one or more channels ended.
+/// The result of a check of one or more sources.
 public struct CheckResult: Sendable {
-    /// Why channels failed, in the order of the channels.
+    /// The failures, in the order of the sources.
     public let failures: [any Error]
-    /// Whether one of them did not fail.
+    /// Whether at least one source did not fail.
     public let hasResponse: Bool
-    /// How often the channels ask to be checked, the shortest interval; nil where none says so.
+    /// The shortest interval that a source requested; nil if none did.
     public let pace: PollPace?
 
-    /// The end of one channel's `check`; `pace` is what it asked for when it answered last.
+    /// Returns the result of one source's `check`. `pace` is what the source requested in its last response.
     public static func of(
         pace: @Sendable () async -> PollPace? = { nil }, _ check: @Sendable () async throws -> Void
     ) async -> CheckResult {
@@ -76,14 +76,14 @@ public struct CheckResult: Sendable {
         }
     }
 
-    /// What it means for the next check: one channel in trouble does not keep a device from asking the others.
+    /// The outcome for the plan of the next check. One failed source does not delay the others.
     var outcome: PollRule.Outcome {
         guard !hasResponse, let error = failures.first else { return .answered }
         return PollRule.Outcome(UpdateFailure(error), asked: (error as? FetchError)?.retryAfter)
     }
 }
 
-/// The steps of several channels as one: each is taken, whatever becomes of the others.
+/// Combines the steps of several sources. Each step runs, even if an earlier one fails.
 package func allOf(_ steps: [UpdateStep]) -> UpdateStep {
     {
         var results: [CheckResult] = []

@@ -1,12 +1,12 @@
 import BundleCore
 import BundleValues
 
-/// A client that is chosen and ready, as the state sees it.
+/// A selected client that is ready, as `ShellState` needs it.
 protocol ReadyLaunch: Sendable {
     var name: ClientName { get }
 }
 
-/// A boot attempt, as the state sees it.
+/// A boot attempt, as `ShellState` needs it. Tests use attempts without a store.
 protocol BootAttempt: Sendable {
     associatedtype Prepared: ReadyLaunch
 
@@ -14,7 +14,7 @@ protocol BootAttempt: Sendable {
     var token: LaunchToken { get }
     var isTrial: Bool { get }
     var isRecorded: Bool { get }
-    /// Whether a start of the client was reported as failed before.
+    /// Whether a page reported an earlier start of the client as failed.
     var wasReportedFailed: Bool { get }
 }
 
@@ -27,77 +27,83 @@ extension Launched: BootAttempt {
 }
 
 extension ShellState {
-    /// What happened, or what became of an action.
+    /// A request to the shell, or the result of an action.
     enum Event {
         case start
         case admit(Audience)
-        /// A session ended: no page is busy any more.
+        /// A session ended, so no page is busy.
         case sessionEnded
         /// A page is about to load.
         case load(PageLoad)
-        /// The store may have changed; `retrying` where what failed once may come back.
+        /// The store may have changed. With `retrying`, a client that failed once may be selected again.
         case inspect(retrying: Bool)
-        /// The same from time to time; a client that is ready `mayActivate` by itself.
+        /// The periodic reading of the store. With `mayActivate`, a client that is ready may replace the running one.
         case tick(mayActivate: Bool)
         case reload
-        case confirm(LaunchToken)
-        case fail(LaunchToken, String)
-        /// A page has failed, where that counts: on trial.
-        case failTrial(LaunchToken, String)
-        /// The page on the screen is lost: on trial the client has failed, unless no page has ever reported.
-        case lose(LaunchToken, String)
-        /// A page leaves for a place.
-        case leave(LaunchToken, String, PageReport)
-        case complain(LaunchToken, String, isGrave: Bool)
-        case show(LaunchToken, Bool, PageReport?)
-        /// Somebody is in the middle of something with a page, or no longer so; then a client that is ready `mayActivate` by itself.
-        case busy(LaunchToken, Bool, PageReport, mayActivate: Bool)
-        /// The process stood still for this time until now.
-        case stoodStill(Duration)
-        /// The moment that was asked for has come.
-        case woken
+        /// A page of the launch with this token, or the shell on its behalf, reported something.
+        case page(PageEvent, LaunchToken)
+        /// The process was suspended for this time until now.
+        case stalled(Duration)
+        /// The time of `Action.setTimer` has come.
+        case timerFired
 
         case inspected(Inspection, Sequel)
         case ready(Ready, Goal)
         case notReady(any Error, Goal)
-        /// Nil where the client may not run any more.
+        /// The launch is nil if the client may no longer run.
         case began(Launch?, PageLoad)
         case notBegun(any Error)
         case written(Verdict, Launch, Writing)
     }
 
-    /// What to do.
+    /// An event of one page.
+    enum PageEvent {
+        case confirm
+        /// The shell saw the page fail.
+        case fail(String)
+        /// The page reported its own failure. It is valid on trial only.
+        case failTrial(String)
+        /// The page is no longer on the screen. It fails a client on trial, unless no page has ever reported.
+        case lose(String)
+        /// The page leaves for a place.
+        case leave(String, PageReport)
+        case error(String, isGrave: Bool)
+        case show(Bool, PageReport?)
+        /// The page is busy, or no longer. When it becomes idle and `mayActivate` is set, a client that is ready is shown.
+        case busy(Bool, PageReport, mayActivate: Bool)
+    }
+
+    /// What the caller has to do.
     enum Action {
-        /// Settle what is owed, write down what was not, and read the store.
+        /// Write a pending verdict and an unrecorded launch, then read the store.
         case inspect(Request, Sequel)
-        /// Choose a client where `goal` names none, and hand it to the web view where `goal` shows it. The clients of `without` come last.
+        /// Select a client unless `goal` names one, and pass it to the web view if `goal` shows it. The clients in `without` come last.
         case prepare(Goal, forGuests: Bool, without: Set<ClientName>)
-        /// Write the boot attempt down; one for guests is not.
+        /// Record the boot attempt. An attempt for guests is not recorded.
         case begin(Prepared, forGuests: Bool, PageLoad)
-        /// Write down that a page of the launch has reported.
-        case note(Launch)
-        /// Write a verdict down.
+        /// Record that a page of the launch has reported.
+        case recordReport(Launch)
         case write(Verdict, Launch)
         /// Remove older clients.
         case retain
         case report(ShellEvent)
-        /// Have the page loaded again.
+        /// Reload the page.
         case reload
-        /// Send `woken` at this reading of the clock, in place of any other one; nil: not at all.
-        case wake(at: Duration?)
-        /// Whoever asked is refused.
+        /// Send `timerFired` at this reading of the clock instead of an earlier request; nil cancels it.
+        case setTimer(at: Duration?)
+        /// Throw this error to the caller of the event.
         case refuse(any Error)
     }
 
     /// A page that is about to load.
     struct PageLoad: Equatable {
-        /// Whether somebody will see it, who gets the client that is ready.
+        /// Whether a user will see the page. Such a load shows the client that is ready.
         let takesNext: Bool
-        /// Whether the client may be changed at this time.
+        /// Whether an activation window is open.
         let mayChange: Bool
     }
 
-    /// What was wanted, once the store has been read.
+    /// What follows once the store has been read.
     enum Sequel: Equatable {
         case nothing
         case retry
@@ -105,7 +111,7 @@ extension ShellState {
         case reload
         case load(PageLoad)
 
-        /// Whether nobody waits for what comes of it.
+        /// Whether no caller waits for the result.
         var isIdle: Bool {
             switch self {
             case .nothing, .retry, .activate: true
@@ -113,23 +119,23 @@ extension ShellState {
             }
         }
 
-        /// Whether a client that failed once may come back, though nobody asks for it.
+        /// Whether a client that failed once may be selected again without a request of a user.
         var isRetry: Bool { self == .retry }
     }
 
-    /// What a client is made ready for.
+    /// Why a client is prepared.
     enum Goal {
-        /// To be there when a page loads; nothing runs.
+        /// For the next page load, while nothing runs.
         case start(Start)
-        /// To be changed to when somebody wants it.
+        /// As a replacement that a user may request.
         case next(Sequel)
-        /// To be shown now, in place of the one that runs.
+        /// As the replacement of the running client, now.
         case change(Prepared, Sequel)
-        /// To be shown at once, in place of one that failed or must not run.
+        /// As the replacement of a client that failed or must not run.
         case leave(Departure, Sequel)
     }
 
-    /// Who wants a client where nothing runs.
+    /// What requested a client while nothing runs.
     enum Start {
         case caller
         case audience
@@ -137,7 +143,7 @@ extension ShellState {
         case inspection(Sequel)
     }
 
-    /// Why a client is left.
+    /// Why a client is replaced.
     enum Departure {
         case failed(StartFailure)
         case recalled(String)
@@ -145,61 +151,62 @@ extension ShellState {
         case silent
     }
 
-    /// What there is to know before the store is read.
+    /// The input for a reading of the store.
     struct Request {
         let audience: ClientShell.Audience
         let running: ClientName?
-        let owed: Debt?
+        let pending: PendingVerdict?
         let unrecorded: Launch?
         /// Clients that come last, because their pages never reported.
         let silent: Set<ClientName>
     }
 
-    /// What was found.
+    /// The result of a reading of the store.
     struct Inspection {
+        /// Whether the pending verdict needs no further attempt.
         let isSettled: Bool
         let recorded: Launch?
         let store: Result<Store, any Error>
     }
 
-    /// The store, as far as the state decides by it.
+    /// The facts of the store that decisions use.
     struct Store {
         let ledger: Ledger
         let choice: SelectionRule.Choice?
-        /// Whether that is to be shown as soon as it is ready.
+        /// Whether `choice` is shown as soon as it is ready.
         let isUrgent: Bool
-        /// How long a page that is busy keeps the client from being changed.
+        /// How long a busy page delays a change.
         let busyLimit: Duration
         let missingShell: SemanticVersion?
-        /// Why the client that runs must not.
+        /// Why the running client must not run; nil if it may.
         let recall: String?
     }
 
-    /// A client that was made ready, and which shell a better one needs.
+    /// A prepared client, and the shell version that a better one needs.
     struct Ready {
         let client: Prepared
         let missingShell: SemanticVersion?
     }
 
-    /// What is said of a launch.
+    /// The verdict on a launch.
     enum Verdict: Equatable {
         case good
         case faulty(StartFailure)
-        /// The shell itself takes its page away.
+        /// The shell itself ended the launch.
         case abandoned
     }
 
-    /// What became of a verdict.
+    /// The result of writing a verdict.
     enum Writing {
-        /// It is on the disk; `wasKnown` where it had been before.
+        /// The verdict is on the disk. It was there before if `wasKnown`.
         case done(wasKnown: Bool)
-        /// The disk takes no writes.
+        /// The disk accepts no writes.
         case refused(UpdateFailure)
         case failed(any Error)
     }
 
     /// A verdict that the disk refused.
-    struct Debt {
+    struct PendingVerdict {
         let verdict: Verdict
         let launch: Launch
     }

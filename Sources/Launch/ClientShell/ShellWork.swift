@@ -2,7 +2,7 @@ import BundleValues
 import BundleCore
 import BundleDisk
 
-/// What the actions of a `ShellState` do to the store and the web view. It decides nothing.
+/// Carries out the actions of a `ShellState` on the store and the web view. It decides nothing.
 struct ShellWork {
     typealias State = ShellState<Launched>
 
@@ -35,7 +35,8 @@ struct ShellWork {
         }
     }
 
-    /// The best client that the web view takes; one of `silent` where there is no other, unless it is to be left for being one.
+    /// Returns the best client that the web view accepts. A client in `silent` is used if there is no other, unless
+    /// its silence is the reason for the change.
     private func prepared(
         for goal: State.Goal, forGuests: Bool, without silent: Set<ClientName>
     ) throws -> PreparedLaunch {
@@ -55,14 +56,14 @@ struct ShellWork {
         var unfit = except
         while true {
             let client = try launcher.prepare(forGuests: forGuests, without: unfit)
-            // What could be changed to is not shown yet.
+            // A possible replacement is not shown yet.
             if case .next = goal { return client }
             guard let error = show(client) else { return client }
             unfit[client.name] = error
         }
     }
 
-    /// Hands a client to the web view; one that it does not take has failed its start.
+    /// Passes a client to the web view. A client that the web view rejects has failed its start.
     private func show(_ client: PreparedLaunch) -> (any Error)? {
         do {
             try bridge.setServerBasePath(client.client)
@@ -82,8 +83,8 @@ struct ShellWork {
         }
     }
 
-    /// A disk that takes no writes leaves the launch as it is: its shell has heard the page anyway.
-    func note(_ launched: Launched) { try? verdicts.pageReported(launched.name, launched.token) }
+    /// Records a report. A full disk changes nothing, because the shell has received the report.
+    func recordReport(_ launched: Launched) { try? verdicts.pageReported(launched.name, launched.token) }
 
     func write(_ verdict: State.Verdict, _ launched: Launched) -> State.Writing {
         do {
@@ -102,7 +103,7 @@ struct ShellWork {
     }
 
     func inspect(_ request: State.Request) -> State.Inspection {
-        let isSettled = request.owed.map(settle) ?? false
+        let isSettled = request.pending.map(settle) ?? false
         let recorded = request.unrecorded.map { launcher.record(again: $0) }
         do {
             return .init(isSettled: isSettled, recorded: recorded, store: .success(try store(request)))
@@ -111,11 +112,11 @@ struct ShellWork {
         }
     }
 
-    /// Whether nothing is owed any more.
-    private func settle(_ debt: State.Debt) -> Bool {
-        switch write(debt.verdict, debt.launch) {
+    /// Writes a pending verdict. Returns true if no further attempt is needed.
+    private func settle(_ pending: State.PendingVerdict) -> Bool {
+        switch write(pending.verdict, pending.launch) {
         case .refused: false
-        // A failure says that another launch is written down by now.
+        // A failure means that the ledger has recorded another launch.
         case .done, .failed: true
         }
     }

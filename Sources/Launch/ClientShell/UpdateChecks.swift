@@ -1,16 +1,16 @@
 import BundleCore
 
-/// When a shell checks for updates: from time to time, and soon where somebody says that there is one.
+/// The checks for updates of a shell: periodic, and early after a notification.
 actor UpdateChecks {
     private let step: UpdateStep?
     private let clock: any Clock<Duration>
     private let reading: @Sendable () -> Duration
     private let random: @Sendable (ClosedRange<Double>) -> Double
     private var polls: PollClock?
-    /// The sleep until the next check, which ends early when one is wanted sooner.
-    private var nap: Task<Void, Never>?
+    /// The sleep until the next check. An earlier request cancels it.
+    private var sleep: Task<Void, Never>?
 
-    /// Checks by `step`, as often as `polling` says; only when asked where that is nil.
+    /// Checks with `step` as `polling` plans; only on request if `polling` is nil.
     init(
         _ step: UpdateStep?, _ polling: ShellConfiguration.Polling?, clock: any Clock<Duration>,
         reading: @escaping @Sendable () -> Duration, random: @escaping @Sendable (ClosedRange<Double>) -> Double
@@ -20,21 +20,21 @@ actor UpdateChecks {
         self.reading = reading
         self.random = random
         isPolling = step != nil && polling != nil
-        polls = polling.map { PollClock($0, now: .zero, draw: random(0...1)) }
+        polls = polling.map { PollClock($0, now: .zero, fraction: random(0...1)) }
     }
 
-    /// Whether checks are planned.
+    /// Whether periodic checks are planned.
     nonisolated let isPolling: Bool
 
-    /// Has `check` made whenever it is time, until it is cancelled; returns at once where nothing is planned.
+    /// Runs `check` whenever one is due, until it is cancelled. Returns at once if none is planned.
     func run(_ check: @escaping @Sendable () async -> Void) async {
         await withDiscardingTaskGroup { group in
-            // A download may take long; what is offered then may be newer.
+            // Checks may overlap: during a long download a newer release may appear.
             while await sleepUntilCheck() { group.addTask { await check() } }
         }
     }
 
-    /// Whether it is time for a check; not where the shell ends.
+    /// Waits for the next check. Returns false if the shell ends.
     private func sleepUntilCheck() async -> Bool {
         while !Task.isCancelled, let polls {
             let left = polls.next - reading()
@@ -42,79 +42,78 @@ actor UpdateChecks {
                 self.polls?.begin(now: reading())
                 return true
             }
-            let nap = Task { [clock] in _ = try? await clock.sleep(for: left) }
-            self.nap = nap
+            let sleep = Task { [clock] in _ = try? await clock.sleep(for: left) }
+            self.sleep = sleep
             await withTaskCancellationHandler {
-                await nap.value
+                await sleep.value
             } onCancel: {
-                nap.cancel()
+                sleep.cancel()
             }
         }
         return false
     }
 
-    /// A check is wanted at a random moment within `limit`, or within the jitter that the channel asks for; one that is urgent within
-    /// a minute at most.
-    func want(within limit: Duration?, isUrgent: Bool = false) {
-        // Drawing again would bring forward whatever is said often.
-        guard let polls, limit != nil || isUrgent || !polls.isWanted else { return }
+    /// Requests a check at a random moment within `limit`, or within the channel's jitter; an urgent one within a
+    /// minute at most.
+    func request(within limit: Duration?, isUrgent: Bool = false) {
+        // Another random delay would bring the check forward with every repeated notification.
+        guard let polls, limit != nil || isUrgent || !polls.isRequested else { return }
         let spread = limit ?? (isUrgent ? min(polls.spread, PollRule.longestUrgent) : polls.spread)
-        self.polls?.want(by: reading() + max(spread, .zero) * random(0...1))
-        nap?.cancel()
+        self.polls?.request(by: reading() + max(spread, .zero) * random(0...1))
+        sleep?.cancel()
     }
 
-    /// Takes the step; without one, others fill the store.
+    /// Runs the step. Without one, another process fills the store.
     nonisolated func update() async -> CheckResult {
         await step?() ?? CheckResult(failures: [], hasResponse: true, pace: nil)
     }
 
-    /// A check is over; how long it is until the next one, nil where none is planned.
+    /// Records the end of a check. Returns the time until the next one; nil if none is planned.
     func ended(_ result: CheckResult) -> Duration? {
-        polls?.ended(result.outcome, asked: result.pace, now: reading(), draw: random(0...1))
-        nap?.cancel()
+        polls?.ended(result.outcome, asked: result.pace, now: reading(), fraction: random(0...1))
+        sleep?.cancel()
         return polls.map { max($0.next - reading(), .zero) }
     }
 }
 
-/// When the next check for updates is, in readings of a shell's clock.
+/// The time of the next check, as readings of a shell's clock.
 struct PollClock {
     private let polling: ShellConfiguration.Polling
     private var rule = PollRule()
     private var asked: PollPace?
     private var due: Duration
-    private var wanted: Duration?
-    /// Before this the server wants to hear nothing, whoever says that there are news.
+    private var requested: Duration?
+    /// The server accepts no check before this moment, even after a notification.
     private var earliest = Duration.zero
 
-    init(_ polling: ShellConfiguration.Polling, now: Duration, draw: Double) {
+    init(_ polling: ShellConfiguration.Polling, now: Duration, fraction: Double) {
         self.polling = polling
-        due = now + rule.first(polling.pace, draw: draw)
+        due = now + rule.first(polling.pace, draw: fraction)
     }
 
     private var pace: PollPace { polling.yields ? asked ?? polling.pace : polling.pace }
 
-    /// The next check.
-    var next: Duration { wanted.map { min(max($0, earliest), due) } ?? due }
+    var next: Duration { requested.map { min(max($0, earliest), due) } ?? due }
 
-    /// Whether one is wanted before its time.
-    var isWanted: Bool { wanted != nil }
+    /// Whether a check is requested before its planned time.
+    var isRequested: Bool { requested != nil }
 
-    /// How far the checks of devices that hear of news at one moment are to be spread: as the channel asks.
+    /// The time over which devices spread their checks after a notification, as the channel requests.
     var spread: Duration { asked?.jitter ?? .zero }
 
-    /// A check is wanted then, at the latest.
-    mutating func want(by moment: Duration) { wanted = min(wanted ?? moment, moment) }
+    /// Requests a check at `moment` at the latest.
+    mutating func request(by moment: Duration) { requested = min(requested ?? moment, moment) }
 
-    /// The next check begins.
+    /// Records the begin of a check.
     mutating func begin(now: Duration) {
-        wanted = nil
+        requested = nil
         due = now + pace.interval
     }
 
-    /// A check is over. `asked` is what the channel asked for when it answered last.
-    mutating func ended(_ outcome: PollRule.Outcome, asked: PollPace?, now: Duration, draw: Double) {
+    /// Records the end of a check. `asked` is what the channel requested in its last response.
+    mutating func ended(_ outcome: PollRule.Outcome, asked: PollPace?, now: Duration, fraction: Double) {
         self.asked = asked
-        due = now + rule.wait(after: outcome, pace, draw: draw)
+        due = now + rule.wait(after: outcome, pace, draw: fraction)
         if case .interrupted(let wait?) = outcome, wait > .zero { earliest = due } else { earliest = .zero }
     }
 }

@@ -6,12 +6,12 @@ package import ClientShell
 package import ShellBoot
 import Synchronization
 
-/// Joins a shell and the loopback server: pages call the shell, the shell's events go to pages. What is shown is the bridge's
-/// `Screen`.
+/// Connects a shell to the loopback server: pages call the shell, and its events are sent to pages. The bridge's
+/// `Screen` is what is shown.
 package final class LoopbackHost: PageHost {
-    /// How long a page waits for the outcome of a check at most: a download may take hours.
+    /// The longest time that a page waits for the outcome of a check. A download may take hours.
     private static let longestAnswer = Duration.seconds(20)
-    /// How many calls wait for the outcome of a check at most: each holds a connection.
+    /// The largest number of calls that wait for a check. Each holds a connection.
     private static let mostWaitingCalls = 8
 
     private let shell: ClientShell
@@ -19,7 +19,7 @@ package final class LoopbackHost: PageHost {
     private let observe: @Sendable (ShellEvent) -> Void
     private let checks: AsyncStream<Void>.Continuation
     private let wantedChecks: AsyncStream<Void>
-    /// Who wants to know what the next check comes to.
+    /// The calls that wait for the outcome of the next check.
     private let waiting = Mutex<[AsyncStream<JSONObject>.Continuation]>([])
     private let clock: any Clock<Duration>
     private let reading: @Sendable () -> Duration
@@ -27,11 +27,12 @@ package final class LoopbackHost: PageHost {
     private let watch: Mutex<PageWatch?>
     private let lose: @Sendable (String) -> Void
     private let screenFile: ScreenFile?
-    /// What there is where nothing is; its page finds out by itself when there is something.
+    /// The page without content. It reloads when there is a client.
     private let nothing: Page
 
-    /// For a shell that shows its clients by `bridge`; `observe` receives every event. Clients are shown until something else is.
-    /// Where the page on the screen reports nothing for `heartbeat`, `lose` receives why it is lost. A kiosk has no other window than the page's.
+    /// Creates a host for a shell that shows its clients through `bridge`. `observe` receives every event. If the
+    /// page on the screen reports nothing for `heartbeat`, `lose` receives the reason of its loss. A kiosk has only
+    /// the page's window.
     package init(
         _ shell: ClientShell, _ bridge: LoopbackBridge, clock: any Clock<Duration> = SuspendingClock(),
         heartbeat: Duration? = nil, isKiosk: Bool = false, screenFile: ScreenFile? = nil,
@@ -47,7 +48,7 @@ package final class LoopbackHost: PageHost {
         self.heartbeat = heartbeat
         self.lose = lose
         self.screenFile = screenFile
-        watch = Mutex(heartbeat.map { PageWatch(patience: $0, isKiosk: isKiosk) })
+        watch = Mutex(heartbeat.map { PageWatch(timeout: $0, isKiosk: isKiosk) })
         (wantedChecks, checks) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
 
@@ -56,32 +57,32 @@ package final class LoopbackHost: PageHost {
         return { start.duration(to: clock.now) }
     }
 
-    /// Takes in that a browser is started, which is to load the page.
+    /// Records that a browser is starting, which has to load the page.
     package func browserStarts() {
         let now = reading()
         watch.withLock { $0?.starts(at: now) }
     }
 
-    /// Looks for lost pages until it is cancelled. One that hangs may come back, and is then to load itself again.
-    private func watchPages(_ patience: Duration) async {
-        let pause = min(patience / 4, .seconds(1))
-        var pulse = Pulse(every: pause, from: reading())
+    /// Detects lost pages until it is cancelled. A page that recovers reloads itself.
+    private func watchPages(_ timeout: Duration) async {
+        let pause = min(timeout / 4, .seconds(1))
+        var stalls = StallDetector(every: pause, from: reading())
         while (try? await clock.sleep(for: pause)) != nil {
             let now = reading()
-            // A page that stood still with this process has time to report.
-            if clock is SuspendingClock, let stop = pulse.beat(at: now) {
-                watch.withLock { $0?.standsStill(for: stop) }
+            // A page that was suspended with this process gets time to report.
+            if clock is SuspendingClock, let stop = stalls.tick(at: now) {
+                watch.withLock { $0?.exclude(stop) }
             }
             guard let loss = watch.withLock({ $0?.loss(at: now) }) else { continue }
             let token = bridge.withScreen { $0.status.token }
-            // Where it is not on trial it has confirmed its start, whatever became of its window.
+            // A client that is not on trial has confirmed its start, whatever happens to its window.
             if let token, loss.isOfPage { await shell.pageIsLost(token, "its page is lost: \(loss.reason)") }
             bridge.reload()
             lose(loss.reason)
         }
     }
 
-    /// Runs the shell and passes on what happens, until it is cancelled.
+    /// Runs the shell and forwards its events, until it is cancelled.
     package func run() async {
         await withTaskGroup { group in
             group.addTask { await self.shell.run() }
@@ -93,9 +94,9 @@ package final class LoopbackHost: PageHost {
                 await withDiscardingTaskGroup { running in
                     var pace = CheckPace()
                     for await _ in self.wantedChecks {
-                        // A download may take long; what is offered then may be newer.
+                        // Checks may overlap: during a long download a newer release may appear.
                         running.addTask { await self.check() }
-                        // A page in a loop must not become a flood at the feed.
+                        // Limits the rate at which pages can request checks.
                         try? await self.clock.sleep(for: pace.pause(at: self.reading()))
                     }
                 }
@@ -105,7 +106,8 @@ package final class LoopbackHost: PageHost {
         bridge.finish()
     }
 
-    /// Checks, and tells those who asked for it by then what came of it. A failure is an event of the shell, too.
+    /// Checks for an update and reports the outcome to the calls that wait for it. A failure is also an event of the
+    /// shell.
     private func check() async {
         let asked = waiting.withLock { waiting in
             defer { waiting = [] }
@@ -128,7 +130,7 @@ package final class LoopbackHost: PageHost {
         for page in asked { page.yield(outcome) }
     }
 
-    /// What the check comes to that a page asks for; `checking` where that takes long.
+    /// Returns the outcome of a check that a page requested; `checking` if it takes long.
     private func outcomeOfCheck() async -> JSONObject {
         let (outcomes, page) = AsyncStream<JSONObject>.makeStream(bufferingPolicy: .bufferingNewest(1))
         let mayWait = waiting.withLock { waiting in
@@ -156,7 +158,7 @@ package final class LoopbackHost: PageHost {
             switch event {
             case .updateAvailable(let name): screen.send(update: name)
             case .failed(let failure): screen.send(error: failure)
-            // The page that failed is about to go, or gone: its follower is told.
+            // The page that failed is being replaced; the next page receives the error.
             case .rolledBack(let name, _, let failure): screen.send(error: failure, failed: name)
             case .checked(nil, _): screen.sendUpToDate()
             case .launched, .confirmed, .checked, .complained, .unconfirmed: break
@@ -164,8 +166,8 @@ package final class LoopbackHost: PageHost {
         }
     }
 
-    /// Expects a browser to load another page, since what was shown until now is for no person who comes: at once where the device
-    /// `isLocked`, and after it has cleared what a session left otherwise. The page is lost if none does.
+    /// Expects a browser to load another page, because the present one is not for the next user: at once if the
+    /// device `isLocked`, or else after clearing the data of a session. Otherwise the page is lost.
     package func expectNextPage(isLocked: Bool) {
         let now = reading()
         watch.withLock { watch in
@@ -174,17 +176,17 @@ package final class LoopbackHost: PageHost {
         screenFile?.expect(ScreenNote(.replaced, since: .now))
     }
 
-    // MARK: What the server asks
+    // MARK: PageHost
 
-    /// Counts up where nothing that was shown until now may be shown any more.
+    /// Increases when pages that were shown must not be shown again.
     package var generation: Int { bridge.withScreen { $0.generation } }
 
-    /// The session that ended last.
+    /// The last session that ended.
     package var leaving: Leaving? { bridge.withScreen { $0.leaving } }
 
-    /// The page of the launch that runs, or of a new one whose boot attempt is on the disk by then.
+    /// Returns the page of the running launch, or of a new one whose boot attempt has been written.
     ///
-    /// A browser that loads the page gets the client that is ready, if there is one; other windows come along.
+    /// A browser that loads the page shows the client that is ready. Other windows follow.
     package func page(isBrowser: Bool) async throws -> Page {
         let now = reading()
         if isBrowser {
@@ -198,16 +200,16 @@ package final class LoopbackHost: PageHost {
                 let launched = try await shell.pageWillLoad(takesNext: isBrowser)
                 if let page = try bridge.page(of: launched, in: generation) { return page }
             } catch ShellError.notStarted {
-                // The shell has left its client already, and what is shown instead is about to be.
+                // The shell has ended its launch, and another page is about to be shown.
                 return nothing
             }
         }
     }
 
-    /// The files of the launch that the cookie names, else those of the newest; none of a client that is not to be shown.
+    /// Returns the files of the launch that the cookie names, or of the newest one, if they may be shown.
     package func site(ofPage page: String?) -> Site { bridge.withScreen { $0.site(ofPage: page) } ?? nothing.site }
 
-    /// A client to look at, without a launch.
+    /// Returns the files of a client without launching it.
     package func site(named name: String) async throws -> Site? {
         guard let name = ClientName(name) else { return nil }
         let (mayShow, site, generation) = bridge.withScreen {
@@ -220,25 +222,25 @@ package final class LoopbackHost: PageHost {
         return bridge.withScreen { $0.visit(files, in: generation) }
     }
 
-    /// The seed and the installed clients, as far as they may be shown.
+    /// Returns the names of the seed and the installed clients that may be shown.
     package func clients() async throws -> [String] {
         let names = try await shell.clientNames()
         return bridge.withScreen { screen in names.filter(screen.mayShow).map(\.description) }
     }
 
-    /// What the page of the running launch is told: first what it has missed.
+    /// Returns the events of the running launch's page, beginning with those that it has missed.
     package func events(token: String) async throws -> AsyncStream<PageEvent> {
         guard let events = bridge.listen(token: token) else { throw bridge.withScreen(\.staleLaunch) }
         return events
     }
 
-    /// Carries out a call of a page of the running launch and this session; any other is told to load again.
+    /// Carries out a call of a page of the running launch and this session. Other pages have to reload.
     package func call(_ method: String, token: String, body: JSONObject) async throws -> JSONObject {
         let (status, isCurrent, launch) = bridge.withScreen {
             ($0.status, $0.isCurrent(token), $0.launch(ofPage: token))
         }
         if method == "heard", bridge.withScreen({ $0.hear(body["id"]?.integerValue ?? 0, token: token) }) { return [:] }
-        // The page is on its way out, or older than this server.
+        // The page is unloading, or older than this server.
         guard isCurrent else {
             if method == "report", body["kind"]?.stringValue == "stays",
                 let name = bridge.withScreen({ $0.client(ofPage: token) })
@@ -262,7 +264,7 @@ package final class LoopbackHost: PageHost {
         }
     }
 
-    /// Takes in what a page says of itself, for the watch.
+    /// Records a report of a page in the watch.
     private func follow(_ method: String, _ body: JSONObject) {
         guard let page = body["page"]?.stringValue, ["heartbeat", "visibility", "farewell"].contains(method) else {
             return
@@ -272,12 +274,12 @@ package final class LoopbackHost: PageHost {
             if method == "farewell" {
                 watch?.leaves(page, for: body["to"]?.stringValue ?? "", at: now)
             } else {
-                watch?.speaks(page, isSeen: isSeen, at: now)
+                watch?.reports(page, isSeen: isSeen, at: now)
             }
         }
     }
 
-    /// A page of the shell's own says how it is doing, as every page does, and has nothing else to say.
+    /// Responds to a page of the shell itself, which reports its state like every page and has no other calls.
     static func answer(_ method: String) throws -> JSONObject {
         if ["visibility", "report", "heartbeat", "farewell", "busy"].contains(method) { return [:] }
         throw CallRefusal(status: 409, code: "notShown", message: "The device shows no client at present.")
@@ -321,40 +323,40 @@ package final class LoopbackHost: PageHost {
     }
 }
 
-/// The web view's side for a browser on the same machine. The shell writes the screen on its thread, the server reads it on
-/// its own; whoever does holds the lock for that alone.
+/// The bridge for a browser on the same machine. The shell changes the screen on its thread, and the server reads it
+/// on its own; a lock protects it.
 package final class LoopbackBridge: ShellBridge {
-    /// More than the errors that are kept: a stream begins with those.
+    /// More than the number of kept errors, with which a stream begins.
     private static let waitingEvents = 16
 
     private let screen = Mutex(Screen())
 
-    /// A bridge without a page.
+    /// Creates a bridge without a page.
     package init() {}
 
-    /// Pages that are loaded from now on get the files of `client`.
+    /// Sets the files of pages that load from now on.
     package func setServerBasePath(_ client: ReadyClient) throws {
         let files = try Self.open(client)
         screen.withLock { $0.next = files }
     }
 
-    /// Tells every page to load itself again.
+    /// Requests every page to reload.
     package func reload() { end { $0.reload() } }
 
-    /// Pages are told what follows.
+    /// Stores the status, which pages read.
     package func update(_ status: ShellStatus) { screen.withLock { $0.status = status } }
 
-    /// Reads the screen, or changes it.
+    /// Reads or changes the screen.
     func withScreen<Value: Sendable>(_ body: (inout sending Screen) throws -> sending Value) rethrows -> Value {
         try screen.withLock(body)
     }
 
-    /// Ends streams when the lock is free: their end takes it.
+    /// Ends streams outside the lock, because their end acquires it.
     private func end(_ body: (inout sending Screen) -> sending [AsyncStream<PageEvent>.Continuation]) {
         for stream in screen.withLock(body) { stream.finish() }
     }
 
-    /// Shows `state` from now on, nil for a device that starts.
+    /// Shows `state`; nil for a device that is starting.
     func show(_ state: LaunchState?) throws {
         let ownPage = try StatePage(state)?.page()
         let notice: ServerConfiguration.Bridge? =
@@ -362,22 +364,22 @@ package final class LoopbackBridge: ShellBridge {
         end { $0.show(state, ownPage: ownPage, notice: notice) }
     }
 
-    /// Notes which of `sessions` was the last that ended at `time`, before what comes is shown; true where another one has ended since the
-    /// call before. What cannot be read may go on.
+    /// Records the last of `sessions` that ended at `time`, before the next page is shown. Returns true if another
+    /// one has ended since the call before. An unreadable record ends no session.
     @discardableResult
     package func noteEnded(_ sessions: any SessionRepository, at time: Timestamp) async -> Bool {
         guard let record = try? await sessions.record() else { return false }
         return (try? withScreen { try $0.note(ended: record.endings(at: time)?.name, draw: Self.word) }) ?? false
     }
 
-    /// 32 letters and digits that nobody can guess.
+    /// Returns 32 random letters and digits.
     private static func word() throws -> String { String(try LaunchToken.random().text.prefix(32)) }
 
-    /// The page of a launch; nil where all pages were forgotten since `generation`, or another launch runs by now.
+    /// Returns the page of a launch; nil if all pages were forgotten since `generation`, or if another launch runs.
     func page(of launched: Launched, in generation: Int) throws -> Page? {
         let client = launched.prepared.client
         let ready = screen.withLock { $0.next }
-        // Opened outside the lock, which the server's one thread takes for every request.
+        // Opened outside the lock, which the server's only thread acquires for every request.
         let files = if let ready, ready.client.name == client.name { ready } else { try Self.open(client) }
         let newId = try Self.word()
         guard let shown = screen.withLock({ $0.page(of: launched, files, newId: newId, in: generation) }) else {
@@ -387,13 +389,13 @@ package final class LoopbackBridge: ShellBridge {
         return shown.page
     }
 
-    /// The files of `client`, its index page cut where the page bridge goes.
+    /// Opens the files of `client` and splits its index page where the bridge is inserted.
     static func open(_ client: ReadyClient) throws -> Screen.OpenClient {
         let labels = try client.labels(ofFilesOver: Site.largestFileInMemory)
         return Screen.OpenClient(client: client, site: try Site(client.root, labels: labels))
     }
 
-    /// Events for a page with `token`; nil where it is not shown, or was told to load again.
+    /// Returns the events for a page with `token`; nil if the page is not shown or has to reload.
     func listen(token: String) -> AsyncStream<PageEvent>? {
         let (events, stream) = AsyncStream<PageEvent>.makeStream(
             bufferingPolicy: .bufferingNewest(Self.waitingEvents))
@@ -406,7 +408,7 @@ package final class LoopbackBridge: ShellBridge {
     func finish() { end { $0.streams } }
 }
 
-/// The pauses behind the checks that pages ask for: a person who asks twice hardly waits, a page in a loop does.
+/// The pauses after checks that pages request: short after one request, and longer for a page in a loop.
 struct CheckPace {
     static let shortest = Duration.seconds(1)
     static let longest = Duration.seconds(10)
@@ -414,7 +416,7 @@ struct CheckPace {
     private var next = shortest
     private var last: Duration?
 
-    /// The pause behind a check that begins at `reading`.
+    /// Returns the pause after a check that begins at `reading`.
     mutating func pause(at reading: Duration) -> Duration {
         if let last, reading - last > Self.longest * 2 { next = Self.shortest }
         last = reading

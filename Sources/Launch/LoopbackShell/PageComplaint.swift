@@ -1,12 +1,12 @@
 import BundleServe
 import BundleValues
 
-/// What a page says that went wrong in it. Its words are anybody's: what is repeated of them in advice is checked, and they
-/// hold no `"`, so that none of them reads as advice.
+/// A page error as a page reports it. Its texts are untrusted: their parts in advice are checked, and they contain no
+/// `"`, so none of them can be read as advice.
 struct PageComplaint: Equatable {
-    /// A sentence for people.
+    /// The description for operators.
     let text: String
-    /// Whether a start may have failed by it.
+    /// Whether the start may fail because of it.
     let isGrave: Bool
 
     /// Reads the body of a report.

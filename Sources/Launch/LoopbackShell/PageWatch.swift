@@ -1,106 +1,108 @@
 import BundleValues
 
-/// Whether the page on the screen still lives: a value. It expects nothing until a page of this device reports, or a browser is started.
+/// Detects a lost page. It expects nothing until a page of this device reports or a browser is started.
 struct PageWatch {
-    /// Why the page is lost.
+    /// The loss of the page.
     struct Loss: Equatable {
         let reason: String
-        /// Whether the page was loaded, and is not only out of sight: a client on trial has failed then.
+        /// Whether the page was loaded, so a client on trial has failed. False for a page that is only out of sight.
         let isOfPage: Bool
     }
 
-    /// A page that left for another place, such as to log in, may be away for so many times as long.
+    /// A page that left for another site, for example to log in, may be away for this multiple of the timeout.
     private static let timesAway = 10
-    /// A browser has at least this time to load the page, and twice as long after each start without a page.
+    /// The time in which a browser has to load the page, at least. It doubles after each start without a page.
     private static let shortestStart = Duration.seconds(30)
     private static let longestStart = Duration.seconds(300)
-    /// A page that is told to load itself again needs no longer to begin.
+    /// The time in which a page has to begin a reload, at most.
     private static let longestReload = Duration.seconds(20)
-    /// A page that must not be seen any longer.
+    /// The time in which a page that must no longer be shown has to be replaced.
     private static let longestReplacement = Duration.seconds(2)
 
-    private let patience: Duration
-    /// Whether the screen has nothing but the page's window.
+    private let timeout: Duration
+    /// Whether the screen has no other window than the page's.
     private let isKiosk: Bool
-    /// The page that spoke last; nil where one is being loaded.
+    /// The page that reported last; nil while one is being loaded.
     private var page: String?
     /// The page that left last.
     private var gone: String?
-    private var hasSpoken = false
-    /// Whether somebody was told that it is lost, and may be starting a browser.
+    private var hasReported = false
+    /// Whether a loss was reported, so a browser may be starting.
     private var isLost = false
-    /// When it has to have spoken again; nil where nothing is expected.
+    /// When the page has to have reported again; nil if no report is expected.
     private var deadline: Duration?
     private var reason = ""
     private var isOfPage = true
     private var startTime: Duration
 
-    /// A page may report nothing for `patience`. Of a kiosk's only window it is lost, too, when it is out of sight for as long.
-    init(patience: Duration, isKiosk: Bool = false) {
-        (self.patience, self.isKiosk) = (patience, isKiosk)
-        startTime = max(patience, Self.shortestStart)
+    /// Creates a watch. A page that reports nothing for `timeout` is lost. The only window of a kiosk is also lost if
+    /// it is out of sight for that time.
+    init(timeout: Duration, isKiosk: Bool = false) {
+        (self.timeout, self.isKiosk) = (timeout, isKiosk)
+        startTime = max(timeout, Self.shortestStart)
     }
 
-    /// A browser is started, which is to load the page.
+    /// Records the start of a browser, which has to load the page.
     mutating func starts(at now: Duration) {
         (page, isLost) = (nil, true)
         wait(
             now, startTime, "the browser was started, and has loaded no page within \(DurationText(startTime))",
             isOfPage: false)
-        startTime = min(startTime * 2, max(patience, Self.longestStart))
+        startTime = min(startTime * 2, max(timeout, Self.longestStart))
     }
 
-    /// The process stood still for `time`, and so did the page.
-    mutating func standsStill(for time: Duration) { deadline = deadline.map { $0 + time } }
+    /// Excludes `time`, for which the process and its page were suspended.
+    mutating func exclude(_ time: Duration) { deadline = deadline.map { $0 + time } }
 
-    /// A page reports. Of one that is out of sight nothing more is expected, unless it has the only window.
-    mutating func speaks(_ name: String, isSeen: Bool, at now: Duration) {
-        // One on its way out says so late, and one in the back is not the one in front.
+    /// Records a report of a page. A page out of sight need not report again, unless it has the only window.
+    mutating func reports(_ name: String, isSeen: Bool, at now: Duration) {
+        // An unloading page reports late, and a page in the background is not the one in front.
         if !isSeen && (name == gone || (page ?? name) != name) { return }
-        (page, gone, hasSpoken, isLost) = (name, nil, true, false)
-        startTime = max(patience, Self.shortestStart)
+        (page, gone, hasReported, isLost) = (name, nil, true, false)
+        startTime = max(timeout, Self.shortestStart)
         if isSeen {
-            wait(now, patience, "it has said nothing for \(DurationText(patience))")
+            wait(now, timeout, "it has said nothing for \(DurationText(timeout))")
         } else {
             wait(
-                isKiosk ? now : nil, patience, "its window has been out of sight for \(DurationText(patience))",
+                isKiosk ? now : nil, timeout, "its window has been out of sight for \(DurationText(timeout))",
                 isOfPage: false)
         }
     }
 
-    /// A page leaves, for `place` where that is not one of ours, and another one is to follow.
+    /// Records that a page leaves, for `place` if that is another site. Another page has to follow.
     mutating func leaves(_ name: String, for place: String, at now: Duration) {
         guard isInFront(name) else { return }
         gone = name
-        let time = place.isEmpty ? patience : patience * Self.timesAway
+        let time = place.isEmpty ? timeout : timeout * Self.timesAway
         let aim = place.isEmpty ? "" : " for \(UntrustedName.display(place))"
         wait(now, time, "it left\(aim), and no page of this device followed within \(DurationText(time))")
     }
 
-    /// Somebody loads a page of ours.
+    /// Records that a browser loads a page.
     mutating func loads(at now: Duration) {
-        guard hasSpoken || isLost else { return }
+        guard hasReported || isLost else { return }
         (page, isLost) = (nil, false)
-        wait(now, patience, "it was loaded, and has said nothing for \(DurationText(patience))")
+        wait(now, timeout, "it was loaded, and has said nothing for \(DurationText(timeout))")
     }
 
-    /// The page in front is to load itself again; in the back it does so when somebody looks.
+    /// Records that the page in front has to reload. A page in the background reloads when it becomes visible.
     mutating func isSentAway(at now: Duration) {
         guard !isLost, page == nil || deadline != nil else { return }
-        let time = min(patience, Self.longestReload)
+        let time = min(timeout, Self.longestReload)
         wait(now, time, "it did not load itself again within \(DurationText(time))")
     }
 
-    /// The page in front is none of the next user: a browser has to load another one at once, wherever it is.
+    /// Records that the page in front is not for the next user: a browser has to load another one at once, in any
+    /// window.
     mutating func isReplaced(at now: Duration) {
-        guard hasSpoken, !isLost else { return }
+        guard hasReported, !isLost else { return }
         page = nil
         wait(
             now, Self.longestReplacement,
             "it is still there \(DurationText(Self.longestReplacement)) after it was to go")
     }
 
-    /// Why the page is lost by now, once.
+    /// Returns a new loss, once.
     mutating func loss(at now: Duration) -> Loss? {
         guard let deadline, now >= deadline else { return nil }
         (self.deadline, page, isLost) = (nil, nil, true)

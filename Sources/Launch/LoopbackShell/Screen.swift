@@ -4,71 +4,74 @@ import BundleServe
 import ClientShell
 import ShellBoot
 
-/// What pages get at this moment: one value, which the shell and the coordinator change as a whole, and which the server reads.
+/// What pages receive at present: one value, which the shell and the coordinator change as a whole, and which the
+/// server reads.
 struct Screen {
-    /// The files of a client; keeps its root from being removed.
+    /// The files of a client. The value keeps its root from being removed.
     struct OpenClient: Sendable {
         let client: ReadyClient
         let site: Site
     }
 
-    /// A launch that was shown in one session, as its pages know it.
+    /// A launch in one session, as its pages know it.
     private struct ShownLaunch {
         let id: String
         let token: String
         let files: OpenClient
     }
 
-    /// A page's open stream of events.
+    /// The open event stream of a page.
     private struct Listener {
         let client: ClientName?
         let stream: AsyncStream<PageEvent>.Continuation
         var known: ClientName?
     }
 
-    /// An error with the streams that carry it; where there is none any more, it is for the next page.
+    /// An error and the streams that carry it. Without a stream, the next page receives it.
     private struct CarriedError {
         let event: PageEvent
         var streams: Set<Int>
     }
 
-    /// Outgoing pages that may still ask for their files.
+    /// The number of outgoing launches whose pages may still request files.
     private static let rememberedLaunches = 4
     private static let keptErrors = 8
 
-    /// The state that is shown; nil while the device starts.
+    /// The present state; nil while the device starts.
     private(set) var state: LaunchState? = .authenticated
-    /// The page of the shell's own; nil where clients are shown.
+    /// The page of the shell itself; nil while clients are shown.
     private(set) var ownPage: Page?
     private var notice: ServerConfiguration.Bridge?
-    /// Counts how often all pages were forgotten.
+    /// Increases whenever all pages are forgotten.
     private(set) var generation = 0
-    /// Names the last session that ended, as far as is known; what its users left in the browser is not for whoever comes.
+    /// The name of the last session that ended, if it is known. The next user must not see what its users left in the
+    /// browser.
     private var ended: String?
-    /// The last part of every page's token: drawn when a session has ended, empty before the first.
+    /// The last part of every page's token, random for each session; empty before the first session has ended.
     private var session = ""
-    /// Whether one has ended since pages were shown.
+    /// Whether a session has ended since pages were shown.
     private(set) var hasEnded = false
-    /// What runs, as the shell said last.
+    /// The status that the shell reported last.
     var status = ShellStatus()
-    /// The client that the shell handed over last.
+    /// The client that the shell prepared last.
     var next: OpenClient?
     private var launches: [ShownLaunch] = []
     private var visited: [OpenClient] = []
     private var listeners: [Int: Listener] = [:]
     private var lastListener = 0
-    /// The token of the pages that were told to load again.
+    /// The token of the pages that were requested to reload.
     private var outgoing: String?
-    /// Errors that no page has said it heard, the oldest first: a stream may end, and what it carried with it.
+    /// Errors that no page has acknowledged, the oldest first. An error is lost with a stream that ends, so it is
+    /// sent again.
     private var unheard: [CarriedError] = []
     private var lastError = 0
-    /// What the coordinator could not do last.
+    /// The last error of the coordinator.
     private var trouble: String?
 
     // MARK: States
 
-    /// Shows `state` from now on; the streams are to be ended. Unless clients are shown as before, pages that are open load
-    /// themselves again, and find nothing more of what was shown.
+    /// Shows `state`. The caller has to end the returned streams. Unless clients are still shown, open pages reload,
+    /// and files of earlier pages are no longer available.
     mutating func show(
         _ state: LaunchState?, ownPage: Page?, notice: ServerConfiguration.Bridge?
     ) -> [AsyncStream<PageEvent>.Continuation] {
@@ -81,21 +84,21 @@ struct Screen {
         return reload()
     }
 
-    /// Notes which session was the last that ended. Where that is another one than before, it is true, and pages have tokens with what
-    /// `draw` gives from then on: no page of that session is one of the next, though the launch goes on.
+    /// Records the last session that ended. Returns true if it changed. Tokens of pages then end with the result of
+    /// `draw`, so pages of that session are rejected, though the launch continues.
     mutating func note(ended: String?, draw: () throws -> String) rethrows -> Bool {
         guard ended != self.ended else { return false }
         (session, hasEnded, self.ended) = (try draw(), true, ended)
         return true
     }
 
-    /// What browsers leave behind before they are shown a page. Pages of the shell's own clear nothing: whether a client asks to keep the
-    /// data is decided when one is shown.
+    /// The session that browsers have to clear before they show a page. Pages of the shell clear nothing: a client
+    /// that is shown decides whether its data is kept.
     var leaving: Leaving? {
         ended.map { Leaving(ended: $0, clears: ownPage == nil && site(ofPage: nil)?.keepsSiteData == false) }
     }
 
-    /// Refuses a page that belongs to another launch, or to a session that has ended: it can tell by the name.
+    /// The refusal of a page of another launch, or of a session that has ended, which it recognizes by the name.
     var staleLaunch: CallRefusal {
         CallRefusal(
             status: 403, code: "staleLaunch", message: "This page belongs to another launch or session: load it again.",
@@ -109,12 +112,12 @@ struct Screen {
         }
     }
 
-    /// Whether pages may get `name`.
+    /// Returns whether pages may show `name`.
     func mayShow(_ name: ClientName) -> Bool {
         if case .unauthenticated = state { name == .embedded } else { Self.showsClients(state) }
     }
 
-    /// Whether this trouble is another one than before.
+    /// Returns whether this error differs from the last one, and records it.
     mutating func isNew(trouble: String) -> Bool {
         defer { self.trouble = trouble }
         return self.trouble != trouble
@@ -122,8 +125,9 @@ struct Screen {
 
     // MARK: Pages
 
-    /// The page of a launch: the same for every load of it. Where it shows another client than the launch before, other windows
-    /// come along: their streams are to be ended. Nil where all pages were forgotten since `generation`, or another launch runs by now.
+    /// Returns the page of a launch, which is the same for every load. If the launch shows another client than the
+    /// one before, other windows follow: the caller has to end the returned streams. Nil if all pages were forgotten
+    /// since `generation`, or if another launch runs.
     mutating func page(
         of launched: Launched, _ files: OpenClient, newId: String, in generation: Int
     ) -> (page: Page, ended: [AsyncStream<PageEvent>.Continuation])? {
@@ -143,7 +147,7 @@ struct Screen {
         return (page, ended)
     }
 
-    /// The files of the page load that the cookie names, else those of the newest one, as far as they may be shown.
+    /// Returns the files of the launch that the cookie names, or of the newest one, if they may be shown.
     func site(ofPage id: String?) -> Site? {
         if let ownPage { return ownPage.site }
         guard let files = (launches.last { $0.id == id } ?? launches.last)?.files ?? next, mayShow(files.client.name)
@@ -151,10 +155,11 @@ struct Screen {
         return files.site
     }
 
-    /// The files of a client that is only looked at, if they are open.
+    /// Returns the files of a client that is visited without a launch, if they are open.
     func site(visiting name: ClientName) -> Site? { visited.last { $0.client.name == name }?.site }
 
-    /// Keeps the files of a client open that is only looked at, with the last few; nil where all were forgotten since `generation`.
+    /// Keeps the files of a visited client open, with the last few. Returns nil if all were forgotten since
+    /// `generation`.
     mutating func visit(_ files: OpenClient, in generation: Int) -> Site? {
         guard self.generation == generation else { return nil }
         visited.append(files)
@@ -162,8 +167,8 @@ struct Screen {
         return files.site
     }
 
-    /// Tells every page to load itself again, and nothing more: its stream is to be ended, and what happens then is for its
-    /// follower.
+    /// Requests every page to reload. The caller has to end the returned streams; the next page receives later
+    /// events.
     mutating func reload() -> [AsyncStream<PageEvent>.Continuation] {
         let ended = listeners
         outgoing = launches.last?.token
@@ -178,16 +183,18 @@ struct Screen {
 
     private func pageToken(_ launch: LaunchToken) -> String { launch.text + session }
 
-    /// The launch that runs, where `token` is that of its pages in this session; nil for all others, and for the shell's own.
+    /// Returns the running launch if `token` belongs to its pages in this session; nil for other tokens and for pages
+    /// of the shell.
     func launch(ofPage token: String) -> LaunchToken? {
         guard ownPage == nil, let launch = status.token, pageToken(launch) == token else { return nil }
         return launch
     }
 
-    /// The client of the page with `token`, be it on its way out; nil for a page that was not shown lately.
+    /// Returns the client of the page with `token`, even if it is unloading; nil for a page that was not shown
+    /// recently.
     func client(ofPage token: String) -> ClientName? { launches.last { $0.token == token }?.files.client.name }
 
-    /// Whether `token` is that of the pages that are shown.
+    /// Returns whether `token` belongs to the pages that are shown.
     func isCurrent(_ token: String) -> Bool {
         if let ownPage { ownPage.token == token } else { launch(ofPage: token) != nil }
     }
@@ -197,8 +204,8 @@ struct Screen {
         return lastListener
     }
 
-    /// Whether a page with `token` is told what happens from now on: not one that was told to load again. It hears the errors
-    /// that no page has heard, or may yet hear, and of the client that is ready.
+    /// Adds an event stream for a page with `token`. Returns false for a page that was requested to reload. The
+    /// stream begins with the errors that no other stream carries, and with the client that is ready.
     mutating func listen(_ number: Int, token: String, _ stream: AsyncStream<PageEvent>.Continuation) -> Bool {
         guard isCurrent(token), outgoing != token else { return false }
         let client = launches.last { $0.token == token }?.files.client.name
@@ -212,20 +219,20 @@ struct Screen {
         return true
     }
 
-    /// The stream is to be released where no lock is held: the last reference to it may end it.
+    /// Removes a stream. The caller has to release it outside the lock: its last reference may end it.
     mutating func remove(_ number: Int) -> AsyncStream<PageEvent>.Continuation? {
         for index in unheard.indices { unheard[index].streams.remove(number) }
         return listeners.removeValue(forKey: number)?.stream
     }
 
-    /// A page with `token` says that it heard the error `id`, also on its way out; false from a page that was never shown.
+    /// Records that a page with `token` received the error `id`. Returns false for a page that was never shown.
     mutating func hear(_ id: Int, token: String) -> Bool {
         guard isCurrent(token) || launches.contains(where: { $0.token == token }) else { return false }
         unheard.removeAll { $0.event.id == id }
         return true
     }
 
-    /// Tells every page of a client that is ready, once.
+    /// Reports a client that is ready to every page, once.
     mutating func send(update name: ClientName) {
         guard ownPage == nil else { return }
         for (number, listener) in listeners where listener.known != name {
@@ -235,15 +242,15 @@ struct Screen {
         }
     }
 
-    /// Tells every page that a check has found nothing newer than what runs, or is ready.
+    /// Reports to every page that a check found no newer client.
     mutating func sendUpToDate() {
         guard ownPage == nil, status.available == nil, let name = status.current else { return }
         let event = PageEvent(name: "upToDate", data: ["version": .string(name.shortDescription)])
         for listener in listeners.values { listener.stream.yield(event) }
     }
 
-    /// Tells every page that listens, besides those of a client that `failed` and is about to go. Until one of them has said that
-    /// it heard the error, and where there is none, it is kept for the next page, as one of the newest eight.
+    /// Reports an error to every page, except those of the client that `failed`, which is being replaced. The newest
+    /// eight errors are kept until a page acknowledges them.
     mutating func send(error failure: UpdateFailure, failed: ClientName? = nil) {
         guard ownPage == nil else { return }
         lastError += 1
@@ -259,6 +266,6 @@ struct Screen {
         if unheard.count > Self.keptErrors { unheard.removeFirst() }
     }
 
-    /// Every stream there is.
+    /// All event streams.
     var streams: [AsyncStream<PageEvent>.Continuation] { listeners.values.map(\.stream) }
 }

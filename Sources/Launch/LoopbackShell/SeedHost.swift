@@ -6,18 +6,18 @@ import ClientShell
 package import ShellBoot
 import Synchronization
 
-/// Shows the seed from its own folder while the store cannot be had, and there is no shell: nothing is remembered, and no other client
-/// can be shown. Where there is no seed, its pages say why.
+/// Shows the seed from its own folder while there is no store and therefore no shell. Nothing is recorded, and no
+/// other client can be shown. Without a seed, its pages show the reason.
 package final class SeedHost: PageHost {
-    /// What is shown, and when it was made ready.
+    /// The launch that is shown, and the generation of its pages.
     private struct Shown {
         var launched: Launched
         var generation: Int
     }
 
-    /// What tells a seed that is still being copied from one that is complete, as far as looking can.
+    /// The observed state of a seed, which distinguishes a complete one from one that is still being copied.
     private struct Look: Equatable {
-        /// Nil for a file that cannot be had.
+        /// The sizes of the files; nil for a file that cannot be opened.
         let sizes: [[UInt8]: Int?]
         let page: [UInt8]
 
@@ -26,8 +26,8 @@ package final class SeedHost: PageHost {
             page = try root.page()
         }
 
-        /// How often a seed that came late has to be the same, each look half a second after the one before. What it lacks may be on its
-        /// way; but a source map that is only named keeps no seed from the screen.
+        /// The number of equal scans that a late seed needs, half a second apart. Missing files may still be copied,
+        /// but a source map that is only named must not block the seed forever.
         var times: Int { sizes.values.contains(nil) ? 40 : 5 }
     }
 
@@ -38,11 +38,11 @@ package final class SeedHost: PageHost {
     private let nothing: Page
     /// Nil until there is a seed.
     private let shown = Mutex<Shown?>(nil)
-    /// What a seed that came late had when it was looked at last, and how often it had the same; nil for one that did not.
+    /// The last scan of a late seed, and the number of equal ones; nil for a seed that was there at first.
     private let seen = Mutex<(look: Look?, times: Int)?>(nil)
 
-    /// For pages behind `bridge`. There is no store for this reason; `launch` launches the seed without one, and what it tells is said
-    /// when the seed is shown.
+    /// Creates a host for pages behind `bridge`. `reason` is why there is no store. `launch` launches the seed
+    /// without a store; its messages are logged when the seed is shown.
     package init(
         _ bridge: LoopbackBridge, because reason: UpdateFailure, say: @escaping @Sendable (String) -> Void,
         launch: @escaping @Sendable (_ tell: (String) -> Void) throws -> Launched
@@ -51,10 +51,10 @@ package final class SeedHost: PageHost {
         nothing = try StatePage.starting.page()
     }
 
-    /// The seed; nil where there is none yet.
+    /// The seed; nil if there is none yet.
     package var seed: ClientName? { shown.withLock { $0?.launched.name } }
 
-    /// Makes the seed ready, which may come later than its shell.
+    /// Prepares the seed, which may appear later than its shell.
     func prepare() -> LaunchReadiness {
         if seed != nil { return .ready }
         do {
@@ -63,7 +63,7 @@ package final class SeedHost: PageHost {
             if try !isComplete(launched.prepared.client.root) { return .failed(reason) }
             told.forEach(say)
             try bridge.setServerBasePath(launched.prepared.client)
-            // Its token is one that no page has.
+            // No page has its token.
             shown.withLock { $0 = Shown(launched: launched, generation: -1) }
             return .ready
         } catch {
@@ -72,7 +72,7 @@ package final class SeedHost: PageHost {
         }
     }
 
-    /// Whether nobody copies the seed any more. One that was there at the first look is not looked through.
+    /// Returns whether the seed is completely copied. A seed that was there at the first call is not scanned.
     private func isComplete(_ root: OrganizedRoot) throws -> Bool {
         guard let before = seen.withLock(\.self) else { return true }
         let look = try Look(at: root)
@@ -81,7 +81,7 @@ package final class SeedHost: PageHost {
         return times >= look.times
     }
 
-    /// The launch of what is shown now: pages of before a lock, or of a session that ended, are not those of it.
+    /// Returns the present launch. Pages from before a lock or the end of a session belong to an earlier one.
     private func current(_ generation: Int) throws -> Launched? {
         try shown.withLock { shown in
             guard let before = shown else { return nil }
@@ -93,13 +93,13 @@ package final class SeedHost: PageHost {
         }
     }
 
-    /// Counts up when the device is locked or unlocked, and when a session ends.
+    /// Increases when the device is locked or unlocked, and when a session ends.
     package var generation: Int { bridge.withScreen { $0.generation } }
 
-    /// The session that ended last.
+    /// The last session that ended.
     package var leaving: Leaving? { bridge.withScreen { $0.leaving } }
 
-    /// The seed's page, or the one that stands in its place.
+    /// Returns the page of the seed, or the shell's own page.
     package func page(isBrowser: Bool) async throws -> Page {
         while true {
             let (ownPage, generation) = bridge.withScreen { ($0.ownPage, $0.generation) }
@@ -108,29 +108,29 @@ package final class SeedHost: PageHost {
         }
     }
 
-    /// The seed's files, as far as they may be shown.
+    /// Returns the files of the seed, if they may be shown.
     package func site(ofPage page: String?) -> Site { bridge.withScreen { $0.site(ofPage: page) } ?? nothing.site }
 
-    /// The seed's files again.
+    /// Returns the files of the seed, if they may be shown.
     package func site(named name: String) async throws -> Site? {
         guard let seed, seed.description == name else { return nil }
         return bridge.withScreen { $0.mayShow(seed) ? $0.next?.site : nil }
     }
 
-    /// The seed, as far as it may be shown.
+    /// Returns the name of the seed, if it may be shown.
     package func clients() async throws -> [String] {
         guard let seed, bridge.withScreen({ $0.mayShow(seed) }) else { return [] }
         return [seed.description]
     }
 
-    /// That there is something else to load, at the latest when the server ends and the page finds the shell in its place.
+    /// Returns the events of a page. The stream ends when the shell replaces this host.
     package func events(token: String) async throws -> AsyncStream<PageEvent> {
         _ = try current(generation)
         guard let events = bridge.listen(token: token) else { throw bridge.withScreen(\.staleLaunch) }
         return events
     }
 
-    /// A page may say how it is doing, and that it has started.
+    /// Carries out a call of a page: its state, and the confirmation of its start.
     package func call(_ method: String, token: String, body: JSONObject) async throws -> JSONObject {
         let launched = try current(generation)
         let (isCurrent, isOwnPage) = bridge.withScreen { ($0.isCurrent(token), $0.ownPage != nil) }
@@ -149,18 +149,19 @@ package final class SeedHost: PageHost {
     }
 }
 
-/// Makes nothing ready: whoever looks at the screen sees the seed of a `SeedHost`, or why there is none.
+/// Prepares the seed of a `SeedHost` for every session.
 package struct SeedLaunch: PrepareLaunchUseCase {
     private let host: SeedHost
     private let noteEnded: @Sendable () async -> Void
 
-    /// For the seed of `host`. `noteEnded` tells which session was the last that ended, to whoever clears away what it left.
+    /// Creates the use case for `host`. `noteEnded` records the last session that ended, whose data has to be
+    /// cleared.
     package init(_ host: SeedHost, noteEnded: @escaping @Sendable () async -> Void) {
         self.host = host
         self.noteEnded = noteEnded
     }
 
-    /// The same for every session.
+    /// Prepares the seed.
     package func execute(for session: SessionStatus) async -> LaunchReadiness {
         await noteEnded()
         return host.prepare()

@@ -2,30 +2,31 @@ import BundleValues
 package import ClientShell
 package import ShellBoot
 
-/// Answers for what a browser on this machine sees: which state is which page.
+/// Selects the page that a browser on this machine shows in each state.
 package final class ShellCoordinator: Coordinator, LaunchRouting {
     private let bridge: LoopbackBridge
     private let observe: @Sendable (any Error) -> Void
 
-    /// For the pages behind `bridge`; `observe` receives why a state cannot be shown, once for as long as it is the same.
+    /// Creates a coordinator for the pages behind `bridge`. `observe` receives the error of a state that cannot be
+    /// shown, once until it changes.
     package init(_ bridge: LoopbackBridge, report observe: @escaping @Sendable (any Error) -> Void) {
         self.bridge = bridge
         self.observe = observe
     }
 
-    /// What is shown; nil before anything was routed to.
+    /// The present state; nil before the first one.
     package var state: LaunchState? { bridge.withScreen { $0.state } }
 
-    /// Nothing of a client is shown until something is routed to.
+    /// Shows no client until a state is routed.
     package func start() async { show(nil) }
 
-    /// Shows `state`; pages that are open load themselves again. One that cannot be shown is tried again with the next.
+    /// Shows `state`; open pages reload. A state that cannot be shown is tried again with the next one.
     package func route(to state: LaunchState) async {
         let isShown = bridge.withScreen { $0.state == state && !$0.hasEnded }
         if !isShown { show(state) }
     }
 
-    /// Passes on what is wrong with the boot, once for as long as it is the same.
+    /// Reports an error of the boot, once until it changes.
     package func report(_ error: any Error) {
         let message = UpdateFailure(error).message
         if bridge.withScreen({ $0.isNew(trouble: message) }) { observe(error) }
@@ -40,20 +41,20 @@ package final class ShellCoordinator: Coordinator, LaunchRouting {
     }
 }
 
-/// Makes a client ready for whoever uses the device: every client for those that are signed in, the seed for guests, none behind a
-/// lock.
+/// Prepares a client for the present session: every client for users who are signed in, the seed for guests, none for
+/// a locked device.
 package struct ShellLaunch: PrepareLaunchUseCase {
     private let shell: ClientShell
     private let noteEnded: @Sendable () async -> Bool
 
-    /// For the clients of `shell`. `noteEnded` tells which session was the last that ended, to whoever clears away what it left; true
-    /// where another one has ended since the call before.
+    /// Creates the use case for `shell`. `noteEnded` records the last session that ended, whose data has to be
+    /// cleared. It returns true if another one has ended since the call before.
     package init(_ shell: ClientShell, noteEnded: @escaping @Sendable () async -> Bool) {
         self.shell = shell
         self.noteEnded = noteEnded
     }
 
-    /// Leaves what others have been shown, and makes ready what is for this session.
+    /// Ends the launch of another audience, and prepares a client for this session.
     package func execute(for session: SessionStatus) async -> LaunchReadiness {
         if await noteEnded() { await shell.sessionDidEnd() }
         let audience = Self.audience(of: session)

@@ -3,11 +3,11 @@ package import BundleValues
 package import ClientShell
 package import ShellBoot
 
-/// What has happened in a shell since it started, counted: values only.
+/// The counters of a shell since it started, as values.
 package struct ShellMetrics: Sendable {
     private let startedAt: Timestamp
     private var shown: ClientName?
-    /// Whether a page of a client was loaded since the last page of the shell's own.
+    /// Whether a page of a client was loaded after the last page of the shell itself.
     private var isShown = false
     private var available: ClientName?
     private var launches = 0
@@ -16,7 +16,7 @@ package struct ShellMetrics: Sendable {
     private var lostPages = 0
     private var browserRestarts = 0
     private var bytes = 0
-    /// How much of the download under way is counted; nil where none is.
+    /// The counted bytes of the present download; nil if there is none.
     private var counted: Int?
     private var lastCheck: Timestamp?
     private var lastGoodCheck: Timestamp?
@@ -29,12 +29,12 @@ package struct ShellMetrics: Sendable {
     private var links: [String: Bool] = [:]
     private var routes: [DownloadRoute.Reason: Int] = [:]
 
-    /// Nothing has happened yet.
+    /// Creates the metrics of a shell that has just started.
     package init(startedAt: Timestamp) { self.startedAt = startedAt }
 
-    // MARK: What happens
+    // MARK: Events
 
-    /// Takes an event in; `reading` is that of a clock that only goes forward.
+    /// Counts an event. `reading` is of a monotonic clock.
     package mutating func note(_ event: ShellEvent, at time: Timestamp, reading: Duration) {
         switch event {
         case .updateAvailable(let name): available = name
@@ -66,7 +66,7 @@ package struct ShellMetrics: Sendable {
         }
     }
 
-    /// Takes in how far an update is. What a download finds here already is not counted.
+    /// Counts the progress of an update. Bytes that a resumed download found on the disk are not counted.
     package mutating func note(_ event: UpdateEvent) {
         if case .routed(let route) = event { routes[route.reason, default: 0] += 1 }
         guard case .downloading(let done, _) = event else {
@@ -77,7 +77,7 @@ package struct ShellMetrics: Sendable {
         counted = done
     }
 
-    /// Takes in what is on the screen from now on.
+    /// Records the state on the screen.
     package mutating func note(_ state: LaunchState) {
         self.state = state
         switch state {
@@ -86,18 +86,16 @@ package struct ShellMetrics: Sendable {
         }
     }
 
-    /// Counts a page that was lost.
     package mutating func noteLostPage() { lostPages += 1 }
 
-    /// Counts a start of the browser after the first one.
     package mutating func noteBrowserRestart() { browserRestarts += 1 }
 
-    /// Takes in whether the connection to `peer` stands: "host", or "meteor".
+    /// Records whether the connection to `peer`, "host" or "meteor", is up.
     package mutating func note(link peer: String, isUp: Bool) { links[peer] = isUp }
 
-    // MARK: What there is to tell
+    // MARK: Metrics
 
-    /// Everything at `now`; `ledger` is what the store remembers, nil where it cannot be read.
+    /// Returns all metrics at `now`. `ledger` is that of the store; nil if it is unreadable.
     package func families(_ ledger: Ledger?, at now: Timestamp) -> [MetricFamily] {
         clients + screen + (ledger.map { store($0, now) } ?? []) + checks
             + [Self.one("process_start_time_seconds", .gauge, "When this process started.", Self.seconds(startedAt))]
@@ -119,13 +117,13 @@ package struct ShellMetrics: Sendable {
             Self.one("launches_total", .counter, "Launches of clients.", Double(launches)),
             Self.one(
                 "unconfirmed_starts_total", .counter,
-                "Starts of clients that confirmed an earlier one, and not this one.", Double(unconfirmed)),
+                "Starts of clients that confirmed an earlier start, but not this one.", Double(unconfirmed)),
             Self.one(
-                "rollbacks_total", .counter, "Clients that were left for another one because they failed.",
+                "rollbacks_total", .counter, "Clients that were replaced because they failed.",
                 Double(rollbacks)),
             MetricFamily(
                 "clientctl_last_start_duration_seconds", .gauge,
-                "Time from the launch that was confirmed last to its confirmation.",
+                "Time from the last confirmed launch to its confirmation.",
                 starts.last.map { [.init($0)] } ?? []),
             MetricFamily(
                 "clientctl_start_duration_seconds", .histogram, "Time from a launch to its confirmation.",
@@ -140,7 +138,7 @@ package struct ShellMetrics: Sendable {
         ]
         return [
             MetricFamily(
-                "clientctl_screen_state", .gauge, "1 for what the device shows, 0 for all that it might.",
+                "clientctl_screen_state", .gauge, "1 for the present state of the screen, 0 for every other state.",
                 screenState.map { shown in
                     words.map { .init($0 == shown ? 1 : 0, [(name: "state", value: $0)]) }
                 } ?? []),
@@ -149,12 +147,12 @@ package struct ShellMetrics: Sendable {
                 "browser_restarts_total", .counter, "Starts of the browser after the first one.",
                 Double(browserRestarts)),
             MetricFamily(
-                "clientctl_link_up", .gauge, "Whether the connection stands over which updates are announced.",
+                "clientctl_link_up", .gauge, "Whether the connection for update notifications is up.",
                 links.sorted { $0.key < $1.key }.map { .init($0.value ? 1 : 0, [(name: "to", value: $0.key)]) }),
         ]
     }
 
-    /// A client is on the screen as soon as a page was loaded.
+    /// The state for the metric. A client is on the screen once a page was loaded.
     private var screenState: String? {
         switch state {
         case .authenticated?, .unauthenticated?, .updateRequired?: isShown ? state?.word : "starting"
@@ -170,14 +168,14 @@ package struct ShellMetrics: Sendable {
         }
         return [
             Self.one("blocked_versions", .gauge, "Versions that must not run here.", Double(ledger.blocks.count)),
-            about("channel_sequence", "Sequence of the channel document that was taken last.") { Double($0.sequence) },
-            about("channel_expires_timestamp_seconds", "When that document expires.") { Self.seconds($0.expires) },
-            about("channel_remaining_seconds", "Time until it expires; negative when it has.") {
+            about("channel_sequence", "Sequence of the last accepted channel file.") { Double($0.sequence) },
+            about("channel_expires_timestamp_seconds", "When that channel file expires.") { Self.seconds($0.expires) },
+            about("channel_remaining_seconds", "Time until it expires; negative afterwards.") {
                 Self.seconds($0.expires) - Self.seconds(now)
             },
             MetricFamily(
                 "clientctl_wanted_since_timestamp_seconds", .gauge,
-                "Since when a version is offered to this device and does not arrive.",
+                "Since when a version has been offered to this device without arriving.",
                 ledger.wanted.map { wanted in
                     .init(
                         Self.seconds(wanted.since),
@@ -196,15 +194,18 @@ package struct ShellMetrics: Sendable {
         let failures = failedChecks.sorted { $0.key.rawValue < $1.key.rawValue }
         return [
             moment("last_check_timestamp_seconds", "When a check for updates ended last.", lastCheck),
-            moment("last_successful_check_timestamp_seconds", "When one did not fail last.", lastGoodCheck),
-            moment("next_check_timestamp_seconds", "When the next one comes, at the latest.", nextCheck),
+            moment(
+                "last_successful_check_timestamp_seconds", "When the last successful check for updates ended.",
+                lastGoodCheck),
+            moment("next_check_timestamp_seconds", "The latest time of the next check for updates.", nextCheck),
             Self.one("check_successes_total", .counter, "Checks for updates that did not fail.", Double(goodChecks)),
             MetricFamily(
                 "clientctl_check_failures_total", .counter, "Checks for updates that failed, by the public reason.",
                 failures.map { .init(Double($0.value), [(name: "code", value: $0.key.rawValue)]) }),
             Self.one("downloaded_bytes_total", .counter, "Bytes of releases that were downloaded.", Double(bytes)),
             MetricFamily(
-                "clientctl_routes_total", .counter, "Releases that came as a delta or as an archive, and why.",
+                "clientctl_routes_total", .counter,
+                "Releases that were downloaded as a delta or as an archive, by reason.",
                 routes.sorted { $0.key.rawValue < $1.key.rawValue }.map {
                     .init(
                         Double($0.value),
@@ -224,7 +225,7 @@ package struct ShellMetrics: Sendable {
 }
 
 extension LaunchState {
-    /// What a metric calls it.
+    /// The state's name in metrics.
     fileprivate var word: String {
         switch self {
         case .authenticated: "client"
@@ -239,9 +240,9 @@ extension LaunchState {
     }
 }
 
-/// How long starts took.
+/// The durations of starts.
 struct DurationHistogram: Sendable {
-    /// In seconds; a start that takes more than the usual timeout is a rollback.
+    /// Upper bounds in seconds. A start that exceeds the usual timeout is a rollback.
     private static let bounds = [0.25, 0.5, 1, 2.5, 5, 10, 30]
 
     private var counts = [Int](repeating: 0, count: bounds.count)

@@ -3,14 +3,14 @@ import BundleValues
 import BundleServe
 import ShellBoot
 
-/// A page of the shell's own, instead of a client: one sentence for the person in front of the device, without a script or
-/// anything to load. What an operator has to do is in the log, since the screen may be public.
+/// A page of the shell itself instead of a client: one sentence for users, without scripts and resources.
+/// Instructions for operators are in the log, because the screen may be public.
 struct StatePage {
     private let state: String
     private let title: String
     private let text: String
 
-    /// The device has not decided yet what it shows.
+    /// The page of a device that has not decided yet what it shows.
     static let starting = StatePage(state: "starting", title: "One moment", text: "This device is starting.")
 
     private init(state: String, title: String, text: String) {
@@ -19,18 +19,18 @@ struct StatePage {
         self.text = text
     }
 
-    /// The page of `state`; nil where clients are shown.
+    /// Returns the page of `state`; nil if clients are shown.
     init?(_ state: LaunchState?) {
         switch state {
         case .authenticated, .unauthenticated, .updateRequired: return nil
         case .locked:
             self.init(
                 state: "locked", title: "Locked", text: "This device is locked. Ask an administrator to unlock it.")
-        case .signedOut: self.init(state: "signedOut", title: "Signed out", text: "Nobody is signed in.")
+        case .signedOut: self.init(state: "signedOut", title: "Signed out", text: "No user is signed in.")
         case .maintenance:
             self.init(
                 state: "maintenance", title: "Under maintenance",
-                text: "Somebody is working on this device. It will be back soon.")
+                text: "This device is being serviced. It will be back soon.")
         case .waiting:
             self.init(
                 state: "waiting", title: "Waiting for the first update",
@@ -38,19 +38,19 @@ struct StatePage {
         case .failure(let reason):
             self.init(
                 state: "failure", title: "This device has nothing to show",
-                text: "The log of this device says why (\(reason.code.rawValue)).")
+                text: "The log of this device contains the reason (\(reason.code.rawValue)).")
         case nil: self = Self.starting
         }
     }
 
-    /// The page, with a token that no other has.
+    /// Returns the page with a token of its own.
     func page() throws -> Page {
         let token = try LaunchToken.random().text
         return Page(
             id: String(try LaunchToken.random().text.prefix(32)), token: token, site: try Site(page: document()))
     }
 
-    /// The document, cut where the host's own elements go.
+    /// The document, split where the host inserts elements.
     private func document() -> IndexPage {
         let before = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">"
         let after = """
@@ -68,7 +68,7 @@ struct StatePage {
         h1{font-size:2rem;font-weight:600}p{overflow-wrap:anywhere}
         """
 
-    /// Text as HTML has it.
+    /// Returns text with HTML escapes.
     private static func escaped(_ text: String) -> String {
         var escaped = ""
         for character in text.unicodeScalars {
@@ -84,21 +84,21 @@ struct StatePage {
     }
 }
 
-/// A bar above the client that runs although a better one is there: that needs a newer shell.
+/// A bar above a client that runs because a better one needs a newer shell.
 struct UpdateNotice {
     private let minimum: SemanticVersion
 
-    /// The best client needs shell `minimum`.
+    /// Creates the bar of a client that needs shell `minimum`.
     init(minimum: SemanticVersion) {
         self.minimum = minimum
     }
 
-    /// The script that puts it up. Its place is outside the body, which applications replace, and its looks are set by script,
-    /// which no policy of the page forbids.
+    /// The script that shows the bar. It is outside the body, which applications replace, and has its style set by
+    /// script, which no policy of a page blocks.
     func script() throws -> ServerConfiguration.Bridge {
         let text =
-            "This device needs a newer shell, version \(minimum) or later, for the newest version of what you see here. "
-            + "Until then it shows the one before."
+            "The newest version of this content needs a newer shell, version \(minimum) or later. "
+            + "Until then this device shows an older version."
         let literal = String(decoding: JSONWriter.bytes(of: .string(text)), as: UTF8.self)
         let script = Array(
             """

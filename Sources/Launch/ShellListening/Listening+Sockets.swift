@@ -10,12 +10,13 @@ import MeteorSource
 package import ShellBoot
 
 extension DeviceContainer {
-    /// Returns what listens for this device: to the host at the WebSocket URL `push`, if there is one, to the Meteor server that is
-    /// followed, and to the network. `say` receives sentences for people.
+    /// Creates the update notifications of this device: from the host at the WebSocket URL `push`, from the Meteor
+    /// server that the device follows, and from changes of the network. `say` receives messages for operators.
     ///
-    /// `sockets` opens the WebSockets of a program that owns them, such as a `DelegateConnector`. The token of the session is not added
-    /// to these. By default the container opens them, and sends the token to the origin of the feed only.
-    /// Throws where `push` is not the URL of a WebSocket, or the device follows no feed that a host could announce.
+    /// `sockets` opens the WebSockets of a program that manages them, such as a `DelegateConnector`; the token of the
+    /// session is not added to these. By default the container opens them, and sends the token to the origin of the
+    /// feed only. Throws if `push` is not the URL of a WebSocket, or if the device has no feed that a host could
+    /// announce.
     public func listening(
         push: String?, userAgent: String, sockets: (any TransportConnector)? = nil,
         say: @escaping @Sendable (String) -> Void
@@ -26,7 +27,7 @@ extension DeviceContainer {
         let host = try push.map { text in
             guard let feed else {
                 throw UpdateFailure(
-                    .usage, subject: text, "The host \(text) announces a feed, and the device has none: name a feed.")
+                    .usage, subject: text, "The host \(text) announces a feed, and the device has none. Name a feed.")
             }
             let connector =
                 try sockets
@@ -49,7 +50,7 @@ extension DeviceContainer {
 }
 
 extension Listening.Host {
-    /// The host at `url`, which announces the feed that the store at `store` follows.
+    /// Creates the host at `url`, which announces the feed that the store at `store` follows.
     package init(url: SocketURL, of feed: FeedAddress, store: String, connector: any TransportConnector) throws {
         switch feed {
         case .channel(let document):
@@ -58,26 +59,27 @@ extension Listening.Host {
                 (try? Inventory.read(at: store))?.ledger.feed.channel(channel)?.sequence
             }
         case .manifest:
-            // A feed's flat manifest is the newest release of its standard channel, and has no sequence.
+            // The flat manifest of a feed is the newest release of its standard channel, and has no sequence.
             try self.init(url: url, channel: ChannelFileName.standard, connector: connector) { nil }
         }
     }
 }
 
 extension Listening {
-    /// The longest message that a host, or a Meteor server, may send, in bytes.
+    /// The largest message of a host, in bytes.
     package static let hostMessage = 64 << 10
+    /// The largest message of a Meteor server, in bytes.
     package static let serverMessage = 1 << 20
 
-    /// Opens sockets; the token that is shown to the origin of `url` over HTTP is shown to sockets of the same origin, and to no
-    /// others: `named`, or that of the session.
+    /// Creates a connector. It sends a token to sockets with the origin of `url` only: `named`, or the token of the
+    /// session.
     package static func connector(
         _ options: FetchOptions, for url: FetchURL, sessions: any SessionRepository, named: BearerCredential? = nil,
         userAgent: String, maximumMessage: Int
     ) throws -> any TransportConnector {
         var configuration = SocketConnector.Configuration(userAgent: userAgent)
         configuration.limits.message = maximumMessage
-        // As for fetches: no openssl.cnf may change what libcurl's TLS does.
+        // As for downloads, no openssl.cnf may change the TLS of libcurl.
         try OpenSSLIsolation.begin()
         return TokenConnector(configuration, over: CurlStreamConnector(options: options), origin: url.origin) {
             if let named { return named }
@@ -87,14 +89,14 @@ extension Listening {
     }
 }
 
-/// Opens sockets, and shows the device's token to one origin alone: the one that it belongs to over HTTP.
+/// Opens sockets and sends the device's token to one origin only, which receives it over HTTP as well.
 struct TokenConnector: TransportConnector {
     private let configuration: SocketConnector.Configuration
     private let streams: any StreamConnector
     private let origin: FetchURL.Origin
     private let credential: @Sendable () async throws -> BearerCredential?
 
-    /// `credential` is asked for each connection to `origin`, and for no other.
+    /// Creates a connector. `credential` is called for each connection to `origin`, and for no other.
     init(
         _ configuration: SocketConnector.Configuration, over streams: any StreamConnector, origin: FetchURL.Origin,
         credential: @escaping @Sendable () async throws -> BearerCredential?

@@ -6,19 +6,20 @@ package import BundleValues
 public import ClientShell
 import MeteorSource
 
-/// What lets a shell look at once instead of at its next check: a host that announces, a Meteor server that states versions.
+/// Notifications that let a shell check at once: from a host that announces releases, and from a Meteor server that
+/// publishes versions.
 ///
-/// Neither is needed: where there is no connection, updates are found by checking from time to time.
+/// They are optional: without a connection, periodic checks find updates.
 public struct Listening: Sendable {
-    /// Whoever announces what is new in the followed feed.
+    /// A host that announces changes of the followed feed.
     package struct Host: Sendable {
-        /// As it was named.
+        /// The URL as the operator named it.
         let url: SocketURL
-        /// The same, with the channel that is listened for.
+        /// The URL with the subscribed channel.
         let address: SocketURL
         let channel: String
         let connector: any TransportConnector
-        /// The sequence of the document that was taken last.
+        /// Returns the sequence of the last accepted channel file.
         let sequence: @Sendable () -> Int?
 
         init(
@@ -33,33 +34,33 @@ public struct Listening: Sendable {
         }
     }
 
-    /// The Meteor server that is followed.
+    /// The Meteor server that the device follows.
     package struct Server: Sendable {
         let rootURL: FetchURL
         let connector: any TransportConnector
 
-        /// Names a server, and what opens sockets to it.
+        /// Creates a server with a connector for its sockets.
         package init(rootURL: FetchURL, connector: any TransportConnector) {
             self.rootURL = rootURL
             self.connector = connector
         }
     }
 
-    /// How often to see whether another page is shown, which may name another server.
+    /// The interval at which the shown page is read, because another page may name another server.
     private static let pageInterval = Duration.seconds(2)
     private static let networkInterval = Duration.seconds(1)
 
-    /// The host that is listened to; nil where none is.
+    /// The host; nil if there is none.
     package let host: Host?
-    /// The Meteor server that is listened to; nil where none is.
+    /// The Meteor server; nil if there is none.
     package let server: Server?
     private let say: @Sendable (String) -> Void
-    /// Knows when this machine gets a way out to a network; nil where nothing is fetched over one, or nobody tells.
+    /// Detects new network routes; nil if nothing is downloaded over a network, or the system reports no routes.
     private let network: NetworkWatch?
-    /// Hears of each connection when it stands and when it is lost, by who is at the other end: `host` or `meteor`.
+    /// Receives the state of each connection, with the name of its peer: `host` or `meteor`.
     public var link: @Sendable (_ peer: String, _ isUp: Bool) -> Void = { _, _ in }
 
-    /// Listens to what is named; `say` hears sentences for people.
+    /// Creates notifications. `say` receives messages for operators.
     package init(
         host: Host?, server: Server?, network: NetworkWatch?, say: @escaping @Sendable (String) -> Void
     ) {
@@ -69,7 +70,7 @@ public struct Listening: Sendable {
         self.say = say
     }
 
-    /// Listens until the task is cancelled, and has `shell` check soon.
+    /// Requests checks of `shell` after notifications, until the task is cancelled.
     public func run(_ shell: ClientShell) async {
         await withTaskGroup { group in
             if let host { group.addTask { await follow(host, shell) } }
@@ -78,24 +79,24 @@ public struct Listening: Sendable {
         }
     }
 
-    // MARK: The network
+    // MARK: Network
 
-    /// A device that was cut off does not wait for its next check, which an outage has put off.
+    /// Checks as soon as the device is online again. An outage has delayed its next planned check.
     private func follow(_ network: NetworkWatch, _ shell: ClientShell) async {
         while (try? await Task.sleep(for: Self.networkInterval)) != nil {
             guard network.hasNewRoute() else { continue }
-            say("there is a way out to a network: checking")
+            say("the network is available again: checking")
             await shell.checkSoon()
         }
     }
 
-    // MARK: A host
+    // MARK: Host
 
     private func follow(_ host: Host, _ shell: ClientShell) async {
         let watcher = ReleaseWatcher(
             SyncClient.Configuration(url: host.address), channel: host.channel, connector: host.connector,
             known: { host.sequence() },
-            // The shell knows the jitter that the channel asks for, and waits.
+            // The shell applies the channel's jitter.
             check: { isUrgent in await shell.checkSoon(isUrgent: isUrgent) }
         ) { report in
             switch report {
@@ -107,15 +108,15 @@ public struct Listening: Sendable {
         await watcher.run()
     }
 
-    // MARK: A Meteor server
+    // MARK: Meteor server
 
-    /// Watches what the page that is shown names, and begins again when another page names something else.
+    /// Follows the server that the shown page names, and starts again when another page names another one.
     private func follow(_ server: Server, _ shell: ClientShell) async {
         while !Task.isCancelled {
             do {
                 try await watch(server, shell)
             } catch {
-                if !Task.isCancelled { say("\(server.rootURL.display) is not listened to: \(error)") }
+                if !Task.isCancelled { say("cannot listen to \(server.rootURL.display): \(error)") }
                 return
             }
         }
@@ -137,7 +138,7 @@ public struct Listening: Sendable {
             }
             defer { group.cancelAll() }
             guard case .refused(let reason)?? = try await group.next() else { return }
-            say("\(configuration.url) is not listened to any more: \(UntrustedName.display(reason))")
+            say("no longer listening to \(configuration.url): \(UntrustedName.display(reason))")
             // Another page may name another server.
             _ = try await group.next()
         }
@@ -147,7 +148,7 @@ public struct Listening: Sendable {
         try VersionWatcher.Configuration(server: server.rootURL, page: await Self.page(of: shell)?.config)
     }
 
-    /// Returns when the page that is shown names another socket or application.
+    /// Returns when the shown page names another socket or application.
     private func untilAnother(
         _ configuration: VersionWatcher.Configuration, _ server: Server, _ shell: ClientShell
     ) async throws {
@@ -161,7 +162,7 @@ public struct Listening: Sendable {
         }
     }
 
-    /// What the page that is shown says of itself; nil where it is no Meteor client's.
+    /// Returns the version and the configuration in the shown page; nil if it is not of a Meteor client.
     private static func page(of shell: ClientShell) async -> (version: MeteorVersion?, config: RuntimeConfig)? {
         guard let shown = try? await shell.shownPage(), let config = try? RuntimeConfig.read(page: shown.page) else {
             return nil
@@ -170,7 +171,7 @@ public struct Listening: Sendable {
         return (config.pageVersion.flatMap { try? MeteorVersion(parsing: $0) }, config)
     }
 
-    // MARK: Words
+    // MARK: Messages
 
     private func note(_ report: LinkReport, of peer: String, _ url: SocketURL) {
         switch report {
@@ -184,9 +185,9 @@ public struct Listening: Sendable {
     private static func describe(_ report: LinkReport, _ url: SocketURL) -> String {
         switch report {
         case .connected: "listening to \(url)"
-        // Whoever is at the other end has a say in these words.
+        // The peer controls a part of this text.
         case .lost(let reason):
-            "\(url) cannot be listened to: \(UntrustedName.display(reason)). Updates are found by checking meanwhile"
+            "cannot listen to \(url): \(UntrustedName.display(reason)). Periodic checks still find updates"
         case .note(let sentence): "\(url): \(UntrustedName.display(sentence))"
         }
     }

@@ -55,13 +55,13 @@ import Testing
         host?.program.send(SIGKILL)
         _ = try host?.program.wait()
         let place = try Socket.closed(port: port)
-        try serving.wait(until: "cannot be listened to")
+        try serving.wait(until: "cannot listen to")
         try site.publish("1.0.1").succeeded()
         host = try Hosting(site.feed, port: port)
         try serving.wait(untilInstalled: "v1.0.1")
         try site.publish("1.0.2").succeeded()
         try serving.wait(untilInstalled: "v1.0.2")
-        #expect(try serving.count("cannot be listened to") == 1)
+        #expect(try serving.count("cannot listen to") == 1)
         #expect(try serving.count("listening to ") == 2)
         withExtendedLifetime((host, place)) {}
     }
@@ -260,7 +260,7 @@ import Testing
         let deadline = ContinuousClock.now + .seconds(60)
         while other.requests.count < 3, ContinuousClock.now < deadline { poll(nil, 0, 20) }
         #expect(other.requests.count >= 3)
-        #expect(try serving.count("cannot be listened to") == 1)
+        #expect(try serving.count("cannot listen to") == 1)
         // A channel that is switched off is not listened to.
         #expect(switchedOff.requests.isEmpty)
     }
@@ -300,7 +300,7 @@ import Testing
         let deadline = ContinuousClock.now + .seconds(60)
         while server.requests.count < 3, ContinuousClock.now < deadline { poll(nil, 0, 20) }
         try #require(server.requests.map(\.target).prefix(3) == ["/websocket", "/websocket", "/websocket"])
-        #expect(try serving.count("cannot be listened to") == 1)
+        #expect(try serving.count("cannot listen to") == 1)
         #expect(try serving.count("responded with status 404") == 1)
     }
 }

@@ -87,7 +87,7 @@ import Testing
         _ = try load(port)
         let ending = try status(program)
         #expect(ending.status == 40, "\(ending.errors)")
-        #expect(ending.errors.contains("v1.0.0 was left for embedded without a verdict"))
+        #expect(ending.errors.contains("v1.0.0 was replaced by embedded without a verdict"))
         let shown = try Clientctl.run(["status", "--store", site.folder.file("store")])
         #expect(shown.text.contains("v1.0.0  staged"), "\(shown.text)")
     }

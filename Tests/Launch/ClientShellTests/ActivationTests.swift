@@ -4,20 +4,19 @@ import BundleTesting
 import ClientShell
 import Testing
 
-/// When a client that is ready is shown, where the owner has said when that may be.
 @Suite(.inTurn) struct ActivationTests {
     private struct Running {
-        let bench: ShellBench
+        let fixture: ShellFixture
         let shell: ClientShell
         var events: EventReader
         let run: Task<Void, Never>
         private var ticks = 0
 
-        /// 1.0.0 runs and has confirmed its start; it is noon.
+        /// Creates a device on which 1.0.0 runs and has confirmed its start. The time is noon.
         init(_ windows: String? = "02:00-04:00") async throws {
-            bench = try await ShellBench(installing: ["1.0.0"])
-            bench.showTime(12, 0)
-            shell = try bench.shell { configuration in
+            fixture = try await ShellFixture(installing: ["1.0.0"])
+            fixture.showTime(12, 0)
+            shell = try fixture.shell { configuration in
                 configuration.storeInterval = .milliseconds(500)
                 configuration.activation = windows.flatMap { try? ActivationWindows(parsing: $0) }
             }
@@ -30,97 +29,97 @@ import Testing
             for line in ["launched v1.0.0 on trial", "confirmed v1.0.0"] { #expect(await events.line() == line) }
         }
 
-        /// The shell looks at its store once more, and has.
-        mutating func look() async {
+        /// Lets the shell read its store once.
+        mutating func readStore() async {
             ticks += 1
             let moment = Duration.milliseconds(500 * ticks)
-            await bench.clock.sleeper(until: moment)
-            bench.clock.advance(by: .milliseconds(500))
-            await bench.clock.sleeper(until: moment + .milliseconds(500))
+            await fixture.clock.sleeper(until: moment)
+            fixture.clock.advance(by: .milliseconds(500))
+            await fixture.clock.sleeper(until: moment + .milliseconds(500))
         }
     }
 
-    @Test func `without windows the page is left alone, and whoever loads it gets the new client`() async throws {
+    @Test func `without activation windows a page changes its client only when a user loads it`() async throws {
         var running = try await Running(nil)
         defer { running.run.cancel() }
-        try await running.bench.install("1.1.0")
-        await running.look()
+        try await running.fixture.install("1.1.0")
+        await running.readStore()
         #expect(await running.events.line() == "available v1.1.0")
-        #expect(running.bench.bridge.calls == ["base v1.0.0"])
-        #expect(try await running.shell.pageWillLoad(takesNext: true).name == (try running.bench.name("1.1.0")))
+        #expect(running.fixture.bridge.calls == ["base v1.0.0"])
+        #expect(try await running.shell.pageWillLoad(takesNext: true).name == (try running.fixture.name("1.1.0")))
     }
 
-    @Test func `outside of its window a client waits, also where the page is loaded again`() async throws {
+    @Test func `outside its activation window a ready client waits even if the page is reloaded`() async throws {
         var running = try await Running()
         defer { running.run.cancel() }
-        try await running.bench.install("1.1.0")
-        await running.look()
+        try await running.fixture.install("1.1.0")
+        await running.readStore()
         #expect(await running.events.line() == "available v1.1.0")
-        #expect(try await running.shell.pageWillLoad(takesNext: true).name == (try running.bench.name("1.0.0")))
-        running.bench.showTime(1, 59)
-        await running.look()
-        #expect(running.bench.bridge.calls == ["base v1.0.0"])
+        #expect(try await running.shell.pageWillLoad(takesNext: true).name == (try running.fixture.name("1.0.0")))
+        running.fixture.showTime(1, 59)
+        await running.readStore()
+        #expect(running.fixture.bridge.calls == ["base v1.0.0"])
     }
 
-    @Test func `in its window it is shown by itself`() async throws {
+    @Test func `an activation window shows a ready client without a request`() async throws {
         var running = try await Running()
         defer { running.run.cancel() }
-        try await running.bench.install("1.1.0")
-        await running.look()
-        running.bench.showTime(2, 0)
-        await running.look()
-        #expect(running.bench.bridge.calls == ["base v1.0.0", "base v1.1.0", "reload"])
+        try await running.fixture.install("1.1.0")
+        await running.readStore()
+        running.fixture.showTime(2, 0)
+        await running.readStore()
+        #expect(running.fixture.bridge.calls == ["base v1.0.0", "base v1.1.0", "reload"])
         let launched = try await running.shell.pageWillLoad()
-        #expect(launched.name == (try running.bench.name("1.1.0")))
-        // One that is on trial is not replaced before it has shown what it is worth.
-        try await running.bench.install("1.2.0")
-        await running.look()
-        await running.look()
-        #expect(running.bench.bridge.calls.count == 3)
+        #expect(launched.name == (try running.fixture.name("1.1.0")))
+        // A client on trial is not replaced.
+        try await running.fixture.install("1.2.0")
+        await running.readStore()
+        await running.readStore()
+        #expect(running.fixture.bridge.calls.count == 3)
         try await running.shell.startupDidComplete(launched.token)
         await running.shell.removed()
-        await running.look()
-        #expect(running.bench.bridge.calls.suffix(2) == ["base v1.2.0", "reload"])
+        await running.readStore()
+        #expect(running.fixture.bridge.calls.suffix(2) == ["base v1.2.0", "reload"])
     }
 
-    @Test func `a page that asks gets it at any time`() async throws {
+    @Test func `a page may reload to the ready client outside the activation windows`() async throws {
         var running = try await Running()
         defer { running.run.cancel() }
-        try await running.bench.install("1.1.0")
-        await running.look()
+        try await running.fixture.install("1.1.0")
+        await running.readStore()
         try await running.shell.reload()
-        #expect(running.bench.bridge.calls == ["base v1.0.0", "base v1.1.0", "reload"])
+        #expect(running.fixture.bridge.calls == ["base v1.0.0", "base v1.1.0", "reload"])
     }
 
-    @Test func `a shell that starts shows the best client at any time`() async throws {
-        let bench = try await ShellBench(installing: ["1.0.0", "1.1.0"])
-        bench.showTime(12, 0)
-        let shell = try bench.shell { $0.activation = try? ActivationWindows(parsing: "02:00-04:00") }
+    @Test func `a starting shell shows the best client outside the activation windows`() async throws {
+        let fixture = try await ShellFixture(installing: ["1.0.0", "1.1.0"])
+        fixture.showTime(12, 0)
+        let shell = try fixture.shell { $0.activation = try? ActivationWindows(parsing: "02:00-04:00") }
         try await shell.start()
-        #expect(try await shell.pageWillLoad().name == (try bench.name("1.1.0")))
+        #expect(try await shell.pageWillLoad().name == (try fixture.name("1.1.0")))
     }
 
-    @Test func `what must not run is left at any time`() async throws {
+    @Test func `a blocked client is replaced outside the activation windows`() async throws {
         var running = try await Running()
         defer { running.run.cancel() }
-        _ = try running.bench.verdicts().rollBack(to: .embedded)
-        await running.look()
+        _ = try running.fixture.verdicts().rollBack(to: .embedded)
+        await running.readStore()
         #expect(await running.events.line() == "rolled back v1.0.0 to embedded: versionBlocked")
-        #expect(running.bench.bridge.calls == ["base v1.0.0", "base embedded", "reload"])
+        #expect(running.fixture.bridge.calls == ["base v1.0.0", "base embedded", "reload"])
     }
 
-    @Test func `what must not run is left as soon as that works`() async throws {
+    @Test func `a blocked client is replaced once the web view accepts another one`() async throws {
         var running = try await Running()
         defer { running.run.cancel() }
-        running.bench.bridge.refuse()
-        _ = try running.bench.verdicts().rollBack(to: .embedded)
-        await running.look()
-        await running.look()
+        running.fixture.bridge.refuse()
+        _ = try running.fixture.verdicts().rollBack(to: .embedded)
+        await running.readStore()
+        await running.readStore()
         #expect(await running.events.line() == "error internal")
-        running.bench.bridge.refuse(false)
-        await running.look()
-        // The trouble was told once.
+        running.fixture.bridge.refuse(false)
+        await running.readStore()
+        // The failure was reported once.
         #expect(await running.events.line() == "rolled back v1.0.0 to embedded: versionBlocked")
-        #expect(running.bench.bridge.calls.suffix(2) == ["base embedded", "reload"])
+        #expect(running.fixture.bridge.calls.suffix(2) == ["base embedded", "reload"])
     }
 }

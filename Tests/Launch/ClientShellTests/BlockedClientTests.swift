@@ -7,7 +7,7 @@ import Testing
 @testable import BundleCore
 import BundleValues
 
-/// Remembers what it was told.
+/// A log of warnings.
 private final class ToldBridge: ShellBridge {
     private let told = Mutex<(client: ClientName?, reloads: Int)>((nil, 0))
 
@@ -19,7 +19,7 @@ private final class ToldBridge: ShellBridge {
     func reload() { told.withLock { $0.reloads += 1 } }
 }
 
-@Suite struct `A client that is blocked while it is shown` {
+@Suite struct BlockedClientTests {
     private let folder: TemporaryFolder
     private let bridge = ToldBridge()
     private let keeper: LedgerKeeper
@@ -52,7 +52,7 @@ private final class ToldBridge: ShellBridge {
         return shell
     }
 
-    @Test func `by hand is left at once`() async throws {
+    @Test func `replaces a client at once when an operator blocks it`() async throws {
         try install("1.0.0")
         try install("2.0.0")
         let shell = try await shell()
@@ -65,7 +65,7 @@ private final class ToldBridge: ShellBridge {
         #expect(try await shell.pageWillLoad().name == .installed(client("1.0.0")))
     }
 
-    @Test func `when nothing else could be shown is left for what is installed next`() async throws {
+    @Test func `replaces a blocked client by the next installed one if nothing else could be shown`() async throws {
         try install("1.0.0")
         let shell = try await shell()
         for _ in 0..<2 { await shell.startupDidFail(try await shell.pageWillLoad().token, "broken") }
@@ -87,7 +87,9 @@ private final class ToldBridge: ShellBridge {
         try keeper.apply([.recorded(FeedUpdate(before: before, after: feed))])
     }
 
-    @Test(arguments: [true, false]) func `by its channel is left at once`(_ isRevoked: Bool) async throws {
+    @Test(arguments: [true, false]) func `replaces a client at once when its channel recalls it`(_ isRevoked: Bool)
+        async throws
+    {
         try install("1.0.0")
         try install("2.0.0")
         try install("3.0.0")
@@ -97,7 +99,7 @@ private final class ToldBridge: ShellBridge {
         #expect(await shell.currentVersion == .installed(try client("3.0.0")))
         let expected = isRevoked ? "2.0.0" : "embedded"
         if isRevoked { try learn(revoked: ["3.0.0"]) } else { try learn(floor: "4.0.0") }
-        // Without anything else to show, what must not run is left only where something can take its place.
+        // Without another client, a client that must not run stays until one is installed.
         try await shell.checkForUpdates()
         if isRevoked {
             #expect(bridge.client == .installed(try client(expected)))
@@ -109,7 +111,7 @@ private final class ToldBridge: ShellBridge {
         #expect(try await shell.client(named: .installed(try client("3.0.0"))) == nil)
     }
 
-    @Test func `by a rollout goes with the next launch`() async throws {
+    @Test func `keeps a client until the next launch when a rollout no longer includes it`() async throws {
         try install("1.0.0")
         try install("2.0.0")
         let running = try await shell()

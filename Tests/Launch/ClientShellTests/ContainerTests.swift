@@ -4,9 +4,8 @@ import ClientShell
 import ShellBoot
 import Testing
 
-/// What a program that embeds a shell is given.
 struct ContainerTests {
-    @Test func `the session of a store is shown to its feed, and to nobody else`() async throws {
+    @Test func `sends the session of a store to its feed only`() async throws {
         let folder = try TemporaryFolder()
         let server = try LoopbackServer(["/a": Route([7])])
         let other = try LoopbackServer(["/b": Route([8])])

@@ -5,21 +5,21 @@ import BundleTesting
 import ClientShell
 import Testing
 
-/// When a shell checks by itself. The bench draws the middle of every range.
+// The fixture's random numbers are the middle of each range.
 @Suite(.inTurn) struct PollingTests {
     private static let interval = Duration.seconds(100)
 
     private struct Running {
-        let bench: ShellBench
+        let fixture: ShellFixture
         let shell: ClientShell
         var events: EventReader
         let run: Task<Void, Never>
 
         init(yields: Bool = true, jitter: Duration = .zero) async throws {
-            bench = try await ShellBench()
-            shell = try bench.shell { configuration in
+            fixture = try await ShellFixture()
+            shell = try fixture.shell { configuration in
                 configuration.polling = .init(PollPace(every: PollingTests.interval, jitter: jitter), yields: yields)
-                // Out of the way of the checks.
+                // Keeps readings of the store apart from the checks.
                 configuration.storeInterval = .seconds(1_000_000)
             }
             try await shell.start()
@@ -27,29 +27,29 @@ import Testing
             run = Task { [shell] in await shell.run() }
         }
 
-        /// Moves the time to the next check, at `moment`, and returns what it told.
+        /// Advances the clock to the next check, at `moment`, and returns its event.
         mutating func check(at moment: Duration) async -> (failure: UpdateFailure?, next: Duration?)? {
-            await bench.clock.sleeper(until: moment)
-            bench.clock.advance(by: moment - bench.clock.now.sinceStart)
+            await fixture.clock.sleeper(until: moment)
+            fixture.clock.advance(by: moment - fixture.clock.now.sinceStart)
             return await events.check()
         }
     }
 
-    @Test func `the first check is in the middle of the first minute, the next ones follow it`() async throws {
+    @Test func `plans the first check within a minute and the others one interval apart`() async throws {
         var running = try await Running(jitter: .seconds(20))
         defer { running.run.cancel() }
         let first = await running.check(at: .seconds(30))
         #expect(first?.failure == nil && first?.next == .seconds(110))
         #expect(await running.check(at: .seconds(140))?.next == .seconds(110))
-        running.bench.offer("1.1.0")
+        running.fixture.offer("1.1.0")
         _ = await running.check(at: .seconds(250))
-        #expect(await running.shell.nextLaunch == (try running.bench.name("1.1.0")))
+        #expect(await running.shell.nextLaunch == (try running.fixture.name("1.1.0")))
     }
 
-    @Test func `a network that is away is asked again soon, then less and less`() async throws {
+    @Test func `retries an unreachable network soon, then at growing intervals`() async throws {
         var running = try await Running()
         defer { running.run.cancel() }
-        running.bench.breakUpdates()
+        running.fixture.breakUpdates()
         var moment = Duration.seconds(30)
         for wait in [45, 90, 180, 300, 300] {
             let check = await running.check(at: moment)
@@ -57,36 +57,36 @@ import Testing
             #expect(check?.next == .seconds(wait))
             moment += .seconds(wait)
         }
-        running.bench.mendUpdates()
+        running.fixture.mendUpdates()
         #expect(await running.check(at: moment)?.next == Self.interval)
     }
 
-    @Test func `a server's Retry-After is kept up to four intervals`() async throws {
+    @Test func `obeys Retry-After up to four intervals`() async throws {
         var running = try await Running()
         defer { running.run.cancel() }
         let url = try FetchURL(parsing: "http://127.0.0.1/manifest.json")
-        running.bench.breakUpdates(FetchError.httpStatus(503, url, retryAfter: .seconds(7200)))
+        running.fixture.breakUpdates(FetchError.httpStatus(503, url, retryAfter: .seconds(7200)))
         let check = await running.check(at: .seconds(30))
         #expect(check?.failure?.code == .httpStatus)
         #expect(check?.next == Self.interval * 4)
     }
 
-    @Test func `news do not bring a check forward that the server put off`() async throws {
+    @Test func `a notification does not bring forward a check that Retry-After delays`() async throws {
         var running = try await Running()
         defer { running.run.cancel() }
         let url = try FetchURL(parsing: "http://127.0.0.1/manifest.json")
-        running.bench.breakUpdates(FetchError.httpStatus(503, url, retryAfter: .seconds(7200)))
+        running.fixture.breakUpdates(FetchError.httpStatus(503, url, retryAfter: .seconds(7200)))
         #expect(await running.check(at: .seconds(30))?.next == Self.interval * 4)
         await running.shell.checkSoon()
         #expect(await running.check(at: .seconds(30) + Self.interval * 4)?.next == Self.interval * 4)
     }
 
     @Test(arguments: [FailureCode.incompatibleShell, .versionBlocked])
-    func `a device that the newest release is not for asks as often as others`(code: FailureCode) async throws {
+    func `a device that the newest release excludes polls at the usual interval`(code: FailureCode) async throws {
         var running = try await Running()
         defer { running.run.cancel() }
-        running.bench.ask(PollPace(every: .seconds(30), jitter: .zero))
-        running.bench.breakUpdates(UpdateFailure(code, subject: "x", "No."))
+        running.fixture.ask(PollPace(every: .seconds(30), jitter: .zero))
+        running.fixture.breakUpdates(UpdateFailure(code, subject: "x", "No."))
         for moment in [30, 60, 90] {
             let check = await running.check(at: .seconds(moment))
             #expect(check != nil && check?.failure == nil)
@@ -94,7 +94,7 @@ import Testing
         }
     }
 
-    @Test func `one channel in trouble does not keep a device from asking the others`() async throws {
+    @Test func `one failed source does not change the interval of the others`() async throws {
         let url = try FetchURL(parsing: "http://127.0.0.1/manifest.json")
         let broken: UpdateStep = {
             await .of { throw FetchError.httpStatus(503, url, retryAfter: .seconds(7200)) }
@@ -107,113 +107,113 @@ import Testing
         #expect(!all.hasResponse && all.failures.count == 2 && all.pace == nil)
     }
 
-    @Test func `what is refused is not asked for more often`() async throws {
+    @Test func `a rejected update does not shorten the interval`() async throws {
         var running = try await Running()
         defer { running.run.cancel() }
-        running.bench.breakUpdates(UpdateFailure(.signatureInvalid, subject: "x", "No."))
+        running.fixture.breakUpdates(UpdateFailure(.signatureInvalid, subject: "x", "No."))
         #expect(await running.check(at: .seconds(30))?.next == .seconds(100))
         #expect(await running.check(at: .seconds(130))?.next == .seconds(200))
     }
 
-    @Test func `a channel's own pace counts from its first answer on, until it no longer asks`() async throws {
+    @Test func `applies the pace of a channel from its first response until the channel removes it`() async throws {
         var running = try await Running()
         defer { running.run.cancel() }
-        running.bench.ask(PollPace(every: .seconds(30), jitter: .seconds(4)))
+        running.fixture.ask(PollPace(every: .seconds(30), jitter: .seconds(4)))
         #expect(await running.check(at: .seconds(30))?.next == .seconds(32))
         // A failure does not end it.
-        running.bench.breakUpdates(UpdateFailure(.signatureInvalid, subject: "x", "No."))
+        running.fixture.breakUpdates(UpdateFailure(.signatureInvalid, subject: "x", "No."))
         #expect(await running.check(at: .seconds(62))?.next == .seconds(32))
-        running.bench.mendUpdates()
-        running.bench.ask(nil)
+        running.fixture.mendUpdates()
+        running.fixture.ask(nil)
         #expect(await running.check(at: .seconds(94))?.next == Self.interval)
     }
 
-    @Test func `a pace that the owner has set stays`() async throws {
+    @Test func `ignores the pace of a channel if the operator has set one`() async throws {
         var running = try await Running(yields: false)
         defer { running.run.cancel() }
-        running.bench.ask(PollPace(every: .seconds(30), jitter: .zero))
+        running.fixture.ask(PollPace(every: .seconds(30), jitter: .zero))
         #expect(await running.check(at: .seconds(30))?.next == Self.interval)
     }
 
-    @Test func `a device with nothing to show checks at once, and reports that it waits for its first client`()
+    @Test func `a device without a client checks at once and reports that it waits for its first client`()
         async throws
     {
-        let bench = try await ShellBench()
-        let shell = try bench.shell(hasSeed: false) { configuration in
+        let fixture = try await ShellFixture()
+        let shell = try fixture.shell(hasSeed: false) { configuration in
             configuration.polling = .init(PollPace(every: Self.interval), yields: true)
             configuration.storeInterval = .seconds(1_000_000)
         }
         await #expect(throws: UpdateFailure.self) { try await shell.admit(.everybody) }
         #expect(await shell.waitsForFirstClient)
-        bench.offer("1.0.0")
+        fixture.offer("1.0.0")
         var events = EventReader(shell)
         let run = Task { await shell.run() }
         defer { run.cancel() }
         #expect(await events.check()?.failure == nil)
-        #expect(bench.clock.now.sinceStart == .zero)
+        #expect(fixture.clock.now.sinceStart == .zero)
         #expect(await !shell.waitsForFirstClient)
-        #expect(await shell.nextLaunch == (try bench.name("1.0.0")))
+        #expect(await shell.nextLaunch == (try fixture.name("1.0.0")))
     }
 
     // MARK: News
 
-    @Test func `news are checked at once where the channel asks for no delay`() async throws {
+    @Test func `a notification without jitter is checked at once`() async throws {
         var running = try await Running()
         defer { running.run.cancel() }
-        await running.bench.clock.sleeper(until: .seconds(30))
-        running.bench.offer("1.1.0")
+        await running.fixture.clock.sleeper(until: .seconds(30))
+        running.fixture.offer("1.1.0")
         await running.shell.checkSoon()
         let check = try #require(await running.events.check())
         #expect(check.failure == nil && check.next == Self.interval)
-        #expect(await running.shell.nextLaunch == (try running.bench.name("1.1.0")))
-        #expect(running.bench.clock.now.sinceStart == .zero)
+        #expect(await running.shell.nextLaunch == (try running.fixture.name("1.1.0")))
+        #expect(running.fixture.clock.now.sinceStart == .zero)
     }
 
-    @Test func `news are checked within the jitter that the channel asks for`() async throws {
+    @Test func `a notification is checked within the jitter of the channel`() async throws {
         var running = try await Running()
         defer { running.run.cancel() }
-        running.bench.ask(PollPace(every: .seconds(100), jitter: .seconds(10)))
+        running.fixture.ask(PollPace(every: .seconds(100), jitter: .seconds(10)))
         #expect(await running.check(at: .seconds(30))?.next == .seconds(105))
-        await running.bench.clock.sleeper(until: .seconds(135))
+        await running.fixture.clock.sleeper(until: .seconds(135))
         await running.shell.checkSoon()
-        // A second word neither puts it off nor draws again.
-        await running.bench.clock.sleeper(until: .seconds(35))
-        running.bench.clock.advance(by: .seconds(2))
+        // A second notification neither delays the check nor chooses another moment.
+        await running.fixture.clock.sleeper(until: .seconds(35))
+        running.fixture.clock.advance(by: .seconds(2))
         await running.shell.checkSoon()
         #expect(await running.check(at: .seconds(35))?.next == .seconds(105))
     }
 
-    @Test func `news within a limit of its own`() async throws {
+    @Test func `a notification with its own limit is checked within it`() async throws {
         var running = try await Running()
         defer { running.run.cancel() }
-        await running.bench.clock.sleeper(until: .seconds(30))
+        await running.fixture.clock.sleeper(until: .seconds(30))
         await running.shell.checkSoon(within: .seconds(8))
         _ = await running.check(at: .seconds(4))
-        // What is late anyway does not put off the check that is due.
-        await running.bench.clock.sleeper(until: .seconds(104))
+        // A notification with a late limit does not delay the planned check.
+        await running.fixture.clock.sleeper(until: .seconds(104))
         await running.shell.checkSoon(within: .seconds(1000))
         _ = await running.check(at: .seconds(104))
     }
 
-    @Test func `a shell that does not poll does not check`() async throws {
-        let bench = try await ShellBench()
-        let shell = try bench.shell { $0.storeInterval = .seconds(1) }
+    @Test func `a shell without polling ignores notifications`() async throws {
+        let fixture = try await ShellFixture()
+        let shell = try fixture.shell { $0.storeInterval = .seconds(1) }
         try await shell.start()
         let run = Task { await shell.run() }
         defer { run.cancel() }
-        bench.offer("1.1.0")
-        await bench.clock.sleeper(until: .seconds(1))
+        fixture.offer("1.1.0")
+        await fixture.clock.sleeper(until: .seconds(1))
         await shell.checkSoon()
-        bench.clock.advance(by: .seconds(1))
-        await bench.clock.sleeper(until: .seconds(2))
+        fixture.clock.advance(by: .seconds(1))
+        await fixture.clock.sleeper(until: .seconds(2))
         #expect(await shell.nextLaunch == .embedded)
     }
 
-    @Test func `a shell that ends leaves no check behind`() async throws {
+    @Test func `cancelling the shell cancels its planned check`() async throws {
         let running = try await Running()
-        await running.bench.clock.sleeper(until: .seconds(30))
+        await running.fixture.clock.sleeper(until: .seconds(30))
         running.run.cancel()
         await running.run.value
-        await running.bench.clock.noSleeper(until: .seconds(30))
+        await running.fixture.clock.noSleeper(until: .seconds(30))
     }
 }

@@ -4,7 +4,7 @@ import BundleDisk
 import ClientShell
 import Synchronization
 
-/// A web view's side that shows nothing and remembers what it was told, in order.
+/// A bridge without a web view that records its calls in order.
 final class RecordingBridge: ShellBridge {
     struct Refusal: Error {}
 
@@ -16,13 +16,13 @@ final class RecordingBridge: ShellBridge {
 
     private let state = Mutex(State())
 
-    /// `base v1.0.0` and `reload`.
+    /// The calls, such as `base v1.0.0` and `reload`.
     var calls: [String] { state.withLock { $0.calls } }
 
     /// The index page of each base path.
     var pages: [String] { state.withLock { $0.pages } }
 
-    /// From now on no base path is accepted.
+    /// Refuses base paths from now on.
     func refuse(_ refuses: Bool = true) { state.withLock { $0.refuses = refuses } }
 
     func setServerBasePath(_ client: ReadyClient) throws {
@@ -37,7 +37,7 @@ final class RecordingBridge: ShellBridge {
     func reload() { state.withLock { $0.calls.append("reload") } }
 }
 
-/// The same on the main thread, for a shell behind a `MainActorBridge`.
+/// A web view on the main thread that records its calls, for a shell behind a `MainActorBridge`.
 @MainActor final class RecordingView: MainActorWebView {
     private(set) var calls: [String] = []
 

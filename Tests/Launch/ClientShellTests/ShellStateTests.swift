@@ -5,517 +5,520 @@ import Testing
 import BundleValues
 @testable import ClientShell
 
-/// What a shell does about each event, without a disk and without waiting.
 @Suite struct ShellStateTests {
-    private static let timeout = StateBench.timeout.duration
+    private static let timeout = StateFixture.timeout.duration
 
-    @Test func `a boot attempt is written before the page has its launch`() throws {
-        var bench = StateBench()
-        bench.install(1)
-        bench.handle(.start)
-        #expect(bench.begun.isEmpty && bench.world.base == FakeWorld.name(1))
-        let loaded = bench.load()
+    @Test func `records the boot attempt before the page receives its launch`() throws {
+        var fixture = StateFixture()
+        fixture.install(1)
+        fixture.handle(.start)
+        #expect(fixture.begun.isEmpty && fixture.world.base == FakeWorld.name(1))
+        let loaded = fixture.load()
         let launch = try #require(loaded)
-        #expect(bench.world.launch?.token == launch.token)
-        #expect(launch.isTrial && bench.wake == Self.timeout)
-        #expect(bench.reports == [.launched(FakeWorld.name(1), isTrial: true)])
+        #expect(fixture.world.launch?.token == launch.token)
+        #expect(launch.isTrial && fixture.wake == Self.timeout)
+        #expect(fixture.reports == [.launched(FakeWorld.name(1), isTrial: true)])
     }
 
-    @Test func `a page on trial that leaves has to be followed by one of ours`() throws {
+    @Test func `fails a trial whose page leaves and is not followed by a page of the client`() throws {
         for isFollowed in [true, false] {
-            var bench = StateBench()
-            bench.runGood(1)
-            bench.install(2)
-            let loaded = bench.load(takesNext: true)
+            var fixture = StateFixture()
+            fixture.runGood(1)
+            fixture.install(2)
+            let loaded = fixture.load(takesNext: true)
             let launch = try #require(loaded)
-            bench.handle(.show(launch.token, true, PageReport(load: "a", number: 1)))
-            bench.handle(.leave(launch.token, "https://h/", PageReport(load: "a", number: 2)))
-            bench.handle(.show(launch.token, false, PageReport(load: "a", number: 3)))
-            if isFollowed { bench.handle(.show(launch.token, false, PageReport(load: "b", number: 1))) }
-            bench.now = Self.timeout
-            bench.handle(.woken)
-            #expect(bench.verdicts.count == (isFollowed ? 0 : 1))
-            guard case .faulty(let failure)? = bench.verdicts.first?.verdict else { continue }
+            fixture.handle(.page(.show(true, PageReport(load: "a", number: 1)), launch.token))
+            fixture.handle(.page(.leave("https://h/", PageReport(load: "a", number: 2)), launch.token))
+            fixture.handle(.page(.show(false, PageReport(load: "a", number: 3)), launch.token))
+            if isFollowed { fixture.handle(.page(.show(false, PageReport(load: "b", number: 1)), launch.token)) }
+            fixture.now = Self.timeout
+            fixture.handle(.timerFired)
+            #expect(fixture.verdicts.count == (isFollowed ? 0 : 1))
+            guard case .faulty(let failure)? = fixture.verdicts.first?.verdict else { continue }
             #expect(failure.cause == .reported && failure.detail.contains("its page left for https://h/"))
         }
     }
 
-    @Test func `a page fails its own start on trial, and not afterwards`() throws {
-        var bench = StateBench()
-        bench.runGood(1)
-        let good = try #require(bench.state.launched)
-        bench.handle(.failTrial(good.token, "x"))
-        #expect(bench.verdicts.isEmpty)
-        bench.install(2)
-        let loaded = bench.load(takesNext: true)
+    @Test func `a page can fail its own start on trial only`() throws {
+        var fixture = StateFixture()
+        fixture.runGood(1)
+        let good = try #require(fixture.state.launched)
+        fixture.handle(.page(.failTrial("x"), good.token))
+        #expect(fixture.verdicts.isEmpty)
+        fixture.install(2)
+        let loaded = fixture.load(takesNext: true)
         let launch = try #require(loaded)
-        bench.handle(.failTrial(good.token, "x"))
-        #expect(bench.verdicts.isEmpty)
-        bench.handle(.failTrial(launch.token, "no printer"))
-        guard case .faulty(let failure)? = bench.verdicts.first?.verdict else {
-            Issue.record("no fall")
+        fixture.handle(.page(.failTrial("x"), good.token))
+        #expect(fixture.verdicts.isEmpty)
+        fixture.handle(.page(.failTrial("no printer"), launch.token))
+        guard case .faulty(let failure)? = fixture.verdicts.first?.verdict else {
+            Issue.record("the client has not failed")
             return
         }
         #expect(failure.cause == .reported && failure.detail == "the page said: no printer")
     }
 
-    @Test func `a trial in time is woken no more, and one that is late falls`() throws {
-        var bench = StateBench()
-        bench.runGood(1)
-        #expect(bench.wake == nil)
-        bench.install(2)
-        let loaded = bench.load(takesNext: true)
+    @Test func `fails a trial when its timeout passes, and not before`() throws {
+        var fixture = StateFixture()
+        fixture.runGood(1)
+        #expect(fixture.wake == nil)
+        fixture.install(2)
+        let loaded = fixture.load(takesNext: true)
         let launch = try #require(loaded)
         #expect(launch.name == FakeWorld.name(2))
-        bench.handle(.complain(launch.token, "TypeError: x", isGrave: true))
-        bench.now = Self.timeout - .milliseconds(1)
-        bench.handle(.woken)
-        #expect(bench.verdicts.isEmpty && bench.wake == Self.timeout)
-        bench.now = Self.timeout
-        bench.handle(.woken)
-        #expect(bench.verdicts.map(\.token) == [launch.token])
-        guard case .faulty(let failure)? = bench.verdicts.first?.verdict else {
-            Issue.record("no fall")
+        fixture.handle(.page(.error("TypeError: x", isGrave: true), launch.token))
+        fixture.now = Self.timeout - .milliseconds(1)
+        fixture.handle(.timerFired)
+        #expect(fixture.verdicts.isEmpty && fixture.wake == Self.timeout)
+        fixture.now = Self.timeout
+        fixture.handle(.timerFired)
+        #expect(fixture.verdicts.map(\.token) == [launch.token])
+        guard case .faulty(let failure)? = fixture.verdicts.first?.verdict else {
+            Issue.record("the client has not failed")
             return
         }
         #expect(failure.cause == .notConfirmed && failure.detail.hasSuffix("; the page said: TypeError: x"))
-        #expect(bench.state.launched == nil && bench.world.base == FakeWorld.name(1) && bench.wake == nil)
-        let follower = bench.load()
+        #expect(fixture.state.launched == nil && fixture.world.base == FakeWorld.name(1) && fixture.wake == nil)
+        let follower = fixture.load()
         #expect(follower?.name == FakeWorld.name(1))
     }
 
-    @Test func `where pages report, a start's time begins with the first report or after a long silence`() throws {
-        var bench = StateBench(.reported)
-        bench.install(1)
-        bench.handle(.start)
-        // A probe shows the page to nobody.
-        let loaded = bench.load()
+    @Test func `starts the timeout with the first report of a page, or after a long silence`() throws {
+        var fixture = StateFixture(.reported)
+        fixture.install(1)
+        fixture.handle(.start)
+        // A probe loads the page without showing it.
+        let loaded = fixture.load()
         let launch = try #require(loaded)
-        #expect(bench.wake == nil)
-        _ = bench.load(takesNext: true)
-        #expect(bench.wake == Self.timeout * 3)
-        bench.now = .seconds(1)
-        _ = bench.load(takesNext: true)
-        #expect(bench.wake == Self.timeout * 3)
-        bench.handle(.show(launch.token, false, PageReport(load: "a", number: 0)))
-        #expect(bench.wake == nil)
-        bench.handle(.show(launch.token, true, PageReport(load: "b", number: 0)))
-        #expect(bench.wake == bench.now + Self.timeout)
-        // The load before says farewell late, and an old report overtakes nobody.
-        bench.handle(.show(launch.token, false, PageReport(load: "a", number: 1)))
-        bench.handle(.show(launch.token, false, PageReport(load: "b", number: 0)))
-        #expect(bench.wake == bench.now + Self.timeout)
+        #expect(fixture.wake == nil)
+        _ = fixture.load(takesNext: true)
+        #expect(fixture.wake == Self.timeout * 3)
+        fixture.now = .seconds(1)
+        _ = fixture.load(takesNext: true)
+        #expect(fixture.wake == Self.timeout * 3)
+        fixture.handle(.page(.show(false, PageReport(load: "a", number: 0)), launch.token))
+        #expect(fixture.wake == nil)
+        fixture.handle(.page(.show(true, PageReport(load: "b", number: 0)), launch.token))
+        #expect(fixture.wake == fixture.now + Self.timeout)
+        // The unload of the former load arrives late, and an old report is ignored.
+        fixture.handle(.page(.show(false, PageReport(load: "a", number: 1)), launch.token))
+        fixture.handle(.page(.show(false, PageReport(load: "b", number: 0)), launch.token))
+        #expect(fixture.wake == fixture.now + Self.timeout)
     }
 
-    @Test func `a page that reports nothing has its time after the silence, where pages have reported before`() throws {
-        var bench = StateBench(.reported)
-        bench.runGood(1)
-        bench.install(2)
-        bench.handle(.inspect(retrying: false))
-        _ = bench.load(takesNext: true)
-        bench.now = Self.timeout * 3
-        bench.handle(.woken)
-        #expect(bench.verdicts.isEmpty && bench.wake == Self.timeout * 4)
-        bench.now = Self.timeout * 4
-        bench.handle(.woken)
-        #expect(bench.verdicts.count == 1)
+    @Test func `starts the timeout of a silent page if pages of other clients have reported`() throws {
+        var fixture = StateFixture(.reported)
+        fixture.runGood(1)
+        fixture.install(2)
+        fixture.handle(.inspect(retrying: false))
+        _ = fixture.load(takesNext: true)
+        fixture.now = Self.timeout * 3
+        fixture.handle(.timerFired)
+        #expect(fixture.verdicts.isEmpty && fixture.wake == Self.timeout * 4)
+        fixture.now = Self.timeout * 4
+        fixture.handle(.timerFired)
+        #expect(fixture.verdicts.count == 1)
     }
 
-    @Test func `a client whose page reports nothing is passed over without a verdict until a page reports`() throws {
+    @Test func `replaces a silent client without a verdict until a page reports`() throws {
         for isLost in [false, true] {
-            var bench = StateBench(.reported)
-            bench.install(1)
-            bench.handle(.start)
-            let loaded = bench.load(takesNext: true)
+            var fixture = StateFixture(.reported)
+            fixture.install(1)
+            fixture.handle(.start)
+            let loaded = fixture.load(takesNext: true)
             let silent = try #require(loaded)
-            bench.now = Self.timeout * 3
-            bench.handle(isLost ? .lose(silent.token, "hung") : .woken)
-            #expect(bench.verdicts.map(\.verdict) == [.abandoned] && bench.wake == nil)
-            guard case .rolledBack(silent.name, to: .embedded, let failure)? = bench.reports.first else {
-                Issue.record("\(bench.reports)")
+            fixture.now = Self.timeout * 3
+            fixture.handle(isLost ? .page(.lose("hung"), silent.token) : .timerFired)
+            #expect(fixture.verdicts.map(\.verdict) == [.abandoned] && fixture.wake == nil)
+            guard case .rolledBack(silent.name, to: .embedded, let failure)? = fixture.reports.first else {
+                Issue.record("\(fixture.reports)")
                 return
             }
             #expect(failure.message.contains("without a verdict"))
-            #expect(bench.world.failures.isEmpty)
-            // Nothing brings it back by itself.
-            bench.handle(.inspect(retrying: true))
-            let fallback = bench.load(takesNext: true)
+            #expect(fixture.world.failures.isEmpty)
+            // It does not come back by itself.
+            fixture.handle(.inspect(retrying: true))
+            let fallback = fixture.load(takesNext: true)
             #expect(fallback?.name == .embedded)
-            // A page that reports shows that pages are shown.
+            // A page that reports shows that a browser runs the pages.
             let token = try #require(fallback?.token)
-            bench.handle(.show(token, true, PageReport(load: "a", number: 0)))
-            bench.handle(.tick(mayActivate: false))
-            #expect(bench.state.next?.name == silent.name)
-            _ = bench.load(takesNext: true)
-            bench.now += Self.timeout * 3
-            bench.handle(.woken)
-            bench.now += Self.timeout
-            bench.handle(.woken)
-            #expect(bench.world.failures == [1: 1])
+            fixture.handle(.page(.show(true, PageReport(load: "a", number: 0)), token))
+            fixture.handle(.tick(mayActivate: false))
+            #expect(fixture.state.next?.name == silent.name)
+            _ = fixture.load(takesNext: true)
+            fixture.now += Self.timeout * 3
+            fixture.handle(.timerFired)
+            fixture.now += Self.timeout
+            fixture.handle(.timerFired)
+            #expect(fixture.world.failures == [1: 1])
         }
     }
 
-    @Test func `a client that alone can be shown stays, though its page reports nothing`() throws {
-        var bench = StateBench(.reported)
-        bench.world.hasSeed = false
-        bench.install(1)
-        bench.handle(.start)
-        let loaded = bench.load(takesNext: true)
-        bench.now = Self.timeout * 3
-        bench.handle(.woken)
-        #expect(bench.state.launched?.token == loaded?.token)
-        bench.handle(.admit(.nobody))
-        bench.handle(.admit(.everybody))
-        #expect(bench.load(takesNext: true)?.name == FakeWorld.name(1))
+    @Test func `keeps a silent client if nothing else can be shown`() throws {
+        var fixture = StateFixture(.reported)
+        fixture.world.hasSeed = false
+        fixture.install(1)
+        fixture.handle(.start)
+        let loaded = fixture.load(takesNext: true)
+        fixture.now = Self.timeout * 3
+        fixture.handle(.timerFired)
+        #expect(fixture.state.launched?.token == loaded?.token)
+        fixture.handle(.admit(.nobody))
+        fixture.handle(.admit(.everybody))
+        #expect(fixture.load(takesNext: true)?.name == FakeWorld.name(1))
     }
 
-    @Test func `the time in which the process stood still does not count`() throws {
-        var bench = StateBench(.reported)
-        bench.install(1)
-        bench.handle(.start)
-        let loaded = bench.load(takesNext: true)
+    @Test func `excludes the time for which the process was suspended`() throws {
+        var fixture = StateFixture(.reported)
+        fixture.install(1)
+        fixture.handle(.start)
+        let loaded = fixture.load(takesNext: true)
         let token = try #require(loaded?.token)
-        bench.now = .seconds(10)
-        bench.handle(.stoodStill(.seconds(10)))
-        #expect(bench.wake == Self.timeout * 3 + .seconds(10))
-        bench.handle(.show(token, true, PageReport(load: "a", number: 0)))
-        bench.now += .seconds(40)
-        bench.handle(.stoodStill(.seconds(38)))
-        bench.handle(.woken)
-        #expect(bench.verdicts.isEmpty && bench.wake == bench.now + Self.timeout - .seconds(2))
-        bench.handle(.leave(token, "", PageReport(load: "a", number: 1)))
-        bench.now += .seconds(60)
-        bench.handle(.stoodStill(.seconds(59)))
-        #expect(bench.wake == bench.now + Self.timeout - .seconds(1))
+        fixture.now = .seconds(10)
+        fixture.handle(.stalled(.seconds(10)))
+        #expect(fixture.wake == Self.timeout * 3 + .seconds(10))
+        fixture.handle(.page(.show(true, PageReport(load: "a", number: 0)), token))
+        fixture.now += .seconds(40)
+        fixture.handle(.stalled(.seconds(38)))
+        fixture.handle(.timerFired)
+        #expect(fixture.verdicts.isEmpty && fixture.wake == fixture.now + Self.timeout - .seconds(2))
+        fixture.handle(.page(.leave("", PageReport(load: "a", number: 1)), token))
+        fixture.now += .seconds(60)
+        fixture.handle(.stalled(.seconds(59)))
+        #expect(fixture.wake == fixture.now + Self.timeout - .seconds(1))
     }
 
-    @Test func `a start that is confirmed after an error of its page is good, with a complaint`() throws {
+    @Test func `confirms a start after a page error with a warning`() throws {
         for (complaint, isGrave) in [("TypeError: x", true), ("<img> could not load /a.png", false)] {
-            var bench = StateBench(.reported)
-            bench.install(1)
-            bench.handle(.start)
-            let loaded = bench.load(takesNext: true)
+            var fixture = StateFixture(.reported)
+            fixture.install(1)
+            fixture.handle(.start)
+            let loaded = fixture.load(takesNext: true)
             let token = try #require(loaded?.token)
-            bench.handle(.complain(token, complaint, isGrave: isGrave))
-            bench.handle(.confirm(token))
+            fixture.handle(.page(.error(complaint, isGrave: isGrave), token))
+            fixture.handle(.page(.confirm, token))
             let name = FakeWorld.name(1)
             let warning = ShellEvent.complained(
                 name, "it confirmed its start, though its page had reported: \(complaint)")
-            #expect(bench.reports == [.confirmed(name)] + (isGrave ? [warning] : []))
+            #expect(fixture.reports == [.confirmed(name)] + (isGrave ? [warning] : []))
         }
     }
 
-    @Test func `the first report of a trial's page is written down, once`() throws {
+    @Test func `records the first report of a trial's page once`() throws {
         for visibility in [ShellConfiguration.Visibility.reported, .assumed] {
-            var bench = StateBench(visibility)
-            bench.install(1)
-            bench.handle(.start)
-            let loaded = bench.load(takesNext: true)
+            var fixture = StateFixture(visibility)
+            fixture.install(1)
+            fixture.handle(.start)
+            let loaded = fixture.load(takesNext: true)
             let token = try #require(loaded?.token)
-            for number in 0..<3 { bench.handle(.show(token, true, PageReport(load: "a", number: number))) }
-            bench.handle(.confirm(token))
-            #expect(bench.heard == (visibility == .reported ? [token] : []))
+            for number in 0..<3 { fixture.handle(.page(.show(true, PageReport(load: "a", number: number)), token)) }
+            fixture.handle(.page(.confirm, token))
+            #expect(fixture.reported == (visibility == .reported ? [token] : []))
         }
     }
 
-    @Test func `the word of a page fails one start of a client, and its second trial is decided by its time`() throws {
-        var bench = StateBench(.reported)
-        bench.install(1)
-        bench.world.reportedFailed = [1]
-        bench.handle(.start)
-        let loaded = bench.load(takesNext: true)
+    @Test func `a page can fail only one start of its client, and the timeout decides the second`() throws {
+        var fixture = StateFixture(.reported)
+        fixture.install(1)
+        fixture.world.reportedFailed = [1]
+        fixture.handle(.start)
+        let loaded = fixture.load(takesNext: true)
         let token = try #require(loaded?.token)
-        bench.handle(.show(token, true, PageReport(load: "a", number: 0)))
-        bench.handle(.failTrial(token, "white"))
-        #expect(bench.refusal == nil && bench.verdicts.isEmpty)
-        #expect(bench.reports == [.complained(FakeWorld.name(1), "white")])
-        bench.handle(.leave(token, "https://h", PageReport(load: "b", number: 0)))
-        #expect(bench.wake == Self.timeout)
-        bench.now = Self.timeout
-        bench.handle(.woken)
-        guard case .faulty(let failure)? = bench.verdicts.first?.verdict else {
-            Issue.record("\(bench.verdicts)")
+        fixture.handle(.page(.show(true, PageReport(load: "a", number: 0)), token))
+        fixture.handle(.page(.failTrial("white"), token))
+        #expect(fixture.refusal == nil && fixture.verdicts.isEmpty)
+        #expect(fixture.reports == [.complained(FakeWorld.name(1), "white")])
+        fixture.handle(.page(.leave("https://h", PageReport(load: "b", number: 0)), token))
+        #expect(fixture.wake == Self.timeout)
+        fixture.now = Self.timeout
+        fixture.handle(.timerFired)
+        guard case .faulty(let failure)? = fixture.verdicts.first?.verdict else {
+            Issue.record("\(fixture.verdicts)")
             return
         }
         #expect(failure.cause == .notConfirmed && failure.detail.hasSuffix("; the page said: white"))
     }
 
-    @Test func `a verdict that the disk refuses counts at once, is told once, and is written later`() throws {
+    @Test func `applies a verdict that the disk refuses at once, reports it once, and writes it later`() throws {
         for isGood in [true, false] {
-            var bench = StateBench()
-            bench.runGood(1)
-            bench.install(2)
-            let loaded = bench.load(takesNext: true)
+            var fixture = StateFixture()
+            fixture.runGood(1)
+            fixture.install(2)
+            let loaded = fixture.load(takesNext: true)
             let launch = try #require(loaded)
-            bench.world.isDiskFull = true
-            let event: ShellState<FakeLaunch>.Event = isGood ? .confirm(launch.token) : .fail(launch.token, "white")
-            bench.handle(event)
-            #expect(bench.reports.first == .failed(FakeWorld.diskIsFull))
-            #expect(bench.reports.count == 2 && bench.wake == nil)
-            bench.handle(event)
-            #expect(!bench.reports.contains(.failed(FakeWorld.diskIsFull)) && bench.verdicts.isEmpty)
-            bench.handle(.inspect(retrying: false))
-            #expect(!bench.reports.contains(.failed(FakeWorld.diskIsFull)))
-            bench.world.isDiskFull = false
-            bench.handle(.inspect(retrying: false))
-            #expect(bench.world.launch?.verdict == (isGood ? .good : .faulty))
+            fixture.world.isDiskFull = true
+            let event: ShellState<FakeLaunch>.Event =
+                isGood ? .page(.confirm, launch.token) : .page(.fail("white"), launch.token)
+            fixture.handle(event)
+            #expect(fixture.reports.first == .failed(FakeWorld.diskIsFull))
+            #expect(fixture.reports.count == 2 && fixture.wake == nil)
+            fixture.handle(event)
+            #expect(!fixture.reports.contains(.failed(FakeWorld.diskIsFull)) && fixture.verdicts.isEmpty)
+            fixture.handle(.inspect(retrying: false))
+            #expect(!fixture.reports.contains(.failed(FakeWorld.diskIsFull)))
+            fixture.world.isDiskFull = false
+            fixture.handle(.inspect(retrying: false))
+            #expect(fixture.world.launch?.verdict == (isGood ? .good : .faulty))
         }
     }
 
-    @Test func `what is owed is written before another launch is`() throws {
-        var bench = StateBench()
-        bench.runGood(1)
-        bench.install(2)
-        let loaded = bench.load(takesNext: true)
+    @Test func `writes a pending verdict before the next launch`() throws {
+        var fixture = StateFixture()
+        fixture.runGood(1)
+        fixture.install(2)
+        let loaded = fixture.load(takesNext: true)
         let launch = try #require(loaded)
-        bench.world.isDiskFull = true
-        bench.handle(.confirm(launch.token))
-        bench.world.change { $0.blocked = [2] }
-        bench.handle(.tick(mayActivate: false))
-        #expect(bench.state.prepared?.name == FakeWorld.name(1))
-        bench.world.isDiskFull = false
-        let other = bench.load()
-        #expect(other?.name == FakeWorld.name(1) && bench.world.good.contains(2))
+        fixture.world.isDiskFull = true
+        fixture.handle(.page(.confirm, launch.token))
+        fixture.world.change { $0.blocked = [2] }
+        fixture.handle(.tick(mayActivate: false))
+        #expect(fixture.state.prepared?.name == FakeWorld.name(1))
+        fixture.world.isDiskFull = false
+        let other = fixture.load()
+        #expect(other?.name == FakeWorld.name(1) && fixture.world.good.contains(2))
     }
 
-    @Test func `what is owed is written before the launch of a client that was changed to`() throws {
-        var bench = StateBench()
-        bench.runGood(1)
-        bench.install(2)
-        let loaded = bench.load(takesNext: true)
+    @Test func `writes a pending verdict before the launch of a reloaded client`() throws {
+        var fixture = StateFixture()
+        fixture.runGood(1)
+        fixture.install(2)
+        let loaded = fixture.load(takesNext: true)
         let launch = try #require(loaded)
-        bench.install(3)
-        bench.handle(.reload)
-        bench.world.isDiskFull = true
-        bench.handle(.confirm(launch.token))
-        bench.world.isDiskFull = false
-        let other = bench.load()
-        #expect(other?.name == FakeWorld.name(3) && bench.world.good.contains(2))
+        fixture.install(3)
+        fixture.handle(.reload)
+        fixture.world.isDiskFull = true
+        fixture.handle(.page(.confirm, launch.token))
+        fixture.world.isDiskFull = false
+        let other = fixture.load()
+        #expect(other?.name == FakeWorld.name(3) && fixture.world.good.contains(2))
     }
 
-    @Test func `a fall that nothing can follow is tried again, and its verdict is not`() throws {
-        var bench = StateBench()
-        bench.runGood(1)
-        bench.install(2)
-        let loaded = bench.load(takesNext: true)
+    @Test func `retries the replacement of a failed client without repeating its verdict`() throws {
+        var fixture = StateFixture()
+        fixture.runGood(1)
+        fixture.install(2)
+        let loaded = fixture.load(takesNext: true)
         let launch = try #require(loaded)
-        bench.world.refusesBase = true
-        bench.handle(.fail(launch.token, "white"))
-        #expect(bench.reports.count == 1 && bench.state.launched?.token == launch.token)
-        bench.handle(.tick(mayActivate: false))
-        #expect(bench.reports.isEmpty)
-        bench.handle(.confirm(launch.token))
-        #expect((bench.refusal as? UpdateFailure)?.code == .healthFailed)
-        bench.world.refusesBase = false
-        bench.handle(.tick(mayActivate: false))
-        guard case .rolledBack(_, let other, let failure)? = bench.reports.first else {
-            Issue.record("no fall: \(bench.reports)")
+        fixture.world.refusesBase = true
+        fixture.handle(.page(.fail("white"), launch.token))
+        #expect(fixture.reports.count == 1 && fixture.state.launched?.token == launch.token)
+        fixture.handle(.tick(mayActivate: false))
+        #expect(fixture.reports.isEmpty)
+        fixture.handle(.page(.confirm, launch.token))
+        #expect((fixture.refusal as? UpdateFailure)?.code == .healthFailed)
+        fixture.world.refusesBase = false
+        fixture.handle(.tick(mayActivate: false))
+        guard case .rolledBack(_, let other, let failure)? = fixture.reports.first else {
+            Issue.record("no rollback: \(fixture.reports)")
             return
         }
         #expect(other == FakeWorld.name(1) && failure.code == .healthFailed)
-        #expect(bench.verdicts.isEmpty && bench.world.failures[2] == 1)
+        #expect(fixture.verdicts.isEmpty && fixture.world.failures[2] == 1)
     }
 
-    @Test func `a client that cannot be shown by itself is trouble that is told once`() {
-        var bench = StateBench()
-        bench.runGood(1)
-        bench.install(2)
-        bench.handle(.tick(mayActivate: false))
-        #expect(bench.reports == [.updateAvailable(FakeWorld.name(2))])
-        bench.world.refusesBase = true
-        bench.handle(.tick(mayActivate: true))
-        #expect(bench.reports.count == 1)
-        bench.handle(.tick(mayActivate: true))
-        #expect(bench.reports.isEmpty && bench.state.next?.name == FakeWorld.name(2))
-        bench.world.refusesBase = false
-        bench.handle(.tick(mayActivate: true))
-        #expect(bench.world.base == FakeWorld.name(2) && bench.world.reloads == 1)
+    @Test func `reports once that the bridge rejects a ready client`() {
+        var fixture = StateFixture()
+        fixture.runGood(1)
+        fixture.install(2)
+        fixture.handle(.tick(mayActivate: false))
+        #expect(fixture.reports == [.updateAvailable(FakeWorld.name(2))])
+        fixture.world.refusesBase = true
+        fixture.handle(.tick(mayActivate: true))
+        #expect(fixture.reports.count == 1)
+        fixture.handle(.tick(mayActivate: true))
+        #expect(fixture.reports.isEmpty && fixture.state.next?.name == FakeWorld.name(2))
+        fixture.world.refusesBase = false
+        fixture.handle(.tick(mayActivate: true))
+        #expect(fixture.world.base == FakeWorld.name(2) && fixture.world.reloads == 1)
     }
 
-    @Test func `what is urgent is shown as soon as it is ready, whatever the time`() throws {
+    @Test func `shows an urgent client as soon as it is ready`() throws {
         for isUrgent in [true, false] {
-            var bench = StateBench()
-            bench.runGood(1)
-            bench.install(2)
-            bench.world.urgent = isUrgent ? [2] : []
-            bench.handle(.tick(mayActivate: false))
-            #expect(bench.reports == [.updateAvailable(FakeWorld.name(2))])
-            #expect(bench.world.reloads == (isUrgent ? 1 : 0))
-            let loaded = bench.load(takesNext: true, mayChange: false)
+            var fixture = StateFixture()
+            fixture.runGood(1)
+            fixture.install(2)
+            fixture.world.urgent = isUrgent ? [2] : []
+            fixture.handle(.tick(mayActivate: false))
+            #expect(fixture.reports == [.updateAvailable(FakeWorld.name(2))])
+            #expect(fixture.world.reloads == (isUrgent ? 1 : 0))
+            let loaded = fixture.load(takesNext: true, mayChange: false)
             #expect(try #require(loaded).name == FakeWorld.name(isUrgent ? 2 : 1))
         }
     }
 
-    @Test func `what is urgent waits for a client on trial`() throws {
-        var bench = StateBench()
-        bench.runGood(1)
-        bench.install(2)
-        let loaded = bench.load(takesNext: true)
+    @Test func `delays an urgent client until the trial ends`() throws {
+        var fixture = StateFixture()
+        fixture.runGood(1)
+        fixture.install(2)
+        let loaded = fixture.load(takesNext: true)
         let launch = try #require(loaded)
-        bench.install(3)
-        bench.world.urgent = [3]
-        bench.handle(.tick(mayActivate: false))
-        #expect(bench.world.reloads == 0 && bench.state.next?.name == FakeWorld.name(3))
-        bench.handle(.confirm(launch.token))
-        bench.handle(.tick(mayActivate: false))
-        #expect(bench.world.reloads == 1 && bench.state.prepared?.name == FakeWorld.name(3))
+        fixture.install(3)
+        fixture.world.urgent = [3]
+        fixture.handle(.tick(mayActivate: false))
+        #expect(fixture.world.reloads == 0 && fixture.state.next?.name == FakeWorld.name(3))
+        fixture.handle(.page(.confirm, launch.token))
+        fixture.handle(.tick(mayActivate: false))
+        #expect(fixture.world.reloads == 1 && fixture.state.prepared?.name == FakeWorld.name(3))
     }
 
-    @Test func `a load takes what is urgent, and leaves the rest, outside of its time`() throws {
-        var bench = StateBench()
-        bench.runGood(1)
-        bench.install(2, 3)
-        bench.world.urgent = [2]
-        bench.handle(.tick(mayActivate: false))
-        let stays = bench.load(takesNext: true, mayChange: false)
+    @Test func `a page load outside the activation windows ignores a client that is not urgent`() throws {
+        var fixture = StateFixture()
+        fixture.runGood(1)
+        fixture.install(2, 3)
+        fixture.world.urgent = [2]
+        fixture.handle(.tick(mayActivate: false))
+        let stays = fixture.load(takesNext: true, mayChange: false)
         #expect(try #require(stays).name == FakeWorld.name(1), "2 is urgent, and 3 is next")
     }
 
     private func busy(_ isBusy: Bool, _ number: Int, _ token: LaunchToken) -> ShellState<FakeLaunch>.Event {
-        .busy(token, isBusy, PageReport(load: "a", number: number), mayActivate: true)
+        .page(.busy(isBusy, PageReport(load: "a", number: number), mayActivate: true), token)
     }
 
-    /// 1 runs, and its page is busy.
-    private func busyBench() throws -> (StateBench, LaunchToken) {
-        var bench = StateBench()
-        bench.runGood(1)
-        let token = try #require(bench.state.launched).token
-        bench.handle(busy(true, 1, token))
-        return (bench, token)
+    /// Returns a state on which 1 runs and its page is busy.
+    private func busyFixture() throws -> (StateFixture, LaunchToken) {
+        var fixture = StateFixture()
+        fixture.runGood(1)
+        let token = try #require(fixture.state.launched).token
+        fixture.handle(busy(true, 1, token))
+        return (fixture, token)
     }
 
     @Test(arguments: [true, false])
-    func `nothing is shown by itself while a page is busy, urgent or not`(isUrgent: Bool) throws {
-        var (bench, token) = try busyBench()
-        bench.install(2)
-        bench.world.urgent = isUrgent ? [2] : []
-        bench.handle(.tick(mayActivate: true))
-        #expect(bench.reports == [.updateAvailable(FakeWorld.name(2))])
-        #expect(bench.world.reloads == 0)
-        // Another window comes along with nothing.
-        let other = bench.load(takesNext: true)
+    func `a busy page delays every automatic change`(isUrgent: Bool) throws {
+        var (fixture, token) = try busyFixture()
+        fixture.install(2)
+        fixture.world.urgent = isUrgent ? [2] : []
+        fixture.handle(.tick(mayActivate: true))
+        #expect(fixture.reports == [.updateAvailable(FakeWorld.name(2))])
+        #expect(fixture.world.reloads == 0)
+        // A load by another window changes nothing.
+        let other = fixture.load(takesNext: true)
         #expect(other?.name == FakeWorld.name(1))
-        bench.handle(busy(false, 2, LaunchToken(text: "another's")))
-        #expect(bench.world.reloads == 0)
-        bench.handle(busy(false, 2, token))
-        #expect(bench.world.reloads == 1 && bench.state.prepared?.name == FakeWorld.name(2))
+        fixture.handle(busy(false, 2, LaunchToken(text: "another's")))
+        #expect(fixture.world.reloads == 0)
+        fixture.handle(busy(false, 2, token))
+        #expect(fixture.world.reloads == 1 && fixture.state.prepared?.name == FakeWorld.name(2))
     }
 
-    @Test func `when a session has ended no page is busy any more, and the launch goes on`() throws {
-        var (bench, token) = try busyBench()
-        bench.install(2)
+    @Test func `the end of a session makes pages idle and keeps the launch`() throws {
+        var (fixture, token) = try busyFixture()
+        fixture.install(2)
         for event in [ShellState<FakeLaunch>.Event.admit(.everybody), .sessionEnded] {
-            let before = bench.world.reloads
-            bench.handle(event)
-            #expect(bench.state.launched?.token == token && before == 0)
-            bench.handle(.tick(mayActivate: true))
+            let before = fixture.world.reloads
+            fixture.handle(event)
+            #expect(fixture.state.launched?.token == token && before == 0)
+            fixture.handle(.tick(mayActivate: true))
         }
-        #expect(bench.world.reloads == 1)
+        #expect(fixture.world.reloads == 1)
     }
 
-    @Test func `a page is busy for so long at most, as its channel says`() throws {
+    @Test func `a busy page delays a change up to the limit of its channel`() throws {
         for limit in [Duration.seconds(600), .seconds(5), .zero] {
-            var (bench, _) = try busyBench()
-            bench.world.busyLimit = limit
-            bench.install(2)
+            var (fixture, _) = try busyFixture()
+            fixture.world.busyLimit = limit
+            fixture.install(2)
             if limit > .zero {
-                bench.now = limit - .milliseconds(1)
-                bench.handle(.tick(mayActivate: true))
-                #expect(bench.world.reloads == 0)
+                fixture.now = limit - .milliseconds(1)
+                fixture.handle(.tick(mayActivate: true))
+                #expect(fixture.world.reloads == 0)
             }
-            bench.now = limit
-            bench.handle(.tick(mayActivate: true))
-            #expect(bench.world.reloads == 1)
+            fixture.now = limit
+            fixture.handle(.tick(mayActivate: true))
+            #expect(fixture.world.reloads == 1)
         }
     }
 
-    @Test func `a recalled client is left when its page is done, or its time is over`() throws {
-        var (bench, token) = try busyBench()
-        bench.world.change { $0.blocked = [1] }
+    @Test func `replaces a recalled client when its page is idle or the limit has passed`() throws {
+        var (fixture, token) = try busyFixture()
+        fixture.world.change { $0.blocked = [1] }
         for _ in 0..<3 {
-            bench.handle(.tick(mayActivate: false))
-            #expect(bench.reports.isEmpty && bench.state.launched?.name == FakeWorld.name(1))
+            fixture.handle(.tick(mayActivate: false))
+            #expect(fixture.reports.isEmpty && fixture.state.launched?.name == FakeWorld.name(1))
         }
-        bench.handle(busy(false, 2, token))
-        #expect(bench.state.launched == nil && bench.state.prepared?.name == .embedded)
+        fixture.handle(busy(false, 2, token))
+        #expect(fixture.state.launched == nil && fixture.state.prepared?.name == .embedded)
 
-        (bench, _) = try busyBench()
-        bench.world.change { $0.blocked = [1] }
-        bench.handle(.tick(mayActivate: false))
-        bench.now = .seconds(60)
-        bench.handle(.tick(mayActivate: false))
-        #expect(bench.state.launched == nil && bench.state.prepared?.name == .embedded)
+        (fixture, _) = try busyFixture()
+        fixture.world.change { $0.blocked = [1] }
+        fixture.handle(.tick(mayActivate: false))
+        fixture.now = .seconds(60)
+        fixture.handle(.tick(mayActivate: false))
+        #expect(fixture.state.launched == nil && fixture.state.prepared?.name == .embedded)
     }
 
-    @Test func `a page that calls itself otherwise with each word keeps a recalled client no longer`() throws {
-        var (bench, token) = try busyBench()
-        bench.world.busyLimit = .seconds(5)
-        bench.world.change { $0.blocked = [1] }
+    @Test func `a page that changes its load name with each report does not extend the busy limit`() throws {
+        var (fixture, token) = try busyFixture()
+        fixture.world.busyLimit = .seconds(5)
+        fixture.world.change { $0.blocked = [1] }
         for number in 0..<10 {
-            bench.now = .seconds(2 * number)
-            bench.handle(.busy(token, true, PageReport(load: "p\(number)", number: 0), mayActivate: true))
-            bench.handle(.tick(mayActivate: false))
-            if bench.state.launched == nil { break }
+            fixture.now = .seconds(2 * number)
+            fixture.handle(.page(.busy(true, PageReport(load: "p\(number)", number: 0), mayActivate: true), token))
+            fixture.handle(.tick(mayActivate: false))
+            if fixture.state.launched == nil { break }
         }
-        #expect(bench.now == .seconds(6) && bench.state.prepared?.name == .embedded)
+        #expect(fixture.now == .seconds(6) && fixture.state.prepared?.name == .embedded)
     }
 
-    @Test func `a page that asks for another client is not busy for that, and one that left is not`() throws {
-        var (bench, token) = try busyBench()
-        bench.install(2)
-        bench.handle(.tick(mayActivate: true))
-        bench.handle(.reload)
-        #expect(bench.refusal == nil && bench.world.reloads == 1)
+    @Test func `a page that requests another client or leaves is not busy`() throws {
+        var (fixture, token) = try busyFixture()
+        fixture.install(2)
+        fixture.handle(.tick(mayActivate: true))
+        fixture.handle(.reload)
+        #expect(fixture.refusal == nil && fixture.world.reloads == 1)
 
-        (bench, token) = try busyBench()
-        bench.install(2)
-        bench.handle(.leave(token, "", PageReport(load: "a", number: 2)))
-        bench.handle(.tick(mayActivate: true))
-        #expect(bench.world.reloads == 1)
+        (fixture, token) = try busyFixture()
+        fixture.install(2)
+        fixture.handle(.page(.leave("", PageReport(load: "a", number: 2)), token))
+        fixture.handle(.tick(mayActivate: true))
+        #expect(fixture.world.reloads == 1)
     }
 
-    @Test func `a page that has failed is not busy`() throws {
-        var bench = StateBench()
-        bench.runGood(1)
-        bench.install(2)
-        let loaded = bench.load(takesNext: true)
+    @Test func `a failed page is not busy`() throws {
+        var fixture = StateFixture()
+        fixture.runGood(1)
+        fixture.install(2)
+        let loaded = fixture.load(takesNext: true)
         let launch = try #require(loaded)
-        bench.handle(busy(true, 1, launch.token))
-        bench.handle(.fail(launch.token, "white"))
-        #expect(bench.state.prepared?.name == FakeWorld.name(1) && bench.world.reloads == 1)
+        fixture.handle(busy(true, 1, launch.token))
+        fixture.handle(.page(.fail("white"), launch.token))
+        #expect(fixture.state.prepared?.name == FakeWorld.name(1) && fixture.world.reloads == 1)
     }
 
-    @Test func `a token of another launch gives no verdict`() throws {
-        var bench = StateBench()
-        bench.install(1)
-        bench.handle(.start)
-        _ = bench.load()
-        for event in [ShellState<FakeLaunch>.Event.confirm(LaunchToken(text: "x")), .fail(LaunchToken(text: "x"), "")] {
-            bench.handle(event)
-            #expect(bench.verdicts.isEmpty)
+    @Test func `rejects a verdict with the token of another launch`() throws {
+        var fixture = StateFixture()
+        fixture.install(1)
+        fixture.handle(.start)
+        _ = fixture.load()
+        for event in [
+            ShellState<FakeLaunch>.Event.page(.confirm, LaunchToken(text: "x")),
+            .page(.fail(""), LaunchToken(text: "x")),
+        ] {
+            fixture.handle(event)
+            #expect(fixture.verdicts.isEmpty)
         }
     }
 
-    @Test func `outside of its time a load changes nothing, unless nothing runs`() throws {
-        var bench = StateBench()
-        bench.runGood(1)
-        bench.install(2)
-        let same = bench.load(takesNext: true, mayChange: false)
+    @Test func `a page load outside the activation windows changes nothing unless nothing runs`() throws {
+        var fixture = StateFixture()
+        fixture.runGood(1)
+        fixture.install(2)
+        let same = fixture.load(takesNext: true, mayChange: false)
         #expect(same?.name == FakeWorld.name(1))
-        #expect(bench.inspections == 0)
-        bench.world.change { $0.blocked = [1] }
-        bench.handle(.tick(mayActivate: false))
-        let other = bench.load(takesNext: true, mayChange: false)
+        #expect(fixture.inspections == 0)
+        fixture.world.change { $0.blocked = [1] }
+        fixture.handle(.tick(mayActivate: false))
+        let other = fixture.load(takesNext: true, mayChange: false)
         #expect(other?.name == FakeWorld.name(2))
     }
 }
 
-@Suite struct `The pulse of a process` {
-    @Test func `misses beats where the process stood still, and not where it is busy`() {
-        var pulse = Pulse(every: .seconds(1), from: .zero)
-        #expect(pulse.beat(at: .seconds(1)) == nil)
-        #expect(pulse.beat(at: .seconds(4)) == nil)
-        #expect(pulse.beat(at: .seconds(35)) == .seconds(30))
-        #expect(pulse.beat(at: .seconds(36)) == nil)
+@Suite struct StallDetectorTests {
+    @Test func `reports a suspended process, and not a busy one`() {
+        var stalls = StallDetector(every: .seconds(1), from: .zero)
+        #expect(stalls.tick(at: .seconds(1)) == nil)
+        #expect(stalls.tick(at: .seconds(4)) == nil)
+        #expect(stalls.tick(at: .seconds(35)) == .seconds(30))
+        #expect(stalls.tick(at: .seconds(36)) == nil)
     }
 }

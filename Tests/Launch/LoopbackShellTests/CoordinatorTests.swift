@@ -15,24 +15,24 @@ import Testing
 
     /// A device with a client and a seed, booted for a session that a test changes.
     private final class Device: Sendable {
-        let bench: LoopbackBench
+        let fixture: LoopbackFixture
         let coordinator: ShellCoordinator
         let sessions: InMemorySessionRepository
         private let bootstrapper: AppBootstrapper
 
         init(_ record: SessionRecord = .open, installed: String? = "1.0.0", hasSeed: Bool = true) async throws {
-            bench = try await LoopbackBench(installed: installed, starts: false, hasSeed: hasSeed)
-            coordinator = ShellCoordinator(bench.bridge, report: { Issue.record($0) })
+            fixture = try await LoopbackFixture(installed: installed, starts: false, hasSeed: hasSeed)
+            coordinator = ShellCoordinator(fixture.bridge, report: { Issue.record($0) })
             sessions = InMemorySessionRepository(record)
             bootstrapper = AppBootstrapper(
                 restoreSession: RestoreSession(sessions, now: { Timestamp(clamping: 1000) }, report: { _ in }),
-                prepareLaunch: ShellLaunch(bench.shell) { [bench, sessions] in
-                    await bench.bridge.noteEnded(sessions, at: Timestamp(clamping: 1000))
+                prepareLaunch: ShellLaunch(fixture.shell) { [fixture, sessions] in
+                    await fixture.bridge.noteEnded(sessions, at: Timestamp(clamping: 1000))
                 }, router: coordinator)
             await coordinator.start()
         }
 
-        var host: LoopbackHost { bench.host }
+        var host: LoopbackHost { fixture.host }
 
         func boot() async { await bootstrapper.start() }
 
@@ -92,7 +92,7 @@ import Testing
         await device.coordinator.route(to: .failure(reason: Self.failure))
         let document = try await device.document()
         #expect(document.contains("data-state=\"failure\""))
-        #expect(document.contains("The log of this device says why (\(Self.failure.code.rawValue))."))
+        #expect(document.contains("The log of this device contains the reason (\(Self.failure.code.rawValue))."))
         #expect(!document.contains("launch&gt;") && !document.contains("<launch>"))
     }
 
@@ -107,7 +107,7 @@ import Testing
 
     @Test func `a seed that cannot be shown to guests is told as what it is`() async throws {
         let device = try await Device(Self.loggedOut)
-        try device.bench.damageSeed()
+        try device.fixture.damageSeed()
         await device.boot()
         guard case .failure = device.coordinator.state else {
             Issue.record("\(String(describing: device.coordinator.state))")
@@ -118,7 +118,7 @@ import Testing
 
     @Test func `guests alone may have nothing: whoever needs no session is told of a failure`() async throws {
         let device = try await Device(.open, installed: nil, hasSeed: false)
-        let launch = ShellLaunch(device.bench.shell) { false }
+        let launch = ShellLaunch(device.fixture.shell) { false }
         guard case .failed = await launch.execute(for: .notRequired) else {
             Issue.record("nothing is there to be shown")
             return
@@ -155,7 +155,7 @@ import Testing
     @Test func `between two states a page is asked to wait, and finds out by itself when it is over`() async throws {
         let device = try await Device()
         await device.boot()
-        try await device.bench.shell.admit(.nobody)
+        try await device.fixture.shell.admit(.nobody)
         let page = try await device.host.page(isBrowser: true)
         #expect(Device.text(page.site).contains("data-state=\"starting\""))
         let refusal = await #expect(throws: CallRefusal.self) { _ = try await device.host.events(token: page.token) }
@@ -186,7 +186,7 @@ import Testing
         func told(_ page: Page, by change: () async throws -> Void) async throws -> [String] {
             let events = try await device.host.events(token: page.token)
             try await change()
-            return await device.bench.told(events)
+            return await device.fixture.told(events)
         }
         let client = try await device.host.page(isBrowser: true)
         #expect(try await told(client) { await device.boot() } == [])
@@ -234,7 +234,7 @@ import Testing
         let page = try await device.host.page(isBrowser: true)
         let busy: JSONObject = ["busy": .bool(true), "page": .string("a"), "number": .integer(1)]
         _ = try await device.host.call("busy", token: page.token, body: busy)
-        try await device.bench.install("2.0.0")
+        try await device.fixture.install("2.0.0")
         #expect(try await device.document().contains("client 1.0.0"))
         try await device.change { $0.forget(at: Timestamp(clamping: 2)) }
         #expect(try await device.document().contains("client 2.0.0"))
@@ -259,28 +259,28 @@ import Testing
         let device = try await Device(Self.record(.open, .byOperator))
         await device.boot()
         let events = try await device.host.events(token: try await device.host.page(isBrowser: true).token)
-        device.bench.fail("one")
+        device.fixture.fail("one")
         device.host.pass(.updateAvailable(.embedded))
-        #expect(await device.bench.told(events) == [])
+        #expect(await device.fixture.told(events) == [])
     }
 
     @Test func `an error from before a lock waits for the client's page`() async throws {
         let device = try await Device()
         await device.boot()
         _ = try await device.host.page(isBrowser: true)
-        device.bench.fail("one")
+        device.fixture.fail("one")
         try await device.change { $0.lock(.byOperator) }
         let locked = try await device.host.events(token: try await device.host.page(isBrowser: true).token)
-        #expect(await device.bench.told(locked) == [])
+        #expect(await device.fixture.told(locked) == [])
         try await device.change { $0.unlock() }
         let events = try await device.host.events(token: try await device.host.page(isBrowser: true).token)
-        #expect(await device.bench.told(events) == ["error networkUnavailable: one"])
+        #expect(await device.fixture.told(events) == ["error networkUnavailable: one"])
     }
 
     @Test func `trouble of the boot is reported once for as long as it is the same`() async throws {
         let device = try await Device()
         let reports = AsyncStream<String>.makeStream()
-        let coordinator = ShellCoordinator(device.bench.bridge) {
+        let coordinator = ShellCoordinator(device.fixture.bridge) {
             reports.continuation.yield(UpdateFailure($0).message)
         }
         for message in ["one", "one", "two", "one"] {

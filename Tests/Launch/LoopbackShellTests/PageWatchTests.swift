@@ -3,15 +3,15 @@ import Testing
 @testable import LoopbackShell
 
 @Suite struct `The watch over a page` {
-    private static let patience = Duration.seconds(30)
-    private var watch = PageWatch(patience: patience)
+    private static let timeout = Duration.seconds(30)
+    private var watch = PageWatch(timeout: timeout)
 
     @Test func `expects nothing before a first word, and nothing of a page that nobody sees`() {
         var watch = watch
         watch.loads(at: .zero)
         #expect(watch.loss(at: .seconds(1000)) == nil)
-        watch.speaks("a", isSeen: true, at: .zero)
-        watch.speaks("a", isSeen: false, at: .seconds(1))
+        watch.reports("a", isSeen: true, at: .zero)
+        watch.reports("a", isSeen: false, at: .seconds(1))
         watch.isSentAway(at: .seconds(2))
         watch.leaves("a", for: "", at: .seconds(3))
         #expect(watch.loss(at: .seconds(1000)) == nil)
@@ -30,36 +30,36 @@ import Testing
         watch.loads(at: .seconds(93))
         #expect(watch.loss(at: .seconds(123))?.reason == "it was loaded, and has said nothing for 30s")
         watch.starts(at: .seconds(124))
-        watch.speaks("a", isSeen: true, at: .seconds(125))
+        watch.reports("a", isSeen: true, at: .seconds(125))
         watch.starts(at: .seconds(126))
         #expect(watch.loss(at: .seconds(156))?.reason == reason)
     }
 
     @Test func `loses the only window of a kiosk when it is out of sight, which fails no client`() {
-        var watch = PageWatch(patience: Self.patience, isKiosk: true)
-        watch.speaks("a", isSeen: true, at: .zero)
-        watch.speaks("a", isSeen: false, at: .seconds(1))
+        var watch = PageWatch(timeout: Self.timeout, isKiosk: true)
+        watch.reports("a", isSeen: true, at: .zero)
+        watch.reports("a", isSeen: false, at: .seconds(1))
         #expect(watch.loss(at: .seconds(30)) == nil)
         let reason = "its window has been out of sight for 30s"
         #expect(watch.loss(at: .seconds(31)) == PageWatch.Loss(reason: reason, isOfPage: false))
-        watch.speaks("a", isSeen: false, at: .seconds(40))
-        watch.speaks("b", isSeen: true, at: .seconds(41))
-        watch.speaks("b", isSeen: true, at: .seconds(60))
+        watch.reports("a", isSeen: false, at: .seconds(40))
+        watch.reports("b", isSeen: true, at: .seconds(41))
+        watch.reports("b", isSeen: true, at: .seconds(60))
         #expect(watch.loss(at: .seconds(89)) == nil)
     }
 
     @Test func `does not count time in which the process stood still`() {
         var watch = watch
-        watch.speaks("a", isSeen: true, at: .zero)
-        watch.standsStill(for: .seconds(45))
+        watch.reports("a", isSeen: true, at: .zero)
+        watch.exclude(.seconds(45))
         #expect(watch.loss(at: .seconds(74)) == nil)
         #expect(watch.loss(at: .seconds(75)) != nil)
     }
 
     @Test func `ends with silence, once`() {
         var watch = watch
-        watch.speaks("a", isSeen: true, at: .zero)
-        watch.speaks("a", isSeen: true, at: .seconds(20))
+        watch.reports("a", isSeen: true, at: .zero)
+        watch.reports("a", isSeen: true, at: .seconds(20))
         #expect(watch.loss(at: .seconds(49)) == nil)
         #expect(watch.loss(at: .seconds(50))?.reason == "it has said nothing for 30s")
         #expect(watch.loss(at: .seconds(90)) == nil)
@@ -67,9 +67,9 @@ import Testing
 
     @Test func `follows the page that spoke last`() {
         var watch = watch
-        watch.speaks("a", isSeen: true, at: .zero)
-        watch.speaks("b", isSeen: true, at: .seconds(1))
-        watch.speaks("a", isSeen: false, at: .seconds(2))
+        watch.reports("a", isSeen: true, at: .zero)
+        watch.reports("b", isSeen: true, at: .seconds(1))
+        watch.reports("a", isSeen: false, at: .seconds(2))
         watch.leaves("a", for: "x", at: .seconds(3))
         #expect(watch.loss(at: .seconds(31))?.reason == "it has said nothing for 30s")
     }
@@ -77,10 +77,10 @@ import Testing
     @Test func `waits for the page that follows one that left, longer where it went elsewhere`() {
         for (place, time) in [("", 30), ("https://h/", 300)] {
             var watch = watch
-            watch.speaks("a", isSeen: true, at: .zero)
+            watch.reports("a", isSeen: true, at: .zero)
             watch.leaves("a", for: place, at: .seconds(1))
             // Said on the way out, and heard late.
-            watch.speaks("a", isSeen: false, at: .seconds(1))
+            watch.reports("a", isSeen: false, at: .seconds(1))
             #expect(watch.loss(at: .seconds(time)) == nil)
             let reason = watch.loss(at: .seconds(time + 1))?.reason ?? ""
             #expect(reason.hasPrefix("it left\(place.isEmpty ? "" : " for https://h/"), and no page of this device"))
@@ -89,13 +89,13 @@ import Testing
 
     @Test func `a page in the back that follows one that left is not waited for`() {
         var watch = watch
-        watch.speaks("a", isSeen: true, at: .zero)
+        watch.reports("a", isSeen: true, at: .zero)
         watch.leaves("a", for: "", at: .seconds(1))
         watch.loads(at: .seconds(2))
-        watch.speaks("a", isSeen: false, at: .seconds(3))
+        watch.reports("a", isSeen: false, at: .seconds(3))
         #expect(watch.loss(at: .seconds(32))?.reason == "it was loaded, and has said nothing for 30s")
         watch.loads(at: .seconds(40))
-        watch.speaks("b", isSeen: false, at: .seconds(41))
+        watch.reports("b", isSeen: false, at: .seconds(41))
         #expect(watch.loss(at: .seconds(1000)) == nil)
     }
 

@@ -11,7 +11,7 @@ struct SessionRejectionsTests {
         var all: SessionRejections?
         for second in seconds {
             switch SessionRejections.outcome(at: Timestamp(clamping: start + second), after: all) {
-            case .sessionGoesOn(let more): all = more
+            case .sessionContinues(let more): all = more
             case .sessionEnds: return (true, (all?.count ?? 0) + 1)
             }
         }

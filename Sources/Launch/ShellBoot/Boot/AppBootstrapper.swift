@@ -1,13 +1,13 @@
-/// Boots the shell: restores the session, prepares the launch, and has what follows from both shown, once for each start.
+/// Boots the shell: restores the session, prepares the launch, and routes to the resulting state.
 ///
-/// Orchestration and nothing else: what a session is worth, whether there is something to launch and what a state looks like
-/// is decided by those it asks. It stays under 60 lines and without a branch, for ever.
+/// It only orchestrates. Its collaborators decide whether a session is valid, whether there is a client to launch,
+/// and what a state looks like.
 public struct AppBootstrapper: Sendable {
     private let restoreSession: any RestoreSessionUseCase
     private let prepareLaunch: any PrepareLaunchUseCase
     private let router: any LaunchRouting
 
-    /// Wires the two use cases and the router.
+    /// Creates a bootstrapper with its collaborators.
     public init(
         restoreSession: any RestoreSessionUseCase, prepareLaunch: any PrepareLaunchUseCase, router: any LaunchRouting
     ) {
@@ -16,7 +16,7 @@ public struct AppBootstrapper: Sendable {
         self.router = router
     }
 
-    /// Boots. May be called again when something may have changed.
+    /// Boots the shell. The caller repeats it after possible changes.
     public func start() async {
         let session = await restoreSession.execute()
         let readiness = await prepareLaunch.execute(for: session)

@@ -1,22 +1,22 @@
 public import BundleValues
 
-/// What there is to be shown, without a word about how.
+/// The state of the screen, independent of its presentation.
 public enum LaunchState: Sendable, Equatable {
-    /// The current client: whoever uses the device is signed in, or nobody has to be.
+    /// The current client: a user is signed in, or no session is required.
     case authenticated
-    /// What guests may see.
+    /// The client for guests.
     case unauthenticated
-    /// Nothing but that nobody is signed in: there is nothing for guests.
+    /// No client: no user is signed in, and there is no client for guests.
     case signedOut(reason: UpdateFailure)
-    /// Nothing but that the device is locked.
+    /// No client: the device is locked.
     case locked
-    /// The best client needs shell `minimum` or a newer one; another client runs instead.
+    /// The best client needs shell `minimum` or a newer one, and another client runs.
     case updateRequired(minimum: SemanticVersion)
-    /// Nothing but that an operator works on the device.
+    /// No client: an operator is servicing the device.
     case maintenance
-    /// Nothing but that the device waits for the first client of its feed; `reason` is for the log.
+    /// No client: the device waits for the first client of its feed. The `reason` is for the log.
     case waiting(reason: UpdateFailure)
-    /// Nothing can be shown.
+    /// No client, because of a failure.
     case failure(reason: UpdateFailure)
 }
 
@@ -29,7 +29,8 @@ extension LaunchState {
         }
     }
 
-    /// What follows from a session and from what could be made ready for it: a lock hides everything, a failure all but a lock.
+    /// Combines a session and the prepared launch. A lock takes precedence over a failure, and a failure over
+    /// everything else.
     init(session: SessionStatus, readiness: LaunchReadiness) {
         self =
             switch (session, readiness) {
@@ -46,34 +47,34 @@ extension LaunchState {
     }
 }
 
-/// A shell's promise to show a state.
+/// Shows a state.
 public protocol LaunchRouting: Sendable {
-    /// Shows `state` in place of what was shown before; the state that is shown already stays as it is.
+    /// Replaces the present state by `state`. An equal state changes nothing.
     func route(to state: LaunchState) async
 }
 
-/// Makes ready what may be shown to whoever uses the device.
+/// Prepares the client for the present session.
 public protocol PrepareLaunchUseCase: Sendable {
-    /// Makes it ready for this session; what is ready already stays as it is. Nothing is shown yet.
+    /// Prepares the client for this session without showing it. A prepared client is kept.
     func execute(for session: SessionStatus) async -> LaunchReadiness
 }
 
-/// What could be made ready.
+/// The result of preparing a launch.
 public enum LaunchReadiness: Sendable, Equatable {
-    /// All that this session may see.
+    /// The best client for this session.
     case ready
-    /// A client, but not the best one: that needs shell `minimum` or a newer one.
+    /// A client, but not the best one, which needs shell `minimum` or a newer one.
     case shellTooOld(minimum: SemanticVersion)
-    /// Nothing, because the device has no seed and nobody is signed in.
+    /// No client, because the device has no seed and no user is signed in.
     case nothingForGuests(UpdateFailure)
-    /// Nothing, because the device has no seed and its first client has not come yet.
+    /// No client, because the device has no seed and no client of its feed yet.
     case nothingYet(UpdateFailure)
-    /// Nothing, for another reason.
+    /// No client, for another reason.
     case failed(UpdateFailure)
 }
 
-/// Whoever answers for what is on the screen. It neither restores a session nor knows how a client is launched.
+/// Controls the screen. It neither restores sessions nor launches clients.
 public protocol Coordinator: AnyObject, Sendable {
-    /// Takes the screen: nothing of a client is shown until something is routed to.
+    /// Starts the screen. It shows no client until a state is routed.
     func start() async
 }

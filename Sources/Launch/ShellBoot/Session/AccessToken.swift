@@ -1,26 +1,26 @@
-/// The secret that a session shows to a server: a bearer token (RFC 6750). Whatever prints, dumps or reflects it shows nothing.
+/// The bearer token of a session (RFC 6750). Printing, dumping and reflecting it reveal nothing.
 public struct AccessToken: Sendable, Equatable, CustomStringConvertible, CustomReflectable {
-    /// The longest that is taken, in bytes.
+    /// The largest size of a token, in bytes.
     public static let maximumBytes = 8192
 
-    /// The token itself, for the one header that carries it and the one file that keeps it.
+    /// The token itself, for the one header that sends it and the one file that stores it.
     public let secret: String
 
-    /// Takes the bytes of a token file, less surrounding white space; at most 8 KiB of RFC 6750 token characters.
+    /// Reads the bytes of a token file without surrounding white space: at most 8 KiB of RFC 6750 token characters.
     public init(tokenFile bytes: [UInt8]) throws(CredentialError) {
         let isSpace = { (byte: UInt8) in " \t\r\n".utf8.contains(byte) }
         let token = Array(bytes.drop(while: isSpace).reversed().drop(while: isSpace).reversed())
         guard !token.isEmpty else { throw .emptyToken }
         guard token.count <= Self.maximumBytes else { throw .tokenTooLong }
-        // Anything else, a line break above all, could add header lines.
+        // Other characters, such as line breaks, could add header lines.
         guard token.allSatisfy(Self.isTokenCharacter) else { throw .foreignCharacterInToken }
         secret = String(decoding: token, as: UTF8.self)
     }
 
-    /// Says that it is one.
+    /// The words "access token".
     public var description: String { "access token" }
 
-    /// Shows no part to a debugger or dump.
+    /// A mirror without children.
     public var customMirror: Mirror { Mirror(self, children: []) }
 
     private static func isTokenCharacter(_ byte: UInt8) -> Bool {
@@ -32,26 +32,26 @@ public struct AccessToken: Sendable, Equatable, CustomStringConvertible, CustomR
     }
 }
 
-/// Why a token is none, or may not be sent.
+/// The reason why a token is invalid or is not sent.
 public enum CredentialError: Error, Equatable, CustomStringConvertible {
-    /// Nothing but white space.
+    /// The file has white space only.
     case emptyToken
-    /// More than 8 KiB.
+    /// The token has more than 8 KiB.
     case tokenTooLong
-    /// A character that no bearer token has.
+    /// The token has a character that a bearer token must not have.
     case foreignCharacterInToken
-    /// The server would get it in the clear, over a network that others read.
+    /// The token would be sent unencrypted over a network.
     case cleartextOrigin(host: String)
 
-    /// What is wrong and what to do; never the token.
+    /// What is wrong and what to do. It never contains the token.
     public var description: String {
         switch self {
         case .emptyToken: "The token file is empty. Put the token into it."
         case .tokenTooLong: "The token file has more than 8192 bytes. Check that it is the right file."
         case .foreignCharacterInToken:
-            "The token file has a character that no bearer token has. It must hold the token alone, on one line."
+            "The token file has a character that a bearer token must not have. It must contain only the token, on one line."
         case .cleartextOrigin(let host):
-            "A token is not sent to \(host) over http, where everybody on the way can read it. Use an https address."
+            "A token is not sent to \(host) over http, where other computers on the network can read it. Use an https address."
         }
     }
 }

@@ -1,18 +1,19 @@
 public import BundleValues
 
-/// Tells what the session of the device is worth now.
+/// Determines the present status of the device's session.
 public protocol RestoreSessionUseCase: Sendable {
-    /// Never fails: without an answer, nobody is signed in.
+    /// Returns the status. Without a readable session, no user is signed in.
     func execute() async -> SessionStatus
 }
 
-/// Restores the session out of a repository. One whose time is over is cleared away, so that no clock that goes back revives it.
+/// Reads the session from a repository. It removes an expired session, so a clock that is set back does not make it
+/// valid again.
 public struct RestoreSession: RestoreSessionUseCase {
     private let repository: any SessionRepository
     private let now: @Sendable () -> Timestamp
     private let report: @Sendable (any Error) -> Void
 
-    /// `now` is the clock; `report` hears why the repository could not be read or changed.
+    /// Creates the use case. `now` is the clock; `report` receives errors of the repository.
     public init(
         _ repository: any SessionRepository, now: @escaping @Sendable () -> Timestamp,
         report: @escaping @Sendable (any Error) -> Void
@@ -22,7 +23,7 @@ public struct RestoreSession: RestoreSessionUseCase {
         self.report = report
     }
 
-    /// Reads, judges, and clears what is over.
+    /// Reads the session, and removes it if it has expired.
     public func execute() async -> SessionStatus {
         do {
             let record = try await repository.record()
@@ -35,7 +36,7 @@ public struct RestoreSession: RestoreSessionUseCase {
         }
     }
 
-    /// A session that cannot be cleared away is worth no more for it.
+    /// Removes an expired session. A failure to remove it does not make it valid.
     private func clear(_ session: UserSession, _ time: Timestamp) async {
         do {
             try await repository.change { $0.end(session, SessionEnding(.expired, at: time)) }

@@ -1,21 +1,22 @@
 package import BundleValues
 
-/// Whether a clock may say when a session ends.
+/// Decides whether a clock is reliable enough to expire a session.
 package enum SessionClock {
-    /// A device may have been switched off for years, and a clock that is wrong is often further off.
+    /// The largest plausible difference, in years. A device may have been switched off for years, and a wrong clock
+    /// is often further off.
     private static let mostYears = 5
 
-    /// What a clock is worth.
+    /// The plausibility of a clock.
     package enum Verdict: Sendable, Equatable {
-        /// It may be right.
+        /// The time is possible.
         case plausible
-        /// It is before a time that has passed.
+        /// The time is before the earliest possible time.
         case behind
-        /// It is years after the latest time that is known.
+        /// The time is years after the latest known time.
         case ahead
     }
 
-    /// Judges a clock by the `earliest` time that it can be. Pure.
+    /// Compares a clock with the `earliest` possible time.
     package static func judge(_ clock: Timestamp, earliest: Timestamp) -> Verdict {
         if clock < earliest { return .behind }
         let years = (clock.secondsSinceEpoch - earliest.secondsSinceEpoch) / (365 * 86_400)

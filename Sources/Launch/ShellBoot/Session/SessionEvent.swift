@@ -1,8 +1,8 @@
 package import BundleValues
 
-/// What happened to a device's sessions and locks, as `clientctl events` reports it.
+/// A change of a device's session or lock, as `clientctl events` reports it.
 package struct SessionEvent: Sendable, Equatable {
-    /// What it was; the words stand in answers.
+    /// The kind of event. The raw values are part of the output format.
     package enum Kind: String, Sendable {
         /// The device was locked; `detail` is `locked` or `maintenance`.
         case locked
@@ -14,18 +14,17 @@ package struct SessionEvent: Sendable, Equatable {
         case loggedOut
     }
 
-    /// What it was.
     package let kind: Kind
-    /// When, where the record has that.
+    /// The time of the event; nil if it is not recorded.
     package let at: Timestamp?
-    /// More of it; nil where there is no more.
+    /// Details of the event; nil if there are none.
     package let detail: String?
 
     private init(_ kind: Kind, at: Timestamp? = nil, detail: String? = nil) {
         (self.kind, self.at, self.detail) = (kind, at, detail)
     }
 
-    /// What led from the record `before`, at the time `earlier`, to the one `after`, at `time`. Pure.
+    /// Returns the events between the record `before` at the time `earlier` and the record `after` at `time`.
     package static func between(
         _ before: SessionRecord, at earlier: Timestamp, _ after: SessionRecord, at time: Timestamp
     ) -> [SessionEvent] {

@@ -1,44 +1,45 @@
 public import BundleValues
 
-/// The answers with which the feed's server refused the token of a session, one after the other.
+/// Consecutive rejections of a session's token by the feed's server.
 ///
-/// A single one ends no session: a server that fails for a minute, or answers in place of the feed, would sign out every device.
+/// A single rejection does not end a session: otherwise a server that fails for a minute, or responds instead of the
+/// feed, would sign out every device.
 public struct SessionRejections: Sendable, Equatable {
-    /// How many end a session at least.
+    /// The smallest number of rejections that ends a session.
     private static let enough = 3
-    /// The seconds between the first and the last that end one, at least.
+    /// The shortest time between the first and the last rejection that end a session, in seconds.
     package static let shortest = 300
-    /// One that comes later than so many seconds after the one before is the first again: devices check once a day at the least.
+    /// The longest time between two consecutive rejections, in seconds. Devices check at least once a day.
     private static let longest = 7 * 86_400
 
-    /// How many there were.
+    /// The number of rejections.
     public let count: Int
-    /// When the first one came.
+    /// The time of the first rejection.
     public let first: Timestamp
-    /// When the last one came.
+    /// The time of the last rejection.
     public let last: Timestamp
 
-    /// States them.
+    /// Creates a series of rejections.
     public init(count: Int, first: Timestamp, last: Timestamp) {
         (self.count, self.first, self.last) = (count, first, last)
     }
 
-    /// What one more comes to.
+    /// The result of another rejection.
     public enum Outcome: Sendable, Equatable {
-        /// The session goes on.
-        case sessionGoesOn(SessionRejections)
-        /// The server has refused the token several times over some minutes.
+        /// The session continues.
+        case sessionContinues(SessionRejections)
+        /// The session ends: the server has rejected its token repeatedly over some minutes.
         case sessionEnds
     }
 
-    /// What a refusal at `time` comes to after those `before`. Pure.
+    /// Returns the result of a rejection at `time` after those in `before`.
     public static func outcome(at time: Timestamp, after before: SessionRejections?) -> Outcome {
         guard let before, time >= before.last, time.secondsSinceEpoch - before.last.secondsSinceEpoch <= longest else {
-            return .sessionGoesOn(SessionRejections(count: 1, first: time, last: time))
+            return .sessionContinues(SessionRejections(count: 1, first: time, last: time))
         }
         let count = before.count + 1
         let isLong = time.secondsSinceEpoch - before.first.secondsSinceEpoch >= shortest
         return count >= enough && isLong
-            ? .sessionEnds : .sessionGoesOn(SessionRejections(count: count, first: before.first, last: time))
+            ? .sessionEnds : .sessionContinues(SessionRejections(count: count, first: before.first, last: time))
     }
 }

@@ -1,52 +1,52 @@
 import BundleCore
 public import BundleValues
 
-/// That somebody signed in, until when, and with what token.
+/// The session of a user: its token and its validity.
 public struct UserSession: Sendable, Equatable {
-    /// What is shown to the feed's server.
+    /// The token that is sent to the feed's server.
     public let token: AccessToken
-    /// When somebody signed in.
+    /// The time of the login.
     public let since: Timestamp
-    /// The first moment at which it is worth nothing; nil where only the server knows.
+    /// The end of its validity, exclusive; nil if only the server decides.
     public let expires: Timestamp?
 
-    /// States a session.
+    /// Creates a session.
     public init(token: AccessToken, since: Timestamp, expires: Timestamp?) {
         self.token = token
         self.since = since
         self.expires = expires
     }
 
-    /// Whether it is worth anything at `time`.
+    /// Returns whether the session is valid at `time`.
     public func isValid(at time: Timestamp) -> Bool { expires.map { time < $0 } ?? true }
 }
 
-/// Everything that is remembered about who may use a device, and the legal changes to it.
+/// The record of a device's sessions and lock, with its permitted changes.
 public struct SessionRecord: Sendable, Equatable {
-    /// Whether somebody has to sign in, and who did.
+    /// The requirement to sign in, and the present session.
     public enum Access: Sendable, Equatable {
-        /// Nobody ever signed in: everybody may use the device.
+        /// No user has ever signed in: the device requires no session.
         case open
-        /// Somebody is signed in.
+        /// A user is signed in.
         case session(UserSession)
-        /// Somebody was.
+        /// The session of a user has ended.
         case ended(SessionEnding)
     }
 
-    /// Whether somebody has to sign in, and who did.
+    /// The requirement to sign in, and the present session.
     public private(set) var access: Access
-    /// Why the device is locked; nil where it is not.
+    /// The lock of the device; nil if it is unlocked.
     public private(set) var lock: SessionLock?
-    /// The sessions that have ended; nil for none. What their users left behind is not for whoever comes.
+    /// The sessions that have ended; nil if there are none. The next user must not see the data of their users.
     public private(set) var endings: SessionEndings?
 
-    /// How often the feed's server has refused the token of the session; nil where it did not.
+    /// The consecutive rejections of the session's token; nil if there are none.
     public private(set) var rejections: SessionRejections?
 
-    /// A device that nobody ever signed in on.
+    /// The record of a device that requires no session.
     public static let open = SessionRecord(access: .open, lock: nil)
 
-    /// What was written down before.
+    /// Creates a record from a saved one.
     public init(
         access: Access, lock: SessionLock?, endings: SessionEndings? = nil, rejections: SessionRejections? = nil
     ) {
@@ -54,23 +54,23 @@ public struct SessionRecord: Sendable, Equatable {
         self.lock = lock
         self.endings = endings
         self.rejections = rejections
-        // One has ended, whoever forgot to count it.
+        // At least one session has ended, even if the saved record does not count it.
         if case .ended(let ending) = access, endings == nil { self.endings = SessionEndings(count: 1, last: ending.at) }
     }
 
-    /// Those at `time`, with one that is over and not cleared away yet.
+    /// Returns the ended sessions at `time`, including an expired session that has not been removed yet.
     public func endings(at time: Timestamp) -> SessionEndings? {
         guard let session, !session.isValid(at: time) else { return endings }
         return SessionEndings(after: endings, of: session, at: time)
     }
 
-    /// The session, valid or not.
+    /// The present session, valid or not.
     public var session: UserSession? { if case .session(let session) = access { session } else { nil } }
 
-    /// Whether somebody has to sign in.
+    /// Whether the device requires a session.
     public var isRequired: Bool { access != .open }
 
-    /// What it is worth at `time`. A lock outlasts the session: waiting opens nothing.
+    /// Returns the status at `time`. A lock takes precedence over the session, so it is not released by waiting.
     public func status(at time: Timestamp) -> SessionStatus {
         if let lock { return .locked(lock) }
         return switch access {
@@ -81,8 +81,8 @@ public struct SessionRecord: Sendable, Equatable {
         }
     }
 
-    /// Whether it is time to sign in again without a person: the session ends within `lead` seconds, its token is refused, or it ended and
-    /// no person signed out.
+    /// Returns whether the session should be renewed automatically: it ends within `lead` seconds, its token is
+    /// rejected, or it ended without a logout.
     package func wantsRenewal(at time: Timestamp, lead: Int) -> Bool {
         switch access {
         case .open: false
@@ -92,14 +92,14 @@ public struct SessionRecord: Sendable, Equatable {
         }
     }
 
-    /// Somebody signs in, or does so anew: who takes over from somebody else signs that one out before. A locked device stays locked.
+    /// Starts a session, and ends the one of another user. A locked device stays locked.
     public mutating func signIn(_ session: UserSession) {
         endings = endings(at: session.since)
         access = .session(session)
         rejections = nil
     }
 
-    /// Whoever is signed in signs out; nothing changes where nobody is.
+    /// Ends the present session, if there is one.
     public mutating func signOut(at time: Timestamp) {
         if let session { close(session, SessionEnding(.signedOut, at: time)) }
     }
@@ -110,28 +110,28 @@ public struct SessionRecord: Sendable, Equatable {
         endings = SessionEndings(after: endings, of: session, at: ending.at)
     }
 
-    /// From now on nobody has to sign in, as on a device where nobody ever did.
+    /// Ends the present session, and removes the requirement to sign in.
     public mutating func forget(at time: Timestamp) {
         signOut(at: time)
         access = .open
     }
 
-    /// `session` is worth nothing any more. Nothing changes where another one has taken its place.
+    /// Ends `session`, unless another one has replaced it.
     public mutating func end(_ session: UserSession, _ ending: SessionEnding) {
         if self.session == session { close(session, ending) }
     }
 
-    /// The feed's server refuses the token of `session` at `time`; see `SessionRejections` for when that ends it. Nothing changes where
-    /// another session has taken its place.
+    /// Records that the feed's server rejected the token of `session` at `time`, which may end it
+    /// (`SessionRejections`). Nothing changes if another session has replaced it.
     public mutating func reject(_ session: UserSession, at time: Timestamp) {
         guard self.session == session else { return }
         switch SessionRejections.outcome(at: time, after: rejections) {
-        case .sessionGoesOn(let all): rejections = all
+        case .sessionContinues(let all): rejections = all
         case .sessionEnds: close(session, SessionEnding(.rejected, at: time))
         }
     }
 
-    /// The feed's server accepts the token of `session`.
+    /// Records that the feed's server accepted the token of `session`.
     public mutating func accept(_ session: UserSession) {
         if self.session == session { rejections = nil }
     }
@@ -139,90 +139,90 @@ public struct SessionRecord: Sendable, Equatable {
     /// Locks the device.
     public mutating func lock(_ lock: SessionLock) { self.lock = lock }
 
-    /// Unlocks it.
+    /// Unlocks the device.
     public mutating func unlock() { lock = nil }
 }
 
-/// Sessions that have ended, so that somebody who looks twice can tell whether another one has.
+/// The sessions that have ended. Two values differ if another session has ended in between.
 public struct SessionEndings: Sendable, Equatable {
-    /// How many, since they are counted.
+    /// The number of sessions.
     public let count: Int
-    /// When the last one did: a count that began anew is another one.
+    /// The end of the last session. It distinguishes a count that was restarted.
     public let last: Timestamp
 
-    /// States them.
+    /// Creates a count of sessions.
     public init(count: Int, last: Timestamp) {
         self.count = count
         self.last = last
     }
 
-    /// One more: `session`, which was found to be over at `time`, and was over at its own time before that.
+    /// Adds `session`, which was found expired at `time` and ended at its own time.
     init(after before: SessionEndings?, of session: UserSession, at time: Timestamp) {
         self.init(count: (before?.count ?? 0) + 1, last: min(session.expires ?? time, time))
     }
 
-    /// A word that differs from that of all others: letters, digits and a hyphen.
+    /// A unique name of letters, digits and a hyphen.
     public var name: String { "\(count)-\(last.secondsSinceEpoch)" }
 }
 
-/// What keeps the record of a device's sessions; the domain's contract, which each platform fulfils its own way.
+/// The storage of a device's session record.
 public protocol SessionRepository: Sendable {
-    /// What is remembered; `SessionRecord.open` where nothing ever was. Throws where it cannot be told.
+    /// Returns the record; `SessionRecord.open` if there is none. Throws if it is unreadable.
     func record() async throws -> SessionRecord
 
-    /// Changes what is remembered as a whole, and gives what it is then; durable when it returns.
+    /// Changes the record atomically and returns the new one, which is durable.
     ///
-    /// No change of anybody else gets lost. After a failure everything is what it was.
+    /// Concurrent changes are not lost. A failure changes nothing.
     @discardableResult
     func change(_ body: @Sendable (inout SessionRecord) -> Void) async throws -> SessionRecord
 }
 
-/// What a session is worth at a moment; a word of the domain, not of the screen.
+/// The status of a session at one moment.
 public enum SessionStatus: Sendable, Equatable {
-    /// Nobody ever signed in on this device, so nobody has to.
+    /// The device requires no session.
     case notRequired
-    /// There is a session, and it is valid.
+    /// There is a valid session.
     case authenticated
-    /// There is none.
+    /// There is no valid session.
     case unauthenticated(Reason)
-    /// The device is locked, whoever is signed in.
+    /// The device is locked, with or without a session.
     case locked(SessionLock)
 
-    /// Why there is no session.
+    /// The reason why there is no session.
     public enum Reason: Sendable, Equatable {
-        /// It ended.
+        /// The session ended.
         case ended(SessionEnding.Cause)
-        /// What is remembered cannot be read: nobody is let in for that.
+        /// The record is unreadable, so no user is admitted.
         case unreadable
     }
 }
 
-/// Why a device is locked.
+/// The reason of a lock.
 public enum SessionLock: String, Sendable, Equatable, CaseIterable {
-    /// Somebody locked it.
+    /// An operator locked the device.
     case byOperator = "locked"
-    /// Somebody works on it.
+    /// An operator is servicing the device.
     case forMaintenance = "maintenance"
 }
 
-/// How a session ended.
+/// The end of a session.
 public struct SessionEnding: Sendable, Equatable {
-    /// What ended it.
+    /// The cause of the end.
     public enum Cause: String, Sendable, Equatable, CaseIterable {
-        /// Somebody signed out.
+        /// The user signed out.
         case signedOut
-        /// Its time was over.
+        /// The session expired.
         case expired
-        /// The feed's server refused its token.
+        /// The feed's server rejected its token.
         case rejected
     }
 
-    /// What ended it.
+    /// The cause of the end.
     public let cause: Cause
-    /// When that was noticed.
+    /// The time at which the end was noticed.
     public let at: Timestamp
 
-    /// States an end.
+    /// Creates the end of a session.
     public init(_ cause: Cause, at: Timestamp) {
         self.cause = cause
         self.at = at

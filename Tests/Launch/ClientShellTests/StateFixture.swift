@@ -20,7 +20,7 @@ struct FakeLaunch: BootAttempt {
     var wasReportedFailed = false
 }
 
-/// A store, a disk and a web view that are values: what the actions of a state do to them.
+/// A store, a disk and a web view as one value, on which the actions of a state are carried out.
 struct FakeWorld {
     struct Trouble: Error, Equatable {
         let what: String
@@ -36,29 +36,29 @@ struct FakeWorld {
     static let diskIsFull = UpdateFailure(.diskFull, subject: "verdict", "The disk is full.")
 
     var hasSeed = true
-    /// The numbers of the installed clients, and of those that must not run.
+    /// The numbers of the installed clients.
     var installed: Set<Int> = []
     var blocked: Set<Int> = []
     var good: Set<Int> = []
     var failures: [Int: Int] = [:]
-    /// Clients with a start that was reported as failed.
+    /// Clients that a page reported as failed.
     var reportedFailed: Set<Int> = []
-    /// Clients that wait for no time of the day.
+    /// Clients that ignore activation windows.
     var urgent: Set<Int> = []
     var busyLimit = Duration.seconds(600)
-    /// Clients that cannot be made ready.
+    /// Clients that cannot be prepared.
     var broken: Set<Int> = []
     var lastKnownGood = ClientName.embedded
     var launch: Start?
-    /// It failed, and nothing has been launched since.
+    /// The client that failed last, if nothing has been launched since.
     var heldBack: ClientName?
     var missingShell: SemanticVersion?
-    /// A launcher that refuses trials for it takes them again with the first launch that it could write; here at once.
+    /// Whether writes fail. A launcher refuses trials until it could record a launch; this one accepts them at once.
     var isDiskFull = false { didSet { if !isDiskFull { refusesTrials = false } } }
     var isUnreadable = false
     var refusesBase = false
     private var refusesTrials = false
-    /// Counts up with whatever the ledger would say.
+    /// The number of changes of the ledger.
     private(set) var changes = 0
     private var lastToken = 0
     private(set) var base: ClientName?
@@ -83,7 +83,7 @@ struct FakeWorld {
 
     func isOnTrial(_ number: Int) -> Bool { number != 0 && !good.contains(number) }
 
-    // MARK: What is chosen
+    // MARK: Selection
 
     func choice(_ audience: ClientShell.Audience, without excluded: Set<Int> = []) -> SelectionRule.Choice? {
         let can = { (number: Int) in canRun(number) && !excluded.contains(number) }
@@ -117,14 +117,14 @@ struct FakeWorld {
         return FakeClient(name: choice.name)
     }
 
-    // MARK: What actions do
+    // MARK: Actions
 
     mutating func reload() { reloads += 1 }
 
     mutating func inspect(_ request: ShellState<FakeLaunch>.Request) -> ShellState<FakeLaunch>.Inspection {
         var isSettled = false
-        if let owed = request.owed {
-            if case .refused = write(owed.verdict, owed.launch) {} else { isSettled = true }
+        if let pending = request.pending {
+            if case .refused = write(pending.verdict, pending.launch) {} else { isSettled = true }
         }
         let recorded = request.unrecorded.map { launch in
             guard !isDiskFull, let recorded = record(launch.name, launch.token) else { return launch }
@@ -250,23 +250,23 @@ struct FakeWorld {
     }
 }
 
-/// A state in a world: carries out what it says, as `ClientShell` does.
-struct StateBench {
+/// A state whose actions are carried out on a world, as `ClientShell` does.
+struct StateFixture {
     static let timeout = StartupTimeout.standard
 
     var state: ShellState<FakeLaunch>
     var world = FakeWorld()
     var now = Duration.zero
-    /// When the state wants to be woken.
+    /// The time of the requested timer.
     private(set) var wake: Duration?
-    /// What the last event came to.
+    /// The results of the last event.
     private(set) var reports: [ShellEvent] = []
     private(set) var verdicts: [(verdict: ShellState<FakeLaunch>.Verdict, token: LaunchToken)] = []
-    private(set) var heard: [LaunchToken] = []
+    private(set) var reported: [LaunchToken] = []
     private(set) var begun: [(name: ClientName, forGuests: Bool)] = []
     private(set) var refusal: (any Error)?
     private(set) var inspections = 0
-    /// Whether whatever the last event asked for worked.
+    /// Whether an action of the last event failed.
     private(set) var hasFailed = false
 
     init(_ visibility: ShellConfiguration.Visibility = .assumed) {
@@ -286,7 +286,7 @@ struct StateBench {
             case .retain: break
             case .report(let event): reports.append(event)
             case .reload: world.reload()
-            case .wake(let moment): wake = moment
+            case .setTimer(let moment): wake = moment
             case .inspect(let request, let sequel):
                 inspections += 1
                 let inspection = world.inspect(request)
@@ -294,7 +294,7 @@ struct StateBench {
                 carryOut(.inspected(inspection, sequel))
             case .prepare(let goal, let forGuests, let silent):
                 carryOut(world.prepare(goal, forGuests: forGuests, without: silent))
-            case .note(let launch): heard.append(launch.token)
+            case .recordReport(let launch): reported.append(launch.token)
             case .begin(let client, let forGuests, let load):
                 begun.append((client.name, forGuests))
                 carryOut(.began(world.begin(client, forGuests: forGuests), load))
@@ -312,10 +312,10 @@ struct StateBench {
 
     mutating func install(_ numbers: Int...) { world.change { $0.installed.formUnion(numbers) } }
 
-    /// A client that runs and has proved itself.
+    /// Installs a client, launches it and confirms its start.
     mutating func runGood(_ number: Int) {
         install(number)
         handle(.start)
-        if let launch = load() { handle(.confirm(launch.token)) }
+        if let launch = load() { handle(.page(.confirm, launch.token)) }
     }
 }

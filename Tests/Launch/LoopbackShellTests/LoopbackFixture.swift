@@ -10,7 +10,7 @@ import Synchronization
 @testable import LoopbackShell
 
 /// A host with a real shell and no server: a test is its pages, and passes the shell's events on when it wants to.
-final class LoopbackBench: Sendable {
+final class LoopbackFixture: Sendable {
     private let folder: TemporaryFolder
     private let store: String
     let clock = ManualClock()

@@ -6,8 +6,8 @@ import ClientShell
 import Glibc
 import Synchronization
 
-/// A device with a shell whose time a test moves.
-final class ShellBench: Sendable {
+/// A device with a shell and a manual clock.
+final class ShellFixture: Sendable {
     private let folder: TemporaryFolder
     let clock = ManualClock()
     let bridge = RecordingBridge()
@@ -32,7 +32,7 @@ final class ShellBench: Sendable {
 
     func name(_ text: String) throws -> ClientName { .installed(try client(text)) }
 
-    /// Installs as another process would.
+    /// Installs a version as another process would.
     func install(_ version: String, files: [String: String]? = nil) async throws {
         _ = try await Updater(
             source: MemorySource(try MemoryOffer(version, files: files)),
@@ -40,21 +40,21 @@ final class ShellBench: Sendable {
         ).update()
     }
 
-    /// The next check for updates brings `version`.
+    /// Has the next check for updates install `version`.
     func offer(_ version: String) { offers.withLock { $0.append(version) } }
 
-    /// From now on checks for updates fail so.
+    /// Has checks for updates fail from now on.
     func breakUpdates(_ error: any Error = UpdateFailure(.networkUnavailable, subject: "x", "No answer.")) {
         trouble.withLock { $0 = error }
     }
 
-    /// They work again.
+    /// Has checks for updates succeed from now on.
     func mendUpdates() { trouble.withLock { $0 = nil } }
 
-    /// From now on the channel asks to be checked so.
+    /// Has the channel request this pace from now on.
     func ask(_ pace: PollPace?) { asked.withLock { $0 = pace } }
 
-    /// From now on the device's clock shows this.
+    /// Sets the local time of the device.
     func showTime(day: Int = 0, _ hour: Int, _ minute: Int) {
         localTime.withLock { $0 = .init(day: day, minute: hour * 60 + minute) }
     }
@@ -80,7 +80,7 @@ final class ShellBench: Sendable {
             warn: { line in self.warnings.withLock { $0.append(line) } })
     }
 
-    /// The same, which waits for one that ran before: its last task may still hold it.
+    /// Creates a shell after an earlier one has released the store.
     func nextShell(hasSeed: Bool = true) async throws -> ClientShell {
         while true {
             do {
@@ -91,7 +91,7 @@ final class ShellBench: Sendable {
         }
     }
 
-    /// Somebody takes the store away, for another one to be made in its place.
+    /// Removes the store, so that another one can be created at the same path.
     func replaceStore() throws { try Directory.open(folder.path).rename("store", to: "store.old") }
 
     func verdicts() throws -> Verdicts { try Verdicts(store: store) { _ in } }
@@ -105,7 +105,7 @@ struct EventReader {
 
     init(_ shell: ClientShell) { iterator = shell.events.makeAsyncIterator() }
 
-    /// The next event that is about a client: checks are told apart.
+    /// Returns the next event other than a check.
     mutating func next() async -> ShellEvent? {
         while let event = await iterator.next(isolation: nil) {
             guard case .checked = event else { return event }
@@ -113,7 +113,7 @@ struct EventReader {
         return nil
     }
 
-    /// Why the next check failed, and when the one after it comes.
+    /// Returns the failure of the next check, and when another one follows.
     mutating func check() async -> (failure: UpdateFailure?, next: Duration?)? {
         while let event = await iterator.next(isolation: nil) {
             if case .checked(let failure, let next) = event { return (failure, next) }
@@ -121,7 +121,7 @@ struct EventReader {
         return nil
     }
 
-    /// The next event in short.
+    /// Returns the next event as a line.
     mutating func line() async -> String {
         switch await next() {
         case .updateAvailable(let name): "available \(name)"

@@ -9,7 +9,7 @@ import MeteorTesting
 import Synchronization
 import Testing
 
-/// A web view's side that keeps what it was given, as one does that serves it.
+/// A bridge that serves the client which it received.
 final class ServingBridge: ShellBridge {
     private struct State {
         var calls: [String] = []
@@ -18,22 +18,22 @@ final class ServingBridge: ShellBridge {
 
     private let state = Mutex(State())
 
-    /// `base meteor-version2` and `reload`.
+    /// The calls, such as `base meteor-version2` and `reload`.
     var calls: [String] { state.withLock { $0.calls } }
 
-    /// How often the page was loaded again.
+    /// The number of reloads.
     var reloads: Int { calls.count { $0 == "reload" } }
 
-    /// The folder that pages come from.
+    /// The folder of the served client.
     var basePath: String { state.withLock { $0.client?.root.path } ?? "" }
 
-    /// The bytes behind a URL path; nil where there are none.
+    /// Returns the bytes at a URL path; nil if there are none.
     func served(_ urlPath: String) throws -> [UInt8]? {
         let root = state.withLock { $0.client?.root.directory }
         return try root?.contents(urlPath == "/" ? "index.html" : String(urlPath.dropFirst()), maximumBytes: 1 << 20)
     }
 
-    /// The version that the page says it is.
+    /// The version in the page's text.
     func pageVersion() throws -> String? {
         try served("/").flatMap { try RuntimeConfig.read(page: $0).pageVersion }
     }
@@ -48,8 +48,8 @@ final class ServingBridge: ShellBridge {
     func reload() { state.withLock { $0.calls.append("reload") } }
 }
 
-/// A shell with a Meteor seed that follows a Meteor server: the Cordova suite's versions, and a time that a test moves.
-final class PushBench: Sendable {
+/// A shell with a Meteor seed that follows a Meteor server with the Cordova suite's versions, and a manual clock.
+final class PushFixture: Sendable {
     private let folder: TemporaryFolder
     private let warnings = Mutex<[String]>([])
     let fixtures: CordovaFixtures
@@ -79,7 +79,7 @@ final class PushBench: Sendable {
         return try container.shell(bridge: bridge, clock: clock)
     }
 
-    /// A shell that shows its page. One that ran before is waited for: its last task may still hold it.
+    /// Returns a shell that shows its page. It waits until an earlier shell has released the store.
     func start(configure: (inout ShellConfiguration) throws -> Void = { _ in }) async throws -> PushSession {
         while true {
             do {
@@ -95,7 +95,8 @@ final class PushBench: Sendable {
 
     func versionsOnDisk() throws -> [String] { try Directory.open(store).directory("meteor").list().sorted() }
 
-    /// Whether the page is that of `version`, and so are files behind it: one that every version changes, one that none does.
+    /// Returns whether the page and two of its files are of `version`: one that every version changes, and one that
+    /// none does.
     func expectPage(of version: CordovaVersion, sourceLocation: SourceLocation = #_sourceLocation) throws {
         #expect(try bridge.pageVersion() == version.rawValue, sourceLocation: sourceLocation)
         for (url, path) in [
@@ -107,7 +108,8 @@ final class PushBench: Sendable {
         }
     }
 
-    /// Whether these URL paths were asked for since the version changed, besides the manifest, each once and with its query.
+    /// Returns whether exactly these URL paths were requested since the version changed, besides the manifest, each
+    /// once and with its query.
     func expectRequests(page: Bool, _ assets: [String], sourceLocation: SourceLocation = #_sourceLocation) {
         var wanted = ["/__cordova/manifest.json": 1]
         if page { wanted["/__cordova/"] = 1 }
@@ -121,15 +123,15 @@ final class PushBench: Sendable {
     }
 }
 
-/// A shell with its page, and what it tells.
+/// A shell with its page and its events.
 struct PushSession {
-    private let bench: PushBench
+    private let fixture: PushFixture
     let shell: ClientShell
     var events: EventReader
     var launched: Launched
 
-    init(_ bench: PushBench, _ shell: ClientShell) async throws {
-        self.bench = bench
+    init(_ fixture: PushFixture, _ shell: ClientShell) async throws {
+        self.fixture = fixture
         self.shell = shell
         try await shell.start()
         launched = try await shell.pageWillLoad()
@@ -137,21 +139,21 @@ struct PushSession {
         _ = await events.next()
     }
 
-    /// Serves `version` and checks; expects that it becomes available, under `name`.
+    /// Serves `version` and checks for updates; expects that it becomes available under `name`.
     mutating func check(_ version: CordovaVersion, as name: String? = nil) async throws {
-        try bench.server.serve(version: version.rawValue)
+        try fixture.server.serve(version: version.rawValue)
         try await shell.checkForUpdates()
         #expect(await events.line() == "available \(name ?? "meteor-\(version.version)")")
     }
 
-    /// Shows what is available.
+    /// Shows the available version.
     mutating func reload() async throws {
         try await shell.reload()
         launched = try await shell.pageWillLoad()
         #expect(await events.line() == "launched \(launched.name)\(launched.isTrial ? " on trial" : "")")
     }
 
-    /// The page confirms its start.
+    /// Confirms the start of the page.
     mutating func confirm() async throws {
         try await shell.startupDidComplete(launched.token)
         await shell.removed()
@@ -159,7 +161,7 @@ struct PushSession {
         await shell.removed()
     }
 
-    /// Brings `version` and shows it; it starts.
+    /// Installs `version`, shows it and confirms its start.
     mutating func follow(_ version: CordovaVersion) async throws {
         try await check(version)
         try await reload()

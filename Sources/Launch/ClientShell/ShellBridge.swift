@@ -1,0 +1,36 @@
+public import BundleCore
+
+/// The web view of a shell.
+///
+/// A `ClientShell` calls it on its own thread, one call at a time, and waits for each call. An implementation may block for a
+/// moment, but must not wait for the shell. `MainActorBridge` adapts web views that live on the main thread.
+public protocol ShellBridge: Sendable {
+    /// Sets the serving root of pages that load from now on. Loaded pages keep their own.
+    func setServerBasePath(_ client: ReadyClient) throws
+    /// Reloads the page. The shell's `pageWillLoad` is called before the first byte is shown, as for any load.
+    func reload()
+    /// Receives the new status before any call that follows from it.
+    func update(_ status: ShellStatus)
+}
+
+extension ShellBridge {
+    /// Ignores the status.
+    public func update(_ status: ShellStatus) {}
+}
+
+/// The part of a shell's state that pages may read.
+public struct ShellStatus: Sendable, Equatable {
+    /// The token of the running launch; nil if there is none.
+    public let token: LaunchToken?
+    /// The running client.
+    public let current: ClientName?
+    /// The client that could replace it.
+    public let available: ClientName?
+
+    /// Creates a status; by default, of a shell that runs nothing.
+    public init(token: LaunchToken? = nil, current: ClientName? = nil, available: ClientName? = nil) {
+        self.token = token
+        self.current = current
+        self.available = available
+    }
+}

@@ -1,0 +1,43 @@
+public import BundleCore
+public import BundleValues
+
+/// An event of a shell, for observers.
+public enum ShellEvent: Sendable, Equatable {
+    /// Another client is ready; `reload` shows it.
+    case updateAvailable(ClientName)
+    /// An operation failed; the running client is unaffected.
+    case failed(UpdateFailure)
+    /// A check for updates ended, with its failure. The next check follows after at most `next`; nil if none is planned.
+    case checked(UpdateFailure?, next: Duration?)
+    /// A client is shown. On trial it has to confirm its start.
+    case launched(ClientName, isTrial: Bool)
+    /// The client confirmed its start.
+    case confirmed(ClientName)
+    /// A page of the client reported an error.
+    case complained(ClientName, String)
+    /// A client that confirmed an earlier start did not confirm this one in time. It stays on the screen.
+    case unconfirmed(ClientName, String)
+    /// The client did not start, and another one is shown.
+    case rolledBack(ClientName, to: ClientName, UpdateFailure)
+}
+
+/// A request of a page that the shell cannot fulfil now.
+public enum ShellError: String, ClassifiedFailure, Sendable {
+    /// There is no other client for `reload`.
+    case noPendingVersion
+    /// The shell has not launched a client yet.
+    case notStarted
+    /// The client that a page reported as failed is not on trial.
+    case notOnTrial
+
+    /// The failure for users. Its subject is the raw value.
+    public var failure: UpdateFailure {
+        let message =
+            switch self {
+            case .noPendingVersion: "There is no other client to show: check for updates first."
+            case .notOnTrial: "The running client is not on trial. Only a start that is not confirmed can fail."
+            case .notStarted: "The shell shows no client yet: start it first."
+            }
+        return UpdateFailure(.configInvalid, subject: rawValue, message)
+    }
+}

@@ -1,0 +1,167 @@
+import BundleCore
+import BundleValues
+
+extension ShellState {
+    /// Applies an event of a page whose launch has `token`.
+    mutating func apply(
+        _ event: PageEvent, of token: LaunchToken, _ now: Duration, _ time: Timestamp
+    ) -> [Action] {
+        switch event {
+        case .confirm:
+            // The verdict is written at once and includes the report.
+            _ = recordReport(token)
+            return confirm(token)
+        case .fail(let what): return fail(token, .reported, what, now, time)
+        case .failTrial(let what): return recordReport(token) + failTrial(token, what, now, time)
+        case .lose(let what):
+            guard let launched, launched.token == token, trial != nil else { return [] }
+            return hasPageReported ? fail(token, .reported, what, now, time) : leaveSilentClient(launched)
+        case .leave(let place, let report):
+            guard let launched, launched.token == token else { return [] }
+            busy.leave(load: report.load)
+            // Only its timeout decides a second trial, and that continues.
+            if !launched.wasReportedFailed { trial?.leave(for: place, report, at: now) }
+            expected?.leave(for: place, report, at: now)
+            return recordReport(token)
+        case .error(let text, let isGrave): return addPageError(text, of: token, isGrave: isGrave)
+        case .show(let isShown, let report):
+            guard token == launched?.token else { return [] }
+            trial?.show(isShown, report, at: now)
+            expected?.show(isShown, report, at: now)
+            return recordReport(token)
+        case .busy(let isBusy, let report, let mayActivate):
+            guard token == launched?.token else { return [] }
+            busy.report(isBusy, load: report.load, number: report.number, at: now)
+            return isBusy ? [] : inspect(then: mayActivate ? .activate : .nothing)
+        }
+    }
+
+    mutating func timerFired(_ now: Duration, _ time: Timestamp) -> [Action] {
+        guard let launched else { return [] }
+        switch trial?.wake(at: now, afterReports: hasPageReported) {
+        case .failed(let cause, let what)?: return fail(launched.token, cause, what, now, time)
+        case .silent?: return leaveSilentClient(launched)
+        case nil: break
+        }
+        guard case .failed(_, let what)? = expected?.wake(at: now, afterReports: true) else { return [] }
+        expected = nil
+        return [.report(.unconfirmed(launched.name, what))]
+    }
+
+    private mutating func addPageError(_ text: String, of token: LaunchToken, isGrave: Bool) -> [Action] {
+        guard let launched, launched.token == token, pageErrors.count < Self.mostPageErrors,
+            pageErrors.insert(text).inserted
+        else { return [] }
+        if isGrave { trial?.addPageError(text) }
+        return [.report(.complained(launched.name, text))]
+    }
+
+    /// Records that a page with `token` has reported, so a browser runs the pages of this shell. From now on silence is a
+    /// failure of the running client, and clients that were skipped for their silence are available again.
+    private mutating func recordReport(_ token: LaunchToken) -> [Action] {
+        guard let launched, launched.token == token else { return [] }
+        hasPageReported = true
+        if !silent.isEmpty { (silent, ledger) = ([], nil) }
+        guard trial?.recordReport() == true, launched.isRecorded else { return [] }
+        return [.recordReport(launched)]
+    }
+
+    /// Replaces a client whose page was loaded and never reported, while no page of another client has. The browser may show
+    /// something other than the page, so there is no verdict.
+    private mutating func leaveSilentClient(_ launch: Launch) -> [Action] {
+        silent.insert(launch.name)
+        return (launch.isRecorded ? [.write(.abandoned, launch)] : []) + prepare(.leave(.silent, .nothing))
+    }
+
+    /// Applies a failure that the page reports itself. It fails one start of a client. Only the timeout decides a second trial,
+    /// so a program that imitates the page cannot block a client.
+    private mutating func failTrial(
+        _ token: LaunchToken, _ what: String, _ now: Duration, _ time: Timestamp
+    ) -> [Action] {
+        guard let launched else { return [.refuse(ShellError.notStarted)] }
+        guard token == launched.token else { return [.refuse(Self.foreignToken(running: launched.name))] }
+        if trial == nil { return [.refuse(ShellError.notOnTrial)] }
+        return launched.wasReportedFailed
+            ? addPageError(what, of: token, isGrave: true)
+            : fail(token, .reported, "the page said: \(what)", now, time)
+    }
+
+    private mutating func confirm(_ token: LaunchToken) -> [Action] {
+        guard let launched else { return [.refuse(ShellError.notStarted)] }
+        guard token == launched.token else { return [.refuse(Self.foreignToken(running: launched.name))] }
+        if let failure { return [.refuse(Self.tooLate(launched.name, failure))] }
+        expected = nil
+        // A launch without a record is of a confirmed client. A pending verdict came before this confirmation.
+        return launched.isRecorded && pending?.launch.token != token ? [.write(.good, launched)] : []
+    }
+
+    /// Fails the launch: the ledger records it first, then another client is shown in the same window.
+    private mutating func fail(
+        _ token: LaunchToken, _ cause: StartFailure.Cause, _ what: String, _ now: Duration, _ time: Timestamp
+    ) -> [Action] {
+        guard let launched, launched.token == token else { return [] }
+        if let failure { return prepare(.leave(.failed(failure), .nothing)) }
+        if pending?.launch.token == token { return [] }
+        let detail = trial?.failureDetail.map { "; the page said: \($0)" } ?? ""
+        trial = nil
+        failed = (launched.name, now)
+        return [.write(.faulty(StartFailure(cause, detail: what + detail, at: time)), launched)]
+    }
+
+    /// Applies the result of writing a verdict. A full disk neither keeps a broken client on the screen nor undoes a confirmed
+    /// one: the verdict takes effect at once and is written when the disk accepts it.
+    mutating func written(_ verdict: Verdict, _ launch: Launch, _ writing: Writing) -> [Action] {
+        var actions: [Action] = []
+        switch (writing, verdict) {
+        case (.failed(let error), .good): return [.refuse(error)]
+        case (.failed(let error), _): return [.report(.failed(UpdateFailure(error)))]
+        case (.refused(let refusal), .abandoned): return [.report(.failed(refusal))]
+        case (.refused(let refusal), _):
+            pending = PendingVerdict(verdict: verdict, launch: launch)
+            actions.append(.report(.failed(refusal)))
+        case (.done, _): break
+        }
+        switch verdict {
+        case .good:
+            let detail = trial?.failureDetail
+            trial = nil
+            if case .done(wasKnown: true) = writing { return [] }
+            let warning = detail.map { "it confirmed its start, though its page had reported: \($0)" }
+            return actions + [.report(.confirmed(launch.name))]
+                + (warning.map { [.report(.complained(launch.name, $0))] } ?? []) + [.retain]
+        case .faulty(let failure): return actions + prepare(.leave(.failed(failure), .nothing))
+        case .abandoned: return []
+        }
+    }
+
+    // MARK: Messages
+
+    static func reason(_ departure: Departure, leaving name: ClientName, for other: ClientName) -> UpdateFailure {
+        switch departure {
+        case .failed(let failure):
+            UpdateFailure(
+                .healthFailed, subject: "\(name)",
+                name == other
+                    ? "\(name) failed to start, and is tried once more, since nothing else can be shown: \(failure)."
+                    : "\(name) was rolled back to \(other): \(failure).")
+        case .recalled(let reason):
+            UpdateFailure(.versionBlocked, subject: "\(name)", "\(name) was replaced by \(other), because \(reason).")
+        case .silent:
+            UpdateFailure(
+                .healthFailed, subject: "\(name)",
+                "\(name) was replaced by \(other) without a verdict, because no page has reported to this shell and the browser "
+                    + "may show something else. \(name) is tried again when a page reports.")
+        }
+    }
+
+    private static func foreignToken(running name: ClientName) -> UpdateFailure {
+        UpdateFailure(
+            .versionMismatch, subject: "\(name)",
+            "The token is from another launch than the running one of \(name). A verdict is valid for its own launch only."
+        )
+    }
+
+    private static func tooLate(_ name: ClientName, _ failure: StartFailure) -> UpdateFailure {
+        UpdateFailure(.healthFailed, subject: "\(name)", "\(name) has already failed: \(failure). Launch again.")
+    }
+}
