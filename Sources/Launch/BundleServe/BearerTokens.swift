@@ -2,22 +2,23 @@ import BundleValues
 import BundleDisk
 import BundleSigning
 
-/// Whose requests are answered: those that bring one of these bearer tokens (RFC 6750).
+/// The bearer tokens (RFC 6750) that authorize requests.
 ///
-/// Only digests are kept, so that a comparison tells nothing of a token, its length included.
+/// Only digests are kept, so the time of a comparison reveals nothing about a token, including its length.
 package struct BearerTokens: Sendable {
     private static let maximumBytes = 1 << 20
     private static let longest = 8192
 
     private let digests: [[UInt8]]
 
-    /// Reads a file with one token a line. One that others can read is refused: its tokens may be known to them already.
+    /// Reads a file with one token per line. Throws if other users may read the file, because its tokens may be known
+    /// to them.
     package init(file path: String) throws {
         let file = try File.open(reading: path)
         if try file.permissions() & 0o077 != 0 {
             throw UpdateFailure(
                 .permissionDenied, subject: path,
-                "Others can read the tokens in \(path): run `chmod 600` on it, or better, make new ones.")
+                "Other users can read the tokens in \(path). Run `chmod 600` on it, or better, create new tokens.")
         }
         try self.init(lines: try file.readAll(maximumBytes: Self.maximumBytes), of: path)
     }
@@ -31,19 +32,21 @@ package struct BearerTokens: Sendable {
             guard word.count <= Self.longest, word.allSatisfy(Self.isTokenByte) else {
                 throw UpdateFailure(
                     .configInvalid, subject: "\(path):\(index + 1)",
-                    "Line \(index + 1) of \(path) is no bearer token: write one a line, of letters, digits and -._~+/= only."
+                    "Line \(index + 1) of \(path) is not a bearer token: write one per line, of letters, digits and -._~+/= only."
                 )
             }
             digests.append(try Self.digest(word))
         }
         if digests.isEmpty {
             throw UpdateFailure(
-                .configInvalid, subject: path, "\(path) holds no token, so nobody could ask: write one a line.")
+                .configInvalid, subject: path,
+                "\(path) has no token, so no request would be accepted: write one per line.")
         }
         self.digests = digests
     }
 
-    /// Whether the value of an `Authorization` field brings one of them. Takes the same time whichever it is.
+    /// Returns whether the value of an `Authorization` field contains one of the tokens. The time does not depend on
+    /// which one.
     func admit(_ authorization: UnsafeRawBufferPointer) -> Bool {
         guard authorization.count > 7, authorization[6] == HTTPBytes.space,
             HTTPBytes.areSame(UnsafeRawBufferPointer(rebasing: authorization[..<6]), "bearer"),

@@ -1,26 +1,27 @@
 /// Values of `Cache-Control`.
 enum Caching {
-    /// No cache keeps it.
+    /// Caches do not store the response.
     static let never = "no-store"
-    /// A cache keeps it and revalidates it at each use. Every file of a client is sent with this: releases follow each other at one
-    /// address, and no name of a file proves that its content is the same in the next release.
+    /// Caches store the response and revalidate it at each use. Every file of a client has this value, because
+    /// consecutive releases share one address, and the name of a file does not identify its content.
     static let revalidated = "no-cache"
-    /// A cache keeps it for a year without a revalidation, for files of a feed, whose addresses name the release.
+    /// Caches store the response for a year without revalidation. For files of a feed, whose addresses contain the
+    /// release.
     static let immutable = "public, max-age=31536000, immutable"
-    /// The same in the cache of the device alone, where the feed requires a token.
+    /// Only the device's own cache stores the response for a year, because the feed requires a token.
     static let privateImmutable = "private, max-age=31536000, immutable"
-    /// The cache of the device alone keeps it and revalidates it at each use.
+    /// Only the device's own cache stores the response, and revalidates it at each use.
     static let privateRevalidated = "private, no-cache"
 }
 
 /// Entity tags in conditions (RFC 9110, section 13).
 enum EntityTag {
-    /// Whether `If-None-Match` names `tag` (with its quotes), or anything at all; compares weakly.
+    /// Returns whether `If-None-Match` contains `tag` (with its quotes) or `*`, by weak comparison.
     static func isNamed(_ tag: [UInt8], in condition: UnsafeRawBufferPointer) -> Bool {
         isNamed(tag, in: condition, strongly: false)
     }
 
-    /// Whether `If-Match` names `tag`, or anything at all; compares strongly.
+    /// Returns whether `If-Match` contains `tag` or `*`, by strong comparison.
     static func isMatched(_ tag: [UInt8], by condition: UnsafeRawBufferPointer) -> Bool {
         isNamed(tag, in: condition, strongly: true)
     }
@@ -37,7 +38,7 @@ enum EntityTag {
         return false
     }
 
-    /// A word as a strong tag, with quotes; nil where it is empty or has bytes that no tag may have.
+    /// Returns `word` as a strong tag with quotes; nil if it is empty or has bytes that a tag must not have.
     static func quoting(_ word: String) -> [UInt8]? {
         guard !word.isEmpty, word.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != HTTPBytes.quote }) else {
             return nil
@@ -45,7 +46,8 @@ enum EntityTag {
         return [HTTPBytes.quote] + Array(word.utf8) + [HTTPBytes.quote]
     }
 
-    /// Takes a tag off a list; tags may have commas in them, so quotes are what counts. Nil at the end and for what is no tag.
+    /// Removes the first tag from a list. Tags may contain commas, so only quotes delimit them. Returns nil at the
+    /// end and for an invalid tag.
     private static func next(_ rest: inout Slice<UnsafeRawBufferPointer>) -> Slice<UnsafeRawBufferPointer>? {
         rest = rest.drop { HTTPBytes.isBlank($0) || $0 == HTTPBytes.comma }
         guard let opening = rest.prefix(3).firstIndex(of: HTTPBytes.quote),
@@ -57,13 +59,14 @@ enum EntityTag {
     }
 }
 
-/// `Range` requests (RFC 9110, section 14): single ranges of bytes; several, and what is no range, are the whole.
+/// `Range` requests (RFC 9110, section 14) for one range of bytes. Several ranges and invalid ones select the whole
+/// file.
 enum ByteRange: Equatable {
     case whole
     case part(Range<Int>)
     case unsatisfiable
 
-    /// Reads the field's value for a file of `size` bytes.
+    /// Parses the field's value for a file of `size` bytes.
     init(parsing value: UnsafeRawBufferPointer, size: Int) {
         self = .whole
         guard value.count > 6, value[5] == UInt8(ascii: "="),
@@ -84,7 +87,7 @@ enum ByteRange: Equatable {
 
     private enum Bound { case none, number(Int), invalid }
 
-    /// A number too large for us is beyond the end of every file, which is all that matters.
+    /// A number above `Int.max` is beyond the end of every file, so its exact value does not matter.
     private static func bound(_ digits: Slice<UnsafeRawBufferPointer>) -> Bound {
         if digits.isEmpty { return .none }
         guard digits.allSatisfy(HTTPBytes.isDigit) else { return .invalid }

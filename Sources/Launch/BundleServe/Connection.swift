@@ -1,27 +1,29 @@
 import Glibc
 import NIOCore
 
-/// One connection of a client: reads requests, asks the service, and writes what it responds; in their order, one at a time.
+/// One connection of a client: reads requests, passes them to the service, and writes the responses, one at a time
+/// and in order.
 ///
-/// Lives on the server's event loop. Reads only when it is ready for a request, so what a client sends ahead waits in the kernel.
+/// It belongs to the server's event loop. It reads only when it is ready for a request, so pipelined requests wait in
+/// the kernel.
 final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = IOData
     typealias OutboundOut = IOData
 
-    /// What the connection is doing; each has its time limit.
+    /// The state of the connection. Each state has its own time limit.
     private enum Phase {
-        /// Nothing of a request has come.
+        /// No byte of a request has arrived.
         case idle
         case readingHead
-        /// The service waits for the body.
+        /// The service is waiting for the body.
         case readingBody(length: Int, EventLoopPromise<[UInt8]>)
-        /// The service is working on the response.
+        /// The service is preparing the response.
         case asking
-        /// The response is with the kernel; the file it comes from stays open meanwhile.
+        /// The kernel is sending the response. The file that it is sent from stays open.
         case sending(OpenFile?)
         case streaming
-        /// Another protocol takes the connection over.
+        /// Another protocol is taking over the connection.
         case changing
         /// Everything is sent, and the client has to close.
         case leaving
@@ -36,35 +38,36 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
     private var input = ByteBuffer()
     private var parser = RequestHeadParser()
     private var holdsRead = false
-    /// The client will send nothing more.
+    /// Whether the client has closed its side.
     private var clientIsDone = false
-    /// Our side is closed.
+    /// Whether the server has closed its side.
     private var hasLeft = false
 
-    /// Whether another request may follow the one that is being answered.
+    /// Whether another request may follow the present one.
     private var keepsOpen = true
-    /// The request that is being answered wants no body.
+    /// Whether the present request is a HEAD.
     private var isHead = false
-    /// Its body, until the service reads it; what follows one that nobody reads cannot be told from it.
+    /// The body of the present request, until the service reads it. A request behind an unread body cannot be parsed.
     private var unread: (length: Int, expectsContinue: Bool)?
-    /// Of that body, what the table has given room for.
-    private var room = 0
+    /// The number of bytes that the table has reserved for that body.
+    private var reserved = 0
     private var lastNavigation: Navigation?
     private var stream: Task<Void, Never>?
 
-    /// Since when it has had no request, whole, to answer.
+    /// The moment since which the connection has had no complete request.
     private(set) var waitsSince = NIODeadline.now()
     private var readsBodySince = NIODeadline.now()
 
-    // For the sweep: what has happened since it last looked.
+    // The state at the last sweep.
     private var isFresh = true
     private var since = NIODeadline.now()
     private var unsent = 0
 
-    /// The response under way, where it is logged.
+    /// The log entry of the present response, if responses are logged.
     private var entry: AccessEntry?
 
-    /// A paused connection gets what was in the kernel's buffer when its client is done; no more than this is looked at.
+    /// The largest unread input. When its client closes, a paused connection receives all that the kernel had
+    /// buffered.
     private static var maximumInput: Int { 1 << 20 }
 
     init(_ service: any Service, _ table: ConnectionTable) {
@@ -138,7 +141,7 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
         }
     }
 
-    /// Goes on after something other than input has let it.
+    /// Continues after an event other than input.
     private func resume() {
         process()
         context?.flush()
@@ -170,7 +173,7 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
         }
     }
 
-    /// False when more has to come.
+    /// Reads a head. Returns false if it is incomplete.
     private func readHead() -> Bool {
         switch input.withUnsafeReadableBytes({ parser.read($0) }) {
         case .incomplete:
@@ -190,7 +193,7 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
         return true
     }
 
-    /// Asks the service, on this thread at first: most requests are answered before this returns.
+    /// Passes a request to the service, on this thread at first: most responses are ready before this returns.
     private func ask(_ request: Request) {
         guard let loop = context?.eventLoop else { return }
         keepsOpen = request.keepsOpen && !table.isStopping
@@ -209,12 +212,12 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
         }
     }
 
-    /// Reads the body of the request that is being answered.
+    /// Reads the body of the present request.
     func readBody(_ promise: EventLoopPromise<[UInt8]>) {
         guard case .asking = phase else { return promise.fail(ChannelError.eof) }
         guard let body = unread else { return promise.succeed([]) }
-        guard table.giveRoom(for: body.length) else { return promise.fail(NoRoomForBody()) }
-        room = body.length
+        guard table.reserve(body.length) else { return promise.fail(NoBufferSpace()) }
+        reserved = body.length
         unread = nil
         enter(.readingBody(length: body.length, promise))
         if body.expectsContinue && input.readableBytes == 0 {
@@ -225,7 +228,7 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
 
     // MARK: Responses
 
-    /// The one place that writes a response, unless the client has gone by now.
+    /// Writes a response, unless the client has closed the connection.
     private func send(_ response: Response) {
         guard case .asking = phase else { return }
         if response.closes || unread != nil { keepsOpen = false }
@@ -256,7 +259,7 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
         context?.write(wrapOutboundOut(.byteBuffer(bytes)), promise: nil)
     }
 
-    /// Writes the last piece of a response; `file` is what it comes from.
+    /// Writes the last part of a response. `file` is its source.
     private func finish(_ last: IOData, from file: OpenFile? = nil) {
         guard let context else { return }
         if keepsOpen && file == nil {
@@ -277,12 +280,13 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
         context.writeAndFlush(wrapOutboundOut(last), promise: promise)
     }
 
-    /// Keeps the kernel from sending the pieces of a file as they come (tcp(7), TCP_CORK): twice as fast for who receives them.
+    /// Has the kernel collect the parts of a file before it sends them (tcp(7), TCP_CORK), which doubles the
+    /// throughput.
     private func cork(_ isOn: Bool) {
         try? context?.channel.syncOptions?.setOption(.tcpOption(.init(rawValue: TCP_CORK)), value: isOn ? 1 : 0)
     }
 
-    /// Writes events one by one, each when the one before is with the kernel, and leaves after the last.
+    /// Writes events one by one, each when the kernel has accepted the one before, and closes after the last.
     private func stream(_ events: AsyncStream<PageEvent>, of page: String) {
         guard let channel = context?.channel else { return }
         enter(.streaming)
@@ -300,7 +304,8 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
         if case .streaming = phase { leave() }
     }
 
-    /// Closes our side when all is sent. Closing the other as well would take away a response that the client has not read yet.
+    /// Closes the sending side when everything is sent. Closing both sides would discard a response that the client
+    /// has not read yet.
     private func leave() {
         guard let context else { return }
         switch phase {
@@ -322,7 +327,7 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
 
     private func enter(_ next: Phase) {
         if case .closed = phase { return }
-        // Whoever waits for a body that will not come any more is told; one that has come stays.
+        // A reader that waits for the rest of a body receives an error; a complete body stays valid.
         if case .readingBody(_, let promise) = phase { promise.fail(ChannelError.eof) }
         phase = next
         isFresh = true
@@ -333,12 +338,12 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
         case .asking: return
         case .idle:
             waitsSince = .now()
-            // An empty buffer keeps the room of what it had.
+            // An empty buffer would keep its capacity.
             if input.readableBytes == 0 { input = ByteBuffer() }
         default: break
         }
-        table.takeRoom(back: room)
-        room = 0
+        table.release(reserved)
+        reserved = 0
     }
 
     // MARK: Log
@@ -356,7 +361,7 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
 
     // MARK: Other protocols
 
-    /// Gives the connection to another protocol, which has agreed to take it.
+    /// Passes the connection to another protocol, which has accepted it.
     private func change(to other: any ProtocolSwitch, _ request: SwitchRequest) {
         guard let context else { return }
         enter(.changing)
@@ -369,19 +374,19 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
         context.pipeline.syncOperations.removeHandler(context: context, promise: nil)
         other.take(request).assumeIsolated().whenComplete { result in
             guard case .success = result else { return channel.close(promise: nil) }
-            // What the client said right behind its request belongs to the other protocol.
+            // Bytes behind the request belong to the other protocol.
             if rest.readableBytes > 0 {
                 channel.pipeline.syncOperations.fireChannelRead(NIOAny(rest))
                 channel.pipeline.syncOperations.fireChannelReadComplete()
             }
-            // Reading was held meanwhile.
+            // Reading was paused during the change.
             channel.read()
         }
     }
 
     // MARK: Time
 
-    /// Ends what lasts too long; called every now and then.
+    /// Closes the connection if its present state has lasted too long. The table calls it periodically.
     func sweep(_ now: NIODeadline) {
         guard let context else { return }
         let unsent = (try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
@@ -395,7 +400,7 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
         case _ where unsent > 0: limit = service.limits.stall
         case .idle: limit = service.limits.idle
         case .readingHead, .readingBody: limit = service.limits.request
-        case .leaving: limit = service.limits.farewell
+        case .leaving: limit = service.limits.closing
         case .streaming: return beat(now)
         case .sending, .asking, .changing, .closed: limit = nil
         }
@@ -409,7 +414,7 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
         context?.flush()
     }
 
-    /// Ends at once what waits for the client, and the rest with its response.
+    /// Closes a connection without a request at once, and another one after its response.
     func stop() {
         keepsOpen = false
         switch phase {
@@ -421,7 +426,7 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
         }
     }
 
-    /// No request is under way; the client may connect again.
+    /// Whether no request is being processed, so the client may connect again.
     var isWaiting: Bool {
         switch phase {
         case .idle, .readingHead: true
@@ -429,7 +434,7 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
         }
     }
 
-    /// Since when a response has not been read; nil where none is being sent.
+    /// The moment since which the client has not read a response; nil if none is being sent.
     var unreadSince: NIODeadline? {
         switch phase {
         case .sending, .leaving: since
@@ -437,11 +442,11 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
         }
     }
 
-    /// Since when a body has been on its way; nil where none is.
+    /// The moment since which a body is being received; nil if there is none.
     var bodySince: NIODeadline? { if case .readingBody = phase { readsBodySince } else { nil } }
 
-    /// Gives the room of a body that has not come to others.
-    func giveWay() { leave() }
+    /// Closes the connection to release the buffer space of its incomplete body.
+    func closeForSpace() { leave() }
 
     func close() {
         stream?.cancel()

@@ -1,35 +1,35 @@
 import NIOCore
 
-/// The open connections of one server, and the clock that ends those that last too long. Lives on the event loop.
+/// The open connections of one server. Closes those that exceed a time limit. It belongs to the event loop.
 final class ConnectionTable {
     private let loop: any EventLoop
     private let pause: TimeAmount
     private var connections: [ObjectIdentifier: Connection] = [:]
     private var sweeping: RepeatedTask?
     private var whenEmpty: EventLoopPromise<Void>?
-    /// What is left for bodies under way.
-    private var room: Int
+    /// The buffer space that is left for request bodies, in bytes.
+    private var bufferSpace: Int
     private let slowBody: TimeAmount
-    /// The connections with event streams, the oldest first, and the pages that they are for.
+    /// The event streams and the pages that they belong to, the oldest first.
     private var streams: [(connection: Connection, page: String)] = []
     private let maximumStreams: Int
     private(set) var isStopping = false
-    /// Counts the connections; there is none before the server listens.
+    /// The gate that counts the connections; nil before the server listens.
     weak var gate: AcceptGate?
-    /// What the connections serve; there are none before it is known.
+    /// The service of the connections; nil before it is set.
     var service: (any Service)?
 
     init(_ limits: ServerLimits, _ loop: any EventLoop) {
         self.loop = loop
-        room = limits.bodies
+        bufferSpace = limits.bodies
         slowBody = TimeAmount(limits.slowBody)
         maximumStreams = limits.streams
         let shortest =
-            [limits.request, limits.idle, limits.stall, limits.heartbeat, limits.farewell].min() ?? .seconds(1)
+            [limits.request, limits.idle, limits.stall, limits.heartbeat, limits.closing].min() ?? .seconds(1)
         pause = min(max(TimeAmount(shortest / 8), .milliseconds(5)), .seconds(1))
     }
 
-    /// Gives a new connection to the service.
+    /// Connects a new connection to the service.
     func connect(_ pipeline: ChannelPipeline.SynchronousOperations) throws {
         guard let service, !isStopping else { throw ChannelError.eof }
         try pipeline.addHandler(Connection(service, self))
@@ -42,9 +42,9 @@ final class ConnectionTable {
         sweeping = loop.scheduleRepeatedTask(initialDelay: pause, delay: pause) { _ in table.value.sweep() }
     }
 
-    /// Closes the connection that has waited for a request the longest, else the one that has not read its response the longest. Many
-    /// connections that send nothing, or read nothing, keep no other one out.
-    func makeRoom() {
+    /// Closes the connection that has waited longest for a request, or else the one that has not read its response
+    /// for the longest time. Idle and stalled connections therefore do not exclude others.
+    func closeIdleConnection() {
         if let waiting = connections.values.filter(\.isWaiting).min(by: { $0.waitsSince < $1.waitsSince }) {
             return waiting.close()
         }
@@ -53,8 +53,8 @@ final class ConnectionTable {
             .filter { $0.1 <= latest }.min { $0.1 < $1.1 }?.0.close()
     }
 
-    /// Gives the connection of an event stream a place among the streams in exchange for the one among the connections. The stream that the
-    /// page had before ends, and the oldest one where there are too many.
+    /// Counts a connection as an event stream instead of a connection. Closes the page's former stream, and the
+    /// oldest stream if there are too many.
     func beginStream(_ connection: Connection, of page: String, on channel: any Channel) {
         let before = streams.filter { $0.page == page }
         streams.removeAll { $0.page == page }
@@ -65,14 +65,14 @@ final class ConnectionTable {
         gate?.release(channel)
     }
 
-    /// Whether there is room for a body of that many bytes, which is the connection's until it gives it back.
+    /// Reserves buffer space for a body of `length` bytes, until `release`. Returns false if there is not enough.
     ///
-    /// Where there is none, bodies that are slow to come lose theirs, the slowest first: many that promise one and say nothing keep
-    /// nobody out for long.
-    func giveRoom(for length: Int) -> Bool {
-        while length > room, let slowest = slowestBody() { slowest.giveWay() }
-        if length > room { return false }
-        room -= length
+    /// Connections with slow bodies are closed to free space, the slowest first, so unfinished bodies do not exclude
+    /// others for long.
+    func reserve(_ length: Int) -> Bool {
+        while length > bufferSpace, let slowest = slowestBody() { slowest.closeForSpace() }
+        if length > bufferSpace { return false }
+        bufferSpace -= length
         return true
     }
 
@@ -82,12 +82,12 @@ final class ConnectionTable {
             .filter { $0.1 <= latest }.min { $0.1 < $1.1 }?.0
     }
 
-    func takeRoom(back length: Int) { room += length }
+    func release(_ length: Int) { bufferSpace += length }
 
     private func sweep() {
         let now = NIODeadline.now()
         for connection in Array(connections.values) { connection.sweep(now) }
-        if gate?.isFull == true { makeRoom() }
+        if gate?.isFull == true { closeIdleConnection() }
     }
 
     func remove(_ connection: Connection) {
@@ -100,7 +100,8 @@ final class ConnectionTable {
         whenEmpty = nil
     }
 
-    /// Lets what is under way go on and ends the rest; the future is done when no connection is left.
+    /// Lets responses that are being sent complete, and closes the other connections. The future succeeds when no
+    /// connection is left.
     func stop() -> EventLoopFuture<Void> {
         isStopping = true
         for connection in Array(connections.values) { connection.stop() }

@@ -1,4 +1,4 @@
-/// What a page may load and run (Content Security Policy Level 3): strict by default, widened by the shell's operator only.
+/// The Content Security Policy (Level 3) of pages: strict by default, and extended only by the shell's operator.
 package struct ContentSecurityPolicy: Sendable {
     private static let defaults: [(directive: String, sources: [String])] = [
         ("default-src", ["'self'"]),
@@ -14,34 +14,36 @@ package struct ContentSecurityPolicy: Sendable {
         ("script-src", ["'self'"]),
     ]
 
-    /// The directives that take sources beside those that have some by default, and the one whose sources hold without them
-    /// (Content Security Policy Level 3, section 6.8.3).
+    /// The directives without default sources that accept extra sources, and the directive that applies without them
+    /// (section 6.8.3).
     private static let others = [
         "child-src": "default-src", "frame-src": "child-src", "manifest-src": "default-src", "media-src": "default-src",
         "style-src-attr": "style-src", "style-src-elem": "style-src", "script-src-elem": "script-src",
         "script-src-attr": "script-src-attr",
     ]
 
-    /// What a directive starts from, with what the operator adds to those that it takes the place of; inline handlers of events
-    /// start from nothing.
+    /// Returns the sources that a directive starts with: those of the directive that it replaces, with the operator's
+    /// extras. Directives for inline event handlers start empty.
     private static func start(of directive: String, _ extra: [String: [String]]) -> [String] {
         if let sources = defaults.first(where: { $0.directive == directive })?.sources { return sources }
         guard let before = others[directive], before != directive else { return [] }
         return start(of: before, extra) + (extra[before] ?? [])
     }
 
-    /// Those that judge inline scripts, whose hashes they take.
+    /// The directives that apply to inline scripts, so they receive the hashes.
     private static let judges = ["script-src", "script-src-elem"]
 
-    /// Hashes of more bytes together are not sent: browsers give up a response whose head is too long, the strictest known at 100 KiB.
+    /// The largest total size of hashes, in bytes. Browsers reject a response with a long head; the lowest known
+    /// limit is 100 KiB.
     static let mostHashes = 64 << 10
 
     private let directives: [(directive: String, sources: [String])]
     private let bridge: String
-    /// Whether some page may show ours in a frame.
+    /// Whether another page may show a page of the client in a frame.
     let allowsFraming: Bool
 
-    /// Adds `extra` sources by directive; a directive without a default of its own starts from what holds without it.
+    /// Creates a policy with `extra` sources by directive. A directive without default sources starts with those that
+    /// apply without it.
     init(bridge: String, extra: [String: [String]]) throws(ServerFailure) {
         for (directive, sources) in extra {
             guard Self.others[directive] != nil || Self.defaults.contains(where: { $0.directive == directive }) else {
@@ -61,8 +63,9 @@ package struct ContentSecurityPolicy: Sendable {
         allowsFraming = !(extra["frame-ancestors"] ?? []).isEmpty
     }
 
-    /// The header line for a page with these inline scripts; what is no source is left out. Hashes take the effect from
-    /// `'unsafe-inline'`: where the operator says that, none are sent, and where there are too many of them, it stands in their place.
+    /// Returns the header line for a page with these inline scripts. Invalid sources are omitted. Hashes disable
+    /// `'unsafe-inline'`, so they are omitted if the operator allows it; if there are too many hashes,
+    /// `'unsafe-inline'` replaces them.
     func line(scriptSources: [String]) -> String {
         let hashes = [bridge] + scriptSources.filter(Self.isSource)
         let inline = Self.areTooMany(scriptSources) ? ["'unsafe-inline'"] : hashes
@@ -73,12 +76,12 @@ package struct ContentSecurityPolicy: Sendable {
         return "Content-Security-Policy: \(texts.joined(separator: "; "))\r\n"
     }
 
-    /// Whether a page has more inline scripts than a head can name.
+    /// Returns whether a page has more inline scripts than a head can list.
     static func areTooMany(_ scriptSources: [String]) -> Bool {
         scriptSources.reduce(0) { $0 + $1.utf8.count + 1 } > mostHashes
     }
 
-    /// One source: visible ASCII without what ends a source, a directive or a policy.
+    /// Returns whether `text` is one source: visible ASCII without a delimiter of sources, directives or policies.
     private static func isSource(_ text: String) -> Bool {
         !text.isEmpty
             && text.utf8.allSatisfy {
@@ -88,7 +91,8 @@ package struct ContentSecurityPolicy: Sendable {
 }
 
 extension ContentSecurityPolicy {
-    /// Whether the policy that nobody has widened refuses `blocked` as `directive`: an address, a scheme, `inline`, `eval` or `wasm-eval`.
+    /// Returns whether the default policy blocks `blocked` as `directive`. `blocked` is a URL, a scheme, `inline`,
+    /// `eval` or `wasm-eval`.
     package static func refuses(_ directive: String, _ blocked: String) -> Bool {
         let sources = { name in defaults.first { $0.directive == name }?.sources }
         let judge = directive.hasPrefix("script-src") ? "script-src" : directive
@@ -96,7 +100,7 @@ extension ContentSecurityPolicy {
         return !(sources(judge) ?? sources("default-src") ?? []).contains(source)
     }
 
-    /// What of `--csp` would allow what a policy of ours forbids (Content Security Policy Level 3, section 5); nil where nothing does.
+    /// Returns the `--csp` value that would allow a blocked source (section 5); nil if there is none.
     package static func allowance(_ directive: String, _ blocked: String) -> String? {
         let name =
             switch directive {
@@ -108,8 +112,8 @@ extension ContentSecurityPolicy {
         return "\(name) \(source)"
     }
 
-    /// Whether `policy`, as a page has it in a `<meta>` element, refuses the calls of that page to the loopback server, which is its
-    /// own origin. `connect-src` decides, or `default-src` without it (Content Security Policy Level 3, section 6.8.3).
+    /// Returns whether `policy`, from a `<meta>` element of a page, blocks the page's calls to the loopback server,
+    /// which is its own origin. `connect-src` applies, or `default-src` without it (section 6.8.3).
     package static func refusesOwnCalls(_ policy: String) -> Bool {
         policy.split(separator: ",").contains { policy in
             var directives: [String: [String]] = [:]
@@ -129,7 +133,7 @@ extension ContentSecurityPolicy {
         return ["127.0.0.1", "localhost", "*"].contains { host == $0 || host.hasPrefix("\($0):") }
     }
 
-    /// What of `--csp` lets pages of ours show each other in frames, which the policy that nobody has widened refuses.
+    /// The `--csp` value that lets pages of the client show each other in frames, which the default policy blocks.
     package static let framing = "frame-ancestors 'self'"
 
     private static let widened: Set = [
@@ -158,39 +162,40 @@ extension ContentSecurityPolicy {
     }
 }
 
-/// What pages may ask of the device, and how far their windows and memory are from other origins': fields of every response.
+/// The device features that pages may use, and their isolation from other origins: fields of every response.
 package struct PagePolicies: Sendable {
-    /// How far a page is from others (Cross-Origin-Opener-Policy, Cross-Origin-Embedder-Policy).
+    /// The isolation from other origins (Cross-Origin-Opener-Policy, Cross-Origin-Embedder-Policy).
     package enum Isolation: String, Sendable, CaseIterable {
-        /// Windows of other origins have no hold of ours, nor ours of theirs.
+        /// Windows of other origins have no reference to windows of the client, and vice versa.
         case separate
-        /// Windows that ours opens may talk to it, as pages to log in on do.
+        /// Windows that the client opens may refer to it, as pages for login do.
         case popups
-        /// Nothing of another origin is loaded that does not agree; the page has `SharedArrayBuffer` and exact clocks.
+        /// Resources of other origins are loaded only if they opt in. The page has `SharedArrayBuffer` and precise
+        /// clocks.
         case isolated
     }
 
-    /// The `Permissions-Policy`, by feature, such as `"camera"` to `"(self)"`.
+    /// The values of `Permissions-Policy` by feature, such as `"(self)"` for `"camera"`.
     package var permissions = ["camera": "()", "microphone": "()", "geolocation": "()"]
-    /// How far from others.
     package var isolation = Isolation.separate
 
-    /// The strict defaults.
+    /// Creates the strict defaults.
     package init() {}
 
-    /// Whether `text` can name a feature of a `Permissions-Policy`: a small letter, then up to 63 small letters and hyphens.
+    /// Returns whether `text` can name a feature of a `Permissions-Policy`: a lowercase letter, then up to 63
+    /// lowercase letters and hyphens.
     ///
-    /// Browsers ignore a whole policy with a key that is none (RFC 9651, section 3.1.2).
+    /// Browsers ignore a whole policy with an invalid key (RFC 9651, section 3.1.2).
     package static func isFeature(_ text: some StringProtocol) -> Bool {
         let letters = UInt8(ascii: "a")...UInt8(ascii: "z")
         return text.utf8.count <= 64 && text.utf8.first.map(letters.contains) == true
             && text.utf8.allSatisfy { $0 == UInt8(ascii: "-") || letters.contains($0) }
     }
 
-    /// What of `--permissions` would allow a feature that is refused; nil where nothing does.
+    /// Returns the `--permissions` value that would allow a feature; nil if there is none.
     package static func allowance(_ feature: String) -> String? { isFeature(feature) ? "\(feature)=(self)" : nil }
 
-    /// Each with its line end.
+    /// The header lines.
     var fields: String {
         get throws(ServerFailure) {
             let list = permissions.sorted { $0.key < $1.key }.map { "\($0)=\($1)" }.joined(separator: ", ")

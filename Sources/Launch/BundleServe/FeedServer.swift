@@ -2,32 +2,31 @@ package import BundleDisk
 import Glibc
 import NIOCore
 
-/// How a feed is served.
+/// The settings of a feed's server.
 package struct FeedConfiguration: Sendable {
-    /// The feed's folder; nil for a server that has no files.
+    /// The folder of the feed; nil for a server without files.
     package var feed: Directory?
-    /// An address of this machine, in numbers.
+    /// A numeric address of this machine.
     package var address = "127.0.0.1"
-    /// The port; 0 is any that is free.
+    /// The port; 0 selects a free one.
     package var port = 0
-    /// Whose requests are answered; nil is everybody's.
+    /// The tokens that authorize requests; nil authorizes every request.
     package var tokens: BearerTokens?
-    /// What requests for `/push` switch to; nil is nothing.
+    /// The protocol that requests for `/push` switch to; nil disables push.
     package var push: (any ProtocolSwitch)?
-    /// Who takes what devices report; nil is nobody.
+    /// The receiver of device reports; nil disables reports.
     package var reports: (any ReportReceiver)?
-    /// Told of every answer, on the server's one thread: must not block.
+    /// Receives every response, on the server's only thread. It must not block.
     package var log: (@Sendable (AccessEntry) -> Void)?
-    /// How much and how long.
     package var limits = ServerLimits()
 
-    /// The defaults, without files.
+    /// Creates the defaults, without files.
     package init() { limits.connections = 10_000 }
 }
 
-/// An HTTP/1.1 server that shows the files of a feed to devices.
+/// An HTTP/1.1 server that serves the files of a feed to devices.
 package final class FeedServer: Sendable {
-    /// The port it listens on.
+    /// The port that it listens on.
     package let port: Int
 
     private let listener: Listener
@@ -38,7 +37,7 @@ package final class FeedServer: Sendable {
         port = listener.port
     }
 
-    /// Listens. Throws `ServerFailure`.
+    /// Starts a server. Throws `ServerFailure`.
     package static func start(_ configuration: FeedConfiguration) async throws -> FeedServer {
         let (address, port) = (configuration.address, configuration.port)
         guard (0...65535).contains(port) else { throw ServerFailure.port(port) }
@@ -59,15 +58,15 @@ package final class FeedServer: Sendable {
         }
     }
 
-    /// Shows this folder from the next request on.
+    /// Serves the folder `feed` from the next request on.
     package func show(_ feed: Directory) { service.show(feed) }
 
-    /// Answers those with `tokens` from the next request on.
+    /// Authorizes requests with `tokens` from the next request on.
     package func admit(_ tokens: BearerTokens) { service.admit(tokens) }
 
-    /// Returns when the server's thread has come round to this question: never, where it hangs.
+    /// Returns when the server's thread responds. A stuck thread never returns.
     package func answer() async { await listener.answer() }
 
-    /// Closes the listener; answers that are under way may go on for `grace`, then every connection is closed that HTTP still has.
+    /// Closes the listener. Responses may continue for `grace`, then all HTTP connections are closed.
     package func stop(grace: Duration) async { await listener.stop(grace: grace) }
 }

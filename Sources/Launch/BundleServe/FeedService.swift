@@ -3,26 +3,26 @@ import BundleValues
 import NIOCore
 import Synchronization
 
-/// Answers devices: with the files of a feed, if there are any, and with push.
+/// Responds to devices with the files of a feed and with push.
 final class FeedService: Service {
     let limits: ServerLimits
     let fields = ResponseFields()
     let log: (@Sendable (AccessEntry) -> Void)?
-    private let shown: Mutex<Shown>
+    private let content: Mutex<Content>
     private let push: (any ProtocolSwitch)?
     private let reports: (any ReportReceiver)?
 
     init(_ configuration: FeedConfiguration) {
         limits = configuration.limits
-        shown = Mutex(Shown(configuration.feed, configuration.tokens))
+        content = Mutex(Content(configuration.feed, configuration.tokens))
         push = configuration.push
         reports = configuration.reports
         log = configuration.log
     }
 
-    /// What is shown, and to whom: as one value, so that no answer has half of each.
-    private struct Shown: Sendable {
-        /// Nil where there are none to show.
+    /// The served files and the authorized tokens, replaced as one value.
+    private struct Content: Sendable {
+        /// Nil for a server without files.
         let files: FeedFiles?
         let tokens: BearerTokens?
 
@@ -37,11 +37,11 @@ final class FeedService: Service {
         }
     }
 
-    /// Shows this folder from the next request on.
-    func show(_ feed: Directory) { shown.withLock { $0 = Shown(feed, $0.tokens) } }
+    /// Serves the folder `feed` from the next request on.
+    func show(_ feed: Directory) { content.withLock { $0 = Content(feed, $0.tokens) } }
 
-    /// Answers those with `tokens` from the next request on; never everybody in place of some.
-    func admit(_ tokens: BearerTokens) { shown.withLock { $0 = Shown($0.files?.root, tokens) } }
+    /// Authorizes requests with `tokens` from the next request on. Tokens can be replaced, but not removed.
+    func admit(_ tokens: BearerTokens) { content.withLock { $0 = Content($0.files?.root, tokens) } }
 
     nonisolated(nonsending) func respond(to request: Request) async -> Response {
         let isForOneHost = !request.head.repeatsHost && (request.has(.host) || request.head.isOldVersion)
@@ -49,24 +49,26 @@ final class FeedService: Service {
             return Response.refusal(.badRequest).closing
         }
         let route = FeedRoute(request.head.method, path, hasPush: push != nil, hasReports: reports != nil)
-        let shown = shown.withLock { $0 }
-        if route != .health && !shown.mayRead(request) { return demandToken(request) }
+        let content = content.withLock { $0 }
+        if route != .health && !content.mayRead(request) { return demandToken(request) }
         switch route {
         case .refused(let status, let allow):
             return .refusal(status, fields: allow.map { "Allow: \($0)\r\n" } ?? "")
         case .report: return await take(request)
-        // No other route takes a body.
+        // No other route accepts a body.
         case _ where request.hasBody: return .refusal(.badRequest)
         case _ where request.has(.expect): return .refusal(.expectationFailed)
         case .health: return .text(.ok, "ok")
         case .push: return await upgrade(request)
         case .metrics: return await showMetrics()
-        case .file(let file): return show(file, of: shown.files, request)
+        case .file(let file): return show(file, of: content.files, request)
         }
     }
 
     private func show(_ file: FeedFile, of files: FeedFiles?, _ request: Request) -> Response {
-        guard let files else { return .text(.notFound, "This is a relay, which has no files: ask the feed itself.") }
+        guard let files else {
+            return .text(.notFound, "This is a relay without files. Request them from the feed itself.")
+        }
         do {
             return try files.find(file)?.response(to: request) ?? .refusal(.notFound)
         } catch {
@@ -83,7 +85,7 @@ final class FeedService: Service {
 
     // MARK: Reports
 
-    /// Refuses by the head alone what is not wanted, before the body comes.
+    /// Accepts a report. Rejects unacceptable requests by their head, before the body is read.
     private nonisolated(nonsending) func take(_ request: Request) async -> Response {
         guard let reports else { return .refusal(.notFound) }
         guard let length = request.head.bodyLength else { return Response.refusal(.lengthRequired).closing }
@@ -96,7 +98,7 @@ final class FeedService: Service {
         do {
             let bytes = try await request.body.read()
             verdict = try await elsewhere { await reports.take(bytes) }
-        } catch is NoRoomForBody {
+        } catch is NoBufferSpace {
             verdict = .tooMany(retryAfter: 30)
         } catch {
             return .refusal(.badRequest)
@@ -139,16 +141,16 @@ final class FeedService: Service {
     }
 }
 
-/// What a request asks a feed server for, by its method and path alone.
+/// The target of a request to a feed server, by its method and path alone.
 enum FeedRoute: Equatable {
     case file(FeedFile)
-    /// Whether the server is there at all.
+    /// Whether the server responds.
     case health
-    /// To be told of changes.
+    /// Notifications of changes.
     case push
-    /// What a device reports.
+    /// A report of a device.
     case report
-    /// What devices have reported, counted.
+    /// The totals of the reports.
     case metrics
     case refused(Status, allow: String?)
 
@@ -179,11 +181,11 @@ enum FeedRoute: Equatable {
     }
 }
 
-/// A file of a feed, by its path alone: only what a feed has (CONTRACT, section 3) is ever looked for.
+/// A file of a feed, by its path alone. Only paths that a feed has (CONTRACT, section 3) are opened.
 ///
-/// Whatever else lies in the folder, such as a publisher's unfinished work, is nobody's.
+/// Other files in the folder, such as a publisher's unfinished work, are not served.
 enum FeedFile: Equatable {
-    /// Replaced by rename when something changes.
+    /// Replaced by a rename when it changes.
     case mutable(RequestPath)
     /// Written once.
     case lasting(RequestPath)
@@ -191,7 +193,7 @@ enum FeedFile: Equatable {
     private static let documents = ["manifest.json", "trust.json"].map { Array($0.utf8) }
     private static let folders = ["channels", "trust"].map { Array($0.utf8) }
     private static let releases = Array("releases".utf8)
-    /// Of a release, the list that grows.
+    /// The only mutable file of a release.
     private static let deltas = Array("deltas.json".utf8)
     private static let unfinished = Array(".new".utf8)
     private static let document = Array(".json".utf8)
@@ -209,7 +211,7 @@ enum FeedFile: Equatable {
         }
     }
 
-    /// Names with a dot in front are hidden, or a publisher's; those with this end are not finished.
+    /// Returns false for names with a leading dot, which are hidden or a publisher's, and for unfinished files.
     private static func isShown(_ name: ArraySlice<UInt8>) -> Bool {
         guard let first = name.first, first != UInt8(ascii: ".") else { return false }
         return !name.suffix(unfinished.count).elementsEqual(unfinished)
@@ -222,33 +224,33 @@ enum FeedFile: Equatable {
     }
 }
 
-/// The files of a feed as they are at each request. What is open or in memory stays so while it is the same file.
+/// The files of a feed. A file stays open or in memory while it is unchanged.
 final class FeedFiles: Sendable {
     private static let largestDocument = 1 << 20
 
     let root: Directory
-    /// Whether not everybody may have them.
+    /// Whether the files require a token.
     private let isPrivate: Bool
-    private let shelf = Mutex(FileShelf())
+    private let cache = Mutex(FileCache())
 
     init(_ root: Directory, isPrivate: Bool) {
         self.root = root
         self.isPrivate = isPrivate
     }
 
-    /// The file as it is now, or nil where there is none. Throws `DiskError` for one that cannot be read.
+    /// Returns the present file, or nil if there is none. Throws `DiskError` for an unreadable file.
     func find(_ file: FeedFile) throws -> SiteFile? {
         let path = FilePath(bytes: file.path.bytes)
         do {
             let open = try root.file(String(decoding: path.bytes, as: UTF8.self))
             let facts = try FileFacts(of: open)
-            if let kept = shelf.withLock({ $0.files[path] }), kept.origin == facts.tag { return kept }
+            if let kept = cache.withLock({ $0.files[path] }), kept.origin == facts.tag { return kept }
             let fresh = try SiteFile(
                 open, facts, type: MediaType.of(path.bytes),
                 FileDescription(tag: try Self.tag(of: open, facts), caching: caching(of: file)))
-            shelf.withLock { shelf in
-                shelf.drop(path)
-                shelf.put(fresh, path)
+            cache.withLock { cache in
+                cache.drop(path)
+                cache.put(fresh, path)
             }
             return fresh
         } catch let error as DiskError where error.kind == .missing || error.kind == .unsuitable {
@@ -256,8 +258,9 @@ final class FeedFiles: Sendable {
         }
     }
 
-    /// One on all mirrors, so that a download goes on at another one: a document's is made of its content, for two of one size may be
-    /// written within one tick of the clock; an archive is written once, and copied with its time.
+    /// Returns an entity tag that is equal on all mirrors, so a download can be resumed at another one. The tag of a
+    /// document is computed from its content, because two documents of one size may be written within one tick of the
+    /// clock. An archive is written once and copied with its modification time.
     private static func tag(of file: File, _ facts: FileFacts) throws -> [UInt8] {
         guard facts.size <= largestDocument else { return facts.portableTag }
         return try Site.tag(of: [try file.readAll(maximumBytes: largestDocument)])

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Classes of bytes and comparisons of RFC 9110 and 9112, on bytes.
+/// Character classes and comparisons of RFC 9110 and 9112, on bytes.
 enum HTTPBytes {
     static let space = UInt8(ascii: " ")
     static let tab = UInt8(ascii: "\t")
@@ -20,7 +20,7 @@ enum HTTPBytes {
         return byte < 128 && tokenHigh >> UInt64(byte - 64) & 1 == 1
     }
 
-    /// What may stand in a field's value: visible bytes, space, tab, and the bytes above ASCII.
+    /// Returns whether the byte may be part of a field value: visible ASCII, space, tab, and bytes above ASCII.
     static func isValue(_ byte: UInt8) -> Bool { byte >= 0x20 ? byte != 0x7F : byte == tab }
 
     static func isBlank(_ byte: UInt8) -> Bool { byte == space || byte == tab }
@@ -29,20 +29,20 @@ enum HTTPBytes {
 
     static func isLetter(_ byte: UInt8) -> Bool { (byte | 0x20) &- UInt8(ascii: "a") < 26 }
 
-    /// The value of a hex digit.
+    /// Returns the value of a hexadecimal digit; nil for another byte.
     static func hexValue(_ byte: UInt8) -> UInt8? {
         if isDigit(byte) { return byte - UInt8(ascii: "0") }
         let letter = (byte | 0x20) &- UInt8(ascii: "a")
         return letter < 6 ? letter + 10 : nil
     }
 
-    /// Whether `bytes` are `text`, which is not empty, byte for byte.
+    /// Returns whether `bytes` equal `text`, which is not empty.
     static func areEqual(_ bytes: UnsafeRawBufferPointer, _ text: StaticString) -> Bool {
         guard bytes.count == text.utf8CodeUnitCount, let start = bytes.baseAddress else { return false }
         return memcmp(start, text.utf8Start, bytes.count) == 0
     }
 
-    /// Whether `bytes` are `text` in any case; `text` is lower case, with letters and hyphens only.
+    /// Returns whether `bytes` equal `text` in any case. `text` has lowercase letters and hyphens only.
     static func areSame(_ bytes: UnsafeRawBufferPointer, _ text: StaticString) -> Bool {
         guard bytes.count == text.utf8CodeUnitCount else { return false }
         let wanted = text.utf8Start
@@ -52,7 +52,7 @@ enum HTTPBytes {
         return true
     }
 
-    /// `bytes` without the blanks around them.
+    /// Returns `bytes` without leading and trailing blanks.
     static func trimmed(_ bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
         var start = 0
         var end = bytes.count
@@ -61,14 +61,14 @@ enum HTTPBytes {
         return UnsafeRawBufferPointer(rebasing: bytes[start..<end])
     }
 
-    /// Calls `body` with each element of a list, trimmed, until it returns true; tells whether it did.
+    /// Calls `body` with each trimmed element of a list until it returns true. Returns whether it did.
     static func anyElement(
         of bytes: UnsafeRawBufferPointer, separator: UInt8 = comma, _ body: (UnsafeRawBufferPointer) -> Bool
     ) -> Bool {
         bytes.split(separator: separator).contains { body(trimmed(UnsafeRawBufferPointer(rebasing: $0))) }
     }
 
-    /// A number of digits only; nil for anything else and for one that does not fit.
+    /// Returns the number that `digits` state; nil for other characters and for an overflow.
     static func number(_ digits: UnsafeRawBufferPointer) -> Int? {
         guard !digits.isEmpty else { return nil }
         var total = 0

@@ -1,9 +1,9 @@
 import NIOCore
 import NIOPosix
 
-/// A listening socket with the connections that it accepted, whatever they are answered from; both are closed with its last reference.
+/// A listening socket and the connections that it accepted. Both are closed with its last reference.
 ///
-/// Everything but a host's own work happens on one thread, which all servers of the process share and which never ends.
+/// All of it runs on one thread, which all servers of the process share and which never ends.
 final class Listener: Sendable {
     let port: Int
 
@@ -21,7 +21,7 @@ final class Listener: Sendable {
         ServerLoop.loop.execute { [table] in table.value.closeAll() }
     }
 
-    /// Listens, and answers from what `service` makes of the port. Throws NIO's errors.
+    /// Listens, and responds with the service that `service` creates for the port. Throws errors of NIO.
     static func bind(
         address: String, port: Int, _ limits: ServerLimits, backlog: Int32 = 128,
         service: (_ port: Int) throws -> any Service
@@ -34,11 +34,11 @@ final class Listener: Sendable {
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .serverChannelOption(.backlog, value: backlog)
             .serverChannelOption(.maxMessagesPerRead, value: 1)
-            // Nothing is accepted before the port is known, which requests are checked against.
+            // No connection is accepted before the port is known, because requests are checked against it.
             .serverChannelOption(.autoRead, value: false)
             .serverChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    let gate = AcceptGate(limit: limits.connections) { table.value.makeRoom() }
+                    let gate = AcceptGate(limit: limits.connections) { table.value.closeIdleConnection() }
                     table.value.gate = gate
                     try channel.pipeline.syncOperations.addHandler(gate)
                 }
@@ -58,10 +58,10 @@ final class Listener: Sendable {
         return Listener(channel, port: bound, table)
     }
 
-    /// Returns when the thread of all servers has come round to this question: never, where it hangs.
+    /// Returns when the thread of the servers responds. A stuck thread never returns.
     func answer() async { try? await ServerLoop.loop.submit {}.get() }
 
-    /// Closes the listener and ends what lasts; answers that are under way may go on for `grace`, then everything is closed.
+    /// Closes the listener. Responses may continue for `grace`, then all connections are closed.
     func stop(grace: Duration) async {
         try? await channel.close()
         let table = table
@@ -72,38 +72,38 @@ final class Listener: Sendable {
     }
 }
 
-/// The thread of all servers.
+/// The thread of all servers in the process.
 enum ServerLoop {
     static let loop: any EventLoop = MultiThreadedEventLoopGroup(numberOfThreads: 1).next()
 }
 
-/// Stands before the connections of a server: those over the limit wait here, one in the program and the rest in the kernel's queue, and
-/// room is made for the one that waits where that takes nothing from anybody.
+/// Limits the connections of a server. Connections above the limit wait, one here and the others in the kernel's
+/// queue. The gate requests the closing of an idle connection for the waiting one.
 final class AcceptGate: ChannelDuplexHandler {
     typealias InboundIn = any Channel
     typealias InboundOut = any Channel
     typealias OutboundIn = Never
 
     private let limit: Int
-    private let makeRoom: () -> Void
+    private let closeIdleConnection: () -> Void
     private var open: Set<ObjectIdentifier> = []
     private var waiting: [any Channel] = []
     private var holdsRead = false
     private var context: ChannelHandlerContext?
 
-    init(limit: Int, makeRoom: @escaping () -> Void) {
+    init(limit: Int, closeIdleConnection: @escaping () -> Void) {
         self.limit = limit
-        self.makeRoom = makeRoom
+        self.closeIdleConnection = closeIdleConnection
     }
 
-    /// Whether a connection waits for room.
+    /// Whether a connection is waiting.
     var isFull: Bool { !waiting.isEmpty }
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
 
     func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
 
-    /// Stops counting a connection, which has ended or has a limit of its own by now.
+    /// Stops counting a connection that has ended or is counted elsewhere.
     func release(_ channel: any Channel) {
         guard open.remove(ObjectIdentifier(channel)) != nil, let context else { return }
         admit(context)
@@ -116,7 +116,7 @@ final class AcceptGate: ChannelDuplexHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         waiting.append(unwrapInboundIn(data))
         admit(context)
-        if !waiting.isEmpty { makeRoom() }
+        if !waiting.isEmpty { closeIdleConnection() }
     }
 
     func channelInactive(context: ChannelHandlerContext) {

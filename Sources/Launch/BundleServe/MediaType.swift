@@ -1,6 +1,6 @@
-/// The media types of files, by extension; a fixed table, so that no content decides what it is taken for.
+/// The media types of files, from a fixed table of extensions. The content of a file never changes its type.
 enum MediaType {
-    /// For whatever has no type of its own.
+    /// The type of files with another extension.
     static let unknown = "application/octet-stream"
     static let html = "text/html; charset=utf-8"
     static let json = "application/json; charset=utf-8"
@@ -8,7 +8,7 @@ enum MediaType {
     static let events = "text/event-stream"
     static let metrics = "text/plain; version=0.0.4; charset=utf-8"
 
-    /// The type for a file's path.
+    /// Returns the type of the file at `path`.
     static func of(_ path: [UInt8]) -> String {
         let name = RequestPath(path).lastComponent
         guard let dot = name.lastIndex(of: UInt8(ascii: ".")) else { return unknown }
@@ -16,13 +16,13 @@ enum MediaType {
         return table[tail] ?? unknown
     }
 
-    /// Whether a browser that goes to such a file runs the scripts in it.
+    /// Returns whether a browser runs scripts in a file of this type when a user opens it.
     static func isPage(_ type: String) -> Bool { isHTML(type) || type == xhtml }
 
-    /// Whether scripts can be put into such a page as they are.
+    /// Returns whether scripts can be inserted into a page of this type.
     static func isHTML(_ type: String) -> Bool { type.hasPrefix("text/html") }
 
-    /// The type of an HTML page: in the letters that it declares, else in UTF-8.
+    /// Returns the type of an HTML page with its declared character set, or UTF-8.
     static func html(in charset: String?) -> String { charset.map { "text/html; charset=\($0)" } ?? html }
 
     private static let xhtml = "application/xhtml+xml; charset=utf-8"
@@ -32,7 +32,7 @@ enum MediaType {
     private static let table: [String: String] = [
         "html": html, "htm": html, "xhtml": xhtml,
         "js": script, "mjs": script, "cjs": script,
-        // A style sheet may declare its letters (`@charset`), and else has those of its page.
+        // A style sheet may declare its character set with `@charset`; without one it uses that of its page.
         "css": "text/css",
         "json": json, "map": json, "jsonld": "application/ld+json; charset=utf-8",
         "geojson": "application/geo+json; charset=utf-8",

@@ -1,76 +1,77 @@
 import BundleCore
 package import BundleValues
 
-/// What the server asks of whoever runs it.
+/// The program that runs a page server, as the server needs it.
 package protocol PageHost: Sendable {
-    /// The launch that answers a navigation to a page of the client, whichever it is.
+    /// Returns the launch that responds to a navigation to a page of the client.
     ///
-    /// Called once for every GET that is one, before the first byte of the answer; may take a while. `isBrowser` says that
-    /// it asks as browsers do: a probe asks for the page, too, and never shows it.
+    /// Called once for every GET that is a navigation, before the first byte of the response. It may suspend.
+    /// `isBrowser` is false for a probe, which requests the page and never shows it.
     func page(isBrowser: Bool) async throws -> Page
 
-    /// The files for a request that is not a navigation: those of the launch it comes from, when that is known, else the current
-    /// ones.
+    /// Returns the files for a request that is not a navigation: those of the launch that it belongs to, or the
+    /// current ones.
     ///
-    /// `page` is what the cookie says, which anyone may have made up. Called on the server's one thread for every request: must not
+    /// `page` is the untrusted value of the cookie. Called on the server's only thread for every request; it must not
     /// block.
     func site(ofPage page: String?) -> Site
 
-    /// Another number than before where nothing that was shown until now may be shown any more. Called as `site(ofPage:)` is.
+    /// A number that changes when all pages that were shown must not be shown again. Called like `site(ofPage:)`.
     var generation: Int { get }
 
-    /// What a browser leaves behind before it is shown a page; nil before the first session has ended. Called as `site(ofPage:)` is.
+    /// The session that a browser has to clear before it shows a page; nil before the first session has ended. Called
+    /// like `site(ofPage:)`.
     var leaving: Leaving? { get }
 
-    /// The files of one version by its name in the list, or nil where there is none; called for every request below it.
+    /// Returns the files of the version `name`; nil if there is none. Called for every request below it.
     func site(named name: String) async throws -> Site?
 
-    /// The names of the versions that can be shown.
+    /// Returns the names of the versions that can be shown.
     func clients() async throws -> [String]
 
-    /// A call of the page. The host checks `token`, which came with the call. Throws `CallRefusal`.
+    /// Carries out a call of a page. The host checks `token`, which is part of the call. Throws `CallRefusal`.
     func call(_ method: String, token: String, body: JSONObject) async throws -> JSONObject
 
-    /// The events for the page with `token`, or a `CallRefusal`.
+    /// Returns the events for the page with `token`. Throws `CallRefusal`.
     ///
-    /// The next event is taken when the page has received the one before; how many wait meanwhile, and which go first, is said by
-    /// the stream's buffering policy. Ending it ends the answer. Its `onTermination` tells when the page has gone.
+    /// The server requests an event when the page has received the one before. The stream's buffering policy limits
+    /// the events in between. Ending the stream ends the response. The server cancels the stream when the page is
+    /// closed.
     func events(token: String) async throws -> AsyncStream<PageEvent>
 }
 
 extension PageHost {
-    /// For a host that never takes back what it showed.
+    /// The constant 0, for a host without sessions.
     package var generation: Int { 0 }
 
-    /// For a host without sessions.
+    /// Nil, for a host without sessions.
     package var leaving: Leaving? { nil }
 }
 
-/// The session that ended last, as browsers have to know it.
+/// The last session that ended, as browsers need to know it.
 package struct Leaving: Sendable, Equatable {
-    /// Names the session by letters, digits and hyphens.
+    /// The name of the session, in letters, digits and hyphens.
     package let ended: String
-    /// Whether the data of its users is cleared before the next page of a client: not while the shell shows a page of its own, and not
-    /// where the client asks to keep it.
+    /// Whether the data of its users is cleared before the next page of a client. False while the shell shows a page
+    /// of its own, and for a client that keeps its data.
     package let clears: Bool
 
-    /// States a session that ended.
+    /// Creates a description of a session that ended.
     package init(ended: String, clears: Bool) {
         self.ended = ended
         self.clears = clears
     }
 }
 
-/// Something that a page is told.
+/// An event for a page.
 package struct PageEvent: Sendable, Equatable {
-    /// What kind it is: one line of text.
+    /// The type of the event, as one line of text.
     package let name: String
-    /// What there is to tell.
     package let data: JSONObject
-    /// What the page names when it says that it heard this; nil where nobody needs to know.
+    /// The number with which the page acknowledges the event; nil for an event without acknowledgement.
     package let id: Int?
 
-    /// States an event.
+    /// Creates an event.
     package init(name: String, data: JSONObject, id: Int? = nil) {
         self.name = name
         self.data = data
@@ -78,18 +79,18 @@ package struct PageEvent: Sendable, Equatable {
     }
 }
 
-/// Why a call of a page was not carried out.
+/// The reason why a call of a page was not carried out.
 package struct CallRefusal: Error, Equatable, CustomStringConvertible {
     /// The HTTP status, 400 to 599; anything else is sent as 500.
     package let status: Int
-    /// A word for programs.
+    /// A code for programs.
     package let code: String
-    /// A sentence for people; the page may show it.
+    /// A sentence that the page may show to users.
     package let message: String
-    /// Names the session that ended last, for a page that may be of that one; nil where that does not matter.
+    /// The session that ended last, for a page that may belong to it; nil if that does not matter.
     package let ended: String?
 
-    /// States a refusal.
+    /// Creates a refusal.
     package init(status: Int, code: String, message: String, ended: String? = nil) {
         self.status = status
         self.code = code
@@ -97,26 +98,26 @@ package struct CallRefusal: Error, Equatable, CustomStringConvertible {
         self.ended = ended
     }
 
-    /// The sentence.
+    /// The message.
     package var description: String { message }
 }
 
-/// One launch of a client: what a navigation to it is answered with.
+/// One launch of a client, as the response to a navigation.
 package struct Page: Sendable {
-    /// Names the launch in a cookie, so that later requests are answered from the same files. Not a secret.
+    /// The name of the launch in a cookie, which selects the files of later requests. It is not secret.
     package let id: String
-    /// Proves that a call comes from a page of this launch and session; a secret that only the page gets.
+    /// The secret that authenticates calls of pages of this launch and session.
     package let token: String
-    /// The files of the launch.
     package let site: Site
-    /// A script that the host adds to this page.
+    /// A script that the host inserts into this page.
     package let notice: ServerConfiguration.Bridge?
 
-    /// Names the last session that ended before it, by letters, digits and hyphens; nil for none. Whoever sees it finds nothing that
-    /// its users left in the browser.
+    /// The last session that ended before the launch, in letters, digits and hyphens; nil if there is none. A browser
+    /// that shows the page contains no data of that session's users.
     package let ended: String?
 
-    /// States a launch. `id` and `token` are 1 to 128 letters, digits, `-` and `_`; with others the page is not shown.
+    /// Creates a launch. `id` and `token` have 1 to 128 letters, digits, `-` and `_`; with others the server does not
+    /// show the page.
     package init(
         id: String, token: String, site: Site, notice: ServerConfiguration.Bridge? = nil, ended: String? = nil
     ) {
@@ -137,18 +138,18 @@ package struct Page: Sendable {
     }
 }
 
-/// A page of a client, cut where the host puts its own elements into the head.
+/// A page of a client, split where the host inserts elements into its head.
 package struct IndexPage: Sendable, Equatable {
-    /// The bytes before the cut.
+    /// The bytes before the insertion.
     package let before: [UInt8]
-    /// The bytes after it.
+    /// The bytes after the insertion.
     package let after: [UInt8]
-    /// A source expression of Content Security Policy for each inline script of the page: `'sha256-…'`.
+    /// A source expression of Content Security Policy, such as `'sha256-…'`, for each inline script of the page.
     package let scriptSources: [String]
-    /// Its media type, with the letters that it is written in.
+    /// The media type with the character set of the page.
     let type: String
 
-    /// States a page; `before` and `after` together are the whole of it.
+    /// Creates a page from its two parts.
     package init(before: [UInt8], after: [UInt8], scriptSources: [String]) {
         self.before = before
         self.after = after
@@ -156,7 +157,7 @@ package struct IndexPage: Sendable, Equatable {
         type = MediaType.html
     }
 
-    /// A whole page, cut where its head begins; before any policy that it states itself. Throws only if OpenSSL cannot work.
+    /// Splits a page where its head begins, before any policy that it contains. Throws only if OpenSSL fails.
     package init(cutting page: [UInt8]) throws {
         let outline = HTMLOutline(page)
         before = Array(page[..<outline.headStart])

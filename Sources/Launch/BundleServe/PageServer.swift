@@ -3,11 +3,11 @@ import NIOPosix
 
 /// A loopback HTTP/1.1 server that shows one client to browsers on the same machine.
 ///
-/// Everything but the host's own work happens on one thread, which all servers of the process share and which never ends.
+/// All but the host's own work runs on one thread, which all servers of the process share and which never ends.
 package final class PageServer: Sendable {
-    /// The port it listens on.
+    /// The port that it listens on.
     package let port: Int
-    /// The port that was wanted. Where `port` is another one, browsers find nothing that the client stored before.
+    /// The preferred port. If `port` differs, browsers do not find data that the client stored before.
     package let wantedPort: Int
 
     private let listener: Listener
@@ -18,11 +18,11 @@ package final class PageServer: Sendable {
         self.wantedPort = wantedPort
     }
 
-    /// Listens on 127.0.0.1, and answers from `host`. Throws `ServerFailure`.
+    /// Listens on 127.0.0.1 and responds from `host`. Throws `ServerFailure`.
     package static func start(_ configuration: ServerConfiguration, host: any PageHost) async throws -> PageServer {
         let choice = configuration.port
         guard (0...65535).contains(choice.wanted) else { throw ServerFailure.port(choice.wanted) }
-        // What is wrong with the configuration is told before any port is taken.
+        // Errors in the configuration are reported before a port is used.
         _ = try PageService(configuration, port: choice.wanted, host: host)
         for candidate in choice.candidates {
             do {
@@ -47,9 +47,10 @@ package final class PageServer: Sendable {
         return PageServer(listener, wantedPort: wanted == 0 ? listener.port : wanted)
     }
 
-    /// Returns when the server's thread has come round to this question: never, where it hangs.
+    /// Returns when the server's thread responds. A stuck thread never returns.
     package func answer() async { await listener.answer() }
 
-    /// Closes the listener and ends the streams of events; answers that are under way may go on for `grace`, then everything is closed.
+    /// Closes the listener and the event streams. Responses may continue for `grace`, then all connections are
+    /// closed.
     package func stop(grace: Duration) async { await listener.stop(grace: grace) }
 }

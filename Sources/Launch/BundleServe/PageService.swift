@@ -93,7 +93,7 @@ final class PageService: Service {
     // MARK: Files
 
     private nonisolated(nonsending) func show(_ path: RequestPath, _ request: Request) async -> Response {
-        let shown = Shown(path, in: site(for: request), for: request, fallback)
+        let shown = SiteContent(path, in: site(for: request), for: request, fallback)
         if case .index = shown, request.isVisit, path.hasExtension, !path.isIndex {
             sayAddress(of: request, "names no file, so the index page is shown there")
         }
@@ -114,13 +114,13 @@ final class PageService: Service {
             guard let site = try await elsewhere({ [host] in try await host.site(named: name) }) else {
                 return .refusal(.notFound)
             }
-            return response(Shown(path, in: site, for: request, fallback), path, request)
+            return response(SiteContent(path, in: site, for: request, fallback), path, request)
         } catch {
             return .refusal(.failed)
         }
     }
 
-    private func response(_ shown: Shown, _ path: RequestPath, _ request: Request) -> Response {
+    private func response(_ shown: SiteContent, _ path: RequestPath, _ request: Request) -> Response {
         switch shown {
         // Pages say what they may load.
         case .file(let file), .index(let file):
@@ -243,7 +243,7 @@ final class PageService: Service {
     /// The launch, and its document at `path` where it has one: it may be another client's than what was on the screen.
     private func pageOfHost(_ path: RequestPath, _ request: Request) async throws -> (Page, Document?) {
         let page = try await host.page(isBrowser: request.isNavigation)
-        let cut = try page.site.page(Shown(path, in: page.site, for: request, fallback), at: path)
+        let cut = try page.site.page(SiteContent(path, in: page.site, for: request, fallback), at: path)
         if let cut, ContentSecurityPolicy.areTooMany(cut.scriptSources), isNew(cut.before + Array(page.id.utf8)) {
             say(
                 "\(Self.name(path)) has \(cut.scriptSources.count) "
@@ -263,7 +263,7 @@ final class PageService: Service {
     /// Somebody who was shown this client followed a link that leads nowhere. Who was not came for the client, whichever it is: a
     /// window that waits at the address of another one's page would stay dark.
     private func responseWithoutPage(_ page: Page, _ path: RequestPath, _ request: Request) -> Response {
-        let shown = Shown(path, in: page.site, for: request, fallback)
+        let shown = SiteContent(path, in: page.site, for: request, fallback)
         if case .missing = shown, self.page(of: request) != page.id {
             return .refusal(.seeOther, fields: "Location: /\r\n")
         }

@@ -1,23 +1,24 @@
-/// Where a server listens on 127.0.0.1.
+/// The selection of a port on 127.0.0.1.
 package enum PortChoice: Sendable, Equatable {
-    /// This port or none; 0 is any that is free.
+    /// This port only; 0 selects a free one.
     case fixed(Int)
-    /// The port that belongs to an application, or the next free one of `range`.
+    /// The port of an application, or the next free one of `range`.
     ///
-    /// A browser keeps what an application stores by origin, which the port is a part of; so another port than the application's own
-    /// is worth a warning.
+    /// A browser stores data by origin, which includes the port. So a port other than the application's own deserves
+    /// a warning.
     case derived(appId: String?)
 
-    /// The ports that applications have.
+    /// The range of application ports.
     package static let range = 12000...12999
 
-    /// The port of an application: `12000 + parseInt(appId, 36) % 1000`, computed as JavaScript does; 12000 where that is no number.
+    /// Returns the port of an application: `12000 + parseInt(appId, 36) % 1000`, computed as in JavaScript; 12000 for
+    /// NaN.
     package static func port(forAppId appId: String?) -> Int {
         let remainder = appId.flatMap(javaScriptInteger)?.truncatingRemainder(dividingBy: 1000) ?? 0
         return range.lowerBound + (remainder.isNaN ? 0 : Int(remainder))
     }
 
-    /// The port that is wanted.
+    /// The preferred port.
     package var wanted: Int {
         switch self {
         case .fixed(let port): port
@@ -25,14 +26,14 @@ package enum PortChoice: Sendable, Equatable {
         }
     }
 
-    /// The ports to try, in this order.
+    /// The ports to try, in order.
     var candidates: [Int] {
         guard case .derived = self else { return [wanted] }
         return Array(wanted...Self.range.upperBound) + Array(Self.range.lowerBound..<wanted)
     }
 
-    /// `parseInt(text, 36)` for text without a sign, rounded as JavaScript engines round it: groups of up to five digits, each
-    /// exact, joined in double precision. Nil is NaN.
+    /// Returns `parseInt(text, 36)` for text without a sign, rounded as JavaScript engines do: groups of up to five
+    /// digits, each exact, joined in double precision. Nil is NaN.
     private static func javaScriptInteger(_ text: String) -> Double? {
         let digits = text.utf8.prefix { digit($0) != nil }
         if digits.isEmpty { return nil }

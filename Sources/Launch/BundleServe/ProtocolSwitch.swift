@@ -1,30 +1,30 @@
 package import NIOCore
 
-/// Another protocol that a request may switch its connection to (RFC 9110, section 7.8).
+/// A protocol that a request may switch its connection to (RFC 9110, section 7.8).
 package protocol ProtocolSwitch: Sendable {
-    /// What becomes of a request for it.
+    /// Decides on a request for the protocol.
     func verdict(on request: SwitchRequest) async throws -> SwitchVerdict
 
-    /// Takes the connection over; the response is written, and nothing of HTTP is in the pipeline any more. Called on the event loop
-    /// of the connection.
+    /// Takes over the connection after the response has been written and all HTTP handlers have been removed. Called
+    /// on the event loop of the connection.
     func take(_ request: SwitchRequest) -> EventLoopFuture<Void>
 }
 
-/// What becomes of a request for another protocol.
+/// The decision on a request for another protocol.
 package enum SwitchVerdict: Sendable {
-    /// The connection is switched; the fields belong to the response.
+    /// The connection switches. The fields are part of the response.
     case agreed([(name: String, value: String)])
-    /// The request is answered with a status of HTTP.
+    /// The response has an HTTP status.
     case refused(status: Int)
 }
 
-/// A request that may switch its connection to another protocol; a GET.
+/// A GET request that may switch its connection to another protocol.
 package struct SwitchRequest: Sendable {
-    /// The target as it was written.
+    /// The target as the client sent it.
     package let target: String
-    /// All fields in their order.
+    /// All fields in order.
     package let fields: [(name: String, value: String)]
-    /// The connection that it came on.
+    /// The connection of the request.
     package let channel: any Channel
 
     init(_ request: Request) {

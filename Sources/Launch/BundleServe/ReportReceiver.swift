@@ -1,19 +1,19 @@
-/// Takes what devices report, and tells what they have reported.
+/// Stores the reports of devices and returns their totals.
 package protocol ReportReceiver: Sendable {
-    /// Takes the body of one message; what is taken is on the disk when this returns.
+    /// Stores the body of one message. The reports are on the disk when it returns.
     func take(_ message: [UInt8]) async -> ReportVerdict
-    /// All that was taken, counted, in the text format of Prometheus.
+    /// Returns the totals of all reports in the text format of Prometheus.
     func metrics() async -> String
 }
 
-/// What became of a message.
+/// The result of a message.
 package enum ReportVerdict: Sendable, Equatable {
-    /// So many of its reports count; the others were known, or are about nothing that the feed has.
+    /// The number of reports that count. The others were known, or concern versions that the feed does not have.
     case taken(counted: Int)
-    /// It is no message, because of that.
+    /// The message is invalid, for this reason.
     case malformed(String)
-    /// Too many came; the sender comes again after so many seconds.
+    /// There were too many messages. The sender may retry after this number of seconds.
     case tooMany(retryAfter: Int)
-    /// The disk does not take it.
+    /// The disk accepts no writes.
     case failed
 }

@@ -1,11 +1,11 @@
 package import BundleValues
 import NIOCore
 
-/// One request: its head, the bytes that the head's places are in, and what can be had of its connection.
+/// One request: its head, the bytes of the head, and its body.
 struct Request: Sendable {
     let head: RequestHead
     let body: RequestBody
-    /// The last navigation on the same connection, for clients that keep no cookies.
+    /// The last navigation on the same connection, for clients without cookies.
     let lastNavigation: Navigation?
     private let bytes: ByteBuffer
 
@@ -18,10 +18,10 @@ struct Request: Sendable {
 
     var isHead: Bool { head.method == .head }
 
-    /// Whether bytes follow the head that are not the next request.
+    /// Whether a body follows the head.
     var hasBody: Bool { head.bodyLength ?? 0 > 0 }
 
-    /// Whether the client waits for a word before it sends the body.
+    /// Whether the client waits for `100 Continue` before it sends the body.
     var expectsContinue: Bool {
         !head.isOldVersion && with(.expect) { HTTPBytes.areSame($0, "100-continue") } ?? false
     }
@@ -31,7 +31,7 @@ struct Request: Sendable {
 
     func has(_ field: RequestHead.Field) -> Bool { head[field] != nil }
 
-    /// Lends a field's value; nil when it did not come.
+    /// Calls `body` with the value of a field. Returns nil if the field is absent.
     func with<Answer>(_ field: RequestHead.Field, _ body: (UnsafeRawBufferPointer) -> Answer) -> Answer? {
         head[field].map { with($0, body) }
     }
@@ -44,7 +44,7 @@ struct Request: Sendable {
         with(field) { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// Lends the target in origin form up to its query, and the authority before it when it came in absolute form.
+    /// Calls `body` with the path of the target, without its query, and the authority of a target in absolute form.
     func withTarget<Answer>(
         _ body: (_ authority: UnsafeRawBufferPointer?, _ path: UnsafeRawBufferPointer) -> Answer
     ) -> Answer {
@@ -64,10 +64,10 @@ struct Request: Sendable {
         }
     }
 
-    /// The query with its question mark; empty without one.
+    /// The query with its question mark; empty if there is none.
     var query: Substring { wholeTarget.drop { $0 != "?" } }
 
-    /// The method as it was written, cut where no method is that long.
+    /// The method as the client sent it, cut to 16 characters.
     var methodName: String {
         let name = bytes.readableBytesView.prefix { $0 != HTTPBytes.space }
         return String(decoding: name.prefix(16), as: UTF8.self)
@@ -76,7 +76,7 @@ struct Request: Sendable {
     /// The target with its query.
     var wholeTarget: String { with(head.target) { String(decoding: $0, as: UTF8.self) } }
 
-    /// All fields in their order; for the rare reader who needs others than the head tells of.
+    /// All fields in order, including those that the head does not record.
     var allFields: [(name: String, value: String)] {
         bytes.readableBytesView.split(separator: HTTPBytes.lineFeed).dropFirst().compactMap { line in
             guard let colon = line.firstIndex(of: HTTPBytes.colon) else { return nil }
@@ -92,7 +92,7 @@ struct Request: Sendable {
     }
 }
 
-/// The body of a request, which waits at its client until a service wants it.
+/// The body of a request. The client keeps it until the service reads it.
 struct RequestBody: Sendable {
     let channel: any Channel
     private let connection: NIOLoopBound<Connection>
@@ -102,7 +102,8 @@ struct RequestBody: Sendable {
         self.connection = NIOLoopBound(connection, eventLoop: channel.eventLoop)
     }
 
-    /// Reads all of it; the service has looked at its length before. Throws `NoRoomForBody`, and when the client has gone.
+    /// Reads the whole body, whose length the service has checked. Throws `NoBufferSpace`, or an error if the client
+    /// has closed the connection.
     func read() async throws -> [UInt8] {
         let promise = channel.eventLoop.makePromise(of: [UInt8].self)
         channel.eventLoop.execute { [connection] in connection.value.readBody(promise) }
@@ -110,50 +111,50 @@ struct RequestBody: Sendable {
     }
 }
 
-/// The bodies of other requests have all the room that there is for them.
-struct NoRoomForBody: Error {}
+/// The bodies of other requests use all buffer space.
+struct NoBufferSpace: Error {}
 
-/// What answers the requests of one server.
+/// The service that responds to the requests of one server.
 protocol Service: AnyObject, Sendable {
     var limits: ServerLimits { get }
     var fields: ResponseFields { get }
-    /// Told of every response, on the server's thread; nil where nobody wants to know.
+    /// Receives every response, on the server's thread; nil disables the log.
     var log: (@Sendable (AccessEntry) -> Void)? { get }
 
-    /// The response to a request. Starts on the server's thread, so that what needs no wait is answered without one; what may
-    /// take long is somebody else's to do (`elsewhere`).
+    /// Responds to a request. It starts on the server's thread, so a response that does not wait is sent at once.
+    /// Long work belongs into `elsewhere`.
     nonisolated(nonsending) func respond(to request: Request) async -> Response
 }
 
 extension Service {
     var log: (@Sendable (AccessEntry) -> Void)? { nil }
 
-    /// Lets somebody work who may take a while, and not on the server's thread.
+    /// Runs long work outside the server's thread.
     nonisolated(nonsending) func elsewhere<Value: Sendable>(
         _ work: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
-        // A page does not wait for what the process does in the background.
+        // The high priority keeps pages from waiting for background work of the process.
         try await Task(priority: .high, operation: work).value
     }
 }
 
-/// One response, for a log: nothing of it is secret. Neither fields nor queries are in it.
+/// One response, for a log. It contains no fields and no queries, so it is not secret.
 package struct AccessEntry: Sendable {
-    /// The address that asked.
+    /// The address of the client.
     package let peer: String
-    /// The method, or `-` where the request could not be read.
+    /// The method, or `-` for an unreadable request.
     package let method: String
-    /// The path as it was written, on one line that cannot be taken for another; `-` where it could not be read.
+    /// The path as the client sent it, escaped to one line; `-` for an unreadable request.
     package let path: String
-    /// When the request was there.
+    /// The time at which the request was complete.
     package let time = Timestamp.now
-    /// The status; 0 where there was no response.
+    /// The status; 0 if there was no response.
     package internal(set) var status = 0
     /// The bytes of the response without its head.
     package internal(set) var bytes = 0
-    /// From the request to the kernel's having the last byte of its response.
+    /// The time from the request until the kernel accepted the last byte of the response.
     package private(set) var milliseconds = 0
-    /// Whether the connection ended before the response did.
+    /// Whether the connection ended before the response was complete.
     package private(set) var isCut = false
 
     private let begin = NIODeadline.now()
@@ -171,7 +172,7 @@ package struct AccessEntry: Sendable {
         return entry
     }
 
-    /// The entry as one line.
+    /// The entry as a line.
     package var line: String {
         "\(time) \(peer) \(method) \(path) \(status) \(bytes) \(milliseconds)ms\(isCut ? " cut" : "")"
     }

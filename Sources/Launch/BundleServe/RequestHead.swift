@@ -1,10 +1,10 @@
 import Glibc
 
-/// The request line and the fields that the server looks at, as places in the bytes they came in (RFC 9112).
+/// The request line and the fields that the server uses, as ranges of the received bytes (RFC 9112).
 struct RequestHead: Sendable {
     enum Method: Sendable { case get, head, post, options, other }
 
-    /// The fields that have a meaning here; all others are only checked for their form.
+    /// The fields with a meaning for the server. The form of other fields is checked only.
     enum Field: Int, Sendable, CaseIterable {
         case host, origin, cookie, range, ifRange, ifMatch, ifNoneMatch, contentType, contentLength, expect, token
         case fetchSite, fetchMode, fetchDestination, fetchPurpose, privateNetwork, authorization
@@ -13,28 +13,28 @@ struct RequestHead: Sendable {
 
     var method = Method.other
     var target = 0..<0
-    /// HTTP/1.0, whose connections end with the answer.
+    /// Whether the request uses HTTP/1.0, whose connections end with the response.
     var isOldVersion = false
-    /// The length of the whole head, with its empty line.
+    /// The length of the whole head, including its empty line.
     var length = 0
-    /// `Host` came more than once.
+    /// Whether `Host` occurs more than once.
     var repeatsHost = false
     var wantsClose = false
     var acceptsHTML = false
-    /// The value of `Content-Length`; nil without one.
+    /// The value of `Content-Length`; nil if it is absent.
     var bodyLength: Int?
 
     private var places = InlineArray<18, Range<UInt32>>(repeating: absent)
-    // An empty value has a place too, but never this one: offset 0 is the method.
+    // A field with an empty value has another range, because offset 0 is the method.
     private static var absent: Range<UInt32> { 0..<0 }
 
-    /// Where the value of a field stands; nil when it did not come.
+    /// The range of a field's value; nil if the field is absent.
     subscript(field: Field) -> Range<Int>? {
         let place = places[field.rawValue]
         return place == Self.absent ? nil : Int(place.lowerBound)..<Int(place.upperBound)
     }
 
-    /// Notes a field; false when it is one that may come only once and came before.
+    /// Records a field. Returns false for a repeated field that may occur only once.
     mutating func note(_ field: Field, at place: Range<Int>) -> Bool {
         if places[field.rawValue] == Self.absent {
             places[field.rawValue] =
@@ -47,19 +47,19 @@ struct RequestHead: Sendable {
         case .host:
             repeatsHost = true
             return true
-        // Lists: the first line alone is a shorter list, which costs at most a transfer.
+        // Lists: the first line alone is a shorter list, which at most causes a needless transfer.
         case .ifMatch, .ifNoneMatch, .cookie: return true
         default: return false
         }
     }
 }
 
-/// Reads one request head, line by line as the lines come, and refuses everything that two readers could read in two ways.
+/// Parses a request head line by line as it arrives, and rejects everything that two parsers could read in two ways.
 ///
-/// RFC 9112 with its leniencies left out: lines end with CR LF, nothing stands before the request line, names have no blank
-/// before the colon, values have no folds and no control bytes, and there is no `Transfer-Encoding`.
+/// It accepts RFC 9112 without its leniencies: lines end with CR LF, nothing precedes the request line, no blank
+/// precedes a colon, values have no folds and no control bytes, and there is no `Transfer-Encoding`.
 struct RequestHeadParser {
-    /// What the bytes so far are.
+    /// The result for the bytes so far.
     enum Step {
         case incomplete
         case complete(RequestHead)
@@ -71,12 +71,12 @@ struct RequestHeadParser {
     static let maximumFields = 100
 
     private var head = RequestHead()
-    /// Where the line that is being read starts, and how far it is known to have no end.
+    /// The start of the present line, and the offset up to which it has no end.
     private var line = 0
     private var searched = 0
     private var fields = 0
 
-    /// Reads on; `bytes` are all that came since the head began, at each call.
+    /// Continues parsing. `bytes` are all bytes since the begin of the head, at each call.
     mutating func read(_ bytes: UnsafeRawBufferPointer) -> Step {
         guard let base = bytes.baseAddress else { return .incomplete }
         while true {
@@ -116,7 +116,7 @@ struct RequestHeadParser {
         guard method.allSatisfy(HTTPBytes.isToken) else { return .badRequest }
         var end = first + 1
         while end < text.count, text[end] != HTTPBytes.space {
-            // The bytes of RFC 3986; a fragment is never sent, and what is above ASCII is escaped.
+            // The bytes of RFC 3986. Clients never send a fragment, and encode bytes above ASCII.
             guard text[end] > 0x20, text[end] < 0x7F, text[end] != UInt8(ascii: "#") else { return .badRequest }
             end += 1
         }
@@ -150,7 +150,7 @@ struct RequestHeadParser {
         if fields > Self.maximumFields { return .headTooLarge }
         var colon = 0
         while colon < text.count, HTTPBytes.isToken(text[colon]) { colon += 1 }
-        // A fold starts with a blank, which no name does.
+        // A folded line starts with a blank, which is not part of a name.
         guard colon > 0, colon < text.count, text[colon] == HTTPBytes.colon else { return .badRequest }
         var first = colon + 1
         var end = text.count
@@ -178,7 +178,7 @@ struct RequestHeadParser {
             guard let field = Self.field(name) else { return nil }
             guard head.note(field, at: start..<start + value.count) else { return .badRequest }
             if field != .contentLength { return nil }
-            // A length that does not fit is a body that does not, either.
+            // A length above `Int.max` belongs to a body that is too large.
             guard !value.isEmpty, value.allSatisfy(HTTPBytes.isDigit) else { return .badRequest }
             head.bodyLength = HTTPBytes.number(value) ?? .max
             return nil

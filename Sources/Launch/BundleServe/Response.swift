@@ -2,31 +2,31 @@ import BundleValues
 import Glibc
 import NIOCore
 
-/// What a service says to one request; the connection writes it.
+/// The response of a service to one request. The connection writes it.
 struct Response: Sendable {
-    /// What follows the head. To a HEAD the connection sends none of it, and to an upgrade nothing else.
+    /// The body. The connection sends no body in response to a HEAD.
     enum Body: Sendable {
         case none
         case bytes(ByteBuffer)
-        /// A part of an open file, sent by the kernel.
+        /// A part of an open file, which the kernel sends.
         case file(OpenFile, Range<Int>)
-        /// The events of a page one by one, each when the one before is with the kernel; the connection ends with them. A page has one
-        /// stream: the one before ends.
+        /// The events of a page, each sent when the kernel has accepted the one before. The connection ends with
+        /// them. A page has one stream; a new stream ends the former one.
         case events(AsyncStream<PageEvent>, page: String)
-        /// The connection belongs to another protocol from here on.
+        /// The connection belongs to another protocol afterwards.
         case upgrade(any ProtocolSwitch, SwitchRequest)
     }
 
     let status: Int
-    /// The fields that not every response of the server has, and the empty line.
+    /// The fields besides those of every response, and the empty line.
     let fields: ByteBuffer
     let body: Body
-    /// Whether nothing may follow on the connection. A body that nobody read has the same effect without it.
+    /// Whether the connection ends with the response. An unread body ends it as well.
     var closes = false
-    /// The navigation that this answers, for what the connection asks for next.
+    /// The navigation of this response, for later requests on the connection.
     var navigation: Navigation?
 
-    /// `fields` end with the empty line.
+    /// Creates a response. `fields` end with the empty line.
     init(_ status: Status, fields: ByteBuffer, _ body: Body = .none) {
         self.init(number: status.rawValue, fields: fields, body)
     }
@@ -37,7 +37,7 @@ struct Response: Sendable {
         self.body = body
     }
 
-    /// Bytes of a type; each of `fields` has its line end.
+    /// Creates a response with bytes of a type. Each of `fields` has its line end.
     init(_ status: Status, type: String, caching: String, fields: String = "", _ bytes: ByteBuffer) {
         self.init(number: status.rawValue, type: type, caching: caching, fields: fields, bytes)
     }
@@ -52,7 +52,7 @@ struct Response: Sendable {
         self.init(number: number, fields: head, .bytes(bytes))
     }
 
-    /// How many bytes follow the head, where that is known.
+    /// The length of the body, or 0 if it is unknown.
     var length: Int {
         switch body {
         case .bytes(let bytes): bytes.readableBytes
@@ -61,34 +61,35 @@ struct Response: Sendable {
         }
     }
 
-    /// The same, with nothing after it on the connection.
+    /// The same response with `closes` set.
     var closing: Response {
         var response = self
         response.closes = true
         return response
     }
 
-    // MARK: Short ones
+    // MARK: Short responses
 
-    /// A line of text, or none, that nobody keeps.
+    /// Returns a response with a line of text, or without text, that caches do not store.
     static func text(_ status: Status, _ text: String, fields: String = "") -> Response {
         let line = text.isEmpty ? ByteBuffer() : ByteBuffer(string: text + "\n")
         return Response(status, type: MediaType.text, caching: Caching.never, fields: fields, line)
     }
 
-    /// A refusal, with the reason phrase as its only text.
+    /// Returns a refusal, whose text is the reason phrase.
     static func refusal(_ status: Status, fields: String = "") -> Response {
         text(status, "\(status.reason)", fields: fields + (status == .headTooLarge ? fewerCookies : ""))
     }
 
-    /// Cookies outlive the client that set them: too many would keep every other one from being shown, too.
+    /// Deletes the cookies, because they outlive the client that set them, and too many would block every other
+    /// client.
     private static var fewerCookies: String { "Clear-Site-Data: \"cookies\"\r\nRefresh: 1\r\n" }
 
     static func json(_ object: JSONObject, caching: String) -> Response {
         json(number: Status.ok.rawValue, object, caching: caching)
     }
 
-    /// A refusal for programs. `status` may be one that only the host knows.
+    /// Returns a refusal as JSON. `status` may be one that only the host defines.
     static func error(_ status: Int, code: String, message: String, ended: String? = nil) -> Response {
         var error: JSONObject = ["code": .string(code), "message": .string(message)]
         if let ended { error["ended"] = .string(ended) }
@@ -101,14 +102,14 @@ struct Response: Sendable {
     }
 }
 
-/// Which files a navigation showed, and in which generation of the host.
+/// The files of a navigation, and the host's generation at that time.
 struct Navigation: Sendable {
     let site: Site
     let generation: Int
 }
 
 extension PageEvent {
-    /// The event as the HTML standard writes it; JSON on one line has no line ends to be escaped.
+    /// The event in the format of the HTML standard. One-line JSON needs no escapes.
     var text: ByteBuffer {
         var text = ByteBuffer()
         let line = name.utf8.prefix { $0 >= 0x20 }
@@ -120,11 +121,11 @@ extension PageEvent {
     }
 }
 
-/// The starts of responses: the status line and the fields that every response has.
+/// The status line and the fields of every response.
 struct ResponseFields: Sendable {
     private let common: [UInt8]
     private let hasDate: Bool
-    /// What most responses start with; shared, never written to.
+    /// The start of most responses, shared and never modified.
     private let ok: ByteBuffer
 
     init(_ policies: PagePolicies, allowsFraming: Bool) throws(ServerFailure) {
@@ -136,12 +137,13 @@ struct ResponseFields: Sendable {
                 Referrer-Policy: no-referrer\r
                 \(try policies.fields)
                 """.utf8)
-            // What frames may do is then said by the policy alone.
+            // With framing, only the policy restricts frames.
             + (allowsFraming ? [] : Array("X-Frame-Options: DENY\r\n".utf8))
         ok = Self.start(Status.ok.rawValue, common, closes: false)
     }
 
-    /// Those of a server whose files are for programs: no browser shows anything of it, and caches between may have it.
+    /// Creates the fields of a server for programs: browsers must not show its files, and shared caches may store
+    /// them.
     init() {
         hasDate = true
         common = Array(
@@ -152,7 +154,8 @@ struct ResponseFields: Sendable {
         ok = Self.start(Status.ok.rawValue, common, closes: false)
     }
 
-    /// The status line and the common fields, without the empty line. The status may be one that only the host knows.
+    /// Returns the status line and the common fields, without the empty line. The status may be one that only the
+    /// host defines.
     func start(_ status: Int, closes: Bool) -> ByteBuffer {
         var head = status == Status.ok.rawValue && !closes ? ok : Self.start(status, common, closes: closes)
         if hasDate { head.writeString("Date: \(HTTPDate.text(time(nil)))\r\n") }
@@ -168,7 +171,7 @@ struct ResponseFields: Sendable {
     }
 }
 
-/// Times as HTTP has them (RFC 9110, section 5.6.7).
+/// Dates in the format of HTTP (RFC 9110, section 5.6.7).
 enum HTTPDate {
     private static let days = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
@@ -183,7 +186,7 @@ enum HTTPDate {
     }
 }
 
-/// The statuses that the server answers with.
+/// The statuses of the server's responses.
 enum Status: Int, Sendable {
     case switchingProtocols = 101
     case ok = 200
@@ -210,7 +213,7 @@ enum Status: Int, Sendable {
     case failed = 500
     case versionNotSupported = 505
 
-    /// The reason phrase, which is also all that a refusal says.
+    /// The reason phrase, which is also the text of a refusal.
     var reason: StaticString {
         switch self {
         case .switchingProtocols: "Switching Protocols"

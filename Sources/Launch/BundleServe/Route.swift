@@ -1,22 +1,22 @@
 import BundleCore
 
-/// What a request asks for, by its method and path alone.
+/// The target of a request, by its method and path alone.
 enum Route: Equatable {
     /// A file of the client, or its index page.
     case file(RequestPath)
-    /// The list of the versions.
+    /// The list of versions.
     case clients
     /// A file of one version.
     case version(name: String, RequestPath)
-    /// The index page of one version, without the slash that its own links need.
+    /// The index page of a version, without the slash that its links need.
     case versionWithoutSlash(ClientName)
     /// The events of a page.
     case events
-    /// The page between the one of a session that ended and the next one.
+    /// The page between a session that ended and the next one.
     case leaving
-    /// What the browser of another user is to do.
+    /// The status for the browser of another user.
     case kiosk
-    /// How the host is doing.
+    /// The metrics of the host.
     case metrics
     /// A call of a page.
     case call(String)
@@ -63,20 +63,20 @@ enum Route: Equatable {
         if rest.isEmpty { return .clients }
         let slash = rest.firstIndex(of: HTTPBytes.slash)
         let name = String(decoding: rest[..<(slash ?? rest.endIndex)], as: UTF8.self)
-        // An application may have a page /clients/anne/orders of its own.
+        // An application may have a page such as /clients/anne/orders.
         guard let client = ClientName(name) else { return .file(path) }
         guard let slash else { return .versionWithoutSlash(client) }
         return .version(name: name, RequestPath(Array(rest[(slash + 1)...])))
     }
 }
 
-/// The path of a request target, decoded once, on bytes. It can name a file below a folder and nothing else.
+/// The path of a request target, decoded once, as bytes. It always names a path below a folder.
 struct RequestPath: Equatable {
-    /// The path without its first slash; no component is empty but the last.
+    /// The path without its first slash. Only its last component may be empty.
     let bytes: [UInt8]
 
-    /// Takes the part of a target up to its query. Nil for bad escapes, for escaped slashes, backslashes and control bytes, for
-    /// what is not UTF-8, and for components that are empty, `.` or `..`, written plainly or escaped.
+    /// Decodes the path of a target. Returns nil for invalid escapes, for escaped slashes, backslashes and control
+    /// bytes, for invalid UTF-8, and for components that are empty, `.` or `..`, escaped or not.
     init?(decoding target: UnsafeRawBufferPointer) {
         guard let first = target.first, first == HTTPBytes.slash else { return nil }
         var bytes: [UInt8] = []
@@ -121,47 +121,47 @@ struct RequestPath: Equatable {
         }
     }
 
-    /// Whether the path is `name` or below it.
+    /// Returns whether the path is `name` or below it.
     private func isBelow(_ name: String) -> Bool {
         bytes.starts(with: name.utf8) && (bytes.count == name.utf8.count || bytes[name.utf8.count] == HTTPBytes.slash)
     }
 
-    /// Whether the path is the host's own.
+    /// Whether the path belongs to the host.
     var isReserved: Bool { isBelow("__clientctl") }
 
-    /// Whether the path is never an address inside an application: the host's own, and `/__cordova/`, where the assets of a Meteor client
-    /// have a second name.
+    /// Whether the path is never an address inside an application: it belongs to the host, or to `/__cordova/`, the
+    /// second name of the assets of a Meteor client.
     var isSpecial: Bool { isReserved || isBelow("__cordova") }
 
-    /// Whether it ends with a slash, or is the root.
+    /// Whether the path ends with a slash or is the root.
     var isFolder: Bool { bytes.last.map { $0 == HTTPBytes.slash } ?? true }
 
-    /// The file that it names: a folder's is its page.
+    /// The path of the file: of a folder, its index page.
     var document: RequestPath { isFolder ? RequestPath(bytes + Array("index.html".utf8)) : self }
 
-    /// The page that it would have, were it a folder.
+    /// The path of the index page if the path were a folder.
     var indexBelow: RequestPath { RequestPath(bytes + [HTTPBytes.slash] + Array("index.html".utf8)) }
 
-    /// Whether a file of that name would be a page.
+    /// Whether the path has the name of a page.
     var isDocument: Bool { MediaType.isHTML(MediaType.of(document.bytes)) && !isSpecial }
 
-    /// Whether it is the index page itself.
+    /// Whether the path is the index page.
     var isIndex: Bool { bytes.isEmpty || bytes.elementsEqual("index.html".utf8) }
 
-    /// Whether it is one that Cordova's server never answers with a page: browsers ask for the icon by themselves, and files of the
-    /// device are none of a client's.
+    /// Whether Cordova's server never responds with a page: browsers request the icon themselves, and files of the
+    /// device do not belong to a client.
     var isNeverPage: Bool { bytes.elementsEqual("favicon.ico".utf8) || bytes.starts(with: "local-filesystem".utf8) }
 
-    /// What follows the last slash.
+    /// The part after the last slash.
     var lastComponent: ArraySlice<UInt8> {
         bytes[(bytes.lastIndex(of: HTTPBytes.slash).map { $0 + 1 } ?? 0)...]
     }
 
-    /// Whether the last component has a dot in it, as the names of files do and the addresses inside an application do not.
+    /// Whether the last component contains a dot, as file names do and addresses inside an application do not.
     var hasExtension: Bool { lastComponent.contains(UInt8(ascii: ".")) }
 }
 
-/// Who may ask at all, before anybody looks at what for: a page of another origin, or a name of somebody else that leads here, gets
+/// The rules that every request has to pass: pages of other origins and other host names of this machine receive
 /// nothing.
 struct RequestRules: Sendable {
     private let hosts: [[UInt8]]
@@ -172,7 +172,7 @@ struct RequestRules: Sendable {
         origins = hosts.map { Array("http://".utf8) + $0 }
     }
 
-    /// Why a request is refused, whatever it asks for.
+    /// Returns why a request is rejected, whatever its path; nil if it is accepted.
     func refusal(of request: Request) -> Status? {
         guard let host = host(of: request) else { return .misdirected }
         if request.head.method == .options && request.has(.privateNetwork) { return .forbidden }
@@ -185,12 +185,12 @@ struct RequestRules: Sendable {
         return nil
     }
 
-    /// Whether the request comes from a page of ours, and says so.
+    /// Returns whether the request comes from a page of this server and states its origin.
     func isFromOurPage(_ request: Request) -> Bool {
         host(of: request).map { isOurs(request, $0) } ?? false
     }
 
-    /// Which of our names the request was sent to; nil for any other, for none, and for two.
+    /// Returns the index of the host name that the request was sent to; nil for another name, for none and for two.
     private func host(of request: Request) -> Int? {
         guard !request.head.repeatsHost,
             let host = request.with(.host, { host in hosts.firstIndex { $0.elementsEqual(host) } }) ?? nil
@@ -199,12 +199,13 @@ struct RequestRules: Sendable {
         return matches ? host : nil
     }
 
-    /// Whether the origin is the one of the name that the request was sent to.
+    /// Returns whether the origin matches the host name of the request.
     private func isOurs(_ request: Request, _ host: Int) -> Bool {
         request.with(.origin) { origins[host].elementsEqual($0) } ?? false
     }
 
-    /// Whether somebody goes to one of our pages from elsewhere: not into a frame, and not to something that is no page.
+    /// Returns whether a user navigates from another site to a page of this server: not into a frame, and not to a
+    /// file that is not a page.
     private func isVisit(_ request: Request) -> Bool {
         guard request.head.method == .get, request.has(.fetchMode, "navigate"),
             request.has(.fetchDestination, "document")
@@ -216,7 +217,7 @@ struct RequestRules: Sendable {
     }
 }
 
-/// What the head of a page's call says, before anything of its body is read.
+/// The decision on a page's call by its head, before the body is read.
 enum PageCall: Equatable {
     static let longestBody = 64 << 10
 

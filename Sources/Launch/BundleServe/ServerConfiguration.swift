@@ -1,90 +1,92 @@
 import BundleCore
 package import BundleValues
 
-/// How a server is run.
+/// The settings of a page server.
 package struct ServerConfiguration: Sendable {
-    /// The script that the host puts into its own page.
+    /// The script that the host inserts into its page.
     package struct Bridge: Sendable {
         /// The script, without `</script` in it.
         package let script: [UInt8]
-        /// Its source expression in Content Security Policy: `'sha256-…'` over exactly these bytes.
+        /// Its source expression of Content Security Policy: `'sha256-…'` of exactly these bytes.
         package let scriptSource: String
 
-        /// States a script and its source expression.
+        /// Creates a script and its source expression.
         package init(script: [UInt8], scriptSource: String) {
             self.script = script
             self.scriptSource = scriptSource
         }
     }
 
-    /// Which paths without a file get the index page.
+    /// The paths without a file that receive the index page.
     package enum Fallback: Sendable {
-        /// Those that somebody goes to, as addresses inside an application: never a script, a style sheet or an image, which
-        /// the page would take for the missing one.
+        /// Addresses inside an application, which a user navigates to. Never a script, a style sheet or an image,
+        /// because the page would use the index page instead of the missing file.
         case navigation
-        /// All but `/favicon.ico` and what is below `/local-filesystem`, whoever asks: as Cordova's server does.
+        /// All paths except `/favicon.ico` and those below `/local-filesystem`, for every request, as in Cordova's
+        /// server.
         case everything
     }
 
-    /// Where to listen.
+    /// The port.
     package var port: PortChoice
     /// The script of the page.
     package var bridge: Bridge
-    /// Sources that pages may use beside the strict defaults, by directive of Content Security Policy: `"connect-src"` to
-    /// `["https://api.example.com"]`, `"script-src"` to `["'unsafe-eval'"]`. Each is one source expression.
+    /// Extra sources by directive of Content Security Policy, such as `["https://api.example.com"]` for
+    /// `"connect-src"` or `["'unsafe-eval'"]` for `"script-src"`. Each is one source expression.
     package var extraSources: [String: [String]] = [:]
-    /// What pages may ask of the device, and how far they are from others.
+    /// The device features and the isolation of pages.
     package var policies = PagePolicies()
-    /// Told what people should know of a page that is shown.
+    /// Receives messages for operators about pages.
     package var say: @Sendable (String) -> Void = { _ in }
-    /// How often pages that are seen say that they live; nil is never.
+    /// The interval between heartbeats of visible pages; nil disables them.
     package var heartbeat: Duration?
-    /// What paths without a file get.
+    /// The paths without a file that receive the index page.
     package var fallback = Fallback.navigation
-    /// What `/__clientctl/v1/metrics` answers, in the text format of Prometheus 0.0.4; nil is that there is no such path.
+    /// Returns the response of `/__clientctl/v1/metrics`, in the text format of Prometheus 0.0.4; nil disables the
+    /// path.
     package var metrics: (@Sendable () async -> String)?
-    /// What `/__clientctl/v1/kiosk` answers; nil is that there is no such path.
+    /// Returns the response of `/__clientctl/v1/kiosk`; nil disables the path.
     package var kiosk: (@Sendable () -> JSONObject)?
-    /// How much and how long.
     package var limits = ServerLimits()
 
-    /// A server with the strict defaults.
+    /// Creates a configuration with the strict defaults.
     package init(port: PortChoice, bridge: Bridge) {
         self.port = port
         self.bridge = bridge
     }
 }
 
-/// What one server gives its clients at most.
+/// The limits of one server.
 package struct ServerLimits: Sendable {
-    /// Connections at once, without those of event streams. For a further one, the connection is closed that has waited for a request the
-    /// longest, or has not read its response the longest. Where there is none, it waits in the kernel's queue.
+    /// The number of connections, without event streams. A further connection replaces the one that has waited
+    /// longest for a request, or has not read its response for the longest time. If there is none, it waits in the
+    /// kernel's queue.
     package var connections = 64
-    /// Event streams at once; for a further one, the oldest ends.
+    /// The number of event streams. A further stream replaces the oldest one.
     package var streams = 16
-    /// For the bodies of all requests under way, in bytes.
+    /// The size of the bodies of all present requests, in bytes.
     package var bodies = 4 << 20
-    /// A body that takes longer gives its room to others where there is no more, and so does a response that is not read for as long.
+    /// The time after which an unfinished body or an unread response may be closed in favour of another connection.
     package var slowBody = Duration.seconds(1)
-    /// For the whole head of a request, from its first byte, and for its body again.
+    /// The time for the head of a request, from its first byte, and again for its body.
     package var request = Duration.seconds(10)
-    /// Between requests.
+    /// The time between requests.
     package var idle = Duration.seconds(30)
-    /// Without any progress in sending.
+    /// The time without progress in sending.
     package var stall = Duration.seconds(30)
-    /// Between signs of life in a stream of events.
+    /// The time between heartbeats in an event stream.
     package var heartbeat = Duration.seconds(15)
-    /// For a client to read the last answer and close, after which it is cut off.
-    package var farewell = Duration.seconds(2)
+    /// The time in which a client has to read the last response and close the connection.
+    package var closing = Duration.seconds(2)
 
-    /// The limits as they are recommended.
+    /// Creates the recommended limits.
     package init() {}
 }
 
 extension ServerConfiguration.Bridge {
-    /// The page's side of this server: the surface of the Capacitor plugin, carried over calls and events, and
-    /// `WebAppLocalServer` on top of it. It stands before any policy that the page states itself, which could forbid the shim
-    /// further down in the page, and on one line, so that the page's lines keep their numbers.
+    /// Returns the bridge of a page: the interface of the Capacitor plugin over calls and events, and
+    /// `WebAppLocalServer` on top of it. The script precedes any policy in the page, which could block the shim
+    /// further down, and has one line, so line numbers of the page are unchanged.
     package static func page() throws -> ServerConfiguration.Bridge {
         let script = ShimInjector.onOneLine(PackageResources.page_bridge_js) + [UInt8(ascii: " ")] + ShimInjector.shim
         return ServerConfiguration.Bridge(script: script, scriptSource: try ScriptSource.expression(for: script[...]))

@@ -1,23 +1,23 @@
 package import BundleValues
 import Glibc
 
-/// Why a server could not start.
+/// The reason why a server could not start.
 package enum ServerFailure: Error, Equatable, Sendable, CustomStringConvertible {
-    /// Another program listens on the port that was asked for.
+    /// Another program listens on the requested port.
     case portBusy(Int)
-    /// All ports of the range are taken.
+    /// All ports of the range are in use.
     case rangeBusy(ClosedRange<Int>)
-    /// No port has this number.
+    /// The number is not a port.
     case port(Int)
-    /// The system does not let this program listen there; `code` is `errno`, 0 where there is none.
+    /// The system does not permit listening on the port. `code` is `errno`, or 0 if there is none.
     case bind(address: String = "127.0.0.1", port: Int, code: Int32)
-    /// This is no address, or none of this machine.
+    /// The text is not an address of this machine.
     case address(String)
-    /// This is no directive of Content Security Policy that takes sources and leaves the host's script alone.
+    /// The name is not a directive of Content Security Policy that can be extended.
     case directive(String)
-    /// This is no single source expression.
+    /// The text is not a single source expression.
     case source(String, directive: String)
-    /// The permissions policy has bytes that no header may have.
+    /// The permissions policy has bytes that a header must not have.
     case permissionsPolicy
 
     /// What happened and what to do.
@@ -29,16 +29,16 @@ package enum ServerFailure: Error, Equatable, Sendable, CustomStringConvertible 
             "every port from \(range.lowerBound) to \(range.upperBound) is in use: stop a program that uses one, "
                 + "or choose a port outside"
         case .port(let port):
-            "\(port) is no port: choose one from 1 to 65535, or 0 for any that is free"
+            "\(port) is not a port: choose one from 1 to 65535, or 0 for any free port"
         case .address(let text):
-            "\"\(text)\" is no address of this machine: write one in numbers, such as 127.0.0.1, 0.0.0.0 for all of IPv4, or ::"
+            "\"\(text)\" is not an address of this machine: write a numeric address, such as 127.0.0.1, 0.0.0.0 for all of IPv4, or ::"
         case .bind(let address, let port, let code):
             "cannot listen on port \(port) of \(address) (\(String(cString: strerror(code)))): choose another port"
         case .directive(let name):
-            "\"\(name)\" is no directive of Content Security Policy that can be widened: write one such as connect-src "
+            "\"\(name)\" is not a directive of Content Security Policy that can be extended: write one such as connect-src "
                 + "or script-src"
         case .source(let source, let directive):
-            "\"\(source)\" is no source for \(directive): write one source expression, without spaces, commas or semicolons"
+            "\"\(source)\" is not a source for \(directive): write one source expression, without spaces, commas or semicolons"
         case .permissionsPolicy:
             "the permissions policy has characters that a header cannot have: write visible ASCII on one line"
         }
@@ -46,7 +46,7 @@ package enum ServerFailure: Error, Equatable, Sendable, CustomStringConvertible 
 }
 
 extension ServerFailure: ClassifiedFailure {
-    /// The public form: what the configuration asks for cannot be had.
+    /// The failure for users: the configuration cannot be applied.
     package var failure: UpdateFailure {
         let subject =
             switch self {

@@ -6,29 +6,31 @@ import Glibc
 import NIOCore
 import Synchronization
 
-/// One version's files as the server shows them.
+/// The files of one version as the server sends them.
 ///
-/// The files never change while a site exists: what was read once is not looked at again. They may be removed: what was not
-/// read before is then not found.
+/// The files must not change while a site exists: a file is read once. They may be removed: a file that was not read
+/// before is then not found.
 package final class Site: Sendable {
-    /// The size in bytes of the largest file that a site keeps in memory. It reads the digests of larger ones from `AssetLabels`.
+    /// The size in bytes of the largest file that a site keeps in memory. The digests of larger files come from
+    /// `AssetLabels`.
     package static let largestFileInMemory = SiteFile.largestInMemory
 
-    /// The folder with the files; nil where there are none.
+    /// The folder with the files; nil if there is none.
     private let root: Directory?
-    /// The page that every navigation gets.
+    /// The page of every navigation.
     package let index: IndexPage
 
-    /// Every file's path; nothing else is ever opened.
+    /// The paths of all files. No other path is opened.
     private let paths: Set<FilePath>
-    /// Where files are that no folder has by these paths.
+    /// The locations of files that are not in the folder.
     private let places: [[UInt8]: FilePlace]
     private let labels: AssetLabels
-    private let shelf = Mutex(FileShelf())
+    private let cache = Mutex(FileCache())
     let bareIndex: SiteFile
 
-    /// Lists the folder once; `labels` are what is known about files in it. `index` is the page of a launch, `bare` the one without
-    /// a launch, where that differs. Throws `DiskError` where the folder cannot be listed.
+    /// Creates a site with the files of a folder, which it lists once. `labels` describe its files. `index` is the
+    /// page of a launch, and `bare` the one without a launch, if it differs. Throws `DiskError` if the folder cannot
+    /// be listed.
     package init(root: Directory, index: IndexPage, bare: IndexPage? = nil, labels: AssetLabels = .none) throws {
         self.root = root
         self.labels = labels
@@ -38,8 +40,8 @@ package final class Site: Sendable {
         bareIndex = try Self.bare(bare ?? index)
     }
 
-    /// Shows a client's serving root, which may be in place. The page of a launch is without the shim, which the bridge brings: a policy of the
-    /// page could refuse it, and a report would blame the page.
+    /// Creates a site with the files of a client's serving root. The page of a launch does not contain the shim,
+    /// because the bridge does: a policy of the page could block the shim, and the report would blame the page.
     package convenience init(_ root: OrganizedRoot, labels: AssetLabels) throws {
         let page = try root.page()
         let index = try IndexPage(cutting: ShimInjector.remove(from: page))
@@ -60,7 +62,7 @@ package final class Site: Sendable {
         bareIndex = try Self.bare(bare)
     }
 
-    /// One page without any other file.
+    /// Creates a site with one page and no files.
     package init(page: IndexPage) throws {
         root = nil
         labels = .none
@@ -78,19 +80,19 @@ package final class Site: Sendable {
             scriptSources: index.scriptSources)
     }
 
-    /// Whether its page asks that the next user finds what the one before left in the browser.
+    /// Whether the page requests that browsers keep its data for the next user.
     package var keepsSiteData: Bool {
         String(decoding: index.before + index.after, as: UTF8.self)
             .contains("<meta name=\"clientctl-site-data\" content=\"keep\">")
     }
 
-    /// Whether there is such a file. The index page is none: it is `index`.
+    /// Returns whether the site has a file at `path`. The index page is not a file.
     func contains(_ path: RequestPath) -> Bool { paths.contains(FilePath(bytes: path.bytes)) }
 
-    /// The file at a path, or nil where there is none. Throws `DiskError` for a file that cannot be read.
+    /// Returns the file at a path; nil if there is none. Throws `DiskError` for an unreadable file.
     func file(at path: RequestPath) throws -> SiteFile? {
         let path = FilePath(bytes: path.bytes)
-        if let file = shelf.withLock({ $0.files[path] }) { return file }
+        if let file = cache.withLock({ $0.files[path] }) { return file }
         guard paths.contains(path) else { return nil }
         do {
             guard let opened = try open(path.bytes) else { return nil }
@@ -99,16 +101,16 @@ package final class Site: Sendable {
             let file = try SiteFile(
                 opened, at: path.bytes, label: label,
                 sourceMap: sourceMap.flatMap { paths.contains(FilePath(bytes: $0.path)) ? $0.escaped : nil })
-            shelf.withLock { $0.put(file, path) }
+            cache.withLock { $0.put(file, path) }
             return file
         } catch let error as DiskError where error.kind == .missing || error.kind == .unsuitable {
             return nil
         }
     }
 
-    /// The page at a path of this site, as `shown` says what is there, ready to be bridged; nil where there is none.
-    func page(_ shown: Shown, at path: RequestPath) throws -> IndexPage? {
-        switch shown {
+    /// Returns the page at a path, ready for the bridge; nil if there is none. `content` is the content of the path.
+    func page(_ content: SiteContent, at path: RequestPath) throws -> IndexPage? {
+        switch content {
         case .index: return index
         case .file(let file) where file.isBridged:
             guard let bytes = try open(path.document.bytes)?.readAll() else { return nil }
@@ -118,7 +120,7 @@ package final class Site: Sendable {
         }
     }
 
-    /// Whether there is no file beside the page.
+    /// Whether the site has no file besides its page.
     fileprivate var isOnePage: Bool { root == nil && places.isEmpty }
 
     private func open(_ path: [UInt8]) throws(DiskError) -> File? {
@@ -130,7 +132,7 @@ package final class Site: Sendable {
         do throws(BundlePathError) {
             return labels[try BundlePath(parsing: path.bytes)]
         } catch {
-            // No manifest can name it.
+            // A manifest cannot contain such a path.
             return nil
         }
     }
@@ -142,12 +144,12 @@ package final class Site: Sendable {
     static func tag(of digest: SHA256Digest) -> [UInt8] { Array("\"sha256-\(digest.hex)\"".utf8) }
 }
 
-/// What of a site answers a path.
-enum Shown {
+/// The content at a path of a site.
+enum SiteContent {
     case file(SiteFile)
-    /// The index page, as it is without a launch.
+    /// The index page without a launch.
     case index(SiteFile)
-    /// A folder with a page of its own, asked for without the slash that its links need.
+    /// A folder with an index page, requested without the slash that its links need.
     case folder
     case missing
     case failed
@@ -170,8 +172,8 @@ enum Shown {
         }
     }
 
-    /// Whether the page at `path` will be shown as a client of its own. Of pages beside the index page only browsers say so, and
-    /// theirs alone are launched where nothing is: a client that lacks a page is shown from its start.
+    /// Returns whether the page at `path` is shown as a client. Only browsers launch pages other than the index page,
+    /// and only they launch a missing page: a client that lacks the page shows its start page.
     func isLaunched(by request: Request, at path: RequestPath) -> Bool {
         guard request.startsLaunch else { return false }
         switch self {
@@ -184,7 +186,8 @@ enum Shown {
 }
 
 extension Site {
-    /// Whether a path without a file is an address inside the application. What is one page alone is it everywhere.
+    /// Returns whether a path without a file is an address inside the application. For a site with one page, every
+    /// path is.
     fileprivate func answersWithIndex(
         _ path: RequestPath, _ request: Request, _ fallback: ServerConfiguration.Fallback
     ) -> Bool {
@@ -199,37 +202,39 @@ extension Site {
 }
 
 extension Request {
-    /// Whether a browser requests the script of a service worker, to register or to update it. Browsers without Fetch Metadata send
-    /// `Service-Worker` alone.
+    /// Whether a browser requests the script of a service worker, to register or to update it. Browsers without Fetch
+    /// Metadata send `Service-Worker` only.
     var isForServiceWorker: Bool { has(.serviceWorker, "script") || has(.fetchDestination, "serviceworker") }
 
-    /// Whether a browser reports that it shows the response in a window. A name with a dot is an address then, and no script, style sheet or
-    /// image.
+    /// Whether a browser shows the response in a window. A name with a dot is then an address, and not a script, a
+    /// style sheet or an image.
     var isVisit: Bool { has(.fetchDestination, "document") }
 
-    /// Whether a page is asked for, and not a part of one.
+    /// Whether the request is for a page, and not for a part of one.
     var isNavigation: Bool {
         head.acceptsHTML || has(.fetchMode, "navigate") || has(.fetchDestination, "document")
     }
 
-    /// Whether the page will be shown as a client of its own.
+    /// Whether the page is shown as a client.
     ///
-    /// Whoever gets its bytes shows it, unless it says otherwise: a HEAD shows nothing, and a script that asks for HTML would get
-    /// the token of another launch than its own; browsers tell it apart, and so a frame, and what is fetched in advance.
+    /// A client that receives the page shows it, unless the request excludes that: a HEAD shows nothing; a script
+    /// that requests HTML would receive the token of another launch; and browsers mark such scripts, frames and
+    /// prefetches.
     var startsLaunch: Bool {
         head.method == .get && !has(.fetchPurpose) && (!has(.fetchMode) || has(.fetchMode, "navigate"))
             && (!has(.fetchDestination) || has(.fetchDestination, "document"))
     }
 }
 
-/// A file that is ready to be sent: its bytes, or an open descriptor for larger ones, and the fields that describe it.
+/// A file that is ready to be sent: its bytes, or an open descriptor for a larger file, and the fields that describe
+/// it.
 final class SiteFile: Sendable {
     enum Content: Sendable {
         case bytes(ByteBuffer)
         case open(OpenFile)
     }
 
-    /// Files of more bytes are sent from the page cache by the kernel.
+    /// The size of the largest file in memory. The kernel sends larger files from its page cache.
     static let largestInMemory = 64 << 10
 
     private static let largestFrame = 4 << 20
@@ -238,13 +243,13 @@ final class SiteFile: Sendable {
     private let content: Content
     /// The entity tag with its quotes.
     let tag: [UInt8]
-    /// What tells the file that it was made of from others.
+    /// Identifies the file on the disk that this one was read from.
     let origin: [UInt8]
     private let type: String
-    /// Whether it starts as UTF-16 does.
+    /// Whether the file starts with a byte order mark of UTF-16.
     private let isWide: Bool
     var isPage: Bool { MediaType.isPage(type) }
-    /// Source expressions of its own inline scripts, where it is a page.
+    /// The source expressions of the inline scripts of a page.
     let scriptSources: [String]
     private let fields: FileFields
 
@@ -262,7 +267,7 @@ final class SiteFile: Sendable {
         fields = FileFields(type: type, description, size: size)
     }
 
-    /// Describes an opened file of a client by its `label` and its source map.
+    /// Describes an open file of a client by its `label` and its source map.
     convenience init(
         _ file: File, at path: [UInt8], label: AssetLabels.Label?, sourceMap: String?
     ) throws {
@@ -271,11 +276,11 @@ final class SiteFile: Sendable {
         try self.init(file, facts, type: MediaType.of(path), description)
     }
 
-    /// Returns a strong tag: of the digest of the content, which is computed for a file in memory and read from the receipt for a larger
-    /// one, else of what the kernel reports about the file.
+    /// Returns a strong tag from the digest of the content, which is computed for a file in memory and read from the
+    /// receipt for a larger one. Without a digest, the tag comes from the kernel's metadata.
     ///
-    /// The hash of an asset manifest stands in front of it, as METEOR section 6 has it. It is the publisher's claim, so two releases may
-    /// give one hash to different bytes.
+    /// The hash of an asset manifest precedes it, as METEOR section 6 requires. It is the publisher's claim, so two
+    /// releases may state one hash for different bytes.
     private static func tag(of file: File, _ facts: FileFacts, _ label: AssetLabels.Label?) throws -> [UInt8] {
         var tag = facts.tag
         if facts.size <= largestInMemory {
@@ -287,20 +292,20 @@ final class SiteFile: Sendable {
         return hash.dropLast() + [UInt8(ascii: "-")] + tag.dropFirst()
     }
 
-    /// Describes an opened file, whose `facts` the caller has read.
+    /// Describes an open file, whose `facts` the caller has read.
     convenience init(_ file: File, _ facts: FileFacts, type: String, _ description: FileDescription) throws {
         let size = facts.size
         var page: [UInt8]?
         let content: Content
         if size <= Self.largestInMemory {
             let bytes = try file.readAll(maximumBytes: Self.largestInMemory)
-            // A file that is still being written to is none of ours.
+            // A file that is still being written is not part of a client.
             guard bytes.count == size else { throw DiskError("read", file.path, code: EIO) }
             content = .bytes(ByteBuffer(bytes: bytes))
             if MediaType.isPage(type) { page = bytes }
         } else {
             content = .open(try OpenFile(duplicating: file))
-            // A frame of more bytes than any has keeps to scripts in files.
+            // A frame of more bytes can use scripts in files only.
             if MediaType.isPage(type) {
                 page = size <= Self.largestFrame ? try file.readAll(maximumBytes: size) : try file.head(2)
             }
@@ -314,19 +319,20 @@ final class SiteFile: Sendable {
             origin: facts.tag)
     }
 
-    /// What it takes of a shelf's memory.
+    /// The memory that the file occupies in a cache.
     var cost: Int {
         (isOpen ? 0 : size) + fields.whole.readableBytes + 512
     }
 
-    /// Whether scripts of the host can stand in it. XHTML would take them for elements, and UTF-16 for other letters.
+    /// Whether scripts of the host can be inserted. XHTML would parse them as elements, and UTF-16 as other
+    /// characters.
     var isBridged: Bool { MediaType.isHTML(type) && !isWide }
 
     var isOpen: Bool { if case .open = content { true } else { false } }
 
     // MARK: Responses
 
-    /// The response to a request for the file; `extra` are fields that its server knows about it.
+    /// Returns the response to a request for the file. `extra` are further fields.
     func response(to request: Request, fields extra: String = "") -> Response {
         if request.with(.ifMatch, { !EntityTag.isMatched(tag, by: $0) }) ?? false {
             return .refusal(.preconditionFailed)
@@ -343,7 +349,7 @@ final class SiteFile: Sendable {
     }
 
     private func range(for request: Request) -> ByteRange {
-        // HEAD knows no ranges. A date, or a weak tag, never equals ours: the whole then.
+        // A HEAD ignores ranges. A date or a weak tag never matches, so the whole file is sent.
         guard !request.isHead, request.with(.ifRange, { $0.elementsEqual(tag) }) ?? true else { return .whole }
         return request.with(.range) { ByteRange(parsing: $0, size: size) } ?? .whole
     }

@@ -56,7 +56,7 @@ import Testing
         try relays[0].wait(until: "watching ")
         relays[0].program.send(SIGKILL)
         _ = try relays[0].program.wait()
-        try device.wait(until: "cannot be listened to")
+        try device.wait(until: "cannot listen to")
         try site.publish("1.0.1").succeeded()
         try device.wait(untilInstalled: "v1.0.1")
         try relays[1].wait(until: "watching ")
@@ -166,7 +166,7 @@ import Testing
         for path in ["/manifest.json", "/channels/stable.json", "/releases/v1.0.0/manifest.json", "/trust/1.json"] {
             let answer = try relay.ask(path)
             #expect(answer.status == 404)
-            #expect(answer.text == "This is a relay, which has no files: ask the feed itself.\n")
+            #expect(answer.text == "This is a relay without files. Request them from the feed itself.\n")
             #expect(answer["Cache-Control"] == "no-store")
         }
         #expect(try relay.ask("/").status == 404)

@@ -102,7 +102,7 @@ import Testing
     }
 
     @Test func `that is refused and does not close is cut off`() async throws {
-        let fixture = try await Fixture { $0.limits.farewell = .milliseconds(50) }
+        let fixture = try await Fixture { $0.limits.closing = .milliseconds(50) }
         let connection = try fixture.connect()
         connection.send("nonsense\r\n\r\n")
         #expect(try connection.receiveAnswer().status == 400)

@@ -3,7 +3,7 @@ import BundleDisk
 import Glibc
 import NIOCore
 
-/// A path below a site's root; its identity is its bytes.
+/// A path below a site's root, compared by its bytes.
 struct FilePath: Hashable, Sendable {
     let bytes: [UInt8]
 
@@ -12,8 +12,8 @@ struct FilePath: Hashable, Sendable {
     }
 }
 
-/// The files that were asked for, ready to be sent; a full shelf is emptied.
-struct FileShelf {
+/// The files that were requested, ready to be sent. A full cache is emptied.
+struct FileCache {
     static let maximumBytes = 4 << 20
     static let maximumOpenFiles = 32
 
@@ -21,7 +21,7 @@ struct FileShelf {
     private var bytes = 0
     private var openFiles = 0
 
-    /// Takes a file away that is another one now.
+    /// Removes a file that was replaced on the disk.
     mutating func drop(_ path: FilePath) {
         guard let file = files.removeValue(forKey: path) else { return }
         bytes -= file.cost
@@ -32,7 +32,7 @@ struct FileShelf {
         if files[path] != nil { return }
         let isOpen = file.isOpen
         if bytes + file.cost > Self.maximumBytes || isOpen && openFiles == Self.maximumOpenFiles {
-            self = FileShelf()
+            self = FileCache()
         }
         files[path] = file
         bytes += file.cost
@@ -40,14 +40,14 @@ struct FileShelf {
     }
 }
 
-/// The fields of the responses about a file. An object, so that a response holds it by one reference.
+/// The response fields of a file. A class, so a response holds one reference.
 final class FileFields: Sendable {
     /// The fields of the whole file, and the empty line.
     let whole: ByteBuffer
 
-    /// `ETag` and `Cache-Control`, as every response about the file has them.
+    /// `ETag` and `Cache-Control`, which every response has.
     private let validators: String
-    /// What responses with the whole and with a part share.
+    /// The fields of responses with the whole file or a part of it.
     private let shared: String
     private let size: Int
 
@@ -60,7 +60,7 @@ final class FileFields: Sendable {
         whole = ByteBuffer(string: "\(shared)Content-Length: \(size)\r\n\r\n")
     }
 
-    /// The fields of the whole behind others.
+    /// Returns `fields` and the fields of the whole file.
     func whole(after fields: String) -> ByteBuffer {
         if fields.isEmpty { return whole }
         var head = ByteBuffer(string: fields)
@@ -68,10 +68,10 @@ final class FileFields: Sendable {
         return head
     }
 
-    /// The fields that say that the file is still the same, behind others.
+    /// Returns `fields` and the fields of an unchanged file.
     func unchanged(after fields: String) -> ByteBuffer { ByteBuffer(string: "\(fields)\(validators)\r\n") }
 
-    /// The fields of a part, behind others.
+    /// Returns `fields` and the fields of a part.
     func part(_ part: Range<Int>, after fields: String) -> ByteBuffer {
         ByteBuffer(
             string: """
@@ -81,15 +81,15 @@ final class FileFields: Sendable {
     }
 }
 
-/// What answers say about a file beside its type and size.
+/// The description of a file in responses, besides its type and size.
 struct FileDescription {
     /// The entity tag with its quotes.
     let tag: [UInt8]
     let caching: String
-    /// The path of its source map as it stands in a URL.
+    /// The path of its source map, encoded as in a URL.
     let sourceMap: String?
 
-    /// States how long caches keep a file, and its tag.
+    /// Creates a description with an entity tag and a caching rule.
     init(tag: [UInt8], caching: String = Caching.revalidated, sourceMap: String? = nil) {
         self.tag = tag
         self.caching = caching
@@ -97,18 +97,18 @@ struct FileDescription {
     }
 }
 
-/// Where a manifest says that a source map is: a URL path, written as people write it, without escapes.
+/// The URL path of a source map in a manifest, without escapes.
 struct SourceMapURL {
     /// The file's path below the site's root.
     let path: [UInt8]
 
-    /// Nil for what is no absolute path. Query and fragment name no other file.
+    /// Returns nil for a relative URL. The query and the fragment are ignored.
     init?(url: String) {
         guard url.utf8.first == HTTPBytes.slash else { return nil }
         path = Array(url.utf8.dropFirst().prefix { $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") })
     }
 
-    /// The path as it stands in a request, so that nothing in a manifest can end the field or start another.
+    /// The path with percent-encoding, so a manifest cannot end the header field or add another one.
     var escaped: String {
         let bytes = path.flatMap { byte -> [UInt8] in
             if Self.isPlain(byte) { return [byte] }
@@ -119,13 +119,13 @@ struct SourceMapURL {
 
     private static let hexDigits = Array("0123456789ABCDEF".utf8)
 
-    /// The unreserved bytes of RFC 3986, and the slash between components.
+    /// Returns true for the unreserved bytes of RFC 3986 and for the slash.
     private static func isPlain(_ byte: UInt8) -> Bool {
         HTTPBytes.isLetter(byte) || HTTPBytes.isDigit(byte) || "/-._~".utf8.contains(byte)
     }
 }
 
-/// A descriptor of an open file that several answers may send from at once; closed with its last reference.
+/// The descriptor of an open file, shared by several responses, and closed with its last reference.
 final class OpenFile: Sendable {
     let handle: NIOFileHandle
 
@@ -141,13 +141,13 @@ final class OpenFile: Sendable {
     deinit { try? handle.close() }
 }
 
-/// What the kernel says about an open file.
+/// The kernel's metadata of an open file.
 struct FileFacts {
     let size: Int
-    /// An entity tag, with its quotes, that no other file has: the system sets the time of the last change, so it differs for two
-    /// files of one inode, one size and one date.
+    /// An entity tag, with its quotes, that no other file has. It includes the time of the last change, which only
+    /// the kernel sets, so it differs between two files with one inode, size and modification time.
     let tag: [UInt8]
-    /// An entity tag that a copy with the same date has, too, on any disk.
+    /// An entity tag that a copy with the same modification time has on any disk.
     let portableTag: [UInt8]
 
     init(of file: File) throws {
