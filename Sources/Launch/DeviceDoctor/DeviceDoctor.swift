@@ -8,16 +8,16 @@ import BundleDisk
 import BundleThreads
 import Glibc
 
-/// Measures a device for `DoctorRule`, in a bounded time; changes nothing, and waits for no lock.
+/// Measures a device for `DoctorRule` in a bounded time. It changes nothing and waits for no lock.
 package struct DeviceDoctor: Sendable {
-    /// A feed or a server, and the source that an update would ask.
+    /// A feed or a server, and its source for updates.
     package struct Feed: Sendable {
         private let url: FetchURL
         private let isChannel: Bool
         private let proxy: ProxyChoice?
         private let source: Result<any DeviceSource, UpdateFailure>
 
-        /// States a feed; `source` is a failure where this device cannot ask it.
+        /// Creates a feed. `source` is a failure if this device cannot open it.
         package init(
             url: FetchURL, isChannel: Bool, proxy: ProxyChoice?, source: Result<any DeviceSource, UpdateFailure>
         ) {
@@ -46,7 +46,7 @@ package struct DeviceDoctor: Sendable {
             }
         }
 
-        /// What is verified and can never be for this device.
+        /// Returns why a verified release can never be for this device; nil if it may be.
         private static func refusal(of findings: CheckFindings) -> UpdateFailure? {
             switch findings.decision.verdict {
             case .wrongApp, .unsuitable: findings.decision.verdict.failure(of: findings.offered)
@@ -55,14 +55,15 @@ package struct DeviceDoctor: Sendable {
         }
     }
 
-    /// Who looks at the store: its shell, and those who may see clients.
+    /// The shell of the store, and the sessions of the device.
     package struct Shell: Sendable {
         let version: SemanticVersion?
         let hasSeed: Bool
         let hasDeviceId: Bool
         let sessions: any SessionRepository
 
-        /// `version` is nil if it is not known. `hasSeed` and `hasDeviceId` are whether the operator names a seed and an id.
+        /// Creates a shell. `version` is nil if it is unknown. `hasSeed` and `hasDeviceId` state whether the operator
+        /// names a seed and an ID.
         package init(
             version: SemanticVersion?, hasSeed: Bool, hasDeviceId: Bool = false, sessions: any SessionRepository
         ) {
@@ -71,7 +72,7 @@ package struct DeviceDoctor: Sendable {
         }
     }
 
-    /// The only folder of the store at `path` in which anything is tried.
+    /// Returns the only folder of the store at `path` in which the doctor writes.
     package static func staging(of path: String) -> String { StoreLook.staging(of: path) }
 
     private static let probeLimit = Duration.seconds(10)
@@ -86,7 +87,8 @@ package struct DeviceDoctor: Sendable {
     private let options: FetchOptions
     private let clock: Timestamp
 
-    /// `store` is an absolute path, `trust` what --trust names, `port` that of `serve`, where it is a certain one.
+    /// Creates a doctor. `store` is an absolute path, `trust` the value of --trust, and `port` the port of `serve`,
+    /// if it is known.
     package init(
         store: String, shell: Shell, trust: String?, feeds: [Feed], port: (number: Int, isFixed: Bool)?,
         options: FetchOptions,
@@ -96,7 +98,7 @@ package struct DeviceDoctor: Sendable {
         (self.options, self.clock, self.shell) = (options, clock, shell)
     }
 
-    /// Looks at everything.
+    /// Measures everything.
     package func read() async throws -> DoctorReading {
         let path = store
         let look = try await onThread { StoreLook.at(path) }
@@ -121,7 +123,7 @@ package struct DeviceDoctor: Sendable {
         return reading
     }
 
-    /// What may be shown, and to whom.
+    /// Reads which clients may be shown, and to which users.
     private func readShell(_ reading: inout DoctorReading) async {
         guard case .usable = reading.store.folder, reading.store.owner == reading.store.user else { return }
         let path = store
@@ -138,7 +140,7 @@ package struct DeviceDoctor: Sendable {
         }
     }
 
-    /// What is trusted: the pinned anchor, or the newest root that the feed or the store knows.
+    /// Returns the present trust: the pinned keys, or the newest root of the feed and the store.
     private func newest(_ path: String, _ reading: DoctorReading) -> DoctorReading.Trust {
         do {
             switch try TrustAnchor.read(at: path) {
@@ -155,7 +157,7 @@ package struct DeviceDoctor: Sendable {
         }
     }
 
-    /// Who has a port: what it answers tells a `clientctl serve` from anything else.
+    /// Returns which program listens on a port. The response identifies a `clientctl serve`.
     private func holder(_ port: Int) async -> DoctorReading.Port.Holder {
         switch LoopbackPort.refusal(port) {
         case nil: return .free
@@ -172,7 +174,8 @@ package struct DeviceDoctor: Sendable {
         return answer?.firstRange(of: "# HELP clientctl_".utf8) == nil ? .other : .clientctl
     }
 
-    /// What `work` comes to, which ends soon after it is cancelled; nil where it takes longer than `limit`.
+    /// Returns the result of `work`, which has to end soon after it is cancelled; nil if it takes longer than
+    /// `limit`.
     private static func within<Value: Sendable>(
         _ limit: Duration, _ work: @escaping @Sendable () async -> Value
     ) async -> Value? {

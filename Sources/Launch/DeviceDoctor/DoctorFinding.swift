@@ -1,81 +1,75 @@
-/// What was found out about one side of a device.
+/// One finding about a device.
 package struct DoctorFinding: Sendable, Equatable {
-    /// What is looked at. Each has a heading in `Guide/reference/doctor.md`.
+    /// The subject of a finding. Each has a heading in `Guide/reference/doctor.md`.
     package enum Code: String, Sendable, CaseIterable {
-        /// This machine's clock, against signed documents and the feed's server.
+        /// The clock of this machine, compared with signed documents and the feed's server.
         case clock
-        /// The store's folder: owner, permissions, whether it is one.
+        /// The folder of the store: its owner, its permissions, and whether it is a store.
         case storeFolder
-        /// The folders above the store: who can take it away.
+        /// The folders above the store, and which users can replace it.
         case storeParents
-        /// The room for the next client.
+        /// The free space for the next client.
         case diskSpace
-        /// How many more files the file system takes.
+        /// The number of files that the file system can still store.
         case inodes
-        /// Whether files can have two names, as serving roots need.
+        /// Hard links, which serving roots need.
         case links
-        /// Whether an installation can be put in its place by one rename.
+        /// The atomic rename of an installation.
         case rename
-        /// What the store remembers, and whether its clients are there.
+        /// The ledger, and whether its clients exist.
         case ledger
-        /// Whether there is anything to show.
+        /// Whether there is a client to show.
         case clients
-        /// Who may see it: a lock, or a session that has ended.
+        /// Which users may see it: a lock, or a session that has ended.
         case session
-        /// Whether a browser shows the page that it should.
+        /// Whether a browser shows the expected page.
         case screen
-        /// What runs that were stopped have left.
+        /// The remains of interrupted runs.
         case leftovers
-        /// The keys or the trust root.
         case trust
-        /// What the source offers: signatures, sequence, expiry.
+        /// The document of the source: its signatures, sequence and expiry.
         case document
-        /// Whether what the source offers is for this device.
+        /// Whether the offered release is for this device.
         case offer
-        /// Whether what the source offers arrives.
+        /// Whether offered releases arrive.
         case wanted
-        /// The id that rollouts draw this device by.
+        /// The ID that places this device in rollouts.
         case deviceId
-        /// What stands between this machine and the feed.
+        /// The proxy between this machine and the feed.
         case proxy
-        /// The address of the feed's name.
+        /// The address of the feed's host name.
         case dns
-        /// The connection to the feed.
         case tcp
         /// The encrypted and trusted connection.
         case tls
-        /// The answer of the feed's server.
+        /// The response of the feed's server.
         case http
-        /// The port of `serve`.
         case port
-        /// Whether commands can be held to what they need.
+        /// Whether the kernel supports confining commands.
         case landlock
     }
 
-    /// How bad it is.
+    /// The severity of a finding.
     package enum Severity: String, Sendable, CaseIterable, Comparable {
-        /// As it should be.
         case ok
-        /// The device works, and should be looked at.
+        /// The device works, but an operator should act.
         case warning
         /// The device does not update itself, or does not show its client.
         case failure
 
-        /// Better is less.
+        /// Orders findings from good to bad.
         package static func < (left: Severity, right: Severity) -> Bool {
             allCases.firstIndex(of: left) ?? 0 < allCases.firstIndex(of: right) ?? 0
         }
     }
 
-    /// What was looked at.
     package let code: Code
-    /// How bad it is.
     package let severity: Severity
-    /// What was looked at, by its name: a path, an address, a port.
+    /// The name of the subject: a path, an address, or a port.
     package let subject: String
-    /// What was found, in a sentence.
+    /// The finding, as a sentence.
     package let message: String
-    /// What to do; nil where nothing is to be done.
+    /// What to do; nil if nothing has to be done.
     package let advice: String?
 
     static func ok(_ code: Code, _ subject: String, _ message: String) -> DoctorFinding {

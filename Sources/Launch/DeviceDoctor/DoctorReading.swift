@@ -4,57 +4,55 @@ package import BundlePlatform
 package import BundleValues
 package import ShellBoot
 
-/// All that was measured on a device; `DoctorRule` judges it.
+/// The measurements of a device. `DoctorRule` evaluates them.
 package struct DoctorReading: Sendable {
-    /// What is trusted at present.
+    /// The present trust.
     package enum Trust: Sendable, Equatable {
-        /// It cannot be read, and why.
+        /// The keys or the root are unreadable, for this reason.
         case unreadable(String)
-        /// Plain keys, so many.
+        /// The number of plain keys.
         case keys(Int)
-        /// The newest trust root that is known.
+        /// The newest known trust root.
         case root(version: Int, expires: Timestamp)
     }
 
-    /// What a look at a source came to.
+    /// The result of a check of a source.
     package enum Check: Sendable {
-        /// It was verified; this would be remembered of it, and this is what the rules say about it.
+        /// The document is verified. This is what the store would record, and the decision on its offer.
         case verified(FeedMemory, Offer? = nil)
-        /// It was refused, or did not come.
+        /// The document was rejected or could not be downloaded.
         case refused(UpdateFailure)
-        /// It took too long.
+        /// The check timed out.
         case late
-        /// There was nothing to judge it by.
+        /// There were no keys to verify it with.
         case notDone
     }
 
-    /// What a source offers, and what becomes of it here.
+    /// The offer of a source, and the decision on it.
     package struct Offer: Sendable, Equatable {
-        /// Its version.
         package var version: ClientVersion
         /// What `install` would do with it.
         package var verdict: Decision.Verdict
 
-        /// States an offer.
+        /// Creates an offer.
         package init(_ version: ClientVersion, _ verdict: Decision.Verdict) {
             (self.version, self.verdict) = (version, verdict)
         }
     }
 
-    /// A feed, or a Meteor server.
+    /// A feed or a Meteor server.
     package struct Feed: Sendable {
-        /// Its address.
         package var url: FetchURL
-        /// Whether it is a channel document, which expires.
+        /// Whether the address is of a channel file, which expires.
         package var isChannel: Bool
-        /// The proxy that it is asked through; nil for none.
+        /// The proxy of its requests; nil if there is none.
         package var proxy: ProxyChoice?
-        /// How far one question came; nil for a file.
+        /// The result of a test request; nil for a file.
         package var end: FeedProbe.End?
-        /// What an update would get of it.
+        /// The result of a check for updates.
         package var check: Check
 
-        /// States what was measured.
+        /// Creates the measurements of a feed.
         package init(
             url: FetchURL, isChannel: Bool, proxy: ProxyChoice? = nil, end: FeedProbe.End? = nil,
             check: Check = .notDone
@@ -62,7 +60,7 @@ package struct DoctorReading: Sendable {
             (self.url, self.isChannel, self.proxy, self.end, self.check) = (url, isChannel, proxy, end, check)
         }
 
-        /// The time that its server gave.
+        /// The time that its server returned.
         var date: Timestamp? {
             guard case .answered(_, let date?)? = end else { return nil }
             return ServerDate.parse(date)
@@ -71,69 +69,67 @@ package struct DoctorReading: Sendable {
 
     /// The port of `serve`.
     package struct Port: Sendable, Equatable {
-        /// Who has it.
+        /// The program that listens on the port.
         package enum Holder: Sendable, Equatable {
-            /// Nobody.
+            /// No program.
             case free
             /// A `clientctl serve`.
             case clientctl
             /// Another program.
             case other
-            /// This user may not listen on it, and why.
+            /// This user must not listen on the port, for this reason.
             case refused(DiskError)
         }
 
-        /// Its number.
         package var number: Int
-        /// Whether it was named, so that `serve` takes no other.
+        /// Whether the operator named the port, so `serve` uses no other one.
         package var isFixed: Bool
-        /// Who has it.
+        /// The program that listens on it.
         package var holder: Holder
 
-        /// States what was measured.
+        /// Creates the measurements of a port.
         package init(number: Int, isFixed: Bool, holder: Holder) {
             (self.number, self.isFixed, self.holder) = (number, isFixed, holder)
         }
     }
 
-    /// This machine's clock.
+    /// The clock of this machine.
     package var clock: Timestamp
-    /// The store.
     package var store: StoreLook
-    /// The clients of the store; nil where they cannot be read.
+    /// The clients of the store; nil if they are unreadable.
     package var inventory: Inventory?
-    /// The shell that asks, or that launched last; nil where nobody knows it.
+    /// The shell version that the operator names or that launched last; nil if it is unknown.
     package var shell: SemanticVersion?
-    /// Whether the shell brings a client of its own, as far as is known.
+    /// Whether the shell has a seed, as far as is known.
     package var hasSeed = false
-    /// What pages of each client said since it was launched last, by its name.
+    /// The page errors of each client since its last launch, by its name.
     package var complaints: [String: [String]] = [:]
-    /// Who may see clients; nil where there is no store to ask.
+    /// The session; nil if there is no store.
     package var session: SessionStatus?
-    /// Where the id for rollouts comes from; nil if the device does not have one yet and the machine has no id.
+    /// The source of the ID for rollouts; nil if the device has none yet and the machine has no ID.
     package var deviceIdSource: FeedMemory.DeviceIdSource?
-    /// What a server waits for; nil for nothing.
+    /// The note about the screen that a server has left; nil if there is none.
     package var screen: ScreenNote?
-    /// What is trusted; nil where nothing was named.
+    /// The trust; nil if none was named.
     package var trust: Trust?
-    /// What updates come from.
+    /// The sources of updates.
     package var feeds: [Feed] = []
-    /// The port; nil for any that is free.
+    /// The port; nil if any free one is used.
     package var port: Port?
-    /// Whether commands can be held to what they need.
+    /// Whether commands can be confined.
     package var confinement: Confinement.Support
 
-    /// States what was measured.
+    /// Creates the measurements of a device.
     package init(clock: Timestamp, store: StoreLook, confinement: Confinement.Support) {
         (self.clock, self.store, self.confinement) = (clock, store, confinement)
     }
 }
 
-/// The time of a server, in the one form that HTTP still writes (RFC 9110, section 5.6.7).
+/// The date of a server in the only format that HTTP servers still send (RFC 9110, section 5.6.7).
 enum ServerDate {
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
-    /// The time in `Sun, 06 Nov 1994 08:49:37 GMT`; nil for any other form.
+    /// Returns the time of a date such as `Sun, 06 Nov 1994 08:49:37 GMT`; nil for another format.
     static func parse(_ text: String) -> Timestamp? {
         let words = text.split(separator: " ")
         guard words.count == 6, words[5] == "GMT", words[1].utf8.count == 2,
@@ -144,22 +140,23 @@ enum ServerDate {
     }
 }
 
-/// A proxy, and who named it.
+/// A proxy and its origin.
 package struct ProxyChoice: Sendable, Equatable {
-    /// Its address without a password.
+    /// The address without a password.
     package let address: String
-    /// `--proxy`, or the variable of the environment.
+    /// `--proxy`, or the name of the environment variable.
     package let source: String
 
-    /// States a proxy.
+    /// Creates a proxy.
     package init(address: String, source: String) { (self.address, self.source) = (address, source) }
 
-    /// The proxy that libcurl takes for `url`; nil for none. `given` is that of `--proxy`, empty for none at all.
+    /// Returns the proxy that libcurl uses for `url`; nil for none. `given` is the value of `--proxy`, where an empty
+    /// one disables proxies.
     package static func of(_ url: FetchURL, given: String?, environment: [String: String]) -> ProxyChoice? {
         if url.isFile || url.origin.isThisMachine { return nil }
         if isExcepted(url.origin.host, environment["no_proxy"] ?? environment["NO_PROXY"] ?? "") { return nil }
         if let given { return given.isEmpty ? nil : ProxyChoice(address: shown(given), source: "--proxy") }
-        // Of the names in capitals HTTP_PROXY is none: a web server's programs get it from whoever asks.
+        // HTTP_PROXY is not used: CGI programs of a web server receive it from the client.
         let names =
             (url.scheme == .https ? ["https_proxy", "HTTPS_PROXY"] : ["http_proxy"]) + ["all_proxy", "ALL_PROXY"]
         for name in names {

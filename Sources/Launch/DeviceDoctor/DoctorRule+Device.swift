@@ -3,7 +3,7 @@ import BundleValues
 import ShellBoot
 
 extension DoctorRule {
-    // MARK: What there is to show
+    // MARK: Clients
 
     static func clients(_ reading: DoctorReading) -> DoctorFinding? {
         guard let inventory = reading.inventory else { return nil }
@@ -28,15 +28,15 @@ extension DoctorRule {
             .clients, path, choice.name == .embedded ? "The seed is shown next." : "\(choice.name) is shown next.")
     }
 
-    // MARK: To whom
+    // MARK: Session
 
     static func session(_ reading: DoctorReading) -> DoctorFinding? {
         guard let session = reading.session else { return nil }
         let path = reading.store.path
         let guests = reading.hasSeed ? "Guests see the seed" : "Guests see no client, for there is no seed"
         switch session {
-        case .notRequired: return .ok(.session, path, "Nobody has to sign in.")
-        case .authenticated: return .ok(.session, path, "Somebody is signed in.")
+        case .notRequired: return .ok(.session, path, "No session is required.")
+        case .authenticated: return .ok(.session, path, "A user is signed in.")
         case .locked(let lock):
             return .warning(
                 .session, path,
@@ -46,32 +46,32 @@ extension DoctorRule {
                 "`clientctl unlock --store \(path)` unlocks it.")
         case .unauthenticated(.unreadable):
             return .failure(
-                .session, path, "The session of the store cannot be read, so nobody is let in.",
+                .session, path, "The session of the store cannot be read, so no user is admitted.",
                 "`clientctl status --store \(path)` says why. Give session.json to the store's owner (mode 0600).")
         case .unauthenticated(.ended(let cause)):
             let found =
                 switch cause {
-                case .signedOut: "Nobody is signed in."
+                case .signedOut: "No user is signed in."
                 case .expired: "The session has expired."
                 case .rejected: "The session has ended, because the feed refused its token."
                 }
             return .warning(
                 .session, path, "\(found) \(guests).",
-                "`clientctl login` begins a session; `clientctl logout --forget` makes the device need none.")
+                "`clientctl login` begins a session; `clientctl logout --forget` removes the requirement of one.")
         }
     }
 
-    // MARK: Which device it is
+    // MARK: Device ID
 
     static func deviceId(_ reading: DoctorReading) -> DoctorFinding? {
         guard reading.feeds.contains(where: \.isChannel) else { return nil }
         return switch reading.deviceIdSource {
-        case .given: .ok(.deviceId, "device-id", "Rollouts draw this device by the id of --device-id.")
-        case .machine: .ok(.deviceId, "/etc/machine-id", "Rollouts draw this device by its machine id.")
+        case .given: .ok(.deviceId, "device-id", "Rollouts identify this device by the ID of --device-id.")
+        case .machine: .ok(.deviceId, "/etc/machine-id", "Rollouts identify this device by its machine ID.")
         case .drawn, nil:
             .warning(
                 .deviceId, "/etc/machine-id",
-                "This machine has no id of its own, so rollouts draw it by an id in its store. Every copy of the store is the same device.",
+                "This machine has no ID of its own, so rollouts identify it by an ID in its store. Every copy of the store is the same device.",
                 "Run `systemd-machine-id-setup`, or give each device its own --device-id.")
         }
     }
@@ -83,13 +83,13 @@ extension DoctorRule {
             "Start the browser again, or have `clientctl kiosk` or `serve --browser` start it.")
     }
 
-    // MARK: Whether the offer is for this device
+    // MARK: Offer
 
     static func offer(_ feed: DoctorReading.Feed, _ reading: DoctorReading) -> DoctorFinding? {
         guard let offer = feed.check.offer else { return nil }
         let (url, version) = (feed.url.display, offer.version)
         switch offer.verdict {
-        case .install, .choose: return .ok(.offer, url, "\(version) is for this device; the next check takes it.")
+        case .install, .choose: return .ok(.offer, url, "\(version) is for this device; the next check installs it.")
         case .upToDate:
             guard let minimum = missingShell(feed, reading) else {
                 return .ok(.offer, url, "This device has the newest client that is for it.")
@@ -98,7 +98,7 @@ extension DoctorRule {
         case .notInRollout(_, let detail):
             return .ok(.offer, url, "\(version) is not for this device yet, which is as the channel says: \(detail).")
         case .incompatible(.shellTooOld(let minimum)):
-            // Without a shell that is known, nothing is too old for it.
+            // Without a known shell version, no client is too new.
             return reading.shell == nil ? nil : tooOld("\(version)", minimum, url)
         case .incompatible, .withdrawn:
             return .warning(
@@ -107,23 +107,23 @@ extension DoctorRule {
         case .blocked(let block):
             return .warning(
                 .offer, url, "\(version) is blocked on this device since \(block.since): \(block.reason)",
-                "Publish a newer release. If it shall run all the same: `clientctl unblock --version \(version)`.")
+                "Publish a newer release. To run it anyway: `clientctl unblock --version \(version)`.")
         case .wrongApp, .unsuitable: return nil
         }
     }
 
-    /// A network that fails now and then is not a finding.
+    /// The number of failed attempts that is reported. Occasional network errors are not.
     private static let attempts = 3
 
     static func wanted(_ reading: DoctorReading) -> [DoctorFinding] {
         guard let wanted = reading.store.ledger?.wanted else { return [] }
         let late = wanted.filter { $0.attempts >= attempts }
-        if late.isEmpty { return [.ok(.wanted, reading.store.path, "What this device is offered arrives.")] }
+        if late.isEmpty { return [.ok(.wanted, reading.store.path, "Offered releases arrive on this device.")] }
         return late.map { wanted in
             .warning(
                 .wanted, wanted.version.description, "\(wanted)",
-                "Run `clientctl install` here to see each step, and `clientctl feed check` elsewhere. If only this device "
-                    + "fails, check what stands between it and the feed."
+                "Run `clientctl install` here to see each step, and `clientctl feed check` on another machine. If only this device "
+                    + "fails, check the network between it and the feed."
             )
         }
     }

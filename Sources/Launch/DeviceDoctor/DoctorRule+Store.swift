@@ -9,15 +9,15 @@ extension DoctorRule {
         let path = store.path
         switch store.folder {
         case .missing(nil):
-            return .ok(.storeFolder, path, "There is no store yet. The first installation makes it.")
+            return .ok(.storeFolder, path, "There is no store yet. The first installation creates it.")
         case .missing(let refusal?):
             return .failure(
-                .storeFolder, path, "There is no store, and this user cannot make it: \(refusal).",
-                "Make the folder, and give it to the user who runs clientctl (mode 0700).")
+                .storeFolder, path, "There is no store, and this user cannot create it: \(refusal).",
+                "Create the folder, and give it to the user who runs clientctl (mode 0700).")
         case .closed(let error):
             return .failure(
                 .storeFolder, path, "The store cannot be opened: \(error).",
-                "Run this as the store's owner, and check that it is a folder and its disk is mounted.")
+                "Run this as the owner of the store, and check that it is a folder and its disk is mounted.")
         case .foreign(let why):
             return .failure(.storeFolder, path, why, "Name the right folder with --store.")
         case .usable: break
@@ -25,48 +25,48 @@ extension DoctorRule {
         if let owner = store.owner, owner != store.user {
             return .failure(
                 .storeFolder, path, "The store belongs to user \(owner), and this is user \(store.user).",
-                "Run it as the owner: `sudo -u '#\(owner)' clientctl doctor`.")
+                "Run doctor as the owner: `sudo -u '#\(owner)' clientctl doctor`.")
         }
         if let refusal = store.refusals.first {
             let isReadOnly = refusal.isWriteRefusal
             return .failure(
                 .storeFolder, path,
                 isReadOnly
-                    ? "The disk of the store is mounted for reading only." : "The store cannot be written: \(refusal).",
+                    ? "The disk of the store is mounted read-only." : "The store is not writable: \(refusal).",
                 isReadOnly
-                    ? "Look into the kernel's log (`dmesg`), check the disk, and mount it for writing."
-                    : "Give the folder and all in it to this user: `chown -R` and `chmod u+rwX`.")
+                    ? "Read the kernel's log (`dmesg`), check the disk, and mount it writable."
+                    : "Give the folder and its content to this user: `chown -R` and `chmod u+rwX`.")
         }
         if let open = store.openFolders.first {
             return .failure(
-                .storeFolder, path, "Everybody may write to \(open), so clientctl refuses the store.",
-                "Run `chmod o-w` on it, and check what is in it: `clientctl verify --store`.")
+                .storeFolder, path, "Every user may write to \(open), so clientctl rejects the store.",
+                "Run `chmod o-w` on it, and check its content: `clientctl verify --store`.")
         }
-        return .ok(.storeFolder, path, "The store is this user's, and can be written.")
+        return .ok(.storeFolder, path, "The store belongs to this user and is writable.")
     }
 
     static func parents(_ store: StoreLook) -> DoctorFinding? {
         let trusted: Set<UInt32> = [0, store.user, store.owner ?? 0]
         if store.parents.isEmpty { return nil }
         for parent in store.parents {
-            // In a sticky folder nobody renames what is another's.
+            // In a sticky folder, users cannot rename the files of others.
             if parent.mode & 0o002 != 0, parent.mode & 0o1000 == 0 {
                 return .warning(
                     .storeParents, parent.path,
-                    "Everybody may write to \(parent.path), and so put another store in its place.",
+                    "Every user may write to \(parent.path), and could replace the store.",
                     "Run `chmod o-w` on it.")
             }
             if !trusted.contains(parent.owner) {
                 return .warning(
                     .storeParents, parent.path,
-                    "\(parent.path) belongs to user \(parent.owner), who can put another store in its place.",
+                    "\(parent.path) belongs to user \(parent.owner), who could replace the store.",
                     "Give it to root, or move the store.")
             }
         }
-        return .ok(.storeParents, store.path, "Nobody else can put another store in its place.")
+        return .ok(.storeParents, store.path, "No other user can replace the store.")
     }
 
-    // MARK: Room
+    // MARK: Space
 
     static func space(_ store: StoreLook) -> DoctorFinding? {
         guard let space = store.space else { return nil }
@@ -76,14 +76,14 @@ extension DoctorRule {
         if space.bytes < store.reserveBytes {
             return .failure(
                 .diskSpace, store.path,
-                "\(free) are free. Nothing is installed where less than \(reserve) would stay free.", advice)
+                "\(free) are free. clientctl installs nothing unless at least \(reserve) stay free.", advice)
         }
-        // A download and what it is unpacked to, none of which is here already.
+        // A download and its unpacked files, none of which exist yet.
         let (needed, overflow) = store.largest.bytes.multipliedReportingOverflow(by: 2)
         if overflow || space.bytes - store.reserveBytes < needed {
             return .warning(
                 .diskSpace, store.path,
-                "\(free) are free, of which \(reserve) must stay. The next client may not fit if it is as large as the largest here.",
+                "\(free) are free, of which \(reserve) must stay free. The next client may not fit if it is as large as the largest one here.",
                 advice)
         }
         return .ok(.diskSpace, store.path, "\(free) are free.")
@@ -94,16 +94,16 @@ extension DoctorRule {
     static func inodes(_ store: StoreLook) -> DoctorFinding? {
         guard let files = store.space?.files else { return nil }
         let needed = store.largest.files + fewFiles
-        let advice = "Remove files from that disk, or make its file system anew with more inodes."
+        let advice = "Remove files from that disk, or create its file system again with more inodes."
         if files < needed {
             return .failure(
                 .inodes, store.path, "\(files) more files are possible, and a client needs \(needed).", advice)
         }
-        // Its serving root has as many names again.
+        // Its serving root has as many names.
         if files / 3 < needed {
             return .warning(
                 .inodes, store.path,
-                "\(files) more files are possible, and a client needs \(needed) and as many to be shown.",
+                "\(files) more files are possible, and a client needs \(needed), and as many again to be shown.",
                 advice)
         }
         return .ok(.inodes, store.path, "\(files) more files are possible.")
@@ -118,7 +118,7 @@ extension DoctorRule {
 
     private static func linking(_ links: StoreLook.Links, _ store: StoreLook) -> DoctorFinding {
         let advice = "Keep the whole store on one file system that has hard links, such as ext4, btrfs or xfs."
-        let price = "so clients are copied and take twice the room"
+        let price = "so clients are copied and take twice the space"
         if let apart = links.copied {
             return .warning(
                 .links, "\(store.path)/\(apart)",
@@ -126,7 +126,7 @@ extension DoctorRule {
                 advice)
         }
         if let error = links.linking {
-            return .warning(.links, store.path, "Files cannot have two names here (\(error)), \(price).", advice)
+            return .warning(.links, store.path, "Hard links are not possible here (\(error)), \(price).", advice)
         }
         return .ok(.links, store.path, "Clients can be linked into their serving roots.")
     }
@@ -135,18 +135,19 @@ extension DoctorRule {
         if let apart = links.apart {
             return .failure(
                 .rename, "\(store.path)/\(apart)",
-                "\(apart) and staging are on different file systems or mounts, so nothing can be installed.",
+                "\(apart) and staging are on different file systems or mounts, so no client can be installed.",
                 "Keep the whole store on one file system and one mount.")
         }
         if let error = links.exclusive {
             return .warning(
                 .rename, store.path, "The file system does not rename without replacing (RENAME_NOREPLACE: \(error)).",
-                "clientctl looks first instead. Let nothing else write to the store, or use ext4, btrfs or xfs.")
+                "clientctl checks before each rename instead. Let no other program write to the store, or use ext4, btrfs or xfs."
+            )
         }
-        return .ok(.rename, store.path, "An installation is put in its place by one rename.")
+        return .ok(.rename, store.path, "Installations are atomic renames.")
     }
 
-    // MARK: What is in it
+    // MARK: Content
 
     static func ledger(_ store: StoreLook) -> DoctorFinding? {
         guard case .usable = store.folder else { return nil }
@@ -154,37 +155,39 @@ extension DoctorRule {
             let advice = "Run `clientctl install`, then `clientctl verify --store`. Check the disk (`dmesg`)."
             return store.ledger == nil
                 ? .failure(.ledger, store.path, damage, advice)
-                : .warning(.ledger, store.path, "\(damage) Until then the one before it counts.", advice)
+                : .warning(.ledger, store.path, "\(damage) Until then the previous ledger is used.", advice)
         }
         if !store.lost.isEmpty {
             let names = store.lost.map(\.description).joined(separator: ", ")
             return .failure(
                 .ledger, store.path,
-                "The store remembers clients of which the folder or the receipt is gone: \(names).",
-                "Run `clientctl install`, which brings back what it can. Check who removes files from the store.")
+                "The ledger has clients without a folder or a receipt: \(names).",
+                "Run `clientctl install`, which restores what it can. Check which program removes files from the store."
+            )
         }
         let count = store.ledger?.entries.count ?? 0
         let clients = count == 1 ? "one client" : "\(count) clients"
         return .ok(
             .ledger, store.path,
-            "The ledger can be read and names \(clients). "
-                + "\(count == 1 ? "Its" : "Their") files were not compared: `clientctl verify --store` does."
+            "The ledger is readable and has \(clients). "
+                + "\(count == 1 ? "Its" : "Their") files were not compared: `clientctl verify --store` does that."
         )
     }
 
     static func leftovers(_ store: StoreLook) -> DoctorFinding? {
         guard case .usable = store.folder else { return nil }
         if let worker = store.worker {
-            return .ok(.leftovers, store.path, "Process \(worker) works on the store at present.")
+            return .ok(.leftovers, store.path, "Process \(worker) is using the store.")
         }
         if store.leftovers == 0 && store.strays.isEmpty {
-            return .ok(.leftovers, store.path, "No run has left anything unfinished.")
+            return .ok(.leftovers, store.path, "There are no remains of interrupted runs.")
         }
         let strays =
-            store.strays.isEmpty ? "" : ", and the ledger does not know \(store.strays.joined(separator: ", "))"
+            store.strays.isEmpty ? "" : ", and the ledger does not contain \(store.strays.joined(separator: ", "))"
         let staged = store.leftovers == 1 ? "One entry is" : "\(store.leftovers) entries are"
         return .warning(
-            .leftovers, store.path, "\(staged) in staging\(strays). A run was stopped, or one is under way.",
-            "If no installation runs, the next one clears it. If it stays, check who owns these files.")
+            .leftovers, store.path, "\(staged) in staging\(strays). A run was interrupted, or one is active.",
+            "If no installation is running, the next one removes them. If they stay, check which user owns these files."
+        )
     }
 }

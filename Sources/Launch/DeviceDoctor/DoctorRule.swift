@@ -3,9 +3,9 @@ import BundleCore
 import BundleDisk
 import BundleValues
 
-/// What a reading means: each side of a device judged by itself. Pure rules.
+/// The rules of the doctor. Each evaluates one part of a reading.
 package enum DoctorRule {
-    /// The findings about a device, those about its store first.
+    /// Returns the findings about a device, beginning with its store.
     package static func findings(_ reading: DoctorReading) -> [DoctorFinding] {
         let store = reading.store
         return [clock(reading), folder(store), parents(store), space(store), inodes(store)].compactMap(\.self)
@@ -16,7 +16,7 @@ package enum DoctorRule {
             + [deviceId(reading), reading.port.map(port), landlock(reading.confinement)].compactMap(\.self)
     }
 
-    /// The worst of `findings`; `ok` where there is none.
+    /// Returns the worst severity of `findings`; `ok` if there are none.
     package static func worst(_ findings: [DoctorFinding]) -> DoctorFinding.Severity {
         findings.map(\.severity).max() ?? .ok
     }
@@ -30,7 +30,7 @@ package enum DoctorRule {
     static func clock(_ reading: DoctorReading) -> DoctorFinding {
         let clock = reading.clock
         let memories = [reading.store.ledger?.feed] + reading.feeds.map { $0.check.memory }
-        // Time 0 asks for no more than what was signed, and the age of this program.
+        // Time 0 selects the latest signed time, or the build time of this program.
         let start = Timestamp(clamping: 0)
         let signed =
             memories.compactMap(\.self).map { TrustedTime.at(start, $0) }.max() ?? TrustedTime.at(start, FeedMemory())
@@ -38,22 +38,25 @@ package enum DoctorRule {
         if clock < signed, Self.gap(clock, signed) > signedSkew {
             return .failure(
                 .clock, "clock",
-                "The clock says \(clock), \(words(Self.gap(clock, signed))) before the latest time that was signed (\(signed)).",
+                "The clock says \(clock), \(words(Self.gap(clock, signed))) before the latest signed time (\(signed)).",
                 advice)
         }
         let told = reading.feeds.compactMap { feed in feed.date.map { (feed.url.display, $0) } }
         guard let (url, date) = told.max(by: { Self.gap(clock, $0.1) < Self.gap(clock, $1.1) }) else {
-            return .ok(.clock, "clock", "The clock says \(clock), not before what was signed. No server told its time.")
+            return .ok(
+                .clock, "clock",
+                "The clock says \(clock), not before the latest signed time. No server returned its time.")
         }
         let gap = Self.gap(clock, date)
         if gap <= smallSkew {
-            return .ok(.clock, "clock", "The clock says \(clock), as that of \(url) does.")
+            return .ok(.clock, "clock", "The clock says \(clock), like that of \(url).")
         }
         let side = clock < date ? "behind" : "ahead of"
         let found = "The clock says \(clock), \(words(gap)) \(side) that of \(url) (\(date))."
         if date < signed, Self.gap(date, signed) > signedSkew {
             return .warning(
-                .clock, "clock", "\(found) The server's time is before what was signed.", "Set the clock of the server."
+                .clock, "clock", "\(found) The server's time is before the latest signed time.",
+                "Set the clock of the server."
             )
         }
         return gap > largeSkew ? .failure(.clock, "clock", found, advice) : .warning(.clock, "clock", found, advice)
@@ -63,7 +66,7 @@ package enum DoctorRule {
         abs(one.secondsSinceEpoch - other.secondsSinceEpoch)
     }
 
-    /// Seconds in the largest unit of which there are two.
+    /// Returns the duration in the largest unit of which there are at least two.
     static func words(_ seconds: Int) -> String {
         for (unit, length) in [("days", 86_400), ("hours", 3600), ("minutes", 60)] where seconds >= 2 * length {
             return "\(seconds / length) \(unit)"
@@ -86,7 +89,7 @@ package enum DoctorRule {
             let sentence = count == 1 ? "One key is trusted. It does" : "\(count) keys are trusted. They do"
             return .ok(.trust, subject, "\(sentence) not expire.")
         case .root(let version, let expires)?:
-            let advice = "The publisher signs the next one: `clientctl trust renew`, then `trust publish`."
+            let advice = "The publisher has to sign the next one: `clientctl trust renew`, then `trust publish`."
             if let refusal = refusals.first { return .failure(.trust, subject, refusal.message, advice) }
             if expires <= reading.clock {
                 return .failure(.trust, subject, "The trust root \(version) expired at \(expires).", advice)
@@ -97,7 +100,7 @@ package enum DoctorRule {
         }
     }
 
-    // MARK: The machine
+    // MARK: Machine
 
     static func port(_ port: DoctorReading.Port) -> DoctorFinding {
         let subject = "\(port.number)"
@@ -110,45 +113,45 @@ package enum DoctorRule {
         case .other where port.isFixed:
             return .failure(
                 .port, subject, "Another program listens on port \(port.number), so serve cannot start.",
-                "End that program (`ss -ltnp`), or choose another port with --port.")
+                "Stop that program (`ss -ltnp`), or choose another port with --port.")
         case .other:
             return .warning(
                 .port, subject,
-                "Another program listens on port \(port.number). serve takes the next free one, where pages do not find what they "
-                    + "stored before.", "End that program (`ss -ltnp`), or choose another port with --port.")
+                "Another program listens on port \(port.number). serve uses the next free port, where pages do not find their stored data.",
+                "Stop that program (`ss -ltnp`), or choose another port with --port.")
         }
     }
 
     static func landlock(_ support: Confinement.Support) -> DoctorFinding {
         switch support {
         case .offered(let version):
-            .ok(.landlock, "kernel", "The kernel has version \(version) of Landlock, so commands are confined.")
+            .ok(.landlock, "kernel", "The kernel supports version \(version) of Landlock, so commands are confined.")
         case .missing(let reason):
             .warning(
                 .landlock, "kernel", "Commands are not confined: \(reason).",
-                "Everything works. To have commands confined, use such a kernel, with landlock in its list of lsm=.")
+                "All commands work. To confine them, use such a kernel, with landlock in its list of lsm=.")
         }
     }
 }
 
 extension DoctorReading.Check {
-    /// What would be remembered.
+    /// What the store would record.
     var memory: FeedMemory? {
         if case .verified(let memory, _) = self { memory } else { nil }
     }
 
-    /// What is offered, and whether it is for this device.
+    /// The offer, and whether it is for this device.
     var offer: DoctorReading.Offer? {
         if case .verified(_, let offer) = self { offer } else { nil }
     }
 
-    /// Why nothing would be.
+    /// Why the document was rejected.
     var refusal: UpdateFailure? {
         if case .refused(let failure) = self { failure } else { nil }
     }
 }
 
 extension UpdateFailure {
-    /// Whether the trust root is out of date, and no document.
+    /// Whether the trust root has expired, and not a document.
     var isAboutTrustRoot: Bool { code == .expired && subject == "trust root" }
 }

@@ -1,14 +1,14 @@
 import BundleDisk
 import Glibc
 
-/// The ports of 127.0.0.1, without listening on any.
+/// Tests the ports of 127.0.0.1 without listening on them.
 enum LoopbackPort {
-    /// Why nothing can listen on `port`; nil where it is free.
+    /// Returns why no program can listen on `port`; nil if it is free.
     static func refusal(_ port: Int) -> DiskError? {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return DiskError("open", "a socket", code: errno) }
         defer { close(descriptor) }
-        // As `serve` does: connections that have just ended do not keep a port.
+        // As in `serve`: recently closed connections do not block a port.
         var isOn: Int32 = 1
         setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &isOn, socklen_t(MemoryLayout<Int32>.size))
         var address = sockaddr_in()

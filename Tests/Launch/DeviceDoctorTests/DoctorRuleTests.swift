@@ -253,7 +253,7 @@ struct DoctorRuleTests {
         #expect(Self.told { $0.refusals = [denied] } == ["storeFolder failure"])
         #expect(Self.told { $0.openFolders = ["/store/clients"] } == ["storeFolder failure"])
         let store = Self.store { $0.refusals = [DiskError("write to", "/store", code: EROFS)] }
-        #expect(DoctorRule.folder(store).message.contains("reading only"))
+        #expect(DoctorRule.folder(store).message.contains("read-only"))
     }
 
     @Test(
