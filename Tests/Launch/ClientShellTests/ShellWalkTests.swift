@@ -332,7 +332,8 @@ private struct ShellWalk {
         for (verdict, token) in fixture.verdicts {
             expect(token == before?.token, "a verdict on another launch")
             switch (verdict, event) {
-            case (.good, .page(.confirm, let said)), (.faulty, .page(.fail, let said)): expect(said == token, "a foreign token")
+            case (.good, .page(.confirm, let said)), (.faulty, .page(.fail, let said)):
+                expect(said == token, "a foreign token")
             case (.faulty, .timerFired): break
             case (.abandoned, .admit): break
             case (.abandoned, .timerFired): expect(!hasPageReported, "silent, though pages report")
