@@ -4,8 +4,8 @@ import BundleDisk
 import BundleServe
 import BundleTesting
 
-/// The bundled client of Meteor's own suite (METEOR section 8.2), laid out as for a launch: `www/application` with files that
-/// its manifest does not list, and what Cordova has beside it in `www`.
+/// The bundled client of Meteor's own suite (METEOR section 8.2), laid out as for a launch: `www/application` with
+/// files that its manifest does not list, and the files of Cordova in `www`.
 struct CordovaClient {
     struct Entry {
         let path: String
@@ -23,7 +23,8 @@ struct CordovaClient {
         var hasSourceMap: Bool { isCacheable }
         var sourceMapURL: String { "\(url[..<(url.lastIndex(of: "/") ?? url.startIndex)])/\(hash).map" }
 
-        /// As the peers have it for what their hashes can be checked with; the scripts are our own.
+        // The content of the Meteor suite, where its hashes allow a comparison. The scripts are written for this
+        // test.
         var content: [UInt8] {
             let name = path.split(separator: "/").last.map(String.init) ?? path
             if !isCacheable { return Array("\(name)\n".utf8) }
@@ -31,7 +32,7 @@ struct CordovaClient {
         }
     }
 
-    /// Each hash is the SHA-1 of the content.
+    /// Each hash is the SHA-1 digest of the content.
     static let entries = [
         Entry(
             "packages/meteor.js", "/packages/meteor.js", "60cbfcbf82c52e36be1ccaef11b38ec1cc844103", isCacheable: true),
@@ -56,7 +57,7 @@ struct CordovaClient {
 
     static let page = "<!DOCTYPE html><html><head><title>mobileapp</title></head><body></body></html>"
 
-    /// Lays the client out below `folder`.
+    /// Writes the client below `folder`.
     static func site(below folder: TemporaryFolder) throws -> Site {
         let www = try Directory.open(try folder.writeTree(files, to: "cordova"))
         let application = try www.directory("application")

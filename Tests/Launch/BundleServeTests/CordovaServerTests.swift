@@ -6,8 +6,8 @@ import BundleTesting
 import MeteorTesting
 import Testing
 
-/// The cases of Meteor's own suite about its local server (METEOR section 8.3), by their numbers, over HTTP.
-@Suite(.ownThread) struct `The server of a Meteor client` {
+/// The cases of Meteor's suite about its local server (METEOR section 8.3) over HTTP, by their numbers.
+@Suite(.ownThread) struct CordovaServerTests {
     private static let hash = "60cbfcbf82c52e36be1ccaef11b38ec1cc844103"
 
     private func fixture(_ fallback: ServerConfiguration.Fallback = .everything) async throws -> Fixture {
@@ -23,7 +23,7 @@ import Testing
         #expect(answer.text.contains("<title>mobileapp</title>"))
     }
 
-    // MARK: Which files
+    // MARK: Files
 
     @Test func `CW-01: the page has WebAppLocalServer`() async throws {
         let text = try await fixture().ask("/", navigation).text
@@ -31,17 +31,17 @@ import Testing
         #expect(text.contains(String(decoding: ShimInjector.shim, as: UTF8.self)))
     }
 
-    @Test func `CW-02: the index page is at the root`() async throws {
+    @Test func `CW-02: serves the index page at the root`() async throws {
         expectIndex(try await fixture().ask("/"))
     }
 
-    @Test func `CW-03: a file is at its URL, not at its path`() async throws {
+    @Test func `CW-03: serves a file at its URL, and not at its path`() async throws {
         let fixture = try await fixture(.navigation)
         #expect(try fixture.ask("/some-file").text == "some-file\n")
         #expect(try fixture.ask("/app/some-file").status == 404)
     }
 
-    @Test func `CW-04: files of Cordova are served beside those of the client`() async throws {
+    @Test func `CW-04: serves files of Cordova besides those of the client`() async throws {
         let fixture = try await fixture()
         let plugins = try fixture.ask("/cordova_plugins.js")
         #expect(plugins.status == 200)
@@ -51,35 +51,37 @@ import Testing
         #expect(cordova.text.contains("deviceready"))
     }
 
-    @Test func `CW-05: the index page is everywhere else`() async throws {
+    @Test func `CW-05: serves the index page at every other path`() async throws {
         expectIndex(try await fixture().ask("/anything"))
         let strict = try await fixture(.navigation)
         expectIndex(try strict.ask("/anything", navigation))
         #expect(try strict.ask("/anything").status == 404)
     }
 
-    @Test func `CW-06: the paths of the bundle are not served`() async throws {
+    @Test func `CW-06: does not serve the paths of the bundle`() async throws {
         expectIndex(try await fixture().ask("/application/packages/meteor.js"))
         let strict = try await fixture(.navigation)
-        // A page in place of a script would be run as one (P02); a window shows one.
+        // A page instead of a script would be run as one (P02); a window shows it.
         #expect(try strict.ask("/application/packages/meteor.js", ["Accept: text/html"]).status == 404)
         expectIndex(try strict.ask("/application/packages/meteor.js", navigation))
     }
 
     @Test(arguments: [ServerConfiguration.Fallback.everything, .navigation])
-    func `CW-07: a file that the manifest does not list is not served`(
+    func `CW-07: does not serve a file that the manifest does not list`(
         fallback: ServerConfiguration.Fallback
     ) async throws {
         expectIndex(try await fixture(fallback).ask("/not-in-manifest", navigation))
     }
 
     @Test(arguments: [ServerConfiguration.Fallback.everything, .navigation])
-    func `CW-08: nor by its path in the bundle`(fallback: ServerConfiguration.Fallback) async throws {
+    func `CW-08: does not serve an unlisted file by its path in the bundle`(fallback: ServerConfiguration.Fallback)
+        async throws
+    {
         expectIndex(try await fixture(fallback).ask("/application/not-in-manifest", navigation))
     }
 
     @Test(arguments: [ServerConfiguration.Fallback.everything, .navigation])
-    func `CW-09: an icon that there is none of is not found`(fallback: ServerConfiguration.Fallback) async throws {
+    func `CW-09: responds with 404 for a missing icon`(fallback: ServerConfiguration.Fallback) async throws {
         let fixture = try await fixture(fallback)
         #expect(try fixture.ask("/favicon.ico", navigation).status == 404)
         #expect(try fixture.ask("/local-filesystem/etc/passwd", ["Accept: text/plain"]).status == 404)
@@ -88,11 +90,11 @@ import Testing
 
     // MARK: Caching
 
-    @Test func `CW-10: the tag begins with the hash`() async throws {
+    @Test func `CW-10: begins the entity tag with the hash of the manifest`() async throws {
         #expect(try await fixture().ask("/packages/meteor.js")["ETag"]?.hasPrefix("\"\(Self.hash)-sha256-") == true)
     }
 
-    @Test func `CW-11: a cacheable file is revalidated under a URL with a query, too`() async throws {
+    @Test func `CW-11: revalidates a cacheable file at a URL with a query`() async throws {
         let fixture = try await fixture()
         for query in ["9418708e9519b747d9d631d85ea85b90c0b5c70c", "hash=\(Self.hash)", "meteor_js_resource=true"] {
             let answer = try fixture.ask("/packages/meteor.js?\(query)")
@@ -101,19 +103,19 @@ import Testing
         }
     }
 
-    @Test func `CW-12: a file is revalidated under a URL without a query`() async throws {
+    @Test func `CW-12: revalidates a file at a URL without a query`() async throws {
         let fixture = try await fixture()
         #expect(try fixture.ask("/packages/meteor.js")["Cache-Control"] == "no-cache")
         #expect(try fixture.ask("/packages/meteor.js?")["Cache-Control"] == "no-cache")
     }
 
-    @Test func `CW-13: parts of files can be had`() async throws {
+    @Test func `CW-13: sends parts of files`() async throws {
         #expect(try await fixture().ask("/some-video.mp4")["Accept-Ranges"] == "bytes")
     }
 
     // MARK: Source maps
 
-    @Test func `CW-14: a script says where its source map is`() async throws {
+    @Test func `CW-14: sends the URL of a script's source map`() async throws {
         let fixture = try await fixture()
         let map = "/app/64cbd73270545cc23700db0daa0edcf66dc4eb82.map"
         #expect(try fixture.ask("/app/template.mobileapp.js")["X-SourceMap"] == map)
@@ -121,7 +123,7 @@ import Testing
         #expect(try fixture.ask("/some-javascript.js")["X-SourceMap"] == nil)
     }
 
-    @Test func `CW-15: a source map is served`() async throws {
+    @Test func `CW-15: serves a source map`() async throws {
         let answer = try await fixture().ask("/app/64cbd73270545cc23700db0daa0edcf66dc4eb82.map")
         #expect(answer.status == 200)
         #expect(answer["Cache-Control"] == "no-cache")
@@ -137,7 +139,7 @@ import Testing
         content: { path in CordovaClient.entries.first { $0.path == path }?.content ?? Array("// \(path)\n".utf8) })
 
     @Test(arguments: CordovaServerCase.all)
-    func `CW-01 to CW-26, each with its type, its bytes and its tag`(
+    func `CW-01 to CW-26: serves each file with its type, its bytes and its tag`(
         one: CordovaServerCase
     ) async throws {
         let answer = try await fixture().ask(one.target(in: Self.bundle))
@@ -145,13 +147,13 @@ import Testing
         if answer.status == 200 { expectCommonFields(answer) }
     }
 
-    @Test func `a font has its registered type`() async throws {
+    @Test func `serves a font with its registered type`() async throws {
         #expect(try await fixture().ask("/some-font.woff")["Content-Type"] == "font/woff")
     }
 
     // MARK: Conditions
 
-    @Test func `N-22: an unchanged file is told by its tag, whatever the date`() async throws {
+    @Test func `N-22: compares an unchanged file by its tag, and ignores dates`() async throws {
         let fixture = try await fixture()
         let tag = try #require(try fixture.ask("/packages/meteor.js")["ETag"])
         let old = "If-Modified-Since: Fri, 01 Jan 2100 00:00:00 GMT"
@@ -163,14 +165,14 @@ import Testing
             #expect(same["Cache-Control"] == "no-cache")
             #expect(same["X-SourceMap"] == nil)
             #expect(try fixture.ask(target, ["If-None-Match: W/\(tag)"]).status == 304)
-            // Unquoted, as Cordova's server sent it, is no tag; and a tag goes before a date.
+            // Without quotes, as Cordova's server sent it, a tag is invalid. A tag takes precedence over a date.
             #expect(try fixture.ask(target, ["If-None-Match: \(Self.hash)"]).status == 200)
             #expect(try fixture.ask(target, ["If-None-Match: \"other\"", old]).status == 200)
             #expect(try fixture.ask(target, [old]).status == 200)
         }
     }
 
-    @Test func `N-22: a part is one of the file with the tag that was meant`() async throws {
+    @Test func `N-22: sends a part only of the file with the requested tag`() async throws {
         let fixture = try await fixture()
         let tag = try #require(try fixture.ask("/packages/meteor.js")["ETag"])
         let part = ["Range: bytes=3-10"]
@@ -188,7 +190,7 @@ import Testing
     }
 
     @Test(arguments: ["/packages/meteor.js", "/packages/meteor.js?1", "/some-text.txt"])
-    func `N-22: HEAD has the same fields`(target: String) async throws {
+    func `N-22: responds to HEAD with the fields of GET`(target: String) async throws {
         let fixture = try await fixture()
         let get = try fixture.ask(target)
         let head = try fixture.ask(target, method: "HEAD")
@@ -198,7 +200,7 @@ import Testing
     }
 
     @Test(arguments: ["/%2e%2e%2fapplication/index.html", "/%2e%2e/x", "/packages/%2e%2e%2f%2e%2e%2fprogram.json"])
-    func `N-22: an encoded traversal is refused, and leads a window to the index page`(target: String) async throws {
+    func `N-22: rejects an encoded traversal, and shows a window the index page`(target: String) async throws {
         let fixture = try await fixture()
         #expect(try fixture.ask(target).status == 400)
         expectIndex(try fixture.ask(target, navigation))

@@ -6,18 +6,18 @@ import Testing
 
 @testable import BundleServe
 
-@Suite struct `A path below a feed` {
+@Suite struct FeedFileTests {
     private func file(_ path: String) -> FeedFile? { FeedFile(RequestPath(Array(path.utf8))) }
 
     @Test(arguments: [
         "manifest.json", "trust.json", "channels/stable.json", "channels/a.b.json", "trust/1.json",
     ])
-    func `names a document that is replaced`(path: String) {
+    func `classifies documents as mutable`(path: String) {
         #expect(file(path) == .mutable(RequestPath(Array(path.utf8))))
     }
 
     @Test(arguments: ["releases/v1.0.0/manifest.json", "releases/v1.0.0/client-v1.0.0.tar.zst"])
-    func `names a file that is written once`(path: String) {
+    func `classifies files of releases as immutable`(path: String) {
         #expect(file(path) == .lasting(RequestPath(Array(path.utf8))))
     }
 
@@ -30,12 +30,12 @@ import Testing
         "releases/v1.0.0/manifest.json.new", "releases/v1.0.0/sub/file", "other/v1.0.0/file", "Manifest.json",
         "manifest.json/", "/manifest.json",
     ])
-    func `names nothing that is shown`(path: String) {
+    func `rejects paths that a feed does not have`(path: String) {
         #expect(file(path) == nil)
     }
 }
 
-@Suite struct `A tag of a feed's file` {
+@Suite struct FeedTagTests {
     private let folder: TemporaryFolder
     private let mirrors: [FeedFiles]
 
@@ -59,7 +59,7 @@ import Testing
         return try mirrors.map { try $0.find(file)?.tag }
     }
 
-    @Test func `is one on all mirrors, and changes with an archive's time`() throws {
+    @Test func `tags an archive equally on all mirrors, by its modification time`() throws {
         setTime("releases/v1/a.zst", 1)
         let first = try tags("releases/v1/a.zst")
         #expect(first[0] != nil && first[0] == first[1])
@@ -67,7 +67,7 @@ import Testing
         #expect(try tags("releases/v1/a.zst")[0] != first[0])
     }
 
-    @Test func `is that of a document's content, whenever it was written`() throws {
+    @Test func `tags a document by its content, and not by its modification time`() throws {
         setTime("manifest.json", 1)
         let first = try tags("manifest.json")
         #expect(first[0] != nil && first[0] == first[1])
@@ -79,12 +79,12 @@ import Testing
     }
 }
 
-@Suite struct `The date of a response` {
+@Suite struct HTTPDateTests {
     @Test(arguments: [(0, "Thu, 01 Jan 1970 00:00:00 GMT"), (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT")])
-    func `is written as RFC 9110 has it`(time: Int, text: String) { #expect(HTTPDate.text(time) == text) }
+    func `formats dates as in RFC 9110`(time: Int, text: String) { #expect(HTTPDate.text(time) == text) }
 }
 
-@Suite struct `A file of bearer tokens` {
+@Suite struct BearerTokensTests {
     private func tokens(_ text: String) throws -> BearerTokens {
         try BearerTokens(lines: Array(text.utf8), of: "tokens")
     }
@@ -93,7 +93,7 @@ import Testing
         Array(field.utf8).withUnsafeBytes { tokens.admit($0) }
     }
 
-    @Test func `admits whoever brings one of its lines, and nobody else`() throws {
+    @Test func `authorizes the tokens of a file and no others`() throws {
         let tokens = try tokens("first-token\n\n  second~token== \r\n")
         for field in ["Bearer first-token", "bearer second~token==", "BEARER   first-token "] {
             #expect(admits(tokens, field), "\(field)")
@@ -107,11 +107,11 @@ import Testing
     }
 
     @Test(arguments: ["", "\n \n", "to ken\n", "good\n# comment\n", "t\u{F6}ken", "a\u{0}b"])
-    func `that holds none, or something else, is refused`(text: String) {
+    func `rejects a file without tokens or with other content`(text: String) {
         #expect(throws: UpdateFailure.self) { try tokens(text) }
     }
 
-    @Test func `never shows a token in a refusal`() throws {
+    @Test func `reports no token in an error`() throws {
         let failure = try #require(throws: UpdateFailure.self) { try tokens("sesame\nopen sesame\n") }
         #expect(failure.subject == "tokens:2")
         #expect(!failure.message.contains("sesame"))

@@ -3,7 +3,7 @@ import BundleServe
 import BundleTesting
 import Glibc
 
-/// A running server with a small client, and ways to ask it.
+/// A running server with a small client, and requests to it.
 struct Fixture {
     let folder: TemporaryFolder
     let host: MemoryHost
@@ -38,7 +38,7 @@ struct Fixture {
         folder = try TemporaryFolder()
         try folder.write(Array("secret".utf8), to: "secret")
         let www = try folder.writeTree(Self.files, to: "www")
-        // Links are no files of a client; the one below the root leads to one that is.
+        // Links are not files of a client. The one below the root refers to a file of the client.
         symlink("app.js", www + "/link.js")
         symlink("..", www + "/out")
         host = MemoryHost(try Site(root: try Directory.open(www), index: Self.index))
@@ -47,7 +47,7 @@ struct Fixture {
         server = try await PageServer.start(configuration, host: host)
     }
 
-    /// A client that differs in every file that it has.
+    /// Creates a client whose files all differ from the first one's.
     func anotherSite(_ text: String) throws -> Site {
         let page = IndexPage(before: Array("<html>\(text)".utf8), after: Array("</html>".utf8), scriptSources: [])
         let files = ["app.js": Array("let a = '\(text)';".utf8), "large.bin": [UInt8](repeating: 7, count: 300_000)]
@@ -60,19 +60,19 @@ struct Fixture {
 
     var hostField: String { "Host: 127.0.0.1:\(server.port)\r\n" }
 
-    /// A request as a program writes it.
+    /// Returns a request as a program writes it.
     func request(_ target: String, method: String = "GET", _ fields: [String] = []) -> String {
         "\(method) \(target) HTTP/1.1\r\n\(hostField)\(fields.map { $0 + "\r\n" }.joined())\r\n"
     }
 
-    /// One answer over a connection of its own.
+    /// Sends one request over a new connection and returns its response.
     func ask(_ target: String, method: String = "GET", _ fields: [String] = []) throws -> RawResponse {
         let connection = try connect()
         connection.send(request(target, method: method, fields))
         return try connection.receiveAnswer(toHead: method == "HEAD")
     }
 
-    /// A call of the page, as its script makes it; `change` may spoil the fields.
+    /// Sends a call of the page as its script does. `change` modifies its fields.
     func call(_ method: String, token: String, body: String, _ change: (inout [String]) -> Void = { _ in }) throws
         -> RawResponse
     {
@@ -87,5 +87,5 @@ struct Fixture {
     }
 }
 
-/// What a browser sends when somebody goes to a page.
+/// The fields of a browser's request when a user navigates to a page.
 let navigation = ["Accept: text/html,application/xhtml+xml", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"]

@@ -4,7 +4,7 @@ import BundleServe
 import BundleTesting
 import Synchronization
 
-/// A host that keeps what it is asked, shows sites that a test may change, and knows the tokens that it gave out.
+/// A host that records requests, shows sites that a test may change, and accepts the tokens of its pages.
 final class MemoryHost: PageHost {
     struct State {
         var current: Site
@@ -24,7 +24,7 @@ final class MemoryHost: PageHost {
 
     init(_ site: Site) { state = Mutex(State(current: site)) }
 
-    /// Looks at the state, or changes it.
+    /// Reads or changes the state.
     func with<Value: Sendable>(_ body: (inout sending State) -> sending Value) -> Value { state.withLock(body) }
 
     struct Broken: Error {}

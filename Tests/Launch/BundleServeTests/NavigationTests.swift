@@ -5,7 +5,7 @@ import BundleTesting
 import Synchronization
 import Testing
 
-@Suite(.ownThread) struct `A navigation` {
+@Suite(.ownThread) struct NavigationTests {
     static let document = """
         <html><head><meta name="clientctl-token" content="token-1" data-ended=""><script>bridge()</script></head>app</html>
         """
@@ -15,7 +15,7 @@ import Testing
         "/", "/index.html", "/settings", "/settings/", "/a/b/c", "/assets", "/assets/", "/?a=b", "/clients",
         "/clients/x",
     ])
-    func `gets the index page with a token, the bridge, and a cookie`(target: String) async throws {
+    func `responds to a navigation with the index page, a token, the bridge and a cookie`(target: String) async throws {
         let fixture = try await Fixture()
         let answer = try fixture.ask(target, navigation)
         #expect(answer.status == 200)
@@ -32,13 +32,14 @@ import Testing
         ["Accept: text/html"], ["Accept: */*, TEXT/html;q=0.5"], ["Sec-Fetch-Mode: navigate"],
         ["Sec-Fetch-Dest: document"],
     ])
-    func `is known by what it accepts or by what the browser says`(fields: [String]) async throws {
+    func `recognizes a navigation by its Accept field or its Fetch Metadata`(fields: [String]) async throws {
         let fixture = try await Fixture()
         #expect(try fixture.ask("/settings", fields).text == Self.document)
     }
 
     @Test(arguments: [("/", []), ("/", ["Accept: */*"]), ("/index.html", []), ("/", ["Accept: application/json"])])
-    func `to the page itself needs no word about HTML`(target: String, fields: [String]) async throws {
+    func `serves the index page at its own path without an Accept field`(target: String, fields: [String]) async throws
+    {
         let fixture = try await Fixture()
         #expect(try fixture.ask(target, fields).text == Self.document)
         #expect(fixture.host.with { $0.pages.count } == 1)
@@ -54,7 +55,7 @@ import Testing
         (navigation, "/favicon.ico", 404),
         (navigation, "/__cordova/b.js", 404), (navigation, "/__cordova", 404),
     ])
-    func `is nothing else`(fields: [String], target: String, status: Int) async throws {
+    func `does not treat other requests as navigations`(fields: [String], target: String, status: Int) async throws {
         let fixture = try await Fixture()
         let answer = try fixture.ask(target, fields)
         #expect(answer.status == status)
@@ -68,7 +69,7 @@ import Testing
         "/users/jane.doe", "/docs/v1.2", "/map/@51.5,-0.12", "/project/group%2Fname", "/search/100%", "/a//b",
         "/search/caf%E9", "/__admin", "/__data", "/clients/jane.doe/orders", "/a/..%2fb?q=%",
     ])
-    func `to any address of the application gets its page where a window shows it, and the log names odd ones`(
+    func `shows the index page at any address of the application in a window, and logs unusual ones`(
         target: String
     ) async throws {
         let said = Mutex<[String]>([])
@@ -80,7 +81,7 @@ import Testing
             #expect(answer["Set-Cookie"] != nil)
         }
         #expect(fixture.host.with { $0.pages.count } == 2)
-        // What a page loads from there is no page.
+        // A resource at that address is not a page.
         for kind in ["script", "image", "empty"] {
             let answer = try fixture.ask(target, ["Accept: */*", "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: \(kind)"])
             #expect([400, 404].contains(answer.status))
@@ -89,7 +90,7 @@ import Testing
         #expect(said.withLock { $0.count } == (isOdd && !target.hasSuffix("orders") ? 1 : 0), "\(said.withLock { $0 })")
     }
 
-    @Test func `to a file with a reserved look gets the file`() async throws {
+    @Test func `serves a file whose name resembles a reserved path`() async throws {
         let fixture = try await Fixture()
         let files = [
             "__data.json": Array("{}".utf8), "__app/chunk.js": Array("1".utf8), "__clientctl/x.js": Array("2".utf8),
@@ -110,8 +111,9 @@ import Testing
         ("GET", "/settings", ["Accept: text/html", "Sec-Fetch-Mode: cors"]),
         ("GET", "/", ["Accept: text/html", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe"]),
     ])
-    func `that shows no client of its own gets no token`(method: String, target: String, fields: [String]) async throws
-    {
+    func `sends no token with a response that is not shown as a client`(
+        method: String, target: String, fields: [String]
+    ) async throws {
         let fixture = try await Fixture()
         let answer = try fixture.ask(target, method: method, fields)
         #expect(answer.status == 200)
@@ -122,7 +124,7 @@ import Testing
         #expect(fixture.host.with { $0.pages.isEmpty })
     }
 
-    @Test func `to a file gets the file`() async throws {
+    @Test func `serves a file to a navigation`() async throws {
         let fixture = try await Fixture()
         #expect(try fixture.ask("/plain", navigation).text == "no extension")
         #expect(fixture.host.with { $0.pages.isEmpty })
@@ -135,7 +137,7 @@ import Testing
         ("/sub/", navigation, "<p>nested</p>"), ("/sub/index.html", ["Accept: text/html"], "<p>nested</p>"),
         ("/page.html?a=b", ["Sec-Fetch-Mode: navigate"], "<script>page()</script>"),
     ])
-    func `to any page of the client launches it there`(target: String, fields: [String], page: String) async throws {
+    func `launches the client at any of its pages`(target: String, fields: [String], page: String) async throws {
         let fixture = try await Fixture()
         let answer = try fixture.ask(target, fields + ["Range: bytes=0-1"])
         #expect(answer.status == 200)
@@ -151,7 +153,8 @@ import Testing
         ("GET", ["Accept: text/html", "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty"]),
         ("GET", ["Accept: text/html", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe"]),
     ])
-    func `that shows no page gets the file as it is`(method: String, fields: [String]) async throws {
+    func `serves a page without a launch to requests that do not show it`(method: String, fields: [String]) async throws
+    {
         let fixture = try await Fixture()
         let answer = try fixture.ask("/page.html", method: method, fields)
         #expect(answer.text == (method == "HEAD" ? "" : "<script>page()</script>"))
@@ -159,7 +162,7 @@ import Testing
         #expect(fixture.host.with { $0.pages.isEmpty })
     }
 
-    @Test func `to a page that the client of the launch has not leads to its start, and a link within it nowhere`()
+    @Test func `redirects a page that the launched client lacks to its start, unless the user follows a link of it`()
         async throws
     {
         let fixture = try await Fixture()
@@ -175,7 +178,7 @@ import Testing
         #expect(try fixture.ask("/", navigation + [cookie]).text.contains("other"))
     }
 
-    @Test func `to a page in letters of two bytes, or as XML, gets the file`() async throws {
+    @Test func `serves a page in UTF-16 or XML as a file`() async throws {
         let fixture = try await Fixture()
         let files: [String: [UInt8]] = ["wide.html": [0xFF, 0xFE, 0x61, 0], "a.xhtml": Array("<html/>".utf8)]
         let site = try Site(root: try .open(try fixture.folder.writeTree(files, to: "odd")), index: Fixture.index)
@@ -184,7 +187,7 @@ import Testing
         #expect(fixture.host.with { $0.pages.isEmpty })
     }
 
-    @Test func `to a page of more bytes than are kept in memory launches it, too`() async throws {
+    @Test func `launches a page that is too large for the cache`() async throws {
         let fixture = try await Fixture()
         let text = "<!doctype html><script>large()</script>" + "<p>" + String(repeating: "text", count: 1_100_000)
         let site = try Site(
@@ -196,7 +199,7 @@ import Testing
         #expect(answer["Content-Security-Policy"]?.contains(" 'sha256-bridge=' 'sha256-") == true)
     }
 
-    @Test func `again gets another token, and the same page only when nothing in it changed`() async throws {
+    @Test func `sends a new token with each launch, and 304 only if the page is unchanged`() async throws {
         let fixture = try await Fixture()
         let first = try fixture.ask("/", navigation)
         let tag = try #require(first["ETag"])
@@ -210,7 +213,7 @@ import Testing
         #expect(third["Set-Cookie"]?.contains("=same;") == true)
     }
 
-    @Test func `that the host cannot answer says nothing about why`() async throws {
+    @Test func `reports no details of a failed navigation`() async throws {
         let fixture = try await Fixture()
         fixture.host.with { $0.pageFails = true }
         let answer = try fixture.ask("/", navigation)
@@ -220,7 +223,7 @@ import Testing
     }
 
     @Test(arguments: [("", "b"), ("a", ""), ("a;b", "b"), ("a", "b\"><script>"), ("a\r\nb", "b"), ("a", "ü")])
-    func `is not answered with an id or token that could mean something`(id: String, token: String) async throws {
+    func `rejects an ID or token with special characters`(id: String, token: String) async throws {
         let fixture = try await Fixture()
         let page = Page(id: id, token: token, site: fixture.host.with { $0.current })
         fixture.host.with { $0.nextPage = page }
@@ -228,8 +231,8 @@ import Testing
     }
 }
 
-@Suite(.ownThread) struct `A version` {
-    @Test func `is listed and shown by its name, without token and bridge`() async throws {
+@Suite(.ownThread) struct VersionListTests {
+    @Test func `lists versions and serves them without a token and the bridge`() async throws {
         let fixture = try await Fixture()
         let other = try fixture.anotherSite("other")
         fixture.host.with { $0.versions = ["v1.5.1": other, "embedded": $0.current] }
@@ -248,14 +251,14 @@ import Testing
         #expect(try fixture.ask("/clients/v9.9.9/", navigation).status == 404)
         #expect(try fixture.ask("/clients/v0.0.1-broken/").status == 500)
         #expect(fixture.host.with { $0.pages.isEmpty })
-        // What no client is called is the application's own.
+        // A name that no client has is an address of the application.
         #expect(try fixture.ask("/clients/anne/orders", ["Accept: text/html"]).text.hasSuffix("app</html>"))
         #expect(fixture.host.with { $0.pages.count } == 1)
     }
 }
 
-@Suite(.ownThread) struct `What a page loads` {
-    @Test func `comes from the version that its cookie says`() async throws {
+@Suite(.ownThread) struct PageResourceTests {
+    @Test func `serves resources of the version that the cookie names`() async throws {
         let fixture = try await Fixture()
         let cookie = try #require(try fixture.ask("/", navigation)["Set-Cookie"]?.split(separator: ";").first)
         let other = try fixture.anotherSite("other")
@@ -269,7 +272,7 @@ import Testing
         #expect(try fixture.ask("/", navigation + ["Cookie: \(cookie)"]).text.hasPrefix("<html>other"))
     }
 
-    @Test func `comes from the version that its connection showed, for clients without cookies`() async throws {
+    @Test func `serves resources of the connection's last version to clients without cookies`() async throws {
         let fixture = try await Fixture()
         let connection = try fixture.connect()
         func get(_ target: String, _ fields: [String] = []) throws -> String {
@@ -281,7 +284,7 @@ import Testing
         fixture.host.with { $0.current = other }
         #expect(try get("/app.js") == "let a = 1;\n")
         #expect(try fixture.ask("/app.js").text == "let a = 'other';")
-        // The cookie wins.
+        // The cookie takes precedence.
         #expect(try fixture.ask("/", navigation)["Set-Cookie"]?.contains("page-2") == true)
         #expect(try get("/app.js", ["Cookie: clientctl-\(fixture.server.port)=page-2"]) == "let a = 'other';")
         #expect(try get("/app.js") == "let a = 1;\n")
@@ -289,7 +292,7 @@ import Testing
         #expect(try get("/app.js") == "let a = 'other';")
     }
 
-    @Test func `does not come from what its connection showed once that may not be shown`() async throws {
+    @Test func `does not serve a version of a connection that must no longer be shown`() async throws {
         let fixture = try await Fixture()
         let connection = try fixture.connect()
         func get(_ target: String, _ fields: [String] = []) throws -> String {
@@ -304,7 +307,7 @@ import Testing
         #expect(try get("/app.js") == "let a = 'other';")
     }
 
-    @Test func `is one version's from its first byte to its last`() async throws {
+    @Test func `serves a file completely from one version`() async throws {
         let fixture = try await Fixture()
         let bytes = noise(8_000_000)
         let folder = try fixture.folder.writeTree(["large.bin": bytes], to: "big")

@@ -3,12 +3,12 @@ import BundleTestTraits
 import BundleTesting
 import Testing
 
-/// Requests byte by byte, each over a connection of its own, with the status that comes back and whether another request may follow.
-@Suite(.ownThread) struct `A raw request` {
+/// Requests byte by byte, each over a new connection, with the expected status and whether the connection stays open.
+@Suite(.ownThread) struct RawRequestTests {
     struct Row: Sendable, CustomTestStringConvertible {
         let request: String
         let status: Int
-        /// Whether the connection goes on.
+        /// Whether the connection stays open.
         var goesOn = false
         var allow: String?
 
@@ -22,9 +22,9 @@ import Testing
         var testDescription: String { request.debugDescription }
     }
 
-    /// HOST is our name and port, PORT the port alone.
+    /// HOST is the server's name and port, PORT the port alone.
     static let rows = [
-        // Whom it is for.
+        // Host.
         Row(200, "GET /app.js HTTP/1.1\r\nHost: HOST\r\n\r\n", goesOn: true),
         Row(200, "GET /app.js HTTP/1.1\r\nhost:HOST\r\n\r\n", goesOn: true),
         Row(200, "GET /app.js HTTP/1.1\r\nHost: localhost:PORT\r\n\r\n", goesOn: true),
@@ -49,11 +49,11 @@ import Testing
         Row(421, "GET http://a@HOST/app.js HTTP/1.1\r\nHost: HOST\r\n\r\n"),
         Row(400, "GET https://HOST/app.js HTTP/1.1\r\nHost: HOST\r\n\r\n"),
         Row(400, "GET file:///etc/passwd HTTP/1.1\r\nHost: HOST\r\n\r\n"),
-        // The index page of a version has a slash.
+        // The index page of a version needs a slash.
         Row(308, "GET /clients/v1.0.0 HTTP/1.1\r\nHost: HOST\r\n\r\n", goesOn: true),
         Row(308, "GET /clients/embedded?a HTTP/1.1\r\nHost: HOST\r\n\r\n", goesOn: true),
         Row(404, "GET /clients/v1.0 HTTP/1.1\r\nHost: HOST\r\n\r\n", goesOn: true),
-        // From whom it is.
+        // Origin.
         Row(200, "GET /app.js HTTP/1.1\r\nHost: HOST\r\nOrigin: http://HOST\r\n\r\n", goesOn: true),
         Row(403, "GET /app.js HTTP/1.1\r\nHost: HOST\r\nOrigin: http://localhost:PORT\r\n\r\n", goesOn: true),
         Row(403, "GET /app.js HTTP/1.1\r\nHost: HOST\r\nOrigin: https://HOST\r\n\r\n", goesOn: true),
@@ -115,7 +115,7 @@ import Testing
         Row(404, "POST /__clientctl/v2/reload HTTP/1.1\r\nHost: HOST\r\n\r\n", goesOn: true),
         Row(404, "GET /__clientctl HTTP/1.1\r\nHost: HOST\r\nAccept: text/html\r\n\r\n", goesOn: true),
         Row(404, "GET /%5f_clientctl/other HTTP/1.1\r\nHost: HOST\r\nAccept: text/html\r\n\r\n", goesOn: true),
-        // Where it leads.
+        // Paths.
         Row(400, "GET /../secret HTTP/1.1\r\nHost: HOST\r\n\r\n"),
         Row(400, "GET /%2e%2e/secret HTTP/1.1\r\nHost: HOST\r\n\r\n"),
         Row(400, "GET /..%2fsecret HTTP/1.1\r\nHost: HOST\r\n\r\n"),
@@ -132,7 +132,7 @@ import Testing
         Row(404, "GET /app.js/ HTTP/1.1\r\nHost: HOST\r\n\r\n", goesOn: true),
         Row(404, "GET /APP.JS HTTP/1.1\r\nHost: HOST\r\n\r\n", goesOn: true),
         Row(404, "GET /u%CC%88.txt HTTP/1.1\r\nHost: HOST\r\n\r\n", goesOn: true),
-        // How it is written.
+        // Syntax.
         Row(400, "GET /app.js HTTP/1.1\nHost: HOST\n\n"),
         Row(400, "GET /app.js HTTP/1.1\r\nHost : HOST\r\n\r\n"),
         Row(400, "GET /app.js HTTP/1.1\r\nHost: HOST\r\nA: b\r\n c\r\n\r\n"),
@@ -143,7 +143,7 @@ import Testing
         Row(400, "GET /app.js\r\n\r\n"),
         Row(414, "GET /\(String(repeating: "a", count: 9000))"),
         Row(431, "GET /app.js HTTP/1.1\r\nHost: HOST\r\nA: \(String(repeating: "a", count: 9000))"),
-        // What follows it.
+        // The rest of the connection.
         Row(400, "POST /app.js HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
         Row(
             400,
@@ -160,7 +160,7 @@ import Testing
         Row(200, "GET /app.js HTTP/1.0\r\nHost: HOST\r\nConnection: keep-alive\r\n\r\n"),
     ]
 
-    @Test func `is answered as the table says`() async throws {
+    @Test func `responds to each raw request with the expected status`() async throws {
         let fixture = try await Fixture()
         for row in Self.rows {
             let connection = try fixture.connect()
@@ -178,14 +178,14 @@ import Testing
                 connection.send(fixture.request("/plain"))
                 #expect(try connection.receiveAnswer().text == "no extension", "\(row.testDescription)")
             } else {
-                // Nothing of what stood behind it is taken for a request.
+                // The bytes behind it are not parsed as a request.
                 #expect(try connection.receiveAll() == [], "\(row.testDescription)")
             }
         }
     }
 }
 
-/// What no answer may be without, and what none may have.
+/// Checks the fields that every response has, and those that none has.
 func expectCommonFields(_ answer: RawResponse) {
     #expect(answer["X-Content-Type-Options"] == "nosniff")
     #expect(answer["Referrer-Policy"] == "no-referrer")

@@ -2,7 +2,7 @@ import Testing
 
 @testable import BundleServe
 
-@Suite struct `A request path` {
+@Suite struct RequestPathTests {
     private func decoded(_ target: String) -> String? {
         Array(target.utf8).withUnsafeBytes { RequestPath(decoding: $0) }.map {
             String(decoding: $0.bytes, as: UTF8.self)
@@ -14,7 +14,7 @@ import Testing
         ("/.a", ".a"), ("/..a/a..", "..a/a.."), ("/%252e%252e%252f", "%2e%2e%2f"), ("/%25", "%"), ("/a%20b", "a b"),
         ("/%3f", "?"),
     ])
-    func `is decoded once`(target: String, path: String) {
+    func `decodes a path once`(target: String, path: String) {
         #expect(decoded(target) == path)
     }
 
@@ -27,7 +27,7 @@ import Testing
         "/%e4",
         "/%f4%90%80%80",
     ])
-    func `that could mean something else is refused`(target: String) {
+    func `rejects an ambiguous path`(target: String) {
         #expect(decoded(target) == nil)
     }
 
@@ -36,7 +36,7 @@ import Testing
         ("a/index.html", false, false, true),
         ("a.b/c", false, false, false), ("a/.b", false, false, true),
     ])
-    func `is known by its last component`(path: String, isIndex: Bool, isFolder: Bool, hasExtension: Bool) {
+    func `classifies a path by its last component`(path: String, isIndex: Bool, isFolder: Bool, hasExtension: Bool) {
         let path = RequestPath(Array(path.utf8))
         #expect(path.isIndex == isIndex)
         #expect(path.isFolder == isFolder)
@@ -44,7 +44,7 @@ import Testing
     }
 }
 
-@Suite struct `A range` {
+@Suite struct ByteRangeTests {
     @Test(arguments: [
         ("bytes=0-0", 10, ByteRange.part(0..<1)), ("bytes=2-5", 10, .part(2..<6)), ("bytes=2-", 10, .part(2..<10)),
         ("bytes=-3", 10, .part(7..<10)), ("bytes=-10", 10, .part(0..<10)), ("bytes=-11", 10, .part(0..<10)),
@@ -60,12 +60,12 @@ import Testing
         ("bytes=0-b", 10, .whole), ("bytes= 0-1", 10, .whole), ("bytes=0 -1", 10, .whole), ("bytes=0--1", 10, .whole),
         ("bytes=+0-1", 10, .whole), ("bytes:0-1", 10, .whole),
     ])
-    func `is a part, the whole, or beyond`(value: String, size: Int, range: ByteRange) {
+    func `parses a range as a part, as the whole, or as unsatisfiable`(value: String, size: Int, range: ByteRange) {
         #expect(Array(value.utf8).withUnsafeBytes { ByteRange(parsing: $0, size: size) } == range)
     }
 }
 
-@Suite struct `A condition` {
+@Suite struct EntityTagTests {
     @Test(arguments: [
         ("\"a\"", true), ("W/\"a\"", true), ("*", true), ("\"b\", \"a\"", true), ("\"b\",W/\"a\"", true),
         (",, \"a\"", true),
@@ -73,12 +73,12 @@ import Testing
         ("w/\"a\"", false),
         ("\"aa\"", false), ("\"\"", false), ("**", false), ("\"b\" \"c\"", false),
     ])
-    func `names a tag, weakly compared`(value: String, isNamed: Bool) {
+    func `compares entity tags weakly`(value: String, isNamed: Bool) {
         #expect(Array(value.utf8).withUnsafeBytes { EntityTag.isNamed(Array("\"a\"".utf8), in: $0) } == isNamed)
     }
 }
 
-@Suite struct `A file name` {
+@Suite struct MediaTypeTests {
     @Test(arguments: [
         ("a.js", "text/javascript; charset=utf-8"), ("a/B.MJS", "text/javascript; charset=utf-8"),
         ("a.css", "text/css"),
@@ -98,12 +98,12 @@ import Testing
         ("a.html.x", "application/octet-stream"),
         ("a.js/b", "application/octet-stream"), ("", "application/octet-stream"),
     ])
-    func `has a media type by its extension`(name: String, type: String) {
+    func `derives the media type from the extension`(name: String, type: String) {
         #expect(MediaType.of(Array(name.utf8)) == type)
     }
 }
 
-@Suite struct `A port` {
+@Suite struct PortChoiceTests {
     /// The remainders were computed by JavaScript.
     @Test(arguments: [
         ("1waqgcidafgwubeqj8o", 12552), ("abc", 12368), ("ABC", 12368), ("1gcujev120hrke44h3h0", 12936),
@@ -111,17 +111,17 @@ import Testing
         ("", 12000),
         ("-", 12000), (".abc", 12000), ("00abc", 12368), ("abc.def", 12368), ("ü", 12000),
     ])
-    func `belongs to an application`(appId: String, port: Int) {
+    func `derives the port of an application from its ID`(appId: String, port: Int) {
         #expect(PortChoice.port(forAppId: appId) == port)
     }
 
-    @Test func `of no application is the first`() { #expect(PortChoice.port(forAppId: nil) == 12000) }
+    @Test func `selects the first port without an application`() { #expect(PortChoice.port(forAppId: nil) == 12000) }
 
-    @Test func `of a number too large to be one is the first`() {
+    @Test func `selects the first port for an ID that is not a finite number`() {
         #expect(PortChoice.port(forAppId: String(repeating: "z", count: 300)) == 12000)
     }
 
-    @Test func `is followed by all others of the range, in turn`() {
+    @Test func `tries all other ports of the range in order`() {
         let candidates = PortChoice.derived(appId: "abc").candidates
         #expect(candidates.first == 12368)
         #expect(candidates[631] == 12999)

@@ -3,8 +3,7 @@ import BundleTestTraits
 import BundleTesting
 import Testing
 
-/// How much of unfinished bodies a server keeps.
-@Suite(.ownThread) struct `Bodies under way` {
+@Suite(.ownThread) struct RequestBodyLimitTests {
     private struct Receiver: ReportReceiver {
         func take(_ message: [UInt8]) async -> ReportVerdict { .taken(counted: message.count) }
         func metrics() async -> String { "" }
@@ -30,12 +29,12 @@ import Testing
         return connection
     }
 
-    @Test func `have a limit in all, beyond which others are told to come later`() async throws {
+    @Test func `rejects a body with a retry time when the buffer space is used up`() async throws {
         let server = try await server { $0.bodies = 100_000 }
         let first = try begin(server, 60_000, 59_999)
-        // The server has it by now, or the next is told otherwise.
+        // The server has received the first body by now, or the second one would be rejected.
         try await eventually {
-            // Where the first one is not there yet, this one goes and leaves its room.
+            // If the first body has not arrived yet, this one ends and releases its space.
             let answer = try? begin(server, 40_001, 0, patience: 200).receiveAnswer()
             return answer?.status == 429 && answer?["Retry-After"] == "30"
         }
@@ -43,25 +42,25 @@ import Testing
         #expect(try small.receiveAnswer().text == #"{"counted":40000}"#)
         first.send([0x20])
         #expect(try first.receiveAnswer().text == #"{"counted":60000}"#)
-        // On the same connection, and on others: what was answered has no room any more.
+        // On the same connection and on others, a response releases the space of its body.
         for _ in 0..<3 { #expect(try begin(server, 60_000, 60_000).receiveAnswer().status == 200) }
         await server.stop(grace: .zero)
     }
 
-    @Test func `that do not come give way to one that does`() async throws {
+    @Test func `closes a connection whose body does not arrive in favour of another one`() async throws {
         let server = try await server {
             $0.bodies = 100_000
             $0.slowBody = .milliseconds(20)
         }
         let silent = try (0..<2).map { _ in try begin(server, 50_000, 0) }
-        // Either of them is over all the same: the server may see the third one first.
+        // Either of them may be closed, because the server may read the third one first.
         try await eventually { (try? begin(server, 64_000, 64_000).receiveAnswer().status) == 200 }
         try await eventually { (try? begin(server, 64_000, 64_000).receiveAnswer().status) == 200 }
         #expect(try silent.contains { try $0.receiveAll() == [] })
         await server.stop(grace: .zero)
     }
 
-    @Test(arguments: [true, false]) func `that never end give their room back`(isCut: Bool) async throws {
+    @Test(arguments: [true, false]) func `releases the buffer space of unfinished bodies`(isCut: Bool) async throws {
         let server = try await server {
             $0.bodies = 65_000
             $0.request = isCut ? .milliseconds(50) : .seconds(3600)
@@ -72,7 +71,7 @@ import Testing
                 let answer = try slow?.receiveAll()
                 #expect(answer == [])
             } catch let error as SystemCallError {
-                // It was cut off while it still sent.
+                // The connection was closed while it was sending.
                 #expect("\(error)".contains("reset"))
             }
         }

@@ -5,15 +5,15 @@ import BundleTestTraits
 import BundleTesting
 import Testing
 
-@Suite(.ownThread) struct `A call of the page` {
-    /// A fixture whose page has loaded, and the page's token.
+@Suite(.ownThread) struct PageCallTests {
+    /// Returns a fixture whose page has loaded, and the token of the page.
     private func loaded() async throws -> (Fixture, String) {
         let fixture = try await Fixture()
         _ = try fixture.ask("/", navigation)
         return (fixture, "token-1")
     }
 
-    @Test func `reaches the host and brings its answer`() async throws {
+    @Test func `passes a call of a page to the host and returns its result`() async throws {
         let (fixture, token) = try await loaded()
         let answer = try fixture.call("reload", token: token, body: "{\"a\":[1]}")
         #expect(answer.status == 200)
@@ -25,7 +25,7 @@ import Testing
         #expect(calls == [["reload", token]])
     }
 
-    /// Each row spoils one thing.
+    /// Each row has one invalid field.
     @Test(
         arguments: [
             ("Origin: ", nil, 403, "forbidden"), ("Origin: ", "Origin: null", 403, nil),
@@ -45,7 +45,9 @@ import Testing
             ("Origin: ", "Origin: ORIGIN\r\nSec-Fetch-Site: cross-site", 403, nil),
             ("Origin: ", "Origin: ORIGIN\r\nExpect: something", 417, "expectationFailed"),
         ] as [(String, String?, Int, String?)])
-    func `N-22: is refused without`(field: String, instead: String?, status: Int, code: String?) async throws {
+    func `N-22: rejects a call with a missing or wrong field`(
+        field: String, instead: String?, status: Int, code: String?
+    ) async throws {
         let (fixture, token) = try await loaded()
         let answer = try fixture.call("reload", token: token, body: "{}") { fields in
             fields = fields.compactMap { line in
@@ -62,7 +64,7 @@ import Testing
     @Test(arguments: [
         ("Content-Type: application/json", 200), ("content-type: Application/JSON ; charset=utf-8", 200),
     ])
-    func `may state its type in other words`(field: String, status: Int) async throws {
+    func `accepts other spellings of the JSON media type`(field: String, status: Int) async throws {
         let (fixture, token) = try await loaded()
         let answer = try fixture.call("reload", token: token, body: "{}") { fields in
             fields = fields.map { $0.hasPrefix("Content-Type") ? field : $0 }
@@ -71,27 +73,27 @@ import Testing
     }
 
     @Test(arguments: ["", "[]", "1", "{", "{}x", "{\"a\":1,\"a\":2}", "{\"a\":\"\u{1}\"}", "{\"a\":1.5}"])
-    func `has one object as its body`(body: String) async throws {
+    func `rejects a call whose body is not one object`(body: String) async throws {
         let (fixture, token) = try await loaded()
         #expect(try fixture.call("reload", token: token, body: body).status == 400)
         #expect(fixture.host.with { $0.calls.isEmpty })
     }
 
-    @Test func `may have a body of 64 KiB and no more`() async throws {
+    @Test func `accepts a body of 64 KiB and rejects a longer one`() async throws {
         let (fixture, token) = try await loaded()
         func body(_ count: Int) -> String { "{\"a\":\"\(String(repeating: "b", count: count - 8))\"}" }
         #expect(try fixture.call("reload", token: token, body: body(65536)).status == 200)
         #expect(try fixture.call("reload", token: token, body: body(65537)).status == 413)
     }
 
-    @Test func `that fails says nothing about why`() async throws {
+    @Test func `reports no details of a failed call`() async throws {
         let (fixture, token) = try await loaded()
         let answer = try fixture.call("fail", token: token, body: "{}")
         #expect(answer.status == 500)
         #expect(answer.text == "{\"error\":{\"code\":\"failed\",\"message\":\"Internal Server Error\"}}")
     }
 
-    @Test func `may be one of several on a connection, and come in pieces`() async throws {
+    @Test func `accepts several calls on one connection, split at any byte`() async throws {
         let (fixture, token) = try await loaded()
         let connection = try fixture.connect()
         let head = fixture.request(
@@ -108,7 +110,7 @@ import Testing
         #expect(try connection.receiveAnswer().text == "no extension")
     }
 
-    @Test func `is told to go on before its body, or refused before it`() async throws {
+    @Test func `sends 100 Continue before a body, or rejects the call without it`() async throws {
         let (fixture, token) = try await loaded()
         let fields = [
             "Origin: http://127.0.0.1:\(fixture.server.port)", "Content-Type: application/json",
@@ -127,7 +129,7 @@ import Testing
     }
 }
 
-@Suite(.ownThread) struct `The stream of events` {
+@Suite(.ownThread) struct EventStreamTests {
     private func open(_ fixture: Fixture) throws -> RawConnection {
         _ = try fixture.ask("/", navigation)
         let connection = try fixture.connect()
@@ -141,7 +143,7 @@ import Testing
         return connection
     }
 
-    @Test func `brings what the host sends, and ends with it`() async throws {
+    @Test func `sends the events of the host and ends with them`() async throws {
         let fixture = try await Fixture { $0.limits.heartbeat = .seconds(3600) }
         let connection = try open(fixture)
         let events = try #require(fixture.host.with { $0.streams["token-1"] })
@@ -160,21 +162,21 @@ import Testing
     @Test(arguments: [
         [], ["X-Client-Token:"], ["X-Client-Token: other"], ["X-Client-Token: token-1", "Origin: http://evil.example"],
     ])
-    func `is for the page only`(fields: [String]) async throws {
+    func `rejects an event stream for other origins and without a token`(fields: [String]) async throws {
         let fixture = try await Fixture()
         _ = try fixture.ask("/", navigation)
         #expect(try fixture.ask("/__clientctl/v1/events", fields).status == 403)
         #expect(fixture.host.with { $0.streams.isEmpty })
     }
 
-    @Test func `shows that it lives`() async throws {
+    @Test func `sends heartbeats in an idle event stream`() async throws {
         let fixture = try await Fixture { $0.limits.heartbeat = .milliseconds(20) }
         let connection = try open(fixture)
         for _ in 0..<3 { #expect(try connection.receive(upTo: "\n\n") == Array(":\n\n".utf8)) }
     }
 
     @Test(arguments: [false, true])
-    func `tells the host when the page has gone`(onlyFinishesSending: Bool) async throws {
+    func `ends the host's stream when the page closes its connection`(onlyFinishesSending: Bool) async throws {
         let fixture = try await Fixture()
         var connection: RawConnection? = try open(fixture)
         if onlyFinishesSending { connection?.finishSending() } else { connection = nil }
@@ -182,7 +184,7 @@ import Testing
         connection = nil
     }
 
-    @Test func `ends for a page that reads nothing`() async throws {
+    @Test func `closes an event stream whose page does not read`() async throws {
         let fixture = try await Fixture { $0.limits.stall = .milliseconds(100) }
         let connection = try open(fixture)
         let events = try #require(fixture.host.with { $0.streams["token-1"] })
@@ -193,7 +195,7 @@ import Testing
     }
 }
 
-/// Waits until something holds; fails after a minute without it.
+/// Waits until `condition` holds; fails after a minute.
 func eventually(_ condition: () -> Bool) async throws {
     let deadline = ContinuousClock.now + .seconds(60)
     while ContinuousClock.now < deadline {

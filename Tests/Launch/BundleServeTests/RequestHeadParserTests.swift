@@ -2,8 +2,8 @@ import Testing
 
 @testable import BundleServe
 
-/// What the parser makes of bytes, all at once and one by one.
-@Suite struct `A request head` {
+/// Parses each head at once and byte by byte.
+@Suite struct RequestHeadParserTests {
     enum Outcome: Equatable { case incomplete, refused(Status), complete(length: Int) }
 
     private func outcome(_ bytes: [UInt8], inStepsOf step: Int) -> Outcome {
@@ -38,7 +38,7 @@ import Testing
         "GET / HTTP/1.1\r\nContent-Length: 0\r\n\r\n",
         "POST / HTTP/1.1\r\nContent-Length: 18446744073709551616\r\n\r\n",
     ])
-    func `is taken`(text: String) {
+    func `accepts a valid head`(text: String) {
         #expect(outcome(text) == .complete(length: text.unicodeScalars.count))
     }
 
@@ -67,23 +67,23 @@ import Testing
         "GET / HTTP/1.1\r\nRange: a\r\nRange: a\r\n\r\n",
         "GET / HTTP/1.1\r\nSec-Fetch-Site: none\r\nSec-Fetch-Site: none\r\n\r\n",
     ])
-    func `that two readers could take in two ways is refused`(text: String) {
+    func `rejects a head that two parsers could read in two ways`(text: String) {
         #expect(outcome(text) == .refused(.badRequest))
     }
 
     @Test(arguments: ["HTTP/2.0", "HTTP/0.9", "HTTP/1.2", "HTTP/3.0"])
-    func `of another version is refused as such`(version: String) {
+    func `rejects another HTTP version with its own status`(version: String) {
         #expect(outcome("GET / \(version)\r\n\r\n") == .refused(.versionNotSupported))
     }
 
     @Test(arguments: [
         "", "G", "GET / HTTP/1.1", "GET / HTTP/1.1\r", "GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nA: b\r\n\r",
     ])
-    func `that is not all there is waited for`(text: String) {
+    func `waits for the rest of an incomplete head`(text: String) {
         #expect(outcome(text) == .incomplete)
     }
 
-    @Test func `may have lines of 8 KiB and no more`() {
+    @Test func `limits lines to 8 KiB`() {
         func target(_ count: Int) -> String { "GET /\(String(repeating: "a", count: count - 14)) HTTP/1.1" }
         #expect(outcome(target(8192) + "\r\n\r\n") == .complete(length: 8196))
         #expect(outcome(target(8193) + "\r\n\r\n") == .refused(.uriTooLong))
@@ -94,7 +94,7 @@ import Testing
         #expect(outcome(field(8194)) == .refused(.headTooLarge))
     }
 
-    @Test func `may have 16 KiB and no more`() {
+    @Test func `limits heads to 16 KiB`() {
         let field = ":\(String(repeating: "a", count: 5000))\r\n"
         let first = "GET / HTTP/1.1\r\nA\(field)C\(field)"
         func rest(_ total: Int) -> String {
@@ -104,14 +104,14 @@ import Testing
         #expect(outcome(rest(16385)) == .refused(.headTooLarge))
     }
 
-    @Test func `may have 100 fields and no more`() {
+    @Test func `limits heads to 100 fields`() {
         let field = "A: b\r\n"
         let line = "GET / HTTP/1.1\r\n"
         #expect(outcome(line + String(repeating: field, count: 100) + "\r\n") == .complete(length: 618))
         #expect(outcome(line + String(repeating: field, count: 101) + "\r\n") == .refused(.headTooLarge))
     }
 
-    @Test func `tells where its values are`() throws {
+    @Test func `records the ranges of values`() throws {
         let text = """
             POST /a?b HTTP/1.0\r\nHOST:  h \r\nif-none-match: "a"\r\nIf-None-Match: "b"\r\nConnection: a,\tClose\r
             Content-Length: 12\r\nAccept: a/b, Text/HTML;q=0.9\r\n\r\nrest
@@ -136,7 +136,7 @@ import Testing
     }
 
     @Test(arguments: RequestHead.Field.allCases)
-    func `knows every field that it looks for`(field: RequestHead.Field) {
+    func `recognizes every field`(field: RequestHead.Field) {
         let name =
             switch field {
             case .host: "Host"
@@ -169,8 +169,9 @@ import Testing
         }
     }
 
-    /// A byte that is changed, left out or doubled never makes it trap, and whatever is taken in one piece is taken bit by bit.
-    @Test func `with one byte wrong is still read or refused`() {
+    /// A modified, missing or repeated byte never causes a trap, and each head that is accepted at once is accepted
+    /// byte by byte.
+    @Test func `accepts or rejects heads with one wrong byte`() {
         let text = "GET /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n"
         let bytes = Array(text.utf8)
         for index in bytes.indices {

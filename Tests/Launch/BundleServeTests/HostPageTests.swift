@@ -3,12 +3,12 @@ import BundleTestTraits
 import BundleTesting
 import Testing
 
-/// What a host shows beside clients: a page without files, and a script of its own above a client.
-@Suite(.ownThread) struct `A page of the host's own` {
+/// A page without files, and a script of the host in a client's page.
+@Suite(.ownThread) struct HostPageTests {
     private static let page = IndexPage(
         before: Array("<html><head>".utf8), after: Array("</head>closed</html>".utf8), scriptSources: [])
 
-    @Test func `is shown under every address, and no file is`() async throws {
+    @Test func `shows a page of the host at every path, and serves no file`() async throws {
         let fixture = try await Fixture()
         let site = try Site(page: Self.page)
         fixture.host.with { $0.current = site }
@@ -20,7 +20,7 @@ import Testing
         }
     }
 
-    @Test func `a notice is part of the page it is for, and allowed by its policy`() async throws {
+    @Test func `adds a notice to its page and allows it in the policy`() async throws {
         let fixture = try await Fixture()
         let notice = ServerConfiguration.Bridge(script: Array("notice()".utf8), scriptSource: "'sha256-notice='")
         fixture.host.with {

@@ -5,9 +5,9 @@ import BundleTesting
 import Testing
 
 /// What a client could leave in a browser, in the way of the one that follows it.
-@Suite(.ownThread) struct `What would outlive a client` {
+@Suite(.ownThread) struct LeftoverStateTests {
     @Test(arguments: ["/app.js", "/sw.js", "/gone/worker.js?v=1", "/", "/%ff"])
-    func `is a service worker, whose script is always one that unregisters itself`(target: String) async throws {
+    func `responds to every service worker with a script that unregisters it`(target: String) async throws {
         let fixture = try await Fixture()
         #expect(try fixture.ask("/app.js", ["Sec-Fetch-Dest: script"]).text == "let a = 1;\n")
         for field in ["Sec-Fetch-Dest: serviceworker", "Service-Worker: script"] {
@@ -22,7 +22,7 @@ import Testing
         #expect(fixture.host.with { $0.pages.isEmpty })
     }
 
-    @Test func `is a flood of cookies, which is taken away`() async throws {
+    @Test func `deletes cookies that exceed the size of a head`() async throws {
         let fixture = try await Fixture()
         let answer = try fixture.ask("/", navigation + ["Cookie: a=" + String(repeating: "x", count: 9000)])
         #expect(answer.status == 431)
@@ -32,14 +32,14 @@ import Testing
     }
 }
 
-@Suite struct `The script of the host` {
-    @Test func `brings the shim, which a policy in the page's head could forbid`() throws {
+@Suite struct PageBridgeScriptTests {
+    @Test func `includes the shim, which a policy in the page could block`() throws {
         let bridge = try ServerConfiguration.Bridge.page()
         #expect(bridge.script.suffix(ShimInjector.shim.count).elementsEqual(ShimInjector.shim))
         #expect(bridge.scriptSource == (try ScriptSource.expression(for: bridge.script[...])))
     }
 
-    @Test func `stands on one line, so the lines of the page keep their numbers`() throws {
+    @Test func `has one line, so line numbers of the page are unchanged`() throws {
         #expect(try !ServerConfiguration.Bridge.page().script.contains(UInt8(ascii: "\n")))
         let script = Array("// a\nif (b) {\n  // c\n  d();\n}\n".utf8)
         #expect(ShimInjector.onOneLine(script) == Array("if (b) { d(); }".utf8))
@@ -49,7 +49,7 @@ import Testing
         "<!doctype html><head><title>a</title></head><p>", "<head><script nonce=n>a()</script></head>", "no head",
         "<body><p></body>",
     ])
-    func `is without the shim that a serving root has in its page`(page: String) {
+    func `removes the shim from a page of a serving root`(page: String) {
         let page = Array(page.utf8)
         let shimmed = ShimInjector.inject(into: page)
         #expect(shimmed != page)

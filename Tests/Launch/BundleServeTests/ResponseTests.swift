@@ -5,11 +5,11 @@ import BundleTesting
 import Glibc
 import Testing
 
-@Suite(.ownThread) struct `An answer` {
+@Suite(.ownThread) struct ResponseTests {
     @Test(arguments: [
         "/app.js", "/empty.txt", "/large.bin", "/sub/", "/missing.js", "/plain", "/clients/", "/clients/v1.0.0/",
     ])
-    func `to HEAD has the fields of the one to GET and no body`(target: String) async throws {
+    func `responds to HEAD with the fields of GET and without a body`(target: String) async throws {
         let fixture = try await Fixture()
         fixture.host.with { $0.versions["v1.0.0"] = $0.current }
         let get = try fixture.ask(target)
@@ -23,7 +23,7 @@ import Testing
     }
 
     @Test(arguments: ["/digits.txt", "/large.bin"])
-    func `about an unchanged file is short`(target: String) async throws {
+    func `responds with 304 for an unchanged file`(target: String) async throws {
         let fixture = try await Fixture()
         let whole = try fixture.ask(target)
         let tag = try #require(whole["ETag"])
@@ -44,11 +44,11 @@ import Testing
             connection.send(fixture.request("/plain"))
             #expect(try connection.receiveAnswer().text == "no extension")
         }
-        // A date says nothing about a file that was never sent with one.
+        // A date is not a validator of a file without one.
         #expect(try fixture.ask(target, ["If-Modified-Since: Fri, 01 Jan 2100 00:00:00 GMT"]).status == 200)
     }
 
-    @Test func `has a tag for each content`() async throws {
+    @Test func `sends a different entity tag for each content`() async throws {
         let fixture = try await Fixture()
         let other = try fixture.anotherSite("other")
         let before = try fixture.ask("/app.js")["ETag"]
@@ -66,18 +66,20 @@ import Testing
         ("bytes=0-1,3-4", 200, nil, "0123456789"), ("bytes=5-2", 200, nil, "0123456789"),
         ("nonsense", 200, nil, "0123456789"),
     ])
-    func `may be a part`(range: String, status: Int, contentRange: String?, body: String) async throws {
+    func `sends a part of a file for a Range request`(range: String, status: Int, contentRange: String?, body: String)
+        async throws
+    {
         let fixture = try await Fixture()
         let answer = try fixture.ask("/digits.txt", ["Range: \(range)"])
         #expect(answer.status == status)
         #expect(answer["Content-Range"] == contentRange)
         #expect(answer.text == body)
         expectCommonFields(answer)
-        // HEAD knows no ranges (RFC 9110, section 14.2).
+        // A HEAD ignores ranges (RFC 9110, section 14.2).
         #expect(try fixture.ask("/digits.txt", method: "HEAD", ["Range: \(range)"]).status == 200)
     }
 
-    @Test func `may be a part of a large file`() async throws {
+    @Test func `sends a part of a large file`() async throws {
         let fixture = try await Fixture()
         let large = try #require(Fixture.files["large.bin"])
         #expect(try fixture.ask("/large.bin").body == large)
@@ -87,7 +89,7 @@ import Testing
         #expect(try fixture.ask("/large.bin", ["Range: bytes=-5"]).body == large.suffix(5))
     }
 
-    @Test func `is a part only of the file that was meant`() async throws {
+    @Test func `sends a part only if If-Range matches the file`() async throws {
         let fixture = try await Fixture()
         let tag = try #require(try fixture.ask("/digits.txt")["ETag"])
         for (condition, status) in [
@@ -97,7 +99,7 @@ import Testing
         }
     }
 
-    @Test func `comes in the order of the requests, however they are cut`() async throws {
+    @Test func `responds to pipelined requests in order, however their bytes are split`() async throws {
         let fixture = try await Fixture { $0.limits.request = .seconds(3600) }
         let large = try #require(Fixture.files["large.bin"])
         let requests =
@@ -118,7 +120,7 @@ import Testing
         }
     }
 
-    @Test func `to a client that has finished sending is still whole`() async throws {
+    @Test func `sends the whole response to a client that has closed its sending side`() async throws {
         let fixture = try await Fixture()
         let connection = try fixture.connect()
         connection.send(fixture.request("/large.bin") + fixture.request("/", navigation))
@@ -128,7 +130,7 @@ import Testing
         #expect(try connection.receiveAll() == [])
     }
 
-    @Test func `does not grow with requests that nobody reads the answers to`() async throws {
+    @Test func `limits buffered responses for a client that pipelines without reading`() async throws {
         let fixture = try await Fixture()
         let connection = try fixture.connect()
         let request = Array(fixture.request("/large.bin").utf8)
@@ -136,7 +138,7 @@ import Testing
         for _ in 0..<100 { #expect(try connection.receiveAnswer().body.count == 200_000) }
     }
 
-    @Test func `about a file that was removed is what was read before, or that there is none`() async throws {
+    @Test func `sends a removed file that was read before, and 404 for one that was not`() async throws {
         let fixture = try await Fixture()
         for name in ["app.js", "large.bin"] { #expect(try fixture.ask("/" + name).status == 200) }
         for name in ["app.js", "large.bin", "digits.txt"] { unlink(fixture.folder.file("www/" + name)) }
@@ -145,7 +147,7 @@ import Testing
         #expect(try fixture.ask("/digits.txt").status == 404)
     }
 
-    @Test func `about what is no file any more is that there is none`() async throws {
+    @Test func `responds with 404 for a path that is no longer a file`() async throws {
         let fixture = try await Fixture()
         unlink(fixture.folder.file("www/app.js"))
         symlink("digits.txt", fixture.folder.file("www/app.js"))
@@ -157,7 +159,7 @@ import Testing
         #expect(try fixture.ask("/late.js").status == 404)
     }
 
-    @Test func `is right for more files than are kept ready`() async throws {
+    @Test func `sends correct files beyond the capacity of the cache`() async throws {
         let fixture = try await Fixture()
         let files = Dictionary(
             uniqueKeysWithValues: (0..<80).map { number in

@@ -6,8 +6,7 @@ import BundleTestTraits
 import BundleTesting
 import Testing
 
-/// What a manifest says about a file, and what answers make of it.
-@Suite(.ownThread) struct `A label` {
+@Suite(.ownThread) struct AssetLabelTests {
     private static let hash = "0123456789abcdef0123456789abcdef01234567"
 
     private func fixture(
@@ -22,7 +21,7 @@ import Testing
         return fixture
     }
 
-    @Test func `changes nothing for the files that it is not about`() async throws {
+    @Test func `leaves the fields of files without a label unchanged`() async throws {
         let files = ["app.0123456789abcdef.js": [UInt8(1)], "plain.js": [2], "labelled.js": [3]]
         let fixture = try await fixture(
             files, ["labelled.js": .init(hash: Self.hash, sourceMapURL: nil)])
@@ -34,7 +33,7 @@ import Testing
         }
     }
 
-    @Test func `is about each name of a file`() async throws {
+    @Test func `applies a label to every name of a file`() async throws {
         let fixture = try await Fixture()
         let client = try Directory.open(
             try fixture.folder.writeTree(["index.html": [], "app/a.js": Array("a".utf8)], to: "client"))
@@ -57,7 +56,7 @@ import Testing
             #expect(answer["ETag"]?.hasPrefix("\"\(Self.hash)-sha256-") == true)
             #expect(answer["Cache-Control"] == "no-cache")
         }
-        // The prefix is no way into the page's calls, and nothing else has a reserved name.
+        // The prefix does not lead to the calls of pages, and no other name is reserved.
         #expect(try fixture.ask("/__cordova/b.js", navigation).status == 404)
         #expect(try fixture.ask("/__cordova", navigation).status == 404)
         #expect(try fixture.ask("/__cordovax/a.js").status == 404)
@@ -66,7 +65,7 @@ import Testing
     }
 
     @Test(arguments: ["", "a\"b", "a b", "a\r\nX: y", "ä", "a\u{7F}"])
-    func `whose hash cannot be a tag leaves the file its own`(hash: String) async throws {
+    func `ignores a hash that cannot be part of an entity tag`(hash: String) async throws {
         let fixture = try await fixture(
             ["a.js": [1]], ["a.js": .init(hash: hash, sourceMapURL: nil)])
         let answer = try fixture.ask("/a.js")
@@ -81,7 +80,7 @@ import Testing
         ("/m/ü%.map", "/m/%C3%BC%25.map"), ("/m/gone.map", nil), ("m/a.map", nil), ("//m/a.map", nil),
         ("/m/../m/a.map", nil), ("https://a/m/a.map", nil), ("", nil), ("/m/a.map\r\nX: y", nil),
     ])
-    func `names only a source map that is there`(url: String, field: String?) async throws {
+    func `sends the source map of a label only if the file exists`(url: String, field: String?) async throws {
         let fixture = try await fixture(
             ["a.js": [1], "m/a.map": [2], "m/a b.map": [3], "m/ü%.map": [4]],
             ["a.js": .init(hash: nil, sourceMapURL: url)])
@@ -91,7 +90,7 @@ import Testing
         if let field { #expect(try fixture.ask(field).body.count == 1) }
     }
 
-    @Test func `holds for files that are not kept in memory`() async throws {
+    @Test func `applies a label to a file that is not kept in memory`() async throws {
         let large = [UInt8](repeating: 7, count: 100_000)
         let fixture = try await fixture(
             ["a.bin": large], ["a.bin": .init(hash: Self.hash, sourceMapURL: nil)])

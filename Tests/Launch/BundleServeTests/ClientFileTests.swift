@@ -8,14 +8,14 @@ import BundleValues
 import Glibc
 import Testing
 
-@Suite(.ownThread) struct `A client's files` {
+@Suite(.ownThread) struct ClientFileTests {
     @Test(arguments: [
         ("<meta charset=ISO-8859-1>h\u{E9}", "iso-8859-1"), ("\u{FEFF}<meta charset=latin1>", "utf-8"),
         ("<meta http-equiv=Content-Type content='text/html; charset=Shift_JIS'>", "shift_jis"),
         ("<meta charset=utf-16>", "utf-8"), ("<!-- <meta charset=latin1> --><p>", "utf-8"),
         ("<meta charset='x\r\nA: b'>", "x"),
     ])
-    func `of HTML are in the letters that they declare`(page: String, charset: String) async throws {
+    func `sends HTML with its declared character set`(page: String, charset: String) async throws {
         let fixture = try await Fixture()
         let folder = try fixture.folder.writeTree(["old.html": Array(page.utf8)], to: "old")
         let site = try Site(root: try .open(folder), index: try IndexPage(cutting: Array(page.utf8)))
@@ -30,8 +30,7 @@ import Testing
         ("/deep/er", "./er/"), ("/clients/v1.0.0/sub", "./sub/"), ("/sub/index.html", nil), ("/sub/", nil),
         ("/app.js", nil), ("/", nil),
     ])
-    func `below a folder with a page are found from the folder's slash`(target: String, location: String?) async throws
-    {
+    func `redirects a folder with an index page to its slash`(target: String, location: String?) async throws {
         let fixture = try await Fixture()
         let files = Fixture.files.merging(["a b:/index.html": [1], "deep/er/index.html": [2]]) { $1 }
         let site = try Site(root: try .open(try fixture.folder.writeTree(files, to: "folders")), index: Fixture.index)
@@ -50,7 +49,7 @@ import Testing
         "img/64b7f0c2a1b2c3d4e5f60718.svg", "\(String(repeating: "0a", count: 20)).js", "0123456789abcdef/app.js",
         "large.0123456789abcdef.bin",
     ])
-    func `are those of the release that is shown, though a file of the release before has its name, size and date`(
+    func `serves the files of the present release even if the earlier one has equal names, sizes and times`(
         name: String
     ) async throws {
         let fixture = try await Fixture()
@@ -83,7 +82,7 @@ import Testing
         }
     }
 
-    @Test func `are sent only where they are those that If-Match means`() async throws {
+    @Test func `sends a file only if If-Match matches it`() async throws {
         let fixture = try await Fixture()
         let tag = try fixture.ask("/app.js")["ETag"] ?? ""
         for (condition, status) in [("*", 200), (tag, 200), ("\"a\", \(tag)", 200), ("W/\(tag)", 412), ("\"a\"", 412)] {
@@ -109,7 +108,8 @@ import Testing
         ("/..x.txt", "dots", "text/plain; charset=utf-8", "no-cache"),
         ("/a..b.txt", "more dots", "text/plain; charset=utf-8", "no-cache"),
     ])
-    func `are served with their type`(target: String, body: String, type: String, caching: String) async throws {
+    func `sends files with their media types`(target: String, body: String, type: String, caching: String) async throws
+    {
         let fixture = try await Fixture()
         let answer = try fixture.ask(target)
         #expect(answer.status == 200)

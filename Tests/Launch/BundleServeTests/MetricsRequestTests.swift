@@ -3,14 +3,13 @@ import BundleTestTraits
 import BundleTesting
 import Testing
 
-/// Who is told how the host is doing, and in which form.
-@Suite(.ownThread) struct `Metrics` {
+@Suite(.ownThread) struct MetricsRequestTests {
     private static let path = "/__clientctl/v1/metrics"
     private static let text = "# TYPE m gauge\nm{a=\"ü\"} 1\n"
 
     private func fixture() async throws -> Fixture { try await Fixture { $0.metrics = { Self.text } } }
 
-    @Test func `are text of version 0.0.4, kept by nobody`() async throws {
+    @Test func `sends metrics as text of version 0.0.4 that caches do not store`() async throws {
         let fixture = try await fixture()
         let answer = try fixture.ask(Self.path)
         #expect(answer.status == 200)
@@ -23,7 +22,7 @@ import Testing
         #expect(head["Content-Length"] == "\(Self.text.utf8.count)")
     }
 
-    @Test func `are for programs of this machine that ask for them`() async throws {
+    @Test func `sends metrics to programs of this machine only`() async throws {
         let fixture = try await fixture()
         let connection = try fixture.connect()
         connection.send("GET \(Self.path) HTTP/1.1\r\nHost: kiosk.example:\(fixture.server.port)\r\n\r\n")
@@ -40,11 +39,11 @@ import Testing
         #expect(try fixture.ask(Self.path + "/x").status == 404)
     }
 
-    @Test func `of a host that has none are not found`() async throws {
+    @Test func `responds with 404 without metrics`() async throws {
         #expect(try await Fixture().ask(Self.path).status == 404)
     }
 
-    @Test func `come after those that were asked for before, on one connection`() async throws {
+    @Test func `sends metrics after the earlier responses on a connection`() async throws {
         let fixture = try await fixture()
         let connection = try fixture.connect()
         connection.send(fixture.request("/app.js") + fixture.request(Self.path) + fixture.request("/empty.txt"))
