@@ -10,14 +10,13 @@ import Testing
 @testable import BundleCore
 @testable import DeviceDoctor
 
-/// Each side of a device, as it should be and as it should not.
 struct DoctorRuleTests {
     private static let now = Timestamp(clamping: 1_800_000_000)
     private static let day = 86_400
 
     private static func at(_ offset: Int) -> Timestamp { Timestamp(clamping: now.secondsSinceEpoch + offset) }
 
-    /// A store that nothing is wrong with.
+    /// A store without findings.
     private static func store(_ change: (inout StoreLook) -> Void = { _ in }) -> StoreLook {
         var store = StoreLook(path: "/store", user: 1000)
         store.owner = 1000
@@ -50,7 +49,7 @@ struct DoctorRuleTests {
             end: end ?? .answered(status: 200, date: nil), check: check)
     }
 
-    /// What a feed whose document expires then leaves behind.
+    /// What the store records of a feed whose document expires at `expires`.
     private static func memory(expires: Int) throws -> FeedMemory {
         var memory = FeedMemory()
         memory.clock = at(-Self.day)
@@ -61,7 +60,7 @@ struct DoctorRuleTests {
         return memory
     }
 
-    /// The findings but for those that are as they should be, as `code severity`.
+    /// Returns the findings that are not ok, as `code severity`.
     private static func told(_ reading: DoctorReading) -> [String] {
         DoctorRule.findings(reading).filter { $0.severity != .ok }.map { "\($0.code) \($0.severity)" }
     }
@@ -80,10 +79,10 @@ struct DoctorRuleTests {
         let reading = Self.reading { $0.store.ledger = ledger }
         #expect(Self.told(reading) == (isTold ? ["wanted warning"] : []))
         let finding = DoctorRule.findings(reading).first { $0.code == .wanted }
-        #expect(finding?.message.contains("\(attempts) attempts failed: The server answered 503.") != !isTold)
+        #expect(finding?.message.contains("\(attempts) attempts failed): The server answered 503.") != !isTold)
     }
 
-    @Test func `warns of a device without an id of its own if it follows a channel`() throws {
+    @Test func `warns of a device without an ID of its own if it follows a channel`() throws {
         for source in [FeedMemory.DeviceIdSource.drawn, nil] {
             let reading = try Self.reading {
                 $0.deviceIdSource = source
@@ -96,7 +95,7 @@ struct DoctorRuleTests {
         #expect(!Self.told(Self.reading { $0.deviceIdSource = nil }).contains("deviceId warning"))
     }
 
-    @Test func `nothing is wrong with a device that is well, and every side of it is named`() throws {
+    @Test func `reports every subject of a healthy device as ok`() throws {
         let memory = try Self.memory(expires: 30 * Self.day)
         let reading = try Self.reading {
             $0.trust = .root(version: 2, expires: Self.at(300 * Self.day))
@@ -112,14 +111,14 @@ struct DoctorRuleTests {
         let findings = DoctorRule.findings(reading)
         #expect(findings.filter { $0.severity != .ok } == [])
         #expect(DoctorRule.worst(findings) == .ok)
-        // A page that is not overdue is not mentioned.
+        // A page that is not overdue is not reported.
         #expect(Set(findings.map(\.code)) == Set(DoctorFinding.Code.allCases).subtracting([.screen]))
         #expect(findings.allSatisfy { ($0.severity == .ok) == ($0.advice == nil) && !$0.subject.isEmpty })
     }
 
-    // MARK: What is shown, to whom, and what comes next
+    // MARK: Clients, sessions and offers
 
-    @Test func `a store with nothing to show`() {
+    @Test func `fails without a client to show`() {
         var reading = Self.reading { $0.inventory = Inventory(path: "/store", ledger: Ledger(), bundles: []) }
         #expect(Self.told(reading) == ["clients failure"])
         reading.hasSeed = true
@@ -135,12 +134,12 @@ struct DoctorRuleTests {
             (.unauthenticated(.ended(.rejected)), ["session warning"]),
             (.unauthenticated(.unreadable), ["session failure"]),
         ] as [(SessionStatus, [String])])
-    func `who may see clients`(session: SessionStatus, told: [String]) {
+    func `reports which users may see clients`(session: SessionStatus, told: [String]) {
         #expect(Self.told(Self.reading { $0.session = session }) == told)
     }
 
     @Test(arguments: [(ScreenNote.Cause.started, 60), (.replaced, 10)])
-    func `reports a screen on which a browser shows no page, or the one of before`(
+    func `warns of a browser that shows no page or an earlier one`(
         cause: ScreenNote.Cause, patience: Int
     ) {
         #expect(Self.told(Self.reading { $0.screen = ScreenNote(cause, since: Self.at(1 - patience)) }) == [])
@@ -148,7 +147,7 @@ struct DoctorRuleTests {
         #expect(Self.told(reading) == ["screen warning"])
     }
 
-    @Test func `an offer that is not for this device says why`() throws {
+    @Test func `explains why an offer is not for this device`() throws {
         let shell = try SemanticVersion(parsing: "9.0.0")
         let block = Ledger.Block(
             version: .archive(try SemanticVersion(parsing: "1.5.2")), cause: .byHand, reason: "left by hand", count: 1,
@@ -165,7 +164,7 @@ struct DoctorRuleTests {
                 let memory = try Self.memory(expires: 30 * Self.day)
                 $0.feeds = [try Self.feed(check: .verified(memory, try Self.offer(verdict)))]
             }
-            // A device that a rollout leaves out is well.
+            // A device that a rollout excludes has no warning.
             let isWell = if case .notInRollout = verdict { true } else { part == nil }
             #expect(Self.told(reading) == (isWell ? [] : ["offer warning"]))
             let said = DoctorRule.findings(reading).first { $0.code == .offer }?.message ?? ""
@@ -186,7 +185,7 @@ struct DoctorRuleTests {
     @Test(arguments: [
         (0, "ok"), (119, "ok"), (-119, "ok"), (600, "warning"), (-600, "warning"), (2 * 86_400, "failure"),
         (365 * 86_400, "failure"),
-    ]) func `the clock is compared with the server's`(ahead: Int, severity: String) throws {
+    ]) func `compares the clock with that of the server`(ahead: Int, severity: String) throws {
         let reading = try Self.reading {
             $0.feeds = [try Self.feed(end: .answered(status: 404, date: Self.header(ahead)))]
         }
@@ -202,7 +201,7 @@ struct DoctorRuleTests {
         return String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    @Test func `a clock before what was signed is wrong, whatever a server says`() throws {
+    @Test func `fails for a clock before the latest signed time, whatever a server returns`() throws {
         var memory = FeedMemory()
         memory.clock = Self.at(Self.day)
         for feeds in [[], [try Self.feed(end: .answered(status: 200, date: Self.header(0)), check: .verified(memory))]]
@@ -221,7 +220,7 @@ struct DoctorRuleTests {
         #expect(DoctorRule.clock(ancient).severity == .failure, "this program is younger")
     }
 
-    @Test func `a server whose time is before what was signed is wrong itself`() throws {
+    @Test func `warns of a server whose time is before the latest signed time`() throws {
         let memory = try Self.memory(expires: 30 * Self.day)
         let reading = try Self.reading {
             $0.feeds = [
@@ -235,15 +234,15 @@ struct DoctorRuleTests {
     @Test(arguments: [
         "", "now", "Sun, 06 Nov 1994 08:49:37 CET", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun, 31 Feb 2026 08:49:37 GMT",
     ])
-    func `another form of date is none`(text: String) { #expect(ServerDate.parse(text) == nil) }
+    func `rejects another format of a date`(text: String) { #expect(ServerDate.parse(text) == nil) }
 
-    @Test func `a date is read`() throws {
+    @Test func `parses a date`() throws {
         #expect(ServerDate.parse("Sun, 06 Nov 1994 08:49:37 GMT")?.description == "1994-11-06T08:49:37Z")
     }
 
     // MARK: Store
 
-    @Test func `the store's folder`() {
+    @Test func `reports missing, closed, foreign and read-only folders of a store`() {
         let denied = DiskError("write to", "/store", code: EACCES)
         #expect(Self.told { $0.folder = .missing(refusal: nil) } == [])
         for folder in [
@@ -260,12 +259,12 @@ struct DoctorRuleTests {
         arguments: [
             (0, 0o755, true), (0, 0o1777, true), (0, 0o777, false), (1000, 0o700, true), (33, 0o755, false),
         ] as [(UInt32, UInt32, Bool)])
-    func `the folders above the store`(owner: UInt32, mode: UInt32, isGood: Bool) {
+    func `reports folders above the store that other users can replace`(owner: UInt32, mode: UInt32, isGood: Bool) {
         let told = Self.told { $0.parents.append(StoreLook.Parent(path: "/var", owner: owner, mode: mode)) }
         #expect(told == (isGood ? [] : ["storeParents warning"]))
     }
 
-    @Test func `room and inodes`() throws {
+    @Test func `reports little space and few inodes`() throws {
         func told(bytes: Int, files: Int?) throws -> [String] {
             let version = try SemanticVersion(parsing: "1.0.0")
             let entry = Ledger.Entry(
@@ -286,7 +285,7 @@ struct DoctorRuleTests {
         #expect(Self.told { $0.space = nil } == [])
     }
 
-    @Test func `links and renames`() {
+    @Test func `reports missing hard links and renames`() {
         let refused = DiskError("link", "one", code: EPERM)
         #expect(Self.told { $0.links = nil } == [])
         #expect(Self.told { $0.links?.copied = "clients" } == ["links warning"])
@@ -295,7 +294,7 @@ struct DoctorRuleTests {
         #expect(Self.told { $0.links?.apart = "clients" } == ["rename failure"])
     }
 
-    @Test func `the ledger and what runs have left`() throws {
+    @Test func `reports a damaged ledger and the remains of runs`() throws {
         #expect(Self.told { ($0.ledger, $0.damage) = (nil, "It cannot be read.") } == ["ledger failure"])
         #expect(Self.told { $0.damage = "It cannot be read." } == ["ledger warning"])
         #expect(Self.told { $0.lost = [.embedded] } == ["ledger failure"])
@@ -306,7 +305,7 @@ struct DoctorRuleTests {
 
     // MARK: Trust and documents
 
-    @Test func `what is trusted`() throws {
+    @Test func `reports keys and trust roots`() throws {
         func told(_ trust: DoctorReading.Trust, _ check: DoctorReading.Check = .notDone) throws -> [String] {
             try Self.told(
                 Self.reading {
@@ -330,7 +329,7 @@ struct DoctorRuleTests {
         (.manifestMalformed, "document"), (.appMismatch, "document"), (.httpStatus, "http"),
         (.networkUnavailable, "http"),
     ])
-    func `what was refused`(code: FailureCode, finding: String) throws {
+    func `assigns a rejection to the finding that it belongs to`(code: FailureCode, finding: String) throws {
         let failure = UpdateFailure(code, subject: "channel stable", "It was refused.")
         let reading = try Self.reading { $0.feeds = [try Self.feed(check: .refused(failure))] }
         #expect(Self.told(reading) == ["\(finding) failure"])
@@ -339,7 +338,7 @@ struct DoctorRuleTests {
         #expect(Self.told(other) == (finding == "http" ? ["http failure"] : []), "the store has its own findings")
     }
 
-    @Test func `a document that expires soon, and one of a disk`() throws {
+    @Test func `warns of a document that expires soon, and of none on a disk`() throws {
         for (expires, expected) in [(2 * Self.day, ["document warning"]), (4 * Self.day, [])] {
             let memory = try Self.memory(expires: expires)
             let reading = try Self.reading { $0.feeds = [try Self.feed(check: .verified(memory))] }
@@ -355,7 +354,7 @@ struct DoctorRuleTests {
         }
     }
 
-    // MARK: The way there
+    // MARK: Connection
 
     @Test(arguments: [
         (FeedProbe.End.unresolved(reason: "no"), ["dns failure"]), (.unconnected(reason: "no"), ["tcp failure"]),
@@ -363,7 +362,7 @@ struct DoctorRuleTests {
         (.unable(reason: "no"), ["http failure"]), (.answered(status: 500, date: nil), ["http failure"]),
         (.answered(status: 401, date: nil), ["http warning"]), (.answered(status: 302, date: nil), []),
     ])
-    func `how far a question came`(end: FeedProbe.End, told: [String]) throws {
+    func `reports the stage that a test request reached`(end: FeedProbe.End, told: [String]) throws {
         let direct = try Self.reading { $0.feeds = [try Self.feed(end: end)] }
         #expect(Self.told(direct) == told)
         let stages = DoctorRule.findings(direct).map(\.code).filter { [.dns, .tcp, .tls, .http].contains($0) }
@@ -375,7 +374,7 @@ struct DoctorRuleTests {
         #expect(Self.told(through) == (["dns failure", "tcp failure"].contains(told.first) ? ["proxy failure"] : told))
     }
 
-    @Test func `a proxy that refuses, and a server that is too slow`() throws {
+    @Test func `reports a proxy that rejects and a server that is too slow`() throws {
         let proxy = ProxyChoice(address: "http://proxy:3128", source: "--proxy")
         let refused = try Self.reading { $0.feeds = [try Self.feed(end: .proxyRefused(reason: "403"), proxy: proxy)] }
         #expect(Self.told(refused) == ["proxy failure"])
@@ -405,16 +404,16 @@ struct DoctorRuleTests {
             ("https://127.0.0.1/x", nil, ["https_proxy": "p:1"], nil, nil),
             ("file:///x", "http://q:2", [:], nil, nil), ("https://a.example.com/x", nil, [:], nil, nil),
         ] as [(String, String?, [String: String], String?, String?)])
-    func `the proxy is the one that libcurl takes, without its password`(
+    func `selects the proxy that libcurl uses, and hides its password`(
         url: String, given: String?, environment: [String: String], address: String?, source: String?
     ) throws {
         let found = ProxyChoice.of(try FetchURL(parsing: url), given: given, environment: environment)
         #expect(found?.address == address && found?.source == source)
     }
 
-    // MARK: The machine
+    // MARK: Machine
 
-    @Test func `the port of serve`() {
+    @Test func `reports the port of serve`() {
         func told(_ holder: DoctorReading.Port.Holder, isFixed: Bool = false) -> [String] {
             Self.told(Self.reading { $0.port = DoctorReading.Port(number: 80, isFixed: isFixed, holder: holder) })
         }
@@ -424,15 +423,15 @@ struct DoctorRuleTests {
         #expect(told(.refused(DiskError("bind", "port 80", code: EACCES))) == ["port failure"])
     }
 
-    @Test func `a kernel without Landlock is a warning`() {
+    @Test func `warns of a kernel without Landlock`() {
         let reading = DoctorReading(clock: Self.now, store: Self.store(), confinement: .missing(reason: "too old"))
         #expect(Self.told(reading) == ["landlock warning"])
         #expect(DoctorRule.worst(DoctorRule.findings(reading)) == .warning)
     }
 
-    // MARK: The guide
+    // MARK: Guide
 
-    @Test func `every code has its heading in the guide`() throws {
+    @Test func `documents every code in the guide`() throws {
         let page = String(decoding: try contents(ofFile: Checkout.root + "/Guide/reference/doctor.md"), as: UTF8.self)
         let headings = page.split(separator: "\n").filter { $0.hasPrefix("## ") }.map { String($0.dropFirst(3)) }
         #expect(headings.sorted() == DoctorFinding.Code.allCases.map(\.rawValue).sorted())

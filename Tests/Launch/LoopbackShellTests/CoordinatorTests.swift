@@ -8,12 +8,11 @@ import Testing
 
 @testable import LoopbackShell
 
-/// Which state is which page, and that nothing of what was shown before can be had any more.
 @Suite struct CoordinatorTests {
     private static let failure = UpdateFailure(
         .configInvalid, subject: "store", "There is nothing to <launch> & \"show\".")
 
-    /// A device with a client and a seed, booted for a session that a test changes.
+    /// A device with a client and a seed, booted for a session that a test may change.
     private final class Device: Sendable {
         let fixture: LoopbackFixture
         let coordinator: ShellCoordinator
@@ -41,7 +40,7 @@ import Testing
             await boot()
         }
 
-        /// The document of a page load.
+        /// Returns the document of a page load.
         func document() async throws -> String { Self.text(try await host.page(isBrowser: true).site) }
 
         static func text(_ site: Site) -> String {
@@ -60,7 +59,7 @@ import Testing
 
     private static let loggedOut = record(.ended(SessionEnding(.signedOut, at: Timestamp(clamping: 1))))
 
-    @Test func `before anything is routed to, no client is shown`() async throws {
+    @Test func `shows no client before a state is routed`() async throws {
         let device = try await Device()
         #expect(device.coordinator.state == nil)
         #expect(try await device.document().contains("data-state=\"starting\""))
@@ -69,7 +68,7 @@ import Testing
         #expect(try await device.document().contains("client 1.0.0"))
     }
 
-    @Test func `each session sees its page`() async throws {
+    @Test func `shows the page of each session`() async throws {
         for (record, state, text) in [
             (SessionRecord.open, LaunchState.authenticated, "client 1.0.0"),
             (Self.record(.session(try Self.session())), .authenticated, "client 1.0.0"),
@@ -85,7 +84,7 @@ import Testing
         }
     }
 
-    @Test func `the page of a failure names the log and its code, and not the reason, which is for the operator`()
+    @Test func `shows the code of a failure, and not its reason, which is for operators`()
         async throws
     {
         let device = try await Device()
@@ -96,7 +95,7 @@ import Testing
         #expect(!document.contains("launch&gt;") && !document.contains("<launch>"))
     }
 
-    @Test func `without a seed guests are told so, and whoever logs in sees the client`() async throws {
+    @Test func `tells guests without a seed to sign in, and shows the client after a login`() async throws {
         let device = try await Device(Self.loggedOut, hasSeed: false)
         await device.boot()
         #expect(try await device.document().contains("data-state=\"signedOut\""))
@@ -105,7 +104,7 @@ import Testing
         #expect(try await device.document().contains("client 1.0.0"))
     }
 
-    @Test func `a seed that cannot be shown to guests is told as what it is`() async throws {
+    @Test func `reports a damaged seed to guests as a failure`() async throws {
         let device = try await Device(Self.loggedOut)
         try device.fixture.damageSeed()
         await device.boot()
@@ -116,7 +115,7 @@ import Testing
         #expect(try await device.document().contains("data-state=\"failure\""))
     }
 
-    @Test func `guests alone may have nothing: whoever needs no session is told of a failure`() async throws {
+    @Test func `reports a missing client as a failure to users who need no session`() async throws {
         let device = try await Device(.open, installed: nil, hasSeed: false)
         let launch = ShellLaunch(device.fixture.shell) { false }
         guard case .failed = await launch.execute(for: .notRequired) else {
@@ -131,7 +130,7 @@ import Testing
 
     // MARK: From one state to another
 
-    @Test func `a locked device gives nothing of its clients away, under no address and to no old page`() async throws {
+    @Test func `a locked device serves no file of a client at any path or to any page`() async throws {
         let device = try await Device()
         await device.boot()
         let page = try await device.host.page(isBrowser: true)
@@ -152,7 +151,7 @@ import Testing
         await #expect(throws: CallRefusal.self) { _ = try await device.host.events(token: page.token) }
     }
 
-    @Test func `between two states a page is asked to wait, and finds out by itself when it is over`() async throws {
+    @Test func `shows a waiting page between two states, which reloads by itself`() async throws {
         let device = try await Device()
         await device.boot()
         try await device.fixture.shell.admit(.nobody)
@@ -164,7 +163,7 @@ import Testing
         #expect(try await device.document().contains("client 1.0.0"))
     }
 
-    @Test func `guests get the seed under every address, and nothing else`() async throws {
+    @Test func `guests receive the seed at every path and nothing else`() async throws {
         let device = try await Device(Self.record(.session(try Self.session())))
         await device.boot()
         let page = try await device.host.page(isBrowser: true)
@@ -180,7 +179,7 @@ import Testing
                 == .string("embedded"))
     }
 
-    @Test func `open pages are told to load again, by every change and by no boot without one`() async throws {
+    @Test func `open pages reload after each change of the state, and not after other boots`() async throws {
         let device = try await Device()
         await device.boot()
         func told(_ page: Page, by change: () async throws -> Void) async throws -> [String] {
@@ -202,8 +201,8 @@ import Testing
         #expect(again.token != client.token)
     }
 
-    /// It had no stream of events, so nobody told it.
-    @Test func `a page of a session that has ended is refused, whoever is shown the same client now`() async throws {
+    /// The page has no event stream, so it receives no event.
+    @Test func `rejects a page of an ended session even if the same client is shown`() async throws {
         let device = try await Device(Self.record(.session(try Self.session())))
         await device.boot()
         let page = try await device.host.page(isBrowser: true)
@@ -228,7 +227,7 @@ import Testing
         await expectRefused()
     }
 
-    @Test func `a page of a session that has ended keeps no client on the screen, busy or not`() async throws {
+    @Test func `a busy page of an ended session does not delay a change of the client`() async throws {
         let device = try await Device(Self.record(.session(try Self.session())))
         await device.boot()
         let page = try await device.host.page(isBrowser: true)
@@ -240,7 +239,7 @@ import Testing
         #expect(try await device.document().contains("client 2.0.0"))
     }
 
-    @Test func `a page of the shell's own may say how it is doing, and nothing else`() async throws {
+    @Test func `a page of the shell may report its state and call nothing else`() async throws {
         let device = try await Device(Self.record(.open, .byOperator))
         await device.boot()
         let page = try await device.host.page(isBrowser: true)
@@ -255,7 +254,7 @@ import Testing
         }
     }
 
-    @Test func `a locked device tells its page of no update and no error`() async throws {
+    @Test func `a locked device sends no update and no error to its page`() async throws {
         let device = try await Device(Self.record(.open, .byOperator))
         await device.boot()
         let events = try await device.host.events(token: try await device.host.page(isBrowser: true).token)
@@ -264,7 +263,7 @@ import Testing
         #expect(await device.fixture.told(events) == [])
     }
 
-    @Test func `an error from before a lock waits for the client's page`() async throws {
+    @Test func `keeps an error from before a lock for the next page of a client`() async throws {
         let device = try await Device()
         await device.boot()
         _ = try await device.host.page(isBrowser: true)
@@ -277,7 +276,7 @@ import Testing
         #expect(await device.fixture.told(events) == ["error networkUnavailable: one"])
     }
 
-    @Test func `trouble of the boot is reported once for as long as it is the same`() async throws {
+    @Test func `reports an error of the boot once until it changes`() async throws {
         let device = try await Device()
         let reports = AsyncStream<String>.makeStream()
         let coordinator = ShellCoordinator(device.fixture.bridge) {
@@ -294,7 +293,7 @@ import Testing
 
     // MARK: A shell that is too old
 
-    @Test func `the notice stands above the client that runs, until the shell is new enough`() async throws {
+    @Test func `shows a notice above the client until the shell is new enough`() async throws {
         let device = try await Device()
         await device.boot()
         let page = try await device.host.page(isBrowser: true)
@@ -307,7 +306,7 @@ import Testing
         #expect(script.contains("3.0.0-rc.1"))
         #expect(!script.contains("</"))
         #expect(Device.text(noticed.site).contains("client 1.0.0"))
-        // The client goes on as it was: it is the same launch, and its page is not taken away.
+        // The client continues: its launch and its page stay.
         #expect(noticed.token == page.token)
         #expect(device.host.generation == generation)
         await device.coordinator.route(to: .authenticated)

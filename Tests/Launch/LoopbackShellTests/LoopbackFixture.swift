@@ -9,7 +9,7 @@ import Synchronization
 
 @testable import LoopbackShell
 
-/// A host with a real shell and no server: a test is its pages, and passes the shell's events on when it wants to.
+/// A host with a real shell and no server. A test acts as its pages, and forwards the shell's events.
 final class LoopbackFixture: Sendable {
     private let folder: TemporaryFolder
     private let store: String
@@ -18,7 +18,7 @@ final class LoopbackFixture: Sendable {
     let shell: ClientShell
     let host: LoopbackHost
 
-    /// Shows the seed, or what is `installed`; nothing yet where it is not started.
+    /// Shows the seed or the `installed` clients; nothing if it is not started.
     init(installed version: String? = nil, starts: Bool = true, hasSeed: Bool = true) async throws {
         folder = try TemporaryFolder()
         store = folder.file("store")
@@ -34,10 +34,10 @@ final class LoopbackFixture: Sendable {
         host = try LoopbackHost(shell, bridge, clock: clock) { _ in }
     }
 
-    /// Installs as another process would.
+    /// Installs a version as another process would.
     func install(_ version: String) async throws { try await Self.install(version, in: store) }
 
-    /// The seed has no page any more.
+    /// Removes the page of the seed.
     func damageSeed() throws { try #require(unlink(folder.file("seed/index.html")) == 0) }
 
     private static func install(_ version: String, in store: String) async throws {
@@ -48,18 +48,18 @@ final class LoopbackFixture: Sendable {
         ).update()
     }
 
-    /// A page as a browser loads it; its token.
+    /// Loads a page as a browser does, and returns its token.
     func page() async throws -> String { try await host.page(isBrowser: true).token }
 
-    /// The shell tells that something failed; `what` stands in the message.
+    /// Sends a failure of the shell with `what` in its message.
     func fail(_ what: String) {
         host.pass(.failed(UpdateFailure(.networkUnavailable, subject: "x", what)))
     }
 
-    /// The client that is ready is shown from the next page on, and pages are told.
+    /// Shows the client that is ready from the next page on, and notifies the pages.
     func reload(_ token: String) async throws { _ = try await host.call("reload", token: token, body: [:]) }
 
-    /// Everything that a stream has told by now: its end is the end of all streams. The page with `token` says that it heard it.
+    /// Ends all streams and returns the events of one. The page with `token` acknowledges the errors in it.
     func told(_ events: AsyncStream<PageEvent>, heardBy token: String? = nil) async -> [String] {
         bridge.finish()
         var lines: [String] = []
@@ -76,7 +76,7 @@ final class LoopbackFixture: Sendable {
         }
     }
 
-    /// `error code: message`, `updateAvailable 1.0.0` or `reload`.
+    /// Returns an event as text, such as `error code: message`, `updateAvailable 1.0.0` or `reload`.
     private static func line(_ event: PageEvent) -> String {
         let code = event.data["code"]?.stringValue
         let more = [code.map { "\($0):" }, event.data["message"]?.stringValue, event.data["version"]?.stringValue]

@@ -7,13 +7,12 @@ import Testing
 import BundleValues
 @testable import LoopbackShell
 
-/// Metrics as Prometheus reads them, and what is counted.
 @Suite struct MetricsTests {
     @Test(arguments: [
         (1.0, "1"), (0, "0"), (-3, "-3"), (0.25, "0.25"), (1_700_000_000, "1700000000"), (1e300, "1e+300"),
         (.infinity, "+Inf"), (-.infinity, "-Inf"), (.nan, "NaN"),
     ])
-    func `numbers are written as Go reads them`(value: Double, text: String) {
+    func `formats numbers as Go parses them`(value: Double, text: String) {
         let family = MetricFamily("m", .gauge, "h", [.init(value)])
         #expect(MetricsText.text(of: [family]) == "# HELP m h\n# TYPE m gauge\nm \(text)\n")
     }
@@ -22,17 +21,17 @@ import BundleValues
         ("plain", "plain"), ("a\"b", "a\\\"b"), ("a\\b", "a\\\\b"), ("a\nb", "a\\nb"), ("\\n", "\\\\n"), ("ü€", "ü€"),
         ("", ""), ("{le=\"1\"} 2", "{le=\\\"1\\\"} 2"),
     ])
-    func `labels are escaped`(value: String, text: String) {
+    func `escapes labels`(value: String, text: String) {
         let family = MetricFamily("m", .counter, "h", [.init(2, [("one", value), ("two", "x")])])
         #expect(MetricsText.text(of: [family]).hasSuffix("\nm{one=\"\(text)\",two=\"x\"} 2\n"))
     }
 
-    @Test func `help keeps its quotes, and stays on its line`() {
+    @Test func `keeps quotes in help texts and escapes line breaks`() {
         let family = MetricFamily("m", .gauge, "a \"b\" \\ c\nd", [.init(1)])
         #expect(MetricsText.text(of: [family]).hasPrefix("# HELP m a \"b\" \\\\ c\\nd\n# TYPE m gauge\n"))
     }
 
-    @Test func `families keep their order, and those without samples are left out`() {
+    @Test func `keeps the order of families and omits those without samples`() {
         let text = MetricsText.text(of: [
             MetricFamily("b", .gauge, "B", [.init(1, [("x", "1")]), .init(2, [("x", "2")])]),
             MetricFamily("none", .gauge, "N", []), MetricFamily("a", .counter, "A", [.init(3)]),
@@ -50,10 +49,10 @@ import BundleValues
                 """)
     }
 
-    // MARK: What is on the screen
+    // MARK: Screen
 
     @Test
-    func `a client is on the screen once a page was loaded, and lost pages and restarts of the browser are counted`() {
+    func `reports a client on the screen once a page was loaded, and counts lost pages and browser restarts`() {
         var metrics = ShellMetrics(startedAt: Self.start)
         func state(_ word: String) -> Bool { lines(metrics).contains("clientctl_screen_state{state=\"\(word)\"} 1") }
         metrics.note(LaunchState.authenticated)
@@ -72,7 +71,7 @@ import BundleValues
         }
     }
 
-    // MARK: What is counted
+    // MARK: Counters
 
     private static let start = Timestamp(clamping: 1_800_000_000)
     private static let name = ClientName("v1.2.3") ?? .embedded
@@ -89,7 +88,7 @@ import BundleValues
         return lines(metrics)
     }
 
-    @Test func `at the start there are counters at zero, and nothing that is not known`() {
+    @Test func `starts with counters at zero and without unknown values`() {
         let lines = lines(ShellMetrics(startedAt: Self.start)).filter { !$0.hasPrefix("#") }
         #expect(
             lines.filter { !$0.contains("start_duration") } == [
@@ -102,12 +101,12 @@ import BundleValues
         #expect(!lines.contains { $0.hasPrefix("clientctl_last_start") })
     }
 
-    @Test func `a launch, its confirmation, an update and a rollback`() {
+    @Test func `counts a launch, its confirmation, an update and a rollback`() {
         let lines = after([
             (.launched(Self.name, isTrial: true), .seconds(10)), (.confirmed(Self.name), .milliseconds(10_750)),
             (.updateAvailable(Self.other), .seconds(11)), (.launched(Self.other, isTrial: true), .seconds(12)),
             (.rolledBack(Self.other, to: Self.name, Self.failure), .seconds(15)),
-            // A word from a page that is gone.
+            // A confirmation of a page that has been replaced.
             (.confirmed(Self.other), .seconds(16)), (.launched(Self.name, isTrial: false), .seconds(17)),
         ])
         for line in [
@@ -122,14 +121,14 @@ import BundleValues
         for line in lines where line.hasPrefix("#") { #expect(lines.filter { $0 == line }.count == 1) }
     }
 
-    @Test func `an update is available until it is shown`() {
+    @Test func `reports an available update until it is shown`() {
         let there = after([(.updateAvailable(Self.other), .zero), (.launched(Self.name, isTrial: false), .zero)])
         #expect(there.contains("clientctl_update_available 1"))
         let shown = after([(.updateAvailable(Self.other), .zero), (.launched(Self.other, isTrial: true), .zero)])
         #expect(shown.contains("clientctl_update_available 0"))
     }
 
-    @Test func `the seed is the source embedded`() {
+    @Test func `reports the source of the seed as embedded`() {
         let lines = after([(.launched(.embedded, isTrial: false), .zero)])
         #expect(lines.contains("clientctl_client_info{version=\"embedded\",source=\"embedded\"} 1"))
     }
@@ -142,16 +141,16 @@ import BundleValues
                     .downloading(bytes: 10, of: 10),
                 ], 10
             ),
-            // It goes on where it stopped.
+            // The download resumes where it stopped.
             ([.downloading(bytes: 6, of: 10), .downloading(bytes: 10, of: 10)], 4),
-            // It starts again.
+            // The download starts again.
             (
                 [
                     .downloading(bytes: 0, of: 9), .downloading(bytes: 5, of: 9), .downloading(bytes: 0, of: 9),
                     .downloading(bytes: 3, of: 9),
                 ], 8
             ),
-            // One after another.
+            // Two downloads.
             (
                 [
                     .downloading(bytes: 0, of: 9), .downloading(bytes: 5, of: 9), .settling, .planning,
@@ -160,13 +159,13 @@ import BundleValues
             ),
             ([.unpacking(files: 9, of: 10), .packing(bytes: 5, of: 6)], 0),
         ] as [([UpdateEvent], Int)])
-    func `bytes that were here before are not counted`(events: [UpdateEvent], bytes: Int) {
+    func `does not count bytes that were on the disk before`(events: [UpdateEvent], bytes: Int) {
         var metrics = ShellMetrics(startedAt: Self.start)
         for event in events { metrics.note(event) }
         #expect(lines(metrics).contains("clientctl_downloaded_bytes_total \(bytes)"))
     }
 
-    @Test func `checks by how they ended`() {
+    @Test func `counts checks by their result`() {
         var metrics = ShellMetrics(startedAt: Self.start)
         func check(_ code: FailureCode?, next: Duration?, after seconds: Int) {
             metrics.note(
@@ -190,7 +189,7 @@ import BundleValues
         #expect(!lines.contains { $0.hasPrefix("clientctl_next_check") })
     }
 
-    @Test func `what the store remembers of its channel`() throws {
+    @Test func `reports the channel that the store records`() throws {
         var ledger = Ledger()
         #expect(lines(ShellMetrics(startedAt: Self.start), ledger).contains("clientctl_blocked_versions 0"))
         #expect(!lines(ShellMetrics(startedAt: Self.start), ledger).contains { $0.contains("channel_") })

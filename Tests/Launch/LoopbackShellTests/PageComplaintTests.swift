@@ -4,7 +4,7 @@ import Testing
 
 @testable import LoopbackShell
 
-@Suite struct `A complaint of a page` {
+@Suite struct PageComplaintTests {
     @Test(arguments: [
         ("script-src-elem", "https://cdn.example:8443/a.js?x", "script-src https://cdn.example:8443"),
         ("script-src-elem", "inline", "script-src 'unsafe-inline'"),
@@ -18,7 +18,7 @@ import Testing
         ("img-src", "https://a\" -x", nil), ("img-src", "https://", nil), ("img-src", "A B:", nil),
         ("x; y", "eval", nil),
     ])
-    func `names what would allow what is forbidden, and nothing else`(
+    func `names the --csp value that would allow a blocked source`(
         directive: String, blocked: String, allowance: String?
     ) { #expect(ContentSecurityPolicy.allowance(directive, blocked) == allowance) }
 
@@ -26,7 +26,7 @@ import Testing
         ("camera", "camera=(self)"), ("screen-wake-lock", "screen-wake-lock=(self)"), ("", nil), ("camera=*", nil),
         ("camera x", nil), ("Camera", nil), ("-", nil), ("-camera", nil), (String(repeating: "a", count: 65), nil),
     ])
-    func `names what would allow what a page may not use`(feature: String, allowance: String?) {
+    func `names the --permissions value that would allow a feature`(feature: String, allowance: String?) {
         #expect(PagePolicies.allowance(feature) == allowance)
     }
 
@@ -61,7 +61,7 @@ import Testing
         ),
         (#"{"message":"Error: x","source":"/a.js","line":7}"#, "Error: x (/a.js:7)", true), ("{}", "", true),
     ])
-    func `is a sentence`(body: String, text: String, isGrave: Bool) throws {
+    func `describes each kind of page error in a sentence`(body: String, text: String, isGrave: Bool) throws {
         let object = try JSONScanner.parse(Array(body.utf8), maximumBytes: 1000).objectValue
         let complaint = PageComplaint(try #require(object))
         #expect(complaint.text == text)

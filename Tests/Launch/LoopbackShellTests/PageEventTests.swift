@@ -8,17 +8,16 @@ import Testing
 
 @testable import LoopbackShell
 
-/// Which page is told what, and when nobody listens, who is told instead.
-@Suite struct `Events for pages` {
+@Suite struct PageEventTests {
     private static func errors(_ names: [String]) -> [String] { names.map { "error networkUnavailable: \($0)" } }
 
-    /// The shell's events up to a rollback.
+    /// Returns the shell's events up to a rollback.
     private static func rollback(_ shell: ClientShell) async -> ShellEvent? {
         for await event in shell.events { if case .rolledBack = event { return event } }
         return nil
     }
 
-    @Test func `an error before any page listens is told to the next that does, once`() async throws {
+    @Test func `sends an error from before a page to the next page once`() async throws {
         let fixture = try await LoopbackFixture()
         let token = try await fixture.page()
         fixture.fail("one")
@@ -28,7 +27,7 @@ import Testing
         #expect(await fixture.told(second) == [])
     }
 
-    @Test func `errors that nobody heard keep their order, with those that come later`() async throws {
+    @Test func `sends unacknowledged errors in order, before later ones`() async throws {
         let fixture = try await LoopbackFixture()
         let token = try await fixture.page()
         fixture.fail("one")
@@ -38,7 +37,7 @@ import Testing
         #expect(await fixture.told(events) == Self.errors(["one", "two", "three"]))
     }
 
-    @Test func `an error that a page hears is not kept for another`() async throws {
+    @Test func `does not repeat an error that a page has acknowledged`() async throws {
         let fixture = try await LoopbackFixture()
         let token = try await fixture.page()
         let first = try await fixture.host.events(token: token)
@@ -50,7 +49,7 @@ import Testing
         #expect(await fixture.told(third) == [])
     }
 
-    @Test func `an error after the last page has gone is kept`() async throws {
+    @Test func `keeps an error after the last page has closed`() async throws {
         let fixture = try await LoopbackFixture()
         let token = try await fixture.page()
         let reading = Task { [events = try await fixture.host.events(token: token)] in for await _ in events {} }
@@ -61,12 +60,12 @@ import Testing
     }
 
     @Test
-    func `an error that was on its way when the stream was cut is told again, until a page has heard it`()
+    func `repeats an error of an interrupted stream until a page acknowledges it`()
         async throws
     {
         let fixture = try await LoopbackFixture()
         let token = try await fixture.page()
-        // Held, and not read: nobody knows yet that the page has gone.
+        // The stream is held without being read, so the host does not know yet that the page is gone.
         let cut = try await fixture.host.events(token: token)
         fixture.fail("one")
         fixture.bridge.finish()
@@ -76,7 +75,7 @@ import Testing
         _ = cut
     }
 
-    @Test func `a page on its way out may say what it heard, one that was never shown may not`() async throws {
+    @Test func `accepts an acknowledgement of an unloading page, and none of an unknown page`() async throws {
         let fixture = try await LoopbackFixture()
         let outgoing = try await fixture.page()
         let old = try await fixture.host.events(token: outgoing)
@@ -91,7 +90,7 @@ import Testing
         #expect(await fixture.told(try await fixture.host.events(token: token)) == [])
     }
 
-    @Test func `of errors that nobody heard the newest eight are told`() async throws {
+    @Test func `keeps the newest eight unacknowledged errors`() async throws {
         let fixture = try await LoopbackFixture()
         let token = try await fixture.page()
         for number in 1...9 { fixture.fail("\(number)") }
@@ -99,14 +98,14 @@ import Testing
         #expect(await fixture.told(events) == Self.errors((2...9).map(String.init)))
     }
 
-    @Test func `after a reload an error is for the next page, and the outgoing one hears nothing more`() async throws {
+    @Test func `sends errors after a reload to the next page only`() async throws {
         let fixture = try await LoopbackFixture()
         let outgoing = try await fixture.page()
         let old = try await fixture.host.events(token: outgoing)
         try await fixture.install("2.0.0")
         try await fixture.reload(outgoing)
         fixture.fail("one")
-        // Its launch is the newest still, but it is on its way out.
+        // Its launch is still the newest one, but the page is unloading.
         let refused = await #expect(throws: CallRefusal.self) { _ = try await fixture.host.events(token: outgoing) }
         #expect(refused?.status == 403)
         #expect(refused?.code == "staleLaunch")
@@ -117,7 +116,7 @@ import Testing
         #expect(await fixture.told(new) == Self.errors(["one"]))
     }
 
-    @Test(.inTurn) func `the stream of a page that is told to load again ends by itself`() async throws {
+    @Test(.inTurn) func `ends the stream of a page that has to reload`() async throws {
         let fixture = try await LoopbackFixture()
         let outgoing = try await fixture.page()
         let old = try await fixture.host.events(token: outgoing)
@@ -131,7 +130,7 @@ import Testing
         #expect(count == 1)
     }
 
-    @Test func `a page that is loaded again in its launch listens again`() async throws {
+    @Test func `accepts another stream of a page that was reloaded in its launch`() async throws {
         let fixture = try await LoopbackFixture()
         let token = try await fixture.page()
         fixture.bridge.reload()
@@ -142,7 +141,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func `a rollback is told to the follower of the page that failed`(isToldLate: Bool) async throws {
+    func `reports a rollback to the page that follows the failed one`(isToldLate: Bool) async throws {
         let fixture = try await LoopbackFixture(installed: "1.0.0")
         let failing = try await fixture.page()
         let old = try await fixture.host.events(token: failing)
@@ -160,7 +159,7 @@ import Testing
         #expect(told.last == "error networkUnavailable: two")
     }
 
-    @Test func `a rollback is not told to the page that failed, though it listens still`() async throws {
+    @Test func `does not report a rollback to the failed page`() async throws {
         let fixture = try await LoopbackFixture(installed: "1.0.0")
         let failing = try await fixture.page()
         let old = try await fixture.host.events(token: failing)
@@ -173,7 +172,7 @@ import Testing
         #expect(await fixture.told(other) == ["error healthFailed: broken"])
     }
 
-    @Test func `an update that is ready is told once to a page that begins to listen`() async throws {
+    @Test func `reports a ready update once to a new stream`() async throws {
         let fixture = try await LoopbackFixture()
         let token = try await fixture.page()
         fixture.fail("one")
@@ -183,8 +182,7 @@ import Testing
         #expect(await fixture.told(events) == Self.errors(["one"]) + ["updateAvailable 2.0.0"])
     }
 
-    @Test func `an update that a page was told of when it began to listen is not told again by its event`() async throws
-    {
+    @Test func `does not repeat an update that began a stream`() async throws {
         let fixture = try await LoopbackFixture()
         let token = try await fixture.page()
         try await fixture.install("2.0.0")
@@ -196,21 +194,21 @@ import Testing
         #expect(await fixture.told(events) == ["updateAvailable 2.0.0", "updateAvailable embedded"])
     }
 
-    @Test func `other windows come along when one is loaded with another client`() async throws {
+    @Test func `reloads other windows when one loads another client`() async throws {
         let fixture = try await LoopbackFixture()
         let token = try await fixture.page()
         let events = try await fixture.host.events(token: token)
         #expect(try await fixture.page() == token)
         try await fixture.install("2.0.0")
         try await fixture.shell.checkForUpdates()
-        // A probe takes nothing.
+        // A probe changes nothing.
         #expect(try await fixture.host.page(isBrowser: false).token == token)
         #expect(try await fixture.page() != token)
         #expect(await fixture.told(events) == ["reload"])
         await #expect(throws: CallRefusal.self) { _ = try await fixture.host.events(token: token) }
     }
 
-    @Test func `the page of a launch that another one has overtaken is not shown`() async throws {
+    @Test func `does not show the page of a launch that another one has replaced`() async throws {
         let fixture = try await LoopbackFixture()
         let slow = try await fixture.shell.pageWillLoad()
         try await fixture.install("2.0.0")
@@ -221,7 +219,7 @@ import Testing
         #expect(await fixture.told(events) == [])
     }
 
-    @Test func `a start's time begins with its page's first report, and only the youngest page is in front`()
+    @Test func `starts the startup timer with the first report and follows the youngest page`()
         async throws
     {
         let fixture = try await LoopbackFixture(installed: "1.0.0")
@@ -241,7 +239,7 @@ import Testing
         await fixture.clock.noSleeper(until: .seconds(11))
     }
 
-    @Test func `an error is kept or sent while a page begins to listen, never both and never neither`() async throws {
+    @Test func `sends or keeps an error exactly once while a stream begins`() async throws {
         let fixture = try await LoopbackFixture()
         let token = try await fixture.page()
         let names = (1...8).map(String.init)

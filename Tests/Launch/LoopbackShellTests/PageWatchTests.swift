@@ -2,11 +2,11 @@ import Testing
 
 @testable import LoopbackShell
 
-@Suite struct `The watch over a page` {
+@Suite struct PageWatchTests {
     private static let timeout = Duration.seconds(30)
     private var watch = PageWatch(timeout: timeout)
 
-    @Test func `expects nothing before a first word, and nothing of a page that nobody sees`() {
+    @Test func `expects no report before the first one, and none of a hidden page`() {
         var watch = watch
         watch.loads(at: .zero)
         #expect(watch.loss(at: .seconds(1000)) == nil)
@@ -17,7 +17,7 @@ import Testing
         #expect(watch.loss(at: .seconds(1000)) == nil)
     }
 
-    @Test func `loses a browser that is started and loads no page, and gives the next start more time`() {
+    @Test func `loses a browser that loads no page, and extends the time of the next start`() {
         var watch = watch
         watch.starts(at: .zero)
         #expect(watch.loss(at: .seconds(29)) == nil)
@@ -35,7 +35,7 @@ import Testing
         #expect(watch.loss(at: .seconds(156))?.reason == reason)
     }
 
-    @Test func `loses the only window of a kiosk when it is out of sight, which fails no client`() {
+    @Test func `loses the only window of a kiosk when it is hidden, without failing the client`() {
         var watch = PageWatch(timeout: Self.timeout, isKiosk: true)
         watch.reports("a", isSeen: true, at: .zero)
         watch.reports("a", isSeen: false, at: .seconds(1))
@@ -48,7 +48,7 @@ import Testing
         #expect(watch.loss(at: .seconds(89)) == nil)
     }
 
-    @Test func `does not count time in which the process stood still`() {
+    @Test func `excludes time for which the process was suspended`() {
         var watch = watch
         watch.reports("a", isSeen: true, at: .zero)
         watch.exclude(.seconds(45))
@@ -56,7 +56,7 @@ import Testing
         #expect(watch.loss(at: .seconds(75)) != nil)
     }
 
-    @Test func `ends with silence, once`() {
+    @Test func `loses a silent page once`() {
         var watch = watch
         watch.reports("a", isSeen: true, at: .zero)
         watch.reports("a", isSeen: true, at: .seconds(20))
@@ -65,7 +65,7 @@ import Testing
         #expect(watch.loss(at: .seconds(90)) == nil)
     }
 
-    @Test func `follows the page that spoke last`() {
+    @Test func `watches the page that reported last`() {
         var watch = watch
         watch.reports("a", isSeen: true, at: .zero)
         watch.reports("b", isSeen: true, at: .seconds(1))
@@ -74,12 +74,12 @@ import Testing
         #expect(watch.loss(at: .seconds(31))?.reason == "it has said nothing for 30s")
     }
 
-    @Test func `waits for the page that follows one that left, longer where it went elsewhere`() {
+    @Test func `waits for the page that follows an unload, and longer after a visit to another site`() {
         for (place, time) in [("", 30), ("https://h/", 300)] {
             var watch = watch
             watch.reports("a", isSeen: true, at: .zero)
             watch.leaves("a", for: place, at: .seconds(1))
-            // Said on the way out, and heard late.
+            // Reported during the unload, and received late.
             watch.reports("a", isSeen: false, at: .seconds(1))
             #expect(watch.loss(at: .seconds(time)) == nil)
             let reason = watch.loss(at: .seconds(time + 1))?.reason ?? ""
@@ -87,7 +87,7 @@ import Testing
         }
     }
 
-    @Test func `a page in the back that follows one that left is not waited for`() {
+    @Test func `does not wait for a page in the background after an unload`() {
         var watch = watch
         watch.reports("a", isSeen: true, at: .zero)
         watch.leaves("a", for: "", at: .seconds(1))
@@ -99,7 +99,7 @@ import Testing
         #expect(watch.loss(at: .seconds(1000)) == nil)
     }
 
-    @Test func `one that is sent away has to load itself soon, and a browser that is started has time`() {
+    @Test func `waits briefly for a reload, and longer for a browser start`() {
         var watch = watch
         watch.isSentAway(at: .zero)
         #expect(watch.loss(at: .seconds(19)) == nil)
@@ -111,8 +111,8 @@ import Testing
     }
 }
 
-@Suite struct `The pace of checks that pages ask for` {
-    @Test func `grows for a page in a loop, and is short again after a while without`() {
+@Suite struct CheckPaceTests {
+    @Test func `extends the pause of a page in a loop, and resets it after a while`() {
         var pace = CheckPace()
         var reading = Duration.zero
         var pauses: [Duration] = []

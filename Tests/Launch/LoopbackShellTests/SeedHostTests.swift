@@ -15,7 +15,7 @@ struct SeedHostTests {
     private let host: SeedHost
     private let said = Lines()
 
-    /// What was said.
+    /// The logged messages.
     private final class Lines: Sendable {
         let all = Mutex<[String]>([])
     }
@@ -38,13 +38,13 @@ struct SeedHostTests {
 
     private var isReady: Bool { host.prepare() == .ready }
 
-    @Test func `a seed that was there from the beginning is shown at once`() throws {
+    @Test func `shows a seed that exists at the start at once`() throws {
         try write("<title>seed</title>", to: "index.html")
         #expect(isReady)
         #expect(said.all.withLock(\.count) == 1)
     }
 
-    @Test func `a seed that comes late is shown when it has been the same five times`() throws {
+    @Test func `accepts a late seed after five identical scans`() throws {
         #expect(!isReady)
         try write("<title>", to: "index.html")
         for _ in 1...4 { #expect(!isReady) }
@@ -58,7 +58,7 @@ struct SeedHostTests {
         #expect(said.all.withLock(\.count) == 1)
     }
 
-    /// A Meteor seed that comes late, without a file that its manifest lists; the file.
+    /// Creates a late Meteor seed without a file that its manifest lists. Returns the path of that file.
     private func lateSeedLackingFile() throws -> (here: String, there: String) {
         #expect(!isReady)
         let fixtures = try CordovaFixtures(in: folder.file("fixtures"))
@@ -67,13 +67,13 @@ struct SeedHostTests {
         return (here, there)
     }
 
-    @Test func `a late seed that lacks a file is shown when nothing has come for long`() throws {
+    @Test func `accepts a late seed with a missing file after a longer time without changes`() throws {
         _ = try lateSeedLackingFile()
         for _ in 1..<40 { #expect(!isReady) }
         #expect(isReady)
     }
 
-    @Test func `a late seed whose last file comes later than the rest is shown whole`() throws {
+    @Test func `shows a late seed with its last file`() throws {
         let (here, there) = try lateSeedLackingFile()
         for _ in 1...10 { #expect(!isReady) }
         try #require(rename(there, here) == 0)

@@ -3,7 +3,6 @@ import Glibc
 import ShellBoot
 import Testing
 
-/// The orchestration alone: who is asked, with what, how often, and what is routed to.
 struct AppBootstrapperTests {
     private static let failure = UpdateFailure(.configInvalid, subject: "store", "There is nothing to launch.")
 
@@ -27,29 +26,29 @@ struct AppBootstrapperTests {
         (.locked(.byOperator), .locked),
         (.locked(.forMaintenance), .maintenance),
     ])
-    func `a session is routed to its state`(session: SessionStatus, state: LaunchState) async {
+    func `routes each session to its state`(session: SessionStatus, state: LaunchState) async {
         #expect(await Self.routed(session) == [state])
     }
 
-    @Test func `a shell that is too old for the best client needs an update`() async throws {
+    @Test func `requires an update if the shell is too old for the best client`() async throws {
         let tooOld = LaunchReadiness.shellTooOld(minimum: try Self.minimum())
         for session in [SessionStatus.authenticated, .notRequired] {
             #expect(await Self.routed(session, tooOld) == [.updateRequired(minimum: try Self.minimum())])
         }
     }
 
-    @Test func `guests and locked devices are not told about the shell`() async throws {
+    @Test func `hides a too old shell from guests and locked devices`() async throws {
         let tooOld = LaunchReadiness.shellTooOld(minimum: try Self.minimum())
         #expect(await Self.routed(.unauthenticated(.ended(.signedOut)), tooOld) == [.unauthenticated])
         #expect(await Self.routed(.locked(.byOperator), tooOld) == [.locked])
     }
 
     @Test(arguments: [SessionStatus.authenticated, .notRequired, .unauthenticated(.unreadable)])
-    func `what cannot be launched is routed to with its reason`(session: SessionStatus) async {
+    func `routes a failed preparation with its reason`(session: SessionStatus) async {
         #expect(await Self.routed(session, .failed(Self.failure)) == [.failure(reason: Self.failure)])
     }
 
-    @Test func `whoever is signed out is told so where guests have no client, and not by any other failure`() async {
+    @Test func `reports the end of a session only if guests have no client`() async {
         let signedOut = SessionStatus.unauthenticated(.ended(.signedOut))
         #expect(await Self.routed(signedOut, .nothingForGuests(Self.failure)) == [.signedOut(reason: Self.failure)])
         #expect(await Self.routed(signedOut, .failed(Self.failure)) == [.failure(reason: Self.failure)])
@@ -57,12 +56,12 @@ struct AppBootstrapperTests {
         #expect(await Self.routed(unreadable, .nothingForGuests(Self.failure)) == [.failure(reason: Self.failure)])
     }
 
-    @Test func `a lock hides a failure`() async {
+    @Test func `a lock takes precedence over a failure`() async {
         #expect(await Self.routed(.locked(.byOperator), .failed(Self.failure)) == [.locked])
         #expect(await Self.routed(.locked(.forMaintenance), .failed(Self.failure)) == [.maintenance])
     }
 
-    @Test func `one start restores, prepares for that session, and routes exactly once`() async {
+    @Test func `restores, prepares and routes once per start`() async {
         let session = RestoreSessionFake(.authenticated)
         let launch = PrepareLaunchFake()
         let router = LaunchRouterSpy()

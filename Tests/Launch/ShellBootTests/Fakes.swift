@@ -1,7 +1,7 @@
 import ShellBoot
 import Synchronization
 
-/// Gives the status it was made with, and counts how often it was asked.
+/// Returns a fixed status and counts its calls.
 final class RestoreSessionFake: RestoreSessionUseCase {
     private let status: SessionStatus
     private let asked = Mutex(0)
@@ -16,7 +16,7 @@ final class RestoreSessionFake: RestoreSessionUseCase {
     }
 }
 
-/// Gives the readiness it was made with, and remembers the sessions that it was asked for.
+/// Returns a fixed readiness and records the sessions of its calls.
 final class PrepareLaunchFake: PrepareLaunchUseCase {
     private let readiness: LaunchReadiness
     private let sessions = Mutex<[SessionStatus]>([])
@@ -31,7 +31,7 @@ final class PrepareLaunchFake: PrepareLaunchUseCase {
     }
 }
 
-/// Records what it was routed to.
+/// Records the routed states.
 final class LaunchRouterSpy: LaunchRouting {
     private let states = Mutex<[LaunchState]>([])
 

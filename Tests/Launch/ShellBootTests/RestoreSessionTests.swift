@@ -5,7 +5,6 @@ import ShellBoot
 import Synchronization
 import Testing
 
-/// What a session is worth, at every moment that matters.
 struct RestoreSessionTests {
     private static let now = Timestamp(clamping: 1_800_000_000)
 
@@ -34,7 +33,7 @@ struct RestoreSessionTests {
         ).execute()
     }
 
-    @Test func `without a word about sessions none is required`() async {
+    @Test func `requires no session without a record`() async {
         let repository = InMemorySessionRepository()
         #expect(await restore(repository) == .notRequired)
         #expect(repository.changeCount == 0)
@@ -47,26 +46,26 @@ struct RestoreSessionTests {
         #expect(repository.kept == record)
     }
 
-    @Test func `one second before its end a session is valid`() async throws {
+    @Test func `a session is valid one second before its end`() async throws {
         let record = SessionRecord(access: .session(try Self.session(expiringIn: 1)), lock: nil)
         let repository = InMemorySessionRepository(record)
         #expect(await restore(repository) == .authenticated)
         #expect(repository.kept == record)
     }
 
-    @Test(arguments: [0, -1, -3600]) func `from its end on a session is cleared away`(seconds: Int) async throws {
+    @Test(arguments: [0, -1, -3600]) func `removes a session from its end on`(seconds: Int) async throws {
         let repository = InMemorySessionRepository(
             SessionRecord(access: .session(try Self.session(expiringIn: seconds)), lock: nil))
         #expect(await restore(repository) == .unauthenticated(.ended(.expired)))
         #expect(repository.kept.access == .ended(SessionEnding(.expired, at: Self.now)))
-        // It is remembered, and not done again.
+        // The change is stored, and not repeated.
         #expect(await restore(repository) == .unauthenticated(.ended(.expired)))
         #expect(repository.changeCount == 1)
         #expect(errors.count == 0)
     }
 
     @Test(arguments: SessionEnding.Cause.allCases)
-    func `a session that ended leaves nobody signed in`(cause: SessionEnding.Cause) async {
+    func `an ended session leaves no user signed in`(cause: SessionEnding.Cause) async {
         let record = SessionRecord(access: .ended(SessionEnding(cause, at: Self.now)), lock: nil)
         let repository = InMemorySessionRepository(record)
         #expect(await restore(repository) == .unauthenticated(.ended(cause)))
@@ -74,7 +73,7 @@ struct RestoreSessionTests {
     }
 
     @Test(arguments: SessionLock.allCases)
-    func `a lock hides every session, and outlasts it`(lock: SessionLock) async throws {
+    func `a lock takes precedence over a session and outlasts it`(lock: SessionLock) async throws {
         for access in [
             SessionRecord.Access.open, .session(try Self.session(expiringIn: 60)),
             .session(try Self.session(expiringIn: -1)), .ended(SessionEnding(.signedOut, at: Self.now)),
@@ -86,7 +85,7 @@ struct RestoreSessionTests {
         }
     }
 
-    @Test func `a repository that fails leaves nobody signed in, and is told of`() async throws {
+    @Test func `reports a failing repository and signs no user in`() async throws {
         let repository = InMemorySessionRepository(
             SessionRecord(access: .session(try Self.session(expiringIn: nil)), lock: nil))
         repository.fail(reading: true, writing: true)
@@ -94,7 +93,7 @@ struct RestoreSessionTests {
         #expect(errors.count == 1)
     }
 
-    @Test func `a session that cannot be cleared away is worth no more`() async throws {
+    @Test func `does not accept an expired session that cannot be removed`() async throws {
         let repository = InMemorySessionRepository(
             SessionRecord(access: .session(try Self.session(expiringIn: -1)), lock: nil))
         repository.fail(reading: false, writing: true)

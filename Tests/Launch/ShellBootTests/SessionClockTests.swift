@@ -2,7 +2,6 @@ import BundleValues
 import ShellBoot
 import Testing
 
-/// Whether a clock may say when a session ends.
 struct SessionClockTests {
     private static let earliest = 1_800_000_000
     private static let fiveYears = 5 * 365 * 86_400
@@ -12,7 +11,7 @@ struct SessionClockTests {
             (-earliest, .behind), (-1, .behind), (0, .plausible), (fiveYears - 1, .plausible), (fiveYears, .ahead),
             (2 * fiveYears, .ahead),
         ] as [(Int, SessionClock.Verdict)])
-    func `a clock in the past, or years ahead of what is signed, is not used`(
+    func `rejects a clock in the past or years ahead of the latest signed time`(
         offset: Int, verdict: SessionClock.Verdict
     ) {
         let earliest = Timestamp(clamping: Self.earliest)

@@ -2,7 +2,6 @@ import BundleValues
 import ShellBoot
 import Testing
 
-/// The legal changes to what is remembered, and what they must not undo.
 struct SessionRecordTests {
     private static let now = Timestamp(clamping: 1_800_000_000)
 
@@ -10,7 +9,7 @@ struct SessionRecordTests {
         UserSession(token: try AccessToken(tokenFile: Array(token.utf8)), since: now, expires: nil)
     }
 
-    @Test func `signing in makes a session required, signing out keeps it so`() throws {
+    @Test func `a login requires a session, and a logout keeps the requirement`() throws {
         var record = SessionRecord.open
         #expect(!record.isRequired)
         record.signIn(try Self.session())
@@ -25,7 +24,7 @@ struct SessionRecordTests {
         #expect(record == SessionRecord(access: .open, lock: nil, endings: endings))
     }
 
-    @Test func `each session that ends is counted once, however it ends`() throws {
+    @Test func `counts each end of a session once`() throws {
         let end = Timestamp(clamping: Self.now.secondsSinceEpoch + 10)
         let late = Timestamp(clamping: Self.now.secondsSinceEpoch + 20)
         let session = UserSession(token: try Self.session().token, since: Self.now, expires: end)
@@ -33,7 +32,7 @@ struct SessionRecordTests {
         record.signIn(session)
         record.signIn(session)
         #expect(record.endings(at: Self.now) == nil)
-        // Over, and not cleared away yet; that is the same end as the one that is.
+        // The session has expired and is not removed yet; its removal is the same end.
         let first = SessionEndings(count: 1, last: end)
         #expect(record.endings(at: late) == first)
         var replaced = record
@@ -52,14 +51,14 @@ struct SessionRecordTests {
         #expect(record.endings(at: late)?.count == 3)
     }
 
-    @Test func `a session that ended uncounted has ended, and a count that began anew is another one`() {
+    @Test func `counts an uncounted end, and distinguishes a restarted count`() {
         let ended = SessionRecord(access: .ended(SessionEnding(.signedOut, at: Self.now)), lock: nil)
         #expect(ended.endings == SessionEndings(count: 1, last: Self.now))
         let later = SessionEndings(count: 1, last: Timestamp(clamping: Self.now.secondsSinceEpoch + 1))
         #expect(ended.endings?.name != later.name)
     }
 
-    @Test func `a session is renewed before its end and after a refusal, and never where somebody signed out`() throws {
+    @Test func `renews a session before its end and after a rejection, and not after a logout`() throws {
         let lead = 60
         func wants(_ access: SessionRecord.Access) -> Bool {
             SessionRecord(access: access, lock: nil).wantsRenewal(at: Self.now, lead: lead)
@@ -76,7 +75,7 @@ struct SessionRecordTests {
         }
     }
 
-    @Test func `signing out where nobody is signed in changes nothing`() {
+    @Test func `a logout without a session changes nothing`() {
         var record = SessionRecord.open
         record.signOut(at: Self.now)
         #expect(record == .open)
@@ -86,7 +85,7 @@ struct SessionRecordTests {
         #expect(record == ended)
     }
 
-    @Test func `signing in does not unlock, and unlocking signs nobody in`() throws {
+    @Test func `a login does not unlock, and unlocking does not log in`() throws {
         var record = SessionRecord.open
         record.lock(.byOperator)
         record.signIn(try Self.session())
@@ -96,7 +95,7 @@ struct SessionRecordTests {
         #expect(record.status(at: Self.now) == .unauthenticated(.ended(.signedOut)))
     }
 
-    @Test func `a device that was only locked is open again when it is unlocked`() {
+    @Test func `unlocking a device without sessions requires none`() {
         var record = SessionRecord.open
         record.lock(.forMaintenance)
         #expect(record.status(at: Self.now) == .locked(.forMaintenance))
@@ -104,7 +103,7 @@ struct SessionRecordTests {
         #expect(record == .open)
     }
 
-    @Test func `the end of a session does not end the one that took its place`() throws {
+    @Test func `ending a session keeps the one that replaced it`() throws {
         let old = try Self.session("old")
         let new = try Self.session("new")
         var record = SessionRecord(access: .session(new), lock: nil)
@@ -114,7 +113,7 @@ struct SessionRecordTests {
         #expect(record.access == .ended(SessionEnding(.rejected, at: Self.now)))
     }
 
-    @Test func `nothing that is printed or dumped shows the token`() throws {
+    @Test func `printing and dumping a session does not reveal its token`() throws {
         let record = SessionRecord(access: .session(try Self.session()), lock: nil)
         var dumped = ""
         dump(record, to: &dumped)
@@ -129,11 +128,11 @@ struct SessionRecordTests {
         ("a\r\nX: y", .foreignCharacterInToken), ("ä", .foreignCharacterInToken), ("a\u{0}", .foreignCharacterInToken),
         (String(repeating: "a", count: 8193), .tokenTooLong),
     ])
-    func `a text that is no token is refused without being shown`(text: String, error: CredentialError) {
+    func `rejects an invalid token without showing it`(text: String, error: CredentialError) {
         #expect(throws: error) { try AccessToken(tokenFile: Array(text.utf8)) }
     }
 
-    @Test func `the longest token is taken, and the end of its line is not part of it`() throws {
+    @Test func `accepts the longest token without its line end`() throws {
         let text = String(repeating: "a", count: AccessToken.maximumBytes)
         #expect(try AccessToken(tokenFile: Array("\(text)\r\n".utf8)).secret == text)
         #expect(try AccessToken(tokenFile: Array(" abc.DEF-1~+/=\n".utf8)).secret == "abc.DEF-1~+/=")

@@ -2,11 +2,10 @@ import BundleValues
 import ShellBoot
 import Testing
 
-/// When refusals of its token end a session.
 struct SessionRejectionsTests {
     private static let start = 1_800_000_000
 
-    /// Whether refusals at these seconds end a session, and how many count then.
+    /// Returns whether rejections at these seconds end a session, and how many count then.
     private static func outcome(_ seconds: [Int]) -> (ends: Bool, count: Int) {
         var all: SessionRejections?
         for second in seconds {
@@ -22,10 +21,10 @@ struct SessionRejectionsTests {
         arguments: [
             ([0], false, 1), ([0, 1, 2, 3], false, 4), ([0, 400], false, 2), ([0, 150, 299], false, 3),
             ([0, 150, 300], true, 3), ([0, 1, 2, 300], true, 4), ([0, 86_400, 172_800], true, 3),
-            // The clock went back, or nothing was refused for longer than a week.
+            // The clock was set back, or more than a week passed without a rejection.
             ([0, 200, 100, 400], false, 2), ([0, 200, 691_200], false, 1),
         ] as [([Int], Bool, Int)])
-    func `three refusals over five minutes end a session, and fewer or faster ones do not`(
+    func `three rejections over five minutes end a session, and fewer or faster ones do not`(
         seconds: [Int], ends: Bool, count: Int
     ) {
         let outcome = Self.outcome(seconds)
@@ -33,7 +32,7 @@ struct SessionRejectionsTests {
         #expect(outcome.count == count)
     }
 
-    @Test func `refusals count for their session alone, and a login forgets them`() throws {
+    @Test func `counts rejections per session and resets them at a login`() throws {
         func session(_ token: String) throws -> UserSession {
             UserSession(
                 token: try AccessToken(tokenFile: Array(token.utf8)), since: Timestamp(clamping: Self.start),
