@@ -1,4 +1,4 @@
-"""An nginx of our own on free ports of this machine."""
+"""Starts an nginx on free ports of this machine."""
 
 import os
 import pathlib
@@ -27,13 +27,19 @@ http {{
 """
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 class Nginx:
-    """Runs with `http` as the content of its http block until `end`; ready when `port` answers."""
+    """An nginx with `http` as the content of its http block, until `end`. It is ready when `port` accepts connections."""
 
     def __init__(self, work, http, port):
         program = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin:/sbin")
         if program is None:
-            raise SystemExit("no nginx: Scripts/bootstrap installs it")
+            raise SystemExit("nginx is not installed: run Scripts/bootstrap")
         work = pathlib.Path(work)
         user = "user root;" if os.getuid() == 0 else ""
         conf = work / "nginx.conf"
@@ -48,7 +54,7 @@ class Nginx:
                 break
             time.sleep(0.05)
         self.end()
-        raise SystemExit(f"nginx does not start: {(work / 'nginx-error.log').read_text()}")
+        raise SystemExit(f"nginx did not start: {(work / 'nginx-error.log').read_text()}")
 
     def end(self):
         self.child.terminate()
