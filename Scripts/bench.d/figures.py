@@ -1,4 +1,4 @@
-"""What the bench tables share: results.jsonl read, medians, rows with a target and a verdict, Markdown."""
+"""The shared part of the bench tables: reading results.jsonl, medians, rows with a target, and Markdown."""
 
 import json
 import statistics
@@ -18,7 +18,7 @@ with open(sys.argv[1], encoding="utf-8") as results:
 
 
 def number(cost, what):
-    """wall (s), cpu (s) and memory (bytes) of one cost; any other figure as it is."""
+    """Returns wall (s), cpu (s) or memory (bytes) of one cost, or another value unchanged."""
     if what == "cpu":
         return cost["user_s"] + cost["sys_s"]
     if what == "memory":
@@ -27,7 +27,7 @@ def number(cost, what):
 
 
 def median(row, side, what):
-    """None when the row was not measured."""
+    """Returns None if the row was not measured."""
     values = [number(cost, what) for cost in costs.get((row, side), [])]
     return statistics.median(values) if values else None
 
@@ -46,13 +46,13 @@ def megabytes(value):
 
 
 def stage(row, name):
-    """Seconds of one of our own timings: the median over the runs."""
+    """Returns the median seconds of one timing of clientctl."""
     timings = [answer["timings"][name] for answer in answers.get((row, "ours"), []) if answer and answer.get("timings")]
     return statistics.median(timings) / 1000
 
 
 def bounds(row):
-    """What our own timings say, largest first: medians over the runs of `timings` in the command's JSON answer."""
+    """Returns the medians of `timings` in the JSON of clientctl, largest first."""
     timings = [answer["timings"] for answer in answers.get((row, "ours"), []) if answer and answer.get("timings")]
     if not timings:
         return ""
@@ -77,7 +77,7 @@ def verdict(held):
 
 
 def compared(title, row, what, target, note=None):
-    """Ours against stock; target is the highest ratio, or None where none was set."""
+    """Adds a row that compares ours with stock. `target` is the highest ratio, or None."""
     ours, stock = median(row, "ours", what), median(row, "stock", what)
     if ours is None or stock is None:
         return
@@ -87,7 +87,7 @@ def compared(title, row, what, target, note=None):
 
 
 def at_least(title, row, what, target, note=""):
-    """Ours against stock where more is better."""
+    """Adds a row that compares ours with stock, where more is better."""
     ours, stock = median(row, "ours", what), median(row, "stock", what)
     rows.append((title, rate(ours), rate(stock), f"{ours / stock:.2f}", f"≥ {target:.2f}",
                  verdict(ours >= target * stock), note))
@@ -112,7 +112,7 @@ def print_heading(title):
     print(f"### {title}")
     print()
     if facts["kind"] != "real":
-        print("**STAND-IN: a generated client, not a real one. These figures are not comparable with any other.**")
+        print("**A generated client replaces the real one, so these results are not comparable.**")
         print()
 
 

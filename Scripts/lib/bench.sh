@@ -1,5 +1,5 @@
-# Sourced by the scripts that measure: the release binary, a real client, one release, and results.jsonl.
-# They set $root, $tools and $short (the script's name for messages) first.
+# Sourced by the benchmarks: the release binary, a real client, a release, and results.jsonl.
+# They set $root, $tools and $short (the name of the script in messages) first.
 
 client=home-assistant
 clients_dir=""
@@ -19,8 +19,9 @@ positive() { # NUMBER ...
     done
 }
 
-# options OPTION[=VARIABLE] ... -- ARGUMENT ...: reads a command line. An option without a variable calls the function of its name;
-# --help prints the script's heading.
+# options OPTION[=VARIABLE] ... -- ARGUMENT ...: parses a command line. An option without a variable calls the function
+# with its name.
+# --help prints the heading of the script.
 options() {
     local known=" " name
     while [ "$1" != -- ]; do
@@ -54,7 +55,7 @@ options() {
 
 keep() { keep=yes; }
 
-# Sets $work, which goes at the end, with an nginx in it that may be started.
+# Sets $work, which is removed at the end. nginx may be started in it.
 make_work() { # BOOTSTRAP_OPTION ...
     "$root/Scripts/bootstrap" "$@" >&2
     PATH=$PATH:/usr/sbin:/sbin
@@ -75,10 +76,9 @@ build_binary() {
     binary=$("$root/Scripts/release" "$work/clientctl")
 }
 
-# ext4 passes over inodes deleted in the last minutes, one by one for every file it creates: an install beside a tree
-# that was just removed takes ten times as long, whoever does it. So every run gets a folder of its own in $spot,
-# nothing is removed before the end, and the T attribute makes ext4 put each of these folders into another part of the
-# disk.
+# ext4 skips recently deleted inodes one by one for every new file, so an installation after the removal of a tree takes
+# ten times as long. Every run therefore gets a new folder in $spot, nothing is removed before the end, and the T
+# attribute places these folders in different parts of the disk.
 make_spot() {
     spot=$work/runs
     mkdir "$spot"
@@ -107,7 +107,7 @@ publish() { # FOLDER VERSION FEED LEVEL [OPTION ...]
         --app-id org.example.bench --level "$publish_level" --json "$@"
 }
 
-# measure ROW SIDE COMMAND...: one line into results.jsonl; the command's stdout stays in $work/stdout.
+# measure ROW SIDE COMMAND...: adds one line to results.jsonl. The command's stdout stays in $work/stdout.
 measure() {
     local row=$1 side=$2
     shift 2
@@ -122,7 +122,7 @@ result() { # ROW SIDE COST ANSWER
 }
 fact() { printf '{"fact": "%s", "value": %s}\n' "$1" "$2" >>"$work/results.jsonl"; }
 
-# What the heading of every table says.
+# The facts in the heading of every table.
 facts_of_client() { # FOLDER
     disk_kind=$(df --output=fstype "$work" | tail -n 1)
     fact kind "\"$kind\""

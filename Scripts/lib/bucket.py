@@ -1,11 +1,11 @@
-"""A bucket called `feeds` for tests and benches, of moto, an object store in Python.
+"""A bucket named `feeds` for tests and benchmarks, in moto, an object store in Python.
 
-As a program it prints one line of JSON, `{"url", "id", "secret"}`, and serves for as long as its parent lives:
+As a program it prints one line of JSON, `{"url", "id", "secret"}`, and serves while its parent runs:
 
   python3 Scripts/lib/bucket.py [--signed] [--public]
 
-  --signed   requests without a valid signature are refused
-  --public   everybody may read"""
+  --signed   refuse requests without a valid signature
+  --public   allow reads without a signature"""
 
 import json
 import os
@@ -20,7 +20,7 @@ NAMES = {"url": "AWS_ENDPOINT_URL_S3", "id": "AWS_ACCESS_KEY_ID", "secret": "AWS
 
 
 class Bucket:
-    """A bucket while it is needed: `url`, `id`, `secret`, and the `settings` that tell a program of them."""
+    """A running bucket: `url`, `id`, `secret`, and `settings`, the environment variables with them."""
 
     def __init__(self, *options):
         own = ROOT / ".build/moto/bin/python"
@@ -29,10 +29,10 @@ class Bucket:
         line = self.child.stdout.readline()
         if not line:
             self.end()
-            sys.exit(f"no bucket by {python}: Scripts/bootstrap --bucket installs what it needs")
-        told = json.loads(line)
-        self.url, self.id, self.secret = told["url"], told["id"], told["secret"]
-        self.settings = {**{setting: told[name] for name, setting in NAMES.items()}, "AWS_REGION": "us-east-1"}
+            sys.exit(f"{python} cannot start a bucket: run Scripts/bootstrap --bucket")
+        shown = json.loads(line)
+        self.url, self.id, self.secret = shown["url"], shown["id"], shown["secret"]
+        self.settings = {**{setting: shown[name] for name, setting in NAMES.items()}, "AWS_REGION": "us-east-1"}
 
     def end(self):
         self.child.kill()
@@ -40,7 +40,7 @@ class Bucket:
 
 
 def moto():
-    """Where moto answers. It looks at a condition and then writes: another request must not come between."""
+    """Starts moto and returns its URL. Requests are serialized, because moto does not check a condition and write atomically."""
     from moto.moto_server import threaded_moto_server
 
     class OneAtATime(threaded_moto_server.DomainDispatcherApplication):
@@ -57,7 +57,7 @@ def moto():
 
 
 def publisher(clients):
-    """The key of somebody who may do everything."""
+    """Returns a key with all rights."""
     iam = clients("iam")
     iam.create_user(UserName="publisher")
     statement = {"Effect": "Allow", "Action": "*", "Resource": "*"}
@@ -68,7 +68,7 @@ def publisher(clients):
 
 
 def make_public(s3):
-    # Without the right to list, a file that is not there is 403, which no CDN keeps.
+    # Without the right to list, a missing file returns 403, which a CDN does not cache.
     rights = [("s3:GetObject", "/*"), ("s3:ListBucket", "")]
     statements = [
         {"Effect": "Allow", "Principal": {"AWS": ["*"]}, "Action": [action], "Resource": [f"arn:aws:s3:::feeds{what}"]}
@@ -81,14 +81,14 @@ def main(options):
     parent = os.getppid()
     import boto3
 
-    told = {"url": moto(), "id": "any", "secret": "any"}
-    # moto tells every request.
+    shown = {"url": moto(), "id": "any", "secret": "any"}
+    # moto logs every request.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
     def clients(service):
         return boto3.client(
-            service, endpoint_url=told["url"], region_name="us-east-1", aws_access_key_id=told["id"],
-            aws_secret_access_key=told["secret"])
+            service, endpoint_url=shown["url"], region_name="us-east-1", aws_access_key_id=shown["id"],
+            aws_secret_access_key=shown["secret"])
 
     s3 = clients("s3")
     s3.create_bucket(Bucket="feeds")
@@ -97,9 +97,9 @@ def main(options):
     if "--signed" in options:
         from moto import settings
 
-        told["id"], told["secret"] = publisher(clients)
+        shown["id"], shown["secret"] = publisher(clients)
         settings.INITIAL_NO_AUTH_ACTION_COUNT = 0
-    print(json.dumps(told), flush=True)
+    print(json.dumps(shown), flush=True)
     while os.getppid() == parent:
         time.sleep(1)
 

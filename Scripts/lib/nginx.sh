@@ -1,6 +1,6 @@
-# Sourced by scripts that need a real web server: start_nginx FOLDER WORK serves FOLDER on a free loopback port.
+# Sourced by scripts that need a web server: start_nginx FOLDER WORK serves FOLDER on a free loopback port.
 # Sets $base (the URL) and $nginx_pid; stop_nginx ends it. Configuration and logs stay in WORK.
-# With nginx_access_log=off before it, no line is written for a request.
+# With nginx_access_log=off, requests are not logged.
 
 nginx_pid=""
 base=""

@@ -1,5 +1,5 @@
-"""What Scripts/prove/faults and Scripts/prove/soak publish, and how they build and run clientctl: small clients as archives and as hot code
-pushes, in a work folder of their own."""
+"""Shared by Scripts/prove/faults and Scripts/prove/soak: builds and runs clientctl, and publishes small clients as archives and as hot
+code pushes in a work folder."""
 
 import argparse
 import base64
@@ -21,15 +21,15 @@ from typing import NamedTuple
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 APP_ID = "org.example.faults"
 VERSIONS = ("1.0.0", "1.1.0", "1.2.0")
-# Every exit status that a command may end with (CONTRACT section 6).
+# The exit statuses of commands (CONTRACT section 6).
 EXIT_CODES = {0, 1, 3, 10, 11, 20, 21, 22, 23, 24, 25, 26, 27, 30, 31, 32, 33, 34, 40, 41, 42, 43, 51, 64, 78}
-# How long channel documents and trust roots count.
+# The validity of channel documents and trust roots.
 LASTING = ("--expires-in", "3650d")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
 class Answer(NamedTuple):
-    """How one command ended."""
+    """The result of one command."""
 
     status: int
     out: str
@@ -41,19 +41,19 @@ class Answer(NamedTuple):
 
 
 class Parser(argparse.ArgumentParser):
-    """With the exit status that wrong use has everywhere here."""
+    """An argument parser with exit status 64 for invalid arguments."""
 
     def error(self, message):
         print(f"{self.prog}: {message}", file=sys.stderr)
         sys.exit(64)
 
 
-# How programs are built that are measured.
+# The build flags of measured programs.
 RELEASE = ("-c", "release", "--scratch-path", str(ROOT / ".build-bench"))
 
 
 def built(product, named, *flags):
-    """The path of a program: as named, or built (debug, unless the flags say otherwise)."""
+    """Returns the path of a program: `named`, or built with `flags` (debug by default)."""
     if named:
         return os.path.realpath(named)
     command = ["swift", "build", "--package-path", str(ROOT), "--product", product, *flags]
@@ -63,7 +63,7 @@ def built(product, named, *flags):
 
 
 def released(named):
-    """The path of clientctl as devices get it, unless another is named."""
+    """Returns `named`, or the path of the release build of clientctl."""
     if named:
         return os.path.realpath(named)
     shown = subprocess.run([str(ROOT / "Scripts/release")], check=True, stdout=subprocess.PIPE, text=True)
@@ -71,7 +71,7 @@ def released(named):
 
 
 def dies_with_parent():
-    """For a child between fork and exec: it ends when this process does, however that ends."""
+    """Called between fork and exec: ends the child when this process ends for any reason."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
@@ -81,7 +81,7 @@ def digest(path):
 
 
 def tree(folder):
-    """Relative path to SHA-256, or to the kind of what is no file; None where there is no folder."""
+    """Returns the SHA-256 of each file, or the type of another entry, by relative path; None without a folder."""
     folder = str(folder)
     if not os.path.isdir(folder):
         return None
@@ -96,8 +96,8 @@ def tree(folder):
 
 
 def signed_content(path):
-    """What a channel file states, without its times and the digest of the one before, which differ from run to run. The digest of
-    a file that is none."""
+    """Returns the content of a channel file without its times and the previous digest, which differ between runs. Returns the digest of
+    another file."""
     try:
         with open(path, encoding="utf-8") as file:
             envelope = json.load(file)
@@ -109,8 +109,8 @@ def signed_content(path):
 
 
 def state(folder):
-    """Everything below a folder, without the times, the checksum, the ids of reports and the routes in a ledger: by which route a
-    client came is not known of one that was found whole after a kill."""
+    """Returns everything below a folder, without the times, the checksum, the ids of reports and the routes in a ledger. The route of a
+    client that was recovered after a kill is unknown."""
     folder = str(folder)
     found = {}
     for parent, folders, files in os.walk(folder):
@@ -118,7 +118,7 @@ def state(folder):
             path = os.path.join(parent, name)
             mode = os.lstat(path).st_mode
             content = ""
-            # What the ledger was before depends on how often the command was run.
+            # The previous ledger depends on the number of runs.
             if name == "ledger.before.json":
                 continue
             if name == "ledger.json":
@@ -133,7 +133,7 @@ def state(folder):
 
 
 def difference(found, wanted):
-    """The first differences of two dictionaries, for people."""
+    """Returns the first differences of two dictionaries."""
     lines = [f"{name} is missing" for name in wanted if name not in found]
     lines += [f"{name} is new" for name in found if name not in wanted]
     both = [name for name in wanted if name in found]
@@ -142,7 +142,7 @@ def difference(found, wanted):
 
 
 class World:
-    """A work folder with published clients. What a command may change is all below `place`."""
+    """A work folder with published clients. Commands change files below `place` only."""
 
     def __init__(self, work, clientctl, mock):
         self.work = pathlib.Path(work)
@@ -155,7 +155,7 @@ class World:
         self.servers = []
         self.address = {}
         self.clients = {}
-        # Path by path what a launch of a client shows, without its index page.
+        # The files of a launched client without its index page.
         self.roots = {}
         self.key = self.work / "release.key.pem"
         self.trust = self.work / "release.pub.pem"
@@ -174,16 +174,16 @@ class World:
         return Answer(done.returncode, done.stdout, done.stderr)
 
     def must(self, arguments, program=None):
-        """Runs one command that has to succeed."""
+        """Runs one command that must succeed."""
         answer = self.run(arguments, program)
         if answer.status != 0:
-            raise RuntimeError(f"{' '.join(map(str, arguments))} ends with {answer.status}: {answer.out}{answer.err}")
+            raise RuntimeError(f"{' '.join(map(str, arguments))} ended with {answer.status}: {answer.out}{answer.err}")
         return answer
 
     # Publishing
 
     def publish_archives(self, versions=VERSIONS, large=60000):
-        """A client and a feed of its own for each version."""
+        """Publishes a client in a separate feed for each version."""
         for version in versions:
             folder = content(self.work / "published" / version, version, large)
             self.must(publish_line(self, version, self.work / f"feed-{version}"))
@@ -195,7 +195,7 @@ class World:
         self.roots["embedded"] = {}
 
     def publish_pushes(self, versions=VERSIONS):
-        """The same contents as hot code pushes: a seed that has one file of them, and a server for each."""
+        """Publishes the same contents as hot code pushes with a server for each, and a seed with one of their files."""
         web = self.work / "seed-web"
         (web / "assets").mkdir(parents=True)
         (web / "index.html").write_text("<!doctype html><html><head><title>seed</title></head><body></body></html>\n")
@@ -208,7 +208,7 @@ class World:
             source = self.work / "published" / version
             self.must(["bundle", str(source), str(out), "--layout", "both", "--version", f"push-{number}"], self.mock)
             installed = tree(out / "bundle")
-            # What is installed: all but the file that the seed has.
+            # All files but the one in the seed are installed.
             del installed["assets/same.txt"]
             self.clients[f"meteor-push-{number}"] = installed
             served = self.work / f"served-{number}"
@@ -217,7 +217,7 @@ class World:
             self.address[number] = self.serve(served)
 
     def serve(self, folder):
-        """Starts a server of hot code pushes; returns its address."""
+        """Starts a server of hot code pushes and returns its URL."""
         log = self.work / f"log-{folder.name}"
         with open(log, "wb") as out:
             self.servers.append(subprocess.Popen(
@@ -228,14 +228,14 @@ class World:
             if port:
                 return f"http://127.0.0.1:{port[1]}/"
             time.sleep(0.05)
-        raise RuntimeError(f"no server of hot code pushes: {log.read_text()}")
+        raise RuntimeError(f"the server of hot code pushes did not start: {log.read_text()}")
 
     def close(self):
         for server in self.servers:
             server.kill()
             server.wait()
 
-    # Lines
+    # Command lines
 
     def install(self, version, keep=3):
         return [
@@ -260,30 +260,30 @@ class World:
     def by_hand(self, *arguments):
         return [*map(str, arguments), "--store", str(self.store), "--json"]
 
-    # What a device sees
+    # The state of a device
 
     def listed(self):
-        """The answer of `list`, without times; raises where there is none."""
+        """Returns the JSON of `list` without times. Raises if it fails."""
         answer = self.run(self.by_hand("list"))
         if answer.status != 0:
-            raise ValueError(f"list ends with {answer.status}: {answer.out[:300]}{answer.err[:300]}")
+            raise ValueError(f"list ended with {answer.status}: {answer.out[:300]}{answer.err[:300]}")
         return json.loads(TIME.sub("T", answer.out))
 
     def status(self):
-        """The answer of `status`, without times."""
+        """Returns the JSON of `status` without times."""
         answer = self.run(self.by_hand("status"))
         if answer.status != 0:
-            raise ValueError(f"status ends with {answer.status}: {answer.out[:300]}{answer.err[:300]}")
+            raise ValueError(f"status ended with {answer.status}: {answer.out[:300]}{answer.err[:300]}")
         return json.loads(TIME.sub("T", answer.out))
 
     def folder(self, name):
-        """Where the store has a client."""
+        """Returns the folder of a client in the store."""
         if name.startswith("meteor-"):
             return self.store / "meteor" / name.removeprefix("meteor-")
         return self.store / "clients" / name
 
     def broken_clients(self, listed):
-        """Of what `list` names and what lies in the folders of clients: what is not byte for byte as published."""
+        """Returns the clients in `list` or in the folders of clients that differ from the published ones."""
         names = {name for name in listed["versions"] if name != "embedded"}
         for channel, prefix in (("clients", ""), ("meteor", "meteor-")):
             if (self.store / channel).is_dir():
@@ -291,25 +291,25 @@ class World:
         return sorted(name for name in names if tree(self.folder(name)) != self.clients.get(name, "unknown"))
 
     def root_fault(self, launched):
-        """What is wrong with the serving root of a launch; None where nothing is. `launched` is its JSON."""
+        """Returns the problem with the serving root of a launch; None if it is valid. `launched` is its JSON."""
         name = launched["version"]
         if name != "embedded":
             name = ("meteor-" if launched["source"] == "meteor" else "v") + name
         root = pathlib.Path(launched["servingRoot"])
         page = root / "index.html"
-        # The seed in its own folder is shown where no root can be made, and nothing is put into it.
+        # If no root can be created, the seed is served in place and unchanged.
         if launched.get("inPlace") and name == "embedded":
-            return None if page.is_file() else "the seed in place has no page"
+            return None if page.is_file() else "the seed has no page"
         if not page.is_file() or "WebAppLocalServer" not in page.read_text(errors="replace"):
             return f"the page of {name} has no shim"
         found = without_page(tree(root))
         wanted = [self.roots[key] for key in (name, f"{name} of a push") if key in self.roots]
         if found not in wanted:
-            return f"the serving root of {name} is not whole: {difference(found, wanted[0]) if wanted else 'unknown'}"
+            return f"the serving root of {name} is incomplete: {difference(found, wanted[0]) if wanted else 'unknown'}"
         return None
 
     def learn_push_roots(self, versions=VERSIONS):
-        """What launches of hot code pushes show, where nothing disturbs them. Leaves no store."""
+        """Records the files of undisturbed launches of hot code pushes, and removes the store."""
         for number in range(len(versions) + 1):
             if number:
                 self.must(self.push(number))
@@ -326,7 +326,7 @@ def without_page(files):
 
 
 def content(folder, version, large):
-    """A made-up client: folders, spaces, an empty file, one larger than any buffer on the way."""
+    """Creates a client with folders, spaces, an empty file and one larger than all buffers."""
     (folder / "assets/deep/er").mkdir(parents=True)
     (folder / "page s").mkdir()
     (folder / "index.html").write_text(f"<!doctype html><title>{version}</title>\n")
@@ -334,7 +334,7 @@ def content(folder, version, large):
     (folder / "assets/deep/er/app.js").write_text(f'console.log("{version}")\n')
     (folder / "assets/empty").touch()
     if large:
-        # No good to compress, and in every version another one only at its end, so that there is a delta.
+        # Compresses badly, and differs between versions only at its end, so that a delta is made.
         source = random.Random("all")
         (folder / "page s/large.bin").write_text("".join(f"{source.getrandbits(32):08x}\n" for _ in range(large)) + version)
     for number in range(1, 7):
@@ -349,7 +349,7 @@ def publish_line(world, version, feed):
 
 
 def creating(world, channel):
-    """What makes a channel where there is none yet."""
+    """Returns the flag that creates a channel that does not exist."""
     return [] if (world.feed / f"channels/{channel}.json").exists() else ["--create"]
 
 

@@ -1,6 +1,6 @@
-"""Swift sources as text: code without comments and strings, and where functions begin and end.
+"""Swift sources as text: code without comments and strings, and the ranges of functions.
 
-No parser: braces are matched after comments and the contents of strings are blanked, so that every place keeps its offset and line.
+Instead of parsing, it blanks comments and strings, which keeps offsets and lines, and matches braces.
 """
 
 import json
@@ -9,12 +9,12 @@ import re
 import subprocess
 from collections import namedtuple
 
-# A function, an initialiser or a computed property; `start` is its first word, `body` lies between its braces.
+# A function, an initialiser or a computed property. `start` is its first word, `body` its opening brace.
 Function = namedtuple("Function", "kind name signature start body end")
 
 TOKEN = re.compile(r'//|/\*|#*"""|#*"')
 OPENING = {"(": ")", "[": "]", "{": "}"}
-# What may begin the line after a function that has no body.
+# The beginnings of a line after a function without a body.
 NEXT = re.compile(
     r"[@}#]|(?:public|package|internal|private|fileprivate|static|class|mutating|nonisolated|func|var|let|init|case|struct|enum|"
     r"actor|protocol|extension|associatedtype|typealias|subscript|deinit|consuming|borrowing|override|final|import)\b|$")
@@ -25,7 +25,7 @@ TYPE = re.compile(r"(?<![\w.])(?:struct|class|enum|actor|protocol|typealias)\s+(
 
 
 def _string_end(text, at):
-    """The end of the string literal that begins at `at`; its interpolations may hold strings of their own."""
+    """Returns the end of the string literal at `at`, whose interpolations may contain strings."""
     hashes = 0
     while text[at + hashes] == "#":
         hashes += 1
@@ -60,7 +60,7 @@ def _interpolation_end(text, at):
 
 
 def code(text):
-    """The text with comments and the contents of strings blanked, place for place."""
+    """Returns the text with comments and the contents of strings replaced by spaces."""
     parts, at = [], 0
     while found := TOKEN.search(text, at):
         start = found.start()
@@ -83,7 +83,7 @@ def code(text):
 
 
 def closing(source, at):
-    """The place behind the bracket that closes the one at `at`; None where there is none."""
+    """Returns the offset after the bracket that closes the one at `at`; None if it is not closed."""
     depth = 0
     for place in range(at, len(source)):
         if source[place] in "([{":
@@ -96,7 +96,7 @@ def closing(source, at):
 
 
 def _body(source, at, kind):
-    """Where the body of the declaration opens whose parameters or type begin at `at`."""
+    """Returns the opening brace of the declaration whose parameters or type begin at `at`; None without a body."""
     while at < len(source):
         letter = source[at]
         if letter in "([":
@@ -113,21 +113,21 @@ def _body(source, at, kind):
 
 
 def functions(source):
-    """The functions of a source whose comments and strings are blanked, outer ones first."""
+    """Returns the functions of a blanked source, outer ones first."""
     found = []
     for match in DECLARED.finditer(source):
         kind = match.lastgroup
         opening = _body(source, match.end() - 1 if kind != "var" else match.end(), kind)
         if opening is None or (end := closing(source, opening)) is None:
             continue
-        # `var x: T = y { didSet … }` and closures that are assigned are no computed properties: `=` ended the search.
+        # `var x: T = y { didSet … }` and assigned closures are not computed properties: `=` ends the search.
         name = match[kind].strip("`")
         found.append(Function(kind, name, source[match.start():opening].strip(), match.start(), opening, end))
     return found
 
 
 def files(root, *tops):
-    """The Swift files below the given folders by their path from the root."""
+    """Returns the Swift files below the given folders by their paths from the root."""
     for top in tops:
         for folder, folders, names in os.walk(os.path.join(root, top)):
             folders.sort()
@@ -142,10 +142,10 @@ def read(root, path):
 
 
 def targets(root):
-    """The folder of every target of the package, by name: as Package.swift says, however deep it lies."""
+    """Returns the folder of each target in Package.swift by name."""
     dump = subprocess.run(["swift", "package", "--package-path", root, "dump-package"], capture_output=True, text=True)
     if dump.returncode != 0:
-        raise RuntimeError("`swift package dump-package` fails: " + dump.stderr.strip().split("\n")[-1])
+        raise RuntimeError("`swift package dump-package` failed: " + dump.stderr.strip().split("\n")[-1])
     kinds = {"test": "Tests", "plugin": "Plugins"}
     return {
         target["name"]: target.get("path") or f"{kinds.get(target['type'], 'Sources')}/{target['name']}"
@@ -153,6 +153,6 @@ def targets(root):
 
 
 def target_of(path, folders):
-    """The name of the target that a file belongs to."""
+    """Returns the target of a file."""
     inside = [(len(folder), name) for name, folder in folders.items() if path.startswith(folder + "/")]
     return max(inside)[1] if inside else None

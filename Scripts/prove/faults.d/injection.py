@@ -1,5 +1,5 @@
-"""Stopping or failing one system call of one run: by strace, or by the preloaded shim where the call has to be done by
-half, which strace cannot do."""
+"""Kills a run at one system call or fails the call: by strace, or by a preloaded shim for half of a write, which strace cannot
+do."""
 
 import os
 import re
@@ -15,13 +15,13 @@ CALLS = (
 )
 ERRORS = ("ENOSPC", "EIO", "EROFS", "EDQUOT")
 WRITES = ("short", "torn")
-# What needs no room, and is not refused for want of it.
+# Calls that need no disk space, so they do not fail on a full disk.
 ROOMLESS = ("unlink", "unlinkat", "rmdir")
 LINE = re.compile(r"^(\d+) +(\w+)\((.*)$")
 
 
 class Point(NamedTuple):
-    """One call of one run. `call` is "end" for an undisturbed run, after which the power goes."""
+    """One call of one run. `call` is "end" for a power cut after an undisturbed run."""
 
     situation: str
     kind: str
@@ -43,7 +43,7 @@ class Injector:
         self.shim = self.compile(folder / "shim.c")
 
     def compile(self, source):
-        """The shim's path, or None where there is no compiler."""
+        """Returns the path of the shim, or None without a compiler."""
         target = self.world.work / "shim.so"
         for compiler in ("cc", "clang", "gcc"):
             try:
@@ -57,7 +57,7 @@ class Injector:
     def run(self, command, environment=None):
         def prepare():
             dies_with_parent()
-            # The shim writes its log where clientctl may not.
+            # The shim writes its log to a folder that clientctl may not write to.
             if environment:
                 unconfined()
 
@@ -68,7 +68,7 @@ class Injector:
 
     def strace(self, arguments, *options):
         self.trace.unlink(missing_ok=True)
-        # --seccomp-bpf is faster, but loses signals that are sent where a call begins.
+        # --seccomp-bpf is faster, but loses signals at the begin of a call.
         faster = [] if any("signal=" in option for option in options) else ["--seccomp-bpf"]
         return self.run(
             ["strace", "-f", "-qq", *faster, "-y", "-s", "64", "-o", str(self.trace), "-e",
@@ -77,9 +77,9 @@ class Injector:
     # Points
 
     def calls_of(self, arguments):
-        """(call, N), once each: the Nth call of some thread changes something below the place. Runs the command.
+        """Runs the command and returns (call, N) without duplicates, if the Nth call of a thread changes a file below the place.
 
-        strace counts a call per thread, and so does this."""
+        Calls are counted per thread, as in strace."""
         answer = self.strace(arguments)
         counts, points, here = {}, [], str(self.world.place)
         for line in self.trace.read_text(errors="replace").splitlines():
@@ -99,7 +99,7 @@ class Injector:
         return self.world.environment | {"LD_PRELOAD": str(self.shim), "FAULTS_PLACE": str(self.world.place)} | more
 
     def writes_of(self, arguments):
-        """(call, N): the Nth write of two bytes or more of the process. Runs the command."""
+        """Runs the command and returns (call, N) for the Nth write of at least two bytes."""
         self.log.unlink(missing_ok=True)
         answer = self.run([self.world.clientctl, *arguments], self.shim_environment(FAULTS_LOG=str(self.log)))
         lines = self.log.read_text().splitlines() if self.log.exists() else []
@@ -108,9 +108,8 @@ class Injector:
     # One point
 
     def strike(self, point, arguments, nosync=False):
-        """Runs the command and disturbs it there; returns its answer (status 137 for a kill), and whether the call was
-        reached. The answer is None where only calls for something else got the error, or the one that writes the answer:
-        the threads shared their work differently this time."""
+        """Runs the command with the fault. Returns its result (status 137 for a kill), and whether the call was reached. The result is
+        None if the fault hit only calls for other files or the output, because the threads divided their work differently."""
         if point.kind in WRITES:
             return self.halve(point, arguments)
         more = []
@@ -131,7 +130,7 @@ class Injector:
         return self.own_status(answer), bool(struck)
 
     def own_status(self, answer):
-        """With the status that the program gave itself: under load strace has been seen to lose it."""
+        """Returns the result with the program's own exit status, which strace sometimes loses under load."""
         found = re.findall(r"exit_group\((\d+)\)", self.trace.read_text(errors="replace"))
         return answer._replace(status=int(found[-1])) if found else answer
 

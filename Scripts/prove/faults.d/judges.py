@@ -1,5 +1,4 @@
-"""What has to hold after a stop or a failure, for each sort of command. A judge belongs to one situation; its methods
-give complaints, no complaint being the wanted result."""
+"""The checks after a kill or a failure, for each kind of command. A judge belongs to one situation; its methods yield complaints."""
 
 import json
 import pathlib
@@ -9,23 +8,23 @@ import subprocess
 
 from published import difference, signed_content, state
 
-# What a command may answer where the disk failed it so.
+# The exit statuses that a command may end with after each error of the disk.
 WANTED_STATUS = {"ENOSPC": {30}, "EDQUOT": {30}, "torn": {30}, "EROFS": {31}, "EIO": {1}}
 
 
 class Judge:
-    """The shared part: before, after, and what a plain second run leads to."""
+    """The shared checks: the state before and after, and after a second run."""
 
     def __init__(self, world, situation, arguments):
         self.world = world
         self.situation = situation
         self.arguments = arguments
 
-        # What `whole` saw last; None where it could not look.
+        # The last state that `whole` observed; None if it failed.
         self.now = None
 
     def learn_before(self):
-        """Called where the place is as the command finds it."""
+        """Called in the state before the command."""
         self.before = self.observe()
 
     def learn_after(self):
@@ -34,23 +33,23 @@ class Judge:
         self.state_after = state(self.world.place)
 
     def status(self, kind, answer):
-        """Is the exit status one that this failure explains?"""
+        """Checks that the failure explains the exit status."""
         if answer.status in WANTED_STATUS.get(kind, set()):
             return
-        # A disk that does not give the ledger back, where there is none before it, is a damaged store.
+        # An unreadable ledger without an earlier one is a damaged store.
         if kind == "EIO" and answer.status == 33 and "ledger.json: Input/output error" in answer.out + answer.err:
             return
         yield f"exit {answer.status}: {answer.out[:300]}{answer.err[:300]}"
 
     def heal(self):
-        """A plain second run succeeds and leaves what an undisturbed run does."""
+        """Checks that a second run succeeds with the state of an undisturbed run."""
         again = self.world.run(self.arguments)
         if again.status != 0:
-            yield f"the second run ends with exit {again.status}: {again.out[:300]}{again.err[:300]}"
+            yield f"the second run ended with exit {again.status}: {again.out[:300]}{again.err[:300]}"
             return
         found = state(self.world.place)
         if found != self.state_after:
-            yield f"after the second run the state is another: {difference(found, self.state_after)}"
+            yield f"the state after the second run differs: {difference(found, self.state_after)}"
 
 
 class StoreJudge(Judge):
@@ -58,7 +57,7 @@ class StoreJudge(Judge):
 
     def observe(self):
         status = self.world.status()
-        # A run that failed stores that its version did not arrive.
+        # A failed run stores the version that it could not install.
         status.pop("wanted", None)
         return {"list": self.world.listed(), "status": status}
 
@@ -66,7 +65,7 @@ class StoreJudge(Judge):
         return observed["list"]["current"], observed["list"]["pending"]
 
     def whole(self):
-        """Everything that is visible is whole, and what has to be there is."""
+        """Checks that every visible client is complete and that required clients exist."""
         self.now = None
         try:
             self.now = self.observe()
@@ -75,35 +74,35 @@ class StoreJudge(Judge):
             return
         listed = self.now["list"]
         for name in self.world.broken_clients(listed):
-            yield f"{name} is not whole"
+            yield f"{name} is incomplete"
         for name in sorted(self.situation.stays - set(listed["versions"])):
-            yield f"{name} is gone"
+            yield f"{name} is missing"
         if listed["current"] not in listed["versions"]:
             yield f"the current client is {listed['current']}, which is not installed"
 
 
 class Change(StoreJudge):
-    """install, rollback, unblock, fail, gc: all or nothing, and again the same."""
+    """install, rollback, unblock, fail, gc: all or nothing, and repeatable."""
 
     def stopped(self):
         now = self.chosen(self.now)
         if now not in (self.chosen(self.before), self.chosen(self.after)):
-            yield f"current and pending are {now}, neither those of before nor those of after"
+            yield f"current and pending are {now}, neither the old nor the new values"
 
     def failed(self):
         if self.now != self.before:
-            yield f"a failing run changed what list or status show: {json.dumps(self.now)[:600]}"
+            yield f"a failed run changed list or status: {json.dumps(self.now)[:600]}"
 
     def done(self, answer):
         now = self.now
-        # A disk that fails while an old client goes may delay that, if the run says so.
+        # A failure during the removal of an old client may delay the removal if the run reports it.
         is_delayed = "until the next run" in answer.err and self.chosen(now) == self.chosen(self.after)
         if now != self.after and not is_delayed:
             yield "exit 0, but list and status do not show the result"
 
 
 class Following(Change):
-    """install by a channel document: what was learnt from the feed, and what it recalls, stays whatever becomes of the rest."""
+    """install by a channel document: the stored state of the feed and its recalls stay if the rest fails."""
 
     def failed(self):
         def without_feed(seen):
@@ -114,7 +113,7 @@ class Following(Change):
 
 
 class Telling(Change):
-    """A device that reports: the facts that wait are those of what happened, each once."""
+    """A device that reports: the queue has each event once."""
 
     def whole(self):
         yield from super().whole()
@@ -124,37 +123,37 @@ class Telling(Change):
             return
         facts = [(one["fact"], one["version"]) for one in (ledger["reports"] or {"waiting": []})["waiting"]]
         if len(set(facts)) != len(facts):
-            yield f"a fact waits twice: {facts}"
+            yield f"an event is queued twice: {facts}"
         happened = {("installed", one["version"]) for one in ledger["versions"]}
         happened |= {("failed", one["version"]) for one in ledger["starts"] if one["failures"]}
         happened |= {("blocked", one["version"]) for one in ledger["blocked"]}
         told = {fact for fact in facts if fact[0] in ("installed", "failed", "blocked")}
         if told != happened:
-            yield f"what happened is {sorted(happened)}, and what waits to be told is {sorted(told)}"
+            yield f"the events are {sorted(happened)}, but the queue has {sorted(told)}"
 
 
 class Locking(Change):
-    """lock: the session's file is the one of before or the one of after, and no other."""
+    """lock: the session file is the old or the new one."""
 
     def stopped(self):
         yield from super().stopped()
         sessions = [seen["status"]["session"] for seen in (self.before, self.after)]
         if self.now["status"]["session"] not in sessions:
-            yield f"the session is {self.now['status']['session']}, neither that of before nor that of after"
+            yield f"the session is {self.now['status']['session']}, neither the old nor the new one"
 
 
 class Removal(Change):
-    """gc: a client that goes is out of the ledger first, whatever becomes of its files; the next run removes them."""
+    """gc: a removed client leaves the ledger first; the next run removes its remaining files."""
 
     def failed(self):
         now = self.now
         names, before, after = (set(seen["list"]["versions"]) for seen in (now, self.before, self.after))
         if self.chosen(now) != self.chosen(self.before) or not after <= names <= before:
-            yield f"a failing run left current and pending {self.chosen(now)} of {sorted(names)}"
+            yield f"a failed run left current and pending {self.chosen(now)} of {sorted(names)}"
 
 
 class Mending(StoreJudge):
-    """repair: no file gets other bytes than those it had and those of its receipt, and the next run ends what one began."""
+    """repair: every file has its old bytes or those of its receipt, and the next run completes the repair."""
 
     def learn_before(self):
         super().learn_before()
@@ -167,7 +166,7 @@ class Mending(StoreJudge):
             return
         for path, kind in state(self.world.place).items():
             if path.startswith(("store/clients/", "store/serving/")) and kind not in (self.files_before.get(path), after.get(path)):
-                yield f"{path} is neither what it was nor what was installed"
+                yield f"{path} has neither the old nor the installed bytes"
 
     def stopped(self):
         return []
@@ -176,16 +175,16 @@ class Mending(StoreJudge):
 
     def done(self, answer):
         found = state(self.world.place)
-        # Copies that a failing disk does not give up may stay, if the run says so.
+        # Copies that cannot be removed may stay if the run reports it.
         told = re.search(r"The next run removes (staging/repair-\w+)\.", answer.err)
         if told:
             found = {path: kind for path, kind in found.items() if not (path + "/").startswith(f"store/{told[1]}/")}
         if found != self.state_after:
-            yield f"exit 0, but the store is another: {difference(found, self.state_after)}"
+            yield f"exit 0, but the store differs: {difference(found, self.state_after)}"
 
 
 class Launch(StoreJudge):
-    """Whatever became of a launch, what launches answer is a whole serving root with the shim."""
+    """launch: every later launch returns a complete serving root with the shim."""
 
     def stopped(self):
         return []
@@ -201,7 +200,7 @@ class Launch(StoreJudge):
         for number in (1, 2):
             again = self.world.run(self.arguments)
             if again.status != 0:
-                yield f"launch {number} afterwards ends with exit {again.status}: {again.out[:300]}{again.err[:300]}"
+                yield f"later launch {number} ended with exit {again.status}: {again.out[:300]}{again.err[:300]}"
                 return
             fault = self.world.root_fault(again.json)
             if fault:
@@ -212,15 +211,15 @@ class Launch(StoreJudge):
         line = self.world.by_hand("confirm", "--version", name, "--token", again.json["token"])
         confirmed = self.world.run(line)
         if confirmed.status != 0:
-            yield f"the confirmation afterwards ends with exit {confirmed.status}: {confirmed.out[:300]}"
+            yield f"the later confirmation ended with exit {confirmed.status}: {confirmed.out[:300]}"
 
 
 class Confirmation(Change):
-    """A verdict stands once it is given; removing older clients may wait for the next run."""
+    """confirm: a stored verdict stays; the next run may remove older clients."""
 
     def done(self, answer):
         if self.chosen(self.now) != self.chosen(self.after):
-            yield "exit 0, but the client is not the good one"
+            yield "exit 0, but the client is not confirmed"
 
     def failed(self):
         return self.stopped()
@@ -232,7 +231,7 @@ class Confirmation(Change):
 
 
 class Publication(Judge):
-    """A device that reads the feed at any moment gets the old release whole, or the new one; so with documents and roots."""
+    """publish: at any time, a device reads the complete old or new release, channel file and trust root."""
 
     MUTABLE = ("manifest.json", "channels/stable.json", "trust.json", "trust/1.json", "trust/2.json")
 
@@ -263,7 +262,7 @@ class Publication(Judge):
                 path.removeprefix(f"feed/releases/{name}/"): kind for path, kind in self.state_after.items()
                 if path.startswith(f"feed/releases/{name}/")}
             if found != wanted:
-                yield f"releases/{name} is not whole: {difference(found, wanted)}"
+                yield f"releases/{name} is incomplete: {difference(found, wanted)}"
         for manifest in shown:
             verified = self.world.run(["verify", str(manifest), "--trust", str(self.world.trust), "--json"])
             if verified.status != 0:
@@ -272,7 +271,7 @@ class Publication(Judge):
         known = {"manifest.json", "manifest.json.new", "releases", "channels", "trust", "trust.json", "trust.json.new"}
         if self.world.feed.is_dir():
             for name in sorted({e.name for e in self.world.feed.iterdir()} - known):
-                yield f"the feed has a file {name}"
+                yield f"the feed has an unexpected file {name}"
 
     def stopped(self):
         return []
@@ -282,11 +281,11 @@ class Publication(Judge):
     def done(self, answer):
         found = state(self.world.place)
         if found != self.state_after:
-            yield f"exit 0, but the feed is another: {difference(found, self.state_after)}"
+            yield f"exit 0, but the feed differs: {difference(found, self.state_after)}"
 
 
 class Addition(Publication):
-    """release delta: the release is what it was, and its list of deltas is the old or the new one, and names what is there."""
+    """release delta: the release is unchanged, and its list of deltas is the old or the new one."""
 
     LIST = "/deltas.json"
 
@@ -301,33 +300,33 @@ class Addition(Publication):
         for path in sorted({*self.files_before, *(path for path in now if path.endswith(self.LIST))}):
             allowed = (self.files_before.get(path), after.get(path)) if path.endswith(self.LIST) else (self.files_before.get(path),)
             if now.get(path) not in allowed:
-                yield f"{path} is not what it was"
+                yield f"{path} has changed"
         verified = self.world.run(["verify", str(self.world.feed / "manifest.json"), "--trust", str(self.world.trust), "--json"])
         if verified.status != 0:
             yield f"manifest.json does not verify: {verified.out[:300]}{verified.err[:300]}"
 
 
 class Sweep(Addition):
-    """feed gc: what stays is what it was at any moment, only records of removed releases come, and the next run removes the rest."""
+    """feed gc: kept files are unchanged, only records of removed releases are new, and the next run removes the rest."""
 
     def whole(self):
         self.now = self.observe()
         after = getattr(self, "state_after", self.files_before)
-        # A release on its way out has a name that nobody asks for.
+        # A release that is being removed has a name that no device requests.
         now = {path: kind for path, kind in state(self.world.place).items() if "/releases/.publish-" not in path}
         for path in sorted({*now, *after}):
             if path.startswith("feed/retired"):
                 if path in after and now.get(path, after[path]) != after[path]:
-                    yield f"{path} is not whole"
+                    yield f"{path} is incomplete"
                 continue
             if now.get(path) != self.files_before.get(path) and path in after:
-                yield f"{path} is not what it was"
+                yield f"{path} has changed"
             if path not in self.files_before:
                 yield f"{path} is new"
 
 
 class Drawing(Judge):
-    """release page: the file is the old page or a new one, whole, and the next run writes one."""
+    """release page: the file is the complete old or new page, and the next run writes one."""
 
     def observe(self):
         file = self.world.place / "page/page.html"
@@ -346,7 +345,7 @@ class Drawing(Judge):
 
     def done(self, answer):
         if self.now == self.before:
-            yield "exit 0, but the page is the old one"
+            yield "exit 0, but the page has not changed"
 
     def heal(self):
         again = self.world.run(self.arguments)
@@ -357,11 +356,11 @@ class Drawing(Judge):
 
 
 def plant_damage(world):
-    """Cuts one file that devices see; false where there is none. For proving that judges see it."""
+    """Truncates one visible file, so that --prove can check the judges. Returns false if there is none."""
     for pattern in ("feed/releases/v*/client-*", "store/clients/v*/assets/file-1.css", "store/meteor/*/**/*.css"):
         for path in sorted(pathlib.Path(world.place).glob(pattern)):
             content = path.read_bytes()
-            # Another file in its place: the bytes may be linked to other clients.
+            # Writes a new file, because other clients may link to the bytes.
             path.unlink()
             path.write_bytes(content[: len(content) // 2])
             return True
@@ -369,12 +368,12 @@ def plant_damage(world):
 
 
 def reset(world, saved):
-    """Puts back what `saved` holds into the place."""
+    """Restores the place from `saved`."""
     for entry in world.place.iterdir():
         shutil.rmtree(entry)
     copy(saved, world.place)
 
 
 def copy(source, target):
-    """Copies what is below a folder, hard links as hard links."""
+    """Copies the content of a folder with its hard links."""
     subprocess.run(["cp", "-a", f"{source}/.", f"{target}/"], check=True)

@@ -1,4 +1,4 @@
-"""Cutting the power of a file system: the place on a loop image, ext4 with nothing that hides a missing sync."""
+"""Simulates power cuts with the place on an ext4 loop image, mounted without options that hide a missing sync."""
 
 import ctypes
 import fcntl
@@ -14,15 +14,15 @@ EXT4_IOC_SHUTDOWN = 0x8004587D
 LOG_FLUSH, NO_LOG_FLUSH = 1, 2
 CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000
 
-# power    the image as the disk has it at that moment, copied away; nothing of the page cache comes with it
-# journal  the file system is shut down after its journal was flushed
-# dropped  the file system is shut down as it is
-# again    as power, after the command was run once more, to its end
+# power    a copy of the image at that time, without the page cache
+# journal  the file system is shut down after a flush of its journal
+# dropped  the file system is shut down at once
+# again    power, after a complete second run of the command
 KINDS = ("power", "journal", "dropped", "again")
 
 
 def own_mounts():
-    """Gives this process mounts of its own: whatever way it ends, its mounts and loop devices go with it."""
+    """Creates a mount namespace for this process, so that its mounts and loop devices end with it."""
     library = ctypes.CDLL(None, use_errno=True)
     if library.unshare(CLONE_NEWNS) != 0:
         raise OSError(ctypes.get_errno(), "unshare")
@@ -31,7 +31,7 @@ def own_mounts():
 
 
 class Disk:
-    """A loop image that can be mounted at the place."""
+    """A loop image that is mounted at the place."""
 
     def __init__(self, world):
         self.world = world
@@ -41,7 +41,7 @@ class Disk:
         self.mounted = False
 
     def refusal(self):
-        """Why there are no power cuts here; None where there are."""
+        """Returns why power cuts do not work on this machine; None if they do."""
         try:
             own_mounts()
             self.call("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,root_owner=0:0", self.empty, "48M")
@@ -67,7 +67,7 @@ class Disk:
             self.mounted = False
 
     def save(self, saved, template):
-        """Makes an image that holds what is below `saved`."""
+        """Creates an image with the content of `saved`."""
         self.load(self.empty)
         shutil.rmtree(self.world.place / "lost+found", ignore_errors=True)
         copy(saved, self.world.place)
@@ -84,7 +84,7 @@ class Disk:
         self.call("cp", "--sparse=always", source, target)
 
     def cut(self, kind):
-        """Cuts the power, and mounts what is left."""
+        """Cuts the power and mounts the remaining state."""
         if kind in ("power", "again"):
             self.copy_image(self.image, self.cut_image)
             self.unmount()

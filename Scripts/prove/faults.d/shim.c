@@ -1,10 +1,10 @@
-// Preloaded into clientctl by Scripts/prove/faults: writes that the disk takes only half of, and syncs that do nothing.
+// Scripts/prove/faults preloads this into clientctl: writes half of the bytes, and syncs without effect.
 //
-// FAULTS_PLACE  the folder whose files are meant
-// FAULTS_LOG    gets one line per write of two bytes or more below it: its number in the process, the call, bytes asked
-// FAULTS_AT     the number of the write of which only the first half is written; the caller is told so
-// FAULTS_FULL   set: after that write the disk is full, every later one fails with ENOSPC
-// FAULTS_NOSYNC set: fsync, fdatasync, syncfs and sync_file_range answer 0 and do nothing
+// FAULTS_PLACE  the folder of the affected files
+// FAULTS_LOG    receives a line for each write of at least two bytes below it: its number, the call, the bytes
+// FAULTS_AT     the number of the write that writes and returns only half of its bytes
+// FAULTS_FULL   if set, every later write fails with ENOSPC
+// FAULTS_NOSYNC if set, fsync, fdatasync, syncfs and sync_file_range return 0 without effect
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +42,7 @@ static void note(long mine, const char *call, size_t asked) {
     close(descriptor);
 }
 
-// How many of `asked` bytes may be written now; -1 where the disk is full.
+// Returns how many of `asked` bytes may be written, or -1 if the disk is full.
 static ssize_t allowed(int descriptor, const char *call, size_t asked) {
     int before = errno;
     if (asked < 2 || !is_below(descriptor)) {
@@ -76,7 +76,7 @@ ssize_t pwrite(int descriptor, const void *bytes, size_t count, off_t offset) {
     return pwrite64(descriptor, bytes, count, offset);
 }
 
-// Half of a gathered write: its first pieces, as many as fit; a single piece is cut.
+// Writes half of a gathered write: its first piece, truncated if necessary.
 ssize_t writev(int descriptor, const struct iovec *pieces, int count) {
     size_t asked = 0;
     for (int index = 0; index < count; index++) asked += pieces[index].iov_len;

@@ -1,5 +1,5 @@
-"""The situations that Scripts/prove/faults tries: steps, each a command line, all of which have to succeed but the last, which is tried.
-What has to hold then is said by the judge that a situation names (judges.py)."""
+"""The situations of Scripts/prove/faults: command lines that must succeed, and a last one that is disturbed. The judge of a situation
+(judges.py) has its checks."""
 
 import shutil
 import subprocess
@@ -10,12 +10,12 @@ from published import APP_ID, LASTING, Answer, creating, publish_line, release_l
 
 
 class Situation(NamedTuple):
-    """One command on one state of a store or feed."""
+    """One command in one state of a store or feed."""
 
     name: str
     prepare: Callable
     judge: type
-    # Clients that are there before and must never go.
+    # The clients that exist before and must remain.
     stays: frozenset
 
 
@@ -23,7 +23,7 @@ SITUATIONS = {}
 
 
 def situation(name, judge, stays, *steps):
-    """Adds a situation. `stays` are the clients that are there before and must never go."""
+    """Adds a situation. `stays` are the clients that exist before and must remain."""
 
     def prepare(world):
         last = None
@@ -35,7 +35,8 @@ def situation(name, judge, stays, *steps):
     SITUATIONS[name] = Situation(name, prepare, judge, frozenset(stays.split()))
 
 
-# Steps: what they are given, then the world and the answer of the step before; one that gives no command line has done it itself.
+# Steps are called with the world and the result of the previous step. A step that returns no command line has run
+# itself.
 
 
 def step(make):
@@ -43,7 +44,7 @@ def step(make):
 
 
 install = step(lambda world, last, version, keep=3: world.install(version, keep))
-# Nobody takes what is told, so it waits.
+# No receiver accepts the reports, so they stay queued.
 install_told = step(lambda world, last, version: [*world.install(version, 3), "--report", "http://127.0.0.1:1/report"])
 push = step(lambda world, last, number, keep=3: world.push(number, keep))
 repair = step(lambda world, last, version: [
@@ -55,7 +56,7 @@ verdict = step(lambda world, last, verb, version, *more: world.by_hand(
     verb, "--version", version, "--token", last.json["token"], *more))
 fails = lambda: verdict("fail", "1.1.0", "--reason", "white screen")
 publish = step(lambda world, last, version: publish_line(world, version, world.feed))
-# A copy of the version's feed, from which the device takes a delta in place of the archive.
+# A copy of the version's feed with a delta.
 @step
 def delta(world, last, version, base):
     feed = f"{world.work}/feed-{version}-delta"
@@ -106,7 +107,7 @@ def first_root(world, last):
 
 @step
 def stopped(world, last, one):
-    """A step that is killed at its first syncfs."""
+    """Kills a step at its first syncfs."""
     options = ["-f", "-qq", "-o", "/dev/null", "-e", "trace=syncfs", "-e", "inject=syncfs:signal=SIGKILL:when=1"]
     subprocess.run(
         ["strace", *options, world.clientctl, *one(world, last)], env=world.environment, stdin=subprocess.DEVNULL,
@@ -115,7 +116,7 @@ def stopped(world, last, one):
 
 @step
 def until_tried_again(world, last):
-    """Launches until 1.1.0 has its second trial; returns the answer of that."""
+    """Launches until 1.1.0 has its second trial, and returns that result."""
     for _ in range(9):
         last = world.must(world.launch())
         if last.json["version"] == "1.1.0":
@@ -134,7 +135,7 @@ def log_in(world, last):
 
 @step
 def damaged(world, last):
-    """Writes into a file of the newest client, whose other names it is, too; the next is gone, and one is new."""
+    """Changes a hard-linked file of the newest client, removes another file, and adds one."""
     client = world.store / "clients/v1.1.0"
     files = sorted(path for path in client.rglob("*") if path.is_file() and path.name != "index.html" and path.stat().st_size)
     shared = next((path for path in files if path.stat().st_nlink > 2), files[0])
@@ -146,12 +147,12 @@ def damaged(world, last):
 
 
 def good(version):
-    """A version that is installed, launched and confirmed."""
+    """Installs, launches and confirms a version."""
     return install(version, keep=9), launch(), verdict("confirm", version, "--keep", 9)
 
 
 TWO_GOOD = (*good("1.0.0"), *good("1.1.0"))
-# Nobody knows yet of 1.1.0.
+# 1.1.0 has no verdict yet.
 ON_TRIAL = (*good("1.0.0"), install("1.1.0"), launch())
 # A first trust root in the feed, and the next one as a file.
 ROOTS = (first_root(), publish_root(1), renew_root(2), sign_root(2))
@@ -159,20 +160,19 @@ ROOTS = (first_root(), publish_root(1), renew_root(2), sign_root(2))
 situation("install-first", Change, "", install("1.0.0"))
 situation("install-update", Change, "v1.0.0", install("1.0.0"), install("1.1.0"))
 situation("install-retention", Change, "v1.1.0", install("1.0.0"), install("1.1.0"), install("1.2.0", keep=1))
-# Over what a stopped installation left.
+# After an interrupted installation.
 situation("install-resumed", Change, "v1.0.0", install("1.0.0"), stopped(install("1.1.0")), install("1.1.0"))
-# By a delta.
 situation("install-delta", Change, "v1.0.0", install("1.0.0"), delta("1.1.0", "1.0.0"), install("1.1.0-delta"))
 
 situation("push-first", Change, "", push(1))
-# Over what a stopped push left.
+# After an interrupted push.
 situation("push-resumed", Change, "meteor-push-1", push(1), stopped(push(2)), push(2))
-# Over an older push and an archive; retention removes a client.
+# After an older push and an archive; retention removes a client.
 situation("push-update", Change, "v1.0.0 meteor-push-2", install("1.0.0"), push(1), push(2), push(3, keep=1))
 
 situation("launch-first", Launch, "v1.0.0", install("1.0.0"), launch())
 situation("launch-next", Launch, "v1.0.0 v1.1.0", *good("1.0.0"), install("1.1.0"), launch())
-# After a trial that nobody ended.
+# After a trial without a verdict.
 situation("launch-fallback", Launch, "v1.0.0 v1.1.0", *ON_TRIAL, launch())
 situation("launch-push", Launch, "meteor-push-1", push(1), launch_push())
 situation("launch-push-next", Launch, "meteor-push-1 meteor-push-2", push(1), launch_push(), verdict("confirm", "push-1"), push(2),
@@ -190,34 +190,33 @@ situation("fail-again", Change, "v1.0.0 v1.1.0", *ON_TRIAL, fails(), until_tried
 
 situation("rollback", Change, "v1.0.0 v1.1.0", *TWO_GOOD, by_hand("rollback", "--version", "1.0.0"))
 situation("unblock", Change, "v1.0.0 v1.1.0", *TWO_GOOD, by_hand("rollback", "--version", "1.0.0"), by_hand("unblock", "--version", "1.1.0"))
-# A device that somebody is logged in on.
+# A device with a session.
 situation("lock", Locking, "v1.0.0", *good("1.0.0"), log_in(), by_hand("lock"))
 situation("gc", Removal, "v1.1.0 v1.2.0", *TWO_GOOD, *good("1.2.0"), by_hand("gc", "--keep", 1))
-# After an installation and a push that were stopped.
+# After an interrupted installation and an interrupted push.
 situation("gc-leftovers", Removal, "v1.0.0 meteor-push-1", install("1.0.0"), push(1), stopped(install("1.1.0")), stopped(push(2)),
     by_hand("gc"))
 
-# A file that both clients share, a folder that is gone, and what was never installed.
+# A file that both clients share, a missing file, and an unknown one.
 situation("repair", Mending, "", install("1.0.0"), install("1.1.0"), launch(), damaged(), repair("1.1.0"))
 
 situation("publish-first", Publication, "", publish("1.0.0"))
 situation("publish-next", Publication, "", publish("1.0.0"), publish("1.1.0"))
-# A release below the newest: devices go on seeing that.
+# A release below the newest, which devices still use.
 situation("publish-older", Publication, "", publish("1.1.0"), publish("1.0.0"))
 # A first installation that follows a rotated trust root.
 situation("follow-first", Following, "", publish_to_channel("1.0.0"), *ROOTS, publish_root(2), follow(root=1))
-# The client that runs is recalled.
+# The running client is recalled.
 situation("follow-recall", Following, "v1.0.0 v1.1.0", publish_to_channel("1.0.0"), follow(), publish_to_channel("1.1.0"), follow(),
     launch(), verdict("confirm", "1.1.0"), revoke("1.1.0"), follow())
 situation("publish-channel", Publication, "", publish_to_channel("1.0.0"), publish_to_channel("1.1.0"))
 situation("release-revoke", Publication, "", publish_to_channel("1.0.0"), publish_to_channel("1.1.0"), revoke("1.1.0"))
-# The next trust root goes into the feed, or is signed in its file.
+# The next trust root is published, or signed in its file.
 situation("trust-publish", Publication, "", publish_to_channel("1.0.0"), *ROOTS, publish_root(2))
 situation("trust-sign", Publication, "", publish_to_channel("1.0.0"), *ROOTS, renew_root(3), sign_root(3))
 
-# A delta is added later.
 situation("release-delta", Addition, "", publish("1.1.0"), add_delta("1.1.0", "1.0.0"))
-# Two releases of three go.
+# Two of three releases are removed.
 plain = step(lambda world, last, version: [*publish_line(world, version, world.feed), "--no-deltas"])
 situation("feed-gc", Sweep, "", plain("1.0.0"), plain("1.1.0"), plain("1.2.0"), step(lambda world, last: [
     "feed", "gc", "--feed", str(world.feed), "--keep", "1", "--min-age", "0s", "--remove", "--json"])())
@@ -226,5 +225,5 @@ situation("install-told", Telling, "v1.0.0", install_told("1.0.0"), install_told
 situation("fail-told", Telling, "v1.0.0 v1.1.0", install_told("1.0.0"), launch(), verdict("confirm", "1.0.0"), install_told("1.1.0"), launch(), fails())
 situation("fail-again-told", Telling, "v1.0.0 v1.1.0", install_told("1.0.0"), launch(), verdict("confirm", "1.0.0"), install_told("1.1.0"), launch(),
           fails(), until_tried_again(), fails())
-# A page takes the place of the one before.
+# A page replaces the previous one.
 situation("release-page", Drawing, "", publish_to_channel("1.0.0"), draw(), publish_to_channel("1.1.0"), draw())
