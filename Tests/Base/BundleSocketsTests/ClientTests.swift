@@ -59,7 +59,7 @@ struct ClientTests {
 
     @Test func `fails as unreachable if the name does not resolve`() async throws {
         let url = try SocketURL(parsing: "ws://nowhere.invalid/push")
-        await #expect(throws: TransportError.unreachable("the name nowhere.invalid leads to no address")) {
+        await #expect(throws: TransportError.unreachable("the name nowhere.invalid has no address")) {
             try await connector().connect(url)
         }
     }

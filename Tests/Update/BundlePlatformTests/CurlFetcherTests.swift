@@ -6,10 +6,10 @@ import BundleTesting
 import Glibc
 import Testing
 
-@Suite(.ownThread) struct `A fetch over HTTP` {
+@Suite(.ownThread) struct CurlFetcherTests {
     let fetcher = CurlFetcher(options: FetchOptions(userAgent: "clientctl/1.2.3"))
 
-    @Test func `brings head and body`() async throws {
+    @Test func `passes head and body to the sink`() async throws {
         let server = try LoopbackServer(["/a": .resource(Array("hello".utf8), entityTag: "\"e\"", lastModified: "date")]
         )
         let fetched = await Fetched(fetcher, try server.url("/a"))
@@ -22,7 +22,7 @@ import Testing
         #expect(fetched.sink.text == "hello")
     }
 
-    @Test func `sends a plain request`() async throws {
+    @Test func `sends a GET request with few headers`() async throws {
         let server = try LoopbackServer(["/a?b=c": Route()])
         #expect(try await fetcher.fetchBytes(try server.url("/a?b=c#d"), maximumBytes: 0) == [])
         let request = try #require(server.requests.first)
@@ -32,7 +32,7 @@ import Testing
         #expect(request["User-Agent"] == "clientctl/1.2.3")
     }
 
-    @Test func `uses its connection again, also after an error with a body`() async throws {
+    @Test func `reuses its connection after an error with a body`() async throws {
         let server = try LoopbackServer(["/a": Route(Array("a".utf8))])
         _ = try await fetcher.fetchBytes(try server.url("/a"), maximumBytes: 1)
         _ = await Fetched(fetcher, try server.url("/missing"))
@@ -41,19 +41,19 @@ import Testing
     }
 
     @Test(arguments: [Route.Framing.chunked, .untilClose, .honest])
-    func `brings a big body whole, whatever its framing`(framing: Route.Framing) async throws {
+    func `receives a large body with any framing`(framing: Route.Framing) async throws {
         let bytes = noise(300_000)
         let server = try LoopbackServer(["/a": Route(bytes).with { $0.framing = framing }])
         #expect(try await fetcher.fetchBytes(try server.url("/a"), maximumBytes: bytes.count) == bytes)
     }
 
-    @Test func `does not undo an encoding`() async throws {
+    @Test func `does not decode an encoded body`() async throws {
         let route = Route(Array("not gzip".utf8)).with { $0.headers = [("Content-Encoding", "gzip")] }
         let server = try LoopbackServer(["/a": route])
         #expect(try await fetcher.fetchBytes(try server.url("/a"), maximumBytes: 100) == Array("not gzip".utf8))
     }
 
-    @Test func `runs many at once and keeps them apart`() async throws {
+    @Test func `runs many transfers in parallel`() async throws {
         let server = try LoopbackServer()
         for index in 0..<100 { server.set("/\(index)", Route(Array("body \(index)".utf8))) }
         try await withThrowingTaskGroup(of: Bool.self) { group in
@@ -66,7 +66,7 @@ import Testing
         #expect(server.connectionCount <= 8)
     }
 
-    @Test func `serves a folder to the fetcher`() async throws {
+    @Test func `fetches a file from a server of a folder`() async throws {
         let folder = try TemporaryFolder()
         try folder.write(Array("content".utf8), to: "file")
         let server = try LoopbackServer(folder: folder.path)
@@ -74,14 +74,14 @@ import Testing
     }
 
     @Test(arguments: [201, 204, 304, 401, 404, 416, 429, 500, 503])
-    func `reports any other status and shows the sink nothing`(status: Int) async throws {
+    func `reports any other status without calling the sink`(status: Int) async throws {
         let server = try LoopbackServer(["/a": Route(status == 204 || status == 304 ? [] : [1, 2], status: status)])
         let fetched = await Fetched(fetcher, try server.url("/a"))
         #expect(fetched.fetchError == .httpStatus(status, try server.url("/a"), retryAfter: nil))
         #expect(fetched.sink.heads.isEmpty && fetched.sink.bytes.isEmpty)
     }
 
-    @Test func `asks for what it knows only if that has changed`() async throws {
+    @Test func `sends If-None-Match for a known tag`() async throws {
         let server = try LoopbackServer(["/a": .resource([1, 2], entityTag: "W/\"1\"")])
         let url = try server.url("/a")
         let first = try #require(try await fetcher.fetchBytes(url, maximumBytes: 9, unless: nil))
@@ -95,7 +95,7 @@ import Testing
     }
 
     @Test(arguments: ["", "\"a\"\r\nX-Evil: 1", "\"\u{E9}\"", String(repeating: "x", count: 1025)])
-    func `sends no tag that is no field value`(tag: String) async throws {
+    func `drops a tag that is not a valid header value`(tag: String) async throws {
         let server = try LoopbackServer(["/a": Route([1])])
         let fetched = await Fetched(fetcher, try server.url("/a"), knownTag: tag)
         #expect(fetched.sink.bytes == [1])
@@ -103,20 +103,20 @@ import Testing
     }
 
     @Test(arguments: [("7", Duration.seconds(7)), ("99999999", .seconds(86400)), ("soon", nil), ("-1", nil)])
-    func `passes on how long the server asks to wait, up to a day`(text: String, wait: Duration?) async throws {
+    func `reports Retry-After up to a day`(text: String, wait: Duration?) async throws {
         let route = Route([], status: 503).with { $0.headers = [("Retry-After", text)] }
         let server = try LoopbackServer(["/a": route])
         let fetched = await Fetched(fetcher, try server.url("/a"))
         #expect(fetched.fetchError == .httpStatus(503, try server.url("/a"), retryAfter: wait))
     }
 
-    @Test func `does not wait for an endless error page`() async throws {
+    @Test func `reports the status of an endless error page`() async throws {
         let server = try LoopbackServer(["/a": Route([], status: 404).with { $0.body = .endless }])
         let fetched = await Fetched(fetcher, try server.url("/a"))
         #expect(fetched.fetchError == .httpStatus(404, try server.url("/a"), retryAfter: nil))
     }
 
-    @Test func `skips interim answers and ignores trailers`() async throws {
+    @Test func `skips interim responses and ignores trailers`() async throws {
         let raw = """
             HTTP/1.1 103 Early\r\nETag: "wrong"\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r
             2\r\nok\r\n0\r\nETag: "late"\r\n\r\n
@@ -127,7 +127,7 @@ import Testing
         #expect(fetched.head?.entityTag == nil)
     }
 
-    @Test func `goes by the chunks when a length is stated beside them (RFC 9112, section 6.3)`() async throws {
+    @Test func `prefers chunks to a stated length (RFC 9112, section 6.3)`() async throws {
         let raw = "HTTP/1.1 200 OK\r\nContent-Length: 999\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
         let server = try LoopbackServer(["/a": Route().with { $0.raw = Array(raw.utf8) }])
         let fetched = await Fetched(fetcher, try server.url("/a"), maximumBytes: 2)
@@ -137,7 +137,7 @@ import Testing
 
     // MARK: Size
 
-    @Test func `stops before the first byte of what says it is too large`() async throws {
+    @Test func `rejects a stated length above the limit before the first byte`() async throws {
         let server = try LoopbackServer(["/a": Route([UInt8](repeating: 1, count: 11))])
         let fetched = await Fetched(fetcher, try server.url("/a"), maximumBytes: 10)
         #expect(fetched.fetchError == .tooLarge(limit: 10, try server.url("/a")))
@@ -145,7 +145,7 @@ import Testing
         #expect(await Fetched(fetcher, try server.url("/a"), maximumBytes: 11).sink.bytes.count == 11)
     }
 
-    @Test func `stops before the first byte of a length beyond all numbers`() async throws {
+    @Test func `rejects a stated length above Int.max before the first byte`() async throws {
         let route = Route([1]).with { $0.framing = .stated("99999999999999999999") }
         let server = try LoopbackServer(["/a": route])
         let fetched = await Fetched(fetcher, try server.url("/a"))
@@ -154,7 +154,7 @@ import Testing
     }
 
     @Test(arguments: [Route.Framing.honest, .chunked])
-    func `stops endless data at the limit`(framing: Route.Framing) async throws {
+    func `aborts an endless body at the limit`(framing: Route.Framing) async throws {
         let route = Route().with {
             $0.body = .endless
             $0.framing = framing
@@ -165,7 +165,7 @@ import Testing
         #expect(fetched.sink.bytes.count <= 100_000)
     }
 
-    @Test func `takes no more than the length that was stated`() async throws {
+    @Test func `receives at most the stated length`() async throws {
         let server = try LoopbackServer(["/a": Route(Array("hello".utf8)).with { $0.framing = .stated("2") }])
         #expect(await Fetched(fetcher, try server.url("/a")).sink.text == "he")
     }
@@ -174,7 +174,7 @@ import Testing
         "Content-Length: 2\r\nContent-Length: 3\r\n", "Content-Length: two\r\n", "Content-Length: -2\r\n",
         "Content-Length:\r\n",
     ])
-    func `takes nothing with an unclear length`(lines: String) async throws {
+    func `rejects an invalid Content-Length`(lines: String) async throws {
         let raw = Array("HTTP/1.1 200 OK\r\n\(lines)\r\nok".utf8)
         let server = try LoopbackServer(["/a": Route().with { $0.raw = raw }])
         let fetched = await Fetched(fetcher, try server.url("/a"))
@@ -183,7 +183,7 @@ import Testing
     }
 
     @Test(arguments: [1, 200])
-    func `stops an endless header`(lineLength: Int) async throws {
+    func `aborts an endless header`(lineLength: Int) async throws {
         let line = "X: " + String(repeating: "a", count: lineLength * 1000) + "\r\n"
         let raw = "HTTP/1.1 200 OK\r\n" + String(repeating: line, count: 200 / lineLength) + "\r\nok"
         let server = try LoopbackServer(["/a": Route().with { $0.raw = Array(raw.utf8) }])
@@ -192,7 +192,7 @@ import Testing
         #expect(fetched.sink.heads.isEmpty)
     }
 
-    @Test func `accepts no header above the limit`() async throws {
+    @Test func `rejects a header above the limit`() async throws {
         var options = FetchOptions(userAgent: "t")
         options.maximumHeaderBytes = 100
         let long = Route().with { $0.headers = [("X", String(repeating: "a", count: 100))] }
@@ -204,10 +204,10 @@ import Testing
         #expect(await Fetched(fetcher, try server.url("/short")).error == nil)
     }
 
-    // MARK: Broken answers
+    // MARK: Broken responses
 
     @Test(arguments: [Route.Framing.honest, .chunked])
-    func `reports a cut body`(framing: Route.Framing) async throws {
+    func `reports an incomplete body`(framing: Route.Framing) async throws {
         let route = Route([UInt8](repeating: 1, count: 5000)).with {
             $0.framing = framing
             $0.pace = .cut(after: 2000)
@@ -222,14 +222,14 @@ import Testing
     }
 
     @Test(arguments: ["", "HTTP/1.1 200 OK\r\n", "hello\r\n", "HTTP/1.1 abc\r\n\r\n", "HTTP/9 200 OK\r\n\r\n"])
-    func `takes nothing from a server that does not speak HTTP`(raw: String) async throws {
+    func `rejects a response that is not HTTP`(raw: String) async throws {
         let server = try LoopbackServer(["/a": Route().with { $0.raw = Array(raw.utf8) }])
         let fetched = await Fetched(fetcher, try server.url("/a"))
         #expect(fetched.fetchError != nil)
         #expect(fetched.sink.bytes.isEmpty)
     }
 
-    @Test func `reports a server that is not there`() async throws {
+    @Test func `reports an unreachable server`() async throws {
         let server = try LoopbackServer()
         server.stop()
         guard case .unreachable(let url, _) = await Fetched(fetcher, try server.url("/a")).fetchError else {
@@ -241,7 +241,7 @@ import Testing
 
     // MARK: Sink
 
-    @Test func `ends with the sink's own error`() async throws {
+    @Test func `throws the error of the sink`() async throws {
         let server = try LoopbackServer(["/a": Route([UInt8](repeating: 1, count: 100_000))])
         let atHead = await Fetched(fetcher, try server.url("/a"), sink: RecordingSink(refusesHead: true))
         #expect(atHead.error as? RecordingSink.Refusal == RecordingSink.Refusal())
@@ -253,7 +253,7 @@ import Testing
 
     // MARK: Proxy
 
-    @Test func `goes through the proxy that the environment names`() async throws {
+    @Test func `uses the proxy from the environment`() async throws {
         await #expect(processExitsWith: .success) {
             let proxy = try LoopbackServer(["http://feed.invalid/x": Route(Array("by proxy".utf8))])
             setenv("http_proxy", "http://127.0.0.1:\(proxy.port)", 1)
@@ -263,11 +263,11 @@ import Testing
         }
     }
 
-    @Test func `goes past every proxy to this machine, so that none sees a token`() async throws {
+    @Test func `does not use a proxy for this machine`() async throws {
         await #expect(processExitsWith: .success) {
             let proxy = try LoopbackServer { _ in Route(Array("by proxy".utf8)) }
             for name in ["http_proxy", "ALL_PROXY"] { setenv(name, "http://127.0.0.1:\(proxy.port)", 1) }
-            // Names nobody, and would take the place of what is built in if it were asked.
+            // Would replace the built-in exception for this machine if libcurl read it.
             setenv("no_proxy", "elsewhere.example", 1)
             let server = try LoopbackServer(["/m": Route(Array("straight".utf8))])
             for host in ["127.0.0.1", "localhost"] {

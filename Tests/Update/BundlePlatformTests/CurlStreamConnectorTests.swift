@@ -5,14 +5,13 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// What `CurlStreamConnector` does with the two sides of a connection.
 @Suite(.ownThread)
-struct StreamTests {
+struct CurlStreamConnectorTests {
     private static let streams = CurlStreamConnector(options: FetchOptions(userAgent: "tests/1"))
 
     private static func url(_ port: Int) throws -> SocketURL { try SocketURL(parsing: "ws://127.0.0.1:\(port)/") }
 
-    /// Waits until bytes come, at most a minute; what there is at the end of the stream.
+    /// Returns `count` bytes, or those before the end of the stream or a minute without bytes.
     private static func read(_ stream: Int32, until count: Int) -> [UInt8] {
         var bytes: [UInt8] = []
         var window = [UInt8](repeating: 0, count: 65536)
@@ -30,13 +29,13 @@ struct StreamTests {
         _ = Glibc.send(stream, text, text.utf8.count, Int32(MSG_NOSIGNAL))
     }
 
-    @Test func `bytes reach the server, and what it said comes before its end`() async throws {
+    @Test func `delivers all bytes before the end of the stream`() async throws {
         let body = [UInt8](repeating: 7, count: 1 << 20)
         let server = try LoopbackServer(["/": Route(body)])
         let stream = try await Self.streams.connectStream(try Self.url(server.port))
         defer { close(stream) }
         Self.write("GET / HTTP/1.1\r\nHost: h\r\n\r\n", to: stream)
-        // Nobody reads for a while, and nothing is lost.
+        // Bytes that are not read at once are kept.
         #expect(server.wait(for: "/"))
         #expect(Self.read(stream, until: body.count).suffix(1000).allSatisfy { $0 == 7 })
         server.stop()
@@ -44,7 +43,7 @@ struct StreamTests {
         #expect(rest.count < 1024 && rest.allSatisfy { $0 == 7 })
     }
 
-    @Test func `what was written before the near end was closed still reaches the server`() async throws {
+    @Test func `sends the remaining bytes after the local side closes`() async throws {
         let server = try LoopbackServer(["/": Route([1])])
         let stream = try await Self.streams.connectStream(try Self.url(server.port))
         Self.write("GET / HTTP/1.1\r\nHost: h\r\n\r\n", to: stream)
@@ -52,9 +51,9 @@ struct StreamTests {
         #expect(server.wait(for: "/"))
     }
 
-    @Test func `a stream ends with its near end, though the server takes nothing`() async throws {
+    @Test func `ends with the local side although the server does not read`() async throws {
         await #expect(processExitsWith: .success) {
-            // Connections are made by the kernel; nobody ever reads from them.
+            // The kernel accepts connections, but no process reads from them.
             let server = try SilentPort()
             let before = Self.sockets()
             let stream = try await Self.streams.connectStream(try Self.url(server.port))
@@ -74,7 +73,7 @@ struct StreamTests {
         }
     }
 
-    /// How many sockets are open; other descriptors may come and go.
+    /// Returns the number of open sockets. Other descriptors may open and close during the test.
     private static func sockets() -> Int {
         (0..<1024).count { descriptor in
             var status = stat()
@@ -83,7 +82,7 @@ struct StreamTests {
     }
 }
 
-/// A port whose connections the kernel accepts and nobody reads.
+/// A port whose connections the kernel accepts and no process reads.
 private final class SilentPort: Sendable {
     let port: Int
     private let descriptor: Int32

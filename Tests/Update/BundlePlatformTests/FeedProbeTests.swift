@@ -4,7 +4,6 @@ import BundleTesting
 import BundleValues
 import Testing
 
-/// How far `FeedProbe` comes, and what it says of it.
 @Suite(.ownThread) struct FeedProbeTests {
     private static let options = FetchOptions(userAgent: "tests/1")
 
@@ -16,7 +15,7 @@ import Testing
         return await FeedProbe.run(url, options: options, limit: limit)
     }
 
-    @Test(arguments: [200, 302, 404, 503]) func `any answer is one, with its date`(status: Int) async throws {
+    @Test(arguments: [200, 302, 404, 503]) func `reports any status with its date`(status: Int) async throws {
         var route = Route([1, 2, 3], status: status)
         route.headers = [("Date", "Sun, 06 Nov 1994 08:49:37 GMT"), ("Location", "http://feed.invalid/")]
         let server = try LoopbackServer(["/x": route])
@@ -25,7 +24,7 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
-    @Test func `nobody is shown a token`() async throws {
+    @Test func `sends no token`() async throws {
         let server = try LoopbackServer(["/x": Route()])
         let url = try server.url("/x")
         let credential = try BearerCredential(tokenFile: Array("secret\n".utf8), origin: url.origin)
@@ -33,7 +32,7 @@ import Testing
         #expect(server.requests.first?["Authorization"] == nil)
     }
 
-    @Test func `an endless body, and one that never comes, are not waited for`() async throws {
+    @Test func `does not wait for the body`() async throws {
         var stalled = Route([1, 2, 3])
         stalled.pace = .stall(after: 0)
         var endless = Route()
@@ -44,7 +43,7 @@ import Testing
         }
     }
 
-    @Test func `whoever says nothing is given up`() async throws {
+    @Test func `reports a server that does not respond`() async throws {
         let gate = try Gate()
         var route = Route()
         route.gate = gate
@@ -57,14 +56,14 @@ import Testing
         gate.open()
     }
 
-    @Test func `what is no answer of HTTP is silence, too`() async throws {
+    @Test func `reports a response that is not HTTP as none`() async throws {
         var route = Route()
         route.raw = Array("220 mail.example.com ESMTP\r\n".utf8)
         let server = try LoopbackServer(["/x": route])
         guard case .silent = await probe(try server.url("/x")) else { return #expect(Bool(false), "it is an answer") }
     }
 
-    @Test func `a port that is closed, a name that is none, a proxy that is none`() async throws {
+    @Test func `distinguishes a closed port, an unknown name and an unknown proxy`() async throws {
         let server = try LoopbackServer()
         let url = try server.url("/x")
         server.stop()
@@ -76,15 +75,15 @@ import Testing
         }
     }
 
-    @Test func `a proxy that refuses says so by its status`() async throws {
+    @Test func `reports the status of a proxy that refuses`() async throws {
         let proxy = try ConnectProxy(to: 9, status: 407)
         let end = await probe(try FetchURL(parsing: "https://feed.invalid/x")) {
             $0.proxy = "http://127.0.0.1:\(proxy.port)"
         }
-        #expect(end == .proxyRefused(reason: "it answered 407"))
+        #expect(end == .proxyRefused(reason: "it returned 407"))
     }
 
-    @Test func `an authority that is not trusted`() async throws {
+    @Test func `reports an untrusted authority`() async throws {
         let server = try TLSServer()
         let url = try server.url("/")
         guard case .untrusted = await probe(url) else { return #expect(Bool(false), "it is trusted") }

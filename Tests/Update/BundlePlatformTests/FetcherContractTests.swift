@@ -5,7 +5,7 @@ import BundleTesting
 import ShellBoot
 import Testing
 
-/// What every fetcher promises, over each of them.
+/// Runs the contract of fetchers with each fetcher.
 @Suite(.ownThread) struct FetcherContractTests {
     private static let bytes = noise(200_000)
     private static let options = FetchOptions(userAgent: "tests")
@@ -28,19 +28,19 @@ import Testing
             report: { Issue.record($0) })
     }
 
-    @Test func `a fetcher over HTTP keeps the contract`() async throws {
+    @Test func `satisfies the fetcher contract over HTTP`() async throws {
         let contract = FetcherContract(CurlFetcher(options: Self.options), at: try overHTTP())
         #expect(await contract.broken() == [])
     }
 
-    @Test func `a fetcher of files keeps the contract`() async throws {
+    @Test func `satisfies the fetcher contract for files`() async throws {
         let place = FetcherContract.Place(
             try FetchURL(filePath: Array(try folder.write(Self.bytes, to: "a").utf8)), holding: Self.bytes,
             missing: try FetchURL(filePath: Array(folder.file("missing").utf8)))
         #expect(await FetcherContract(CurlFetcher(options: Self.options), at: place).broken() == [])
     }
 
-    @Test func `a fetcher with a session keeps the contract, and one without`() async throws {
+    @Test func `satisfies the fetcher contract with and without a session`() async throws {
         let sessions = InMemorySessionRepository()
         #expect(await FetcherContract(try session(sessions), at: try overHTTP()).broken() == [])
         let token = try AccessToken(tokenFile: Array("s3cret".utf8))
@@ -49,13 +49,12 @@ import Testing
         #expect(server.requests.last?["Authorization"] == "Bearer s3cret")
     }
 
-    /// The contract notices.
-    @Test func `a fetcher that keeps nothing is found out`() async throws {
-        #expect(await FetcherContract(Careless(), at: try overHTTP()).broken().count == 9)
+    @Test func `reports the violations of a wrong fetcher`() async throws {
+        #expect(await FetcherContract(WrongFetcher(), at: try overHTTP()).broken().count == 9)
     }
 
-    /// Brings something else, too much of it, and listens to nobody.
-    private struct Careless: Fetcher {
+    /// Returns wrong and too many bytes, and ignores errors of the sink.
+    private struct WrongFetcher: Fetcher {
         func fetch<Sink: FetchSink & ~Copyable>(
             _ request: FetchRequest, into sink: inout sending Sink
         ) async throws -> FetchHead {

@@ -5,7 +5,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-@Suite struct `A fetch of a file` {
+@Suite struct LocalFileTests {
     let fetcher = CurlFetcher(options: FetchOptions(userAgent: "t"))
     let folder: TemporaryFolder
 
@@ -15,7 +15,7 @@ import Testing
 
     func url(_ name: String) throws -> FetchURL { try FetchURL(filePath: Array(folder.file(name).utf8)) }
 
-    @Test func `brings head and content`() async throws {
+    @Test func `passes head and content to the sink`() async throws {
         let content = noise(600_000)
         try folder.write(content, to: "a b")
         let fetched = await Fetched(fetcher, try url("a b"))
@@ -25,7 +25,7 @@ import Testing
         #expect(fetched.sink.bytes == content)
     }
 
-    @Test func `goes on where it ended, unless the file has changed`() async throws {
+    @Test func `resumes unless the file has changed`() async throws {
         try folder.write(Array("0123456789".utf8), to: "a")
         let validator = try #require(await Fetched(fetcher, try url("a")).head?.validator)
         let resume = try #require(FetchRequest.Resume(offset: 4, validator: validator))
@@ -41,7 +41,7 @@ import Testing
         #expect(whole.sink.text == "changed")
     }
 
-    @Test func `past its end is refused as a server would`() async throws {
+    @Test func `returns 416 for a range after the end`() async throws {
         try folder.write([1, 2], to: "a")
         let validator = try #require(await Fetched(fetcher, try url("a")).head?.validator)
         let resume = try #require(FetchRequest.Resume(offset: 2, validator: validator))
@@ -50,14 +50,14 @@ import Testing
     }
 
     @Test(arguments: [9, 10])
-    func `is refused above the limit before a byte is read`(limit: Int) async throws {
+    func `rejects a file above the limit before the first byte`(limit: Int) async throws {
         try folder.write(Array("0123456789".utf8), to: "a")
         let fetched = await Fetched(fetcher, try url("a"), maximumBytes: limit)
         #expect(fetched.fetchError == (limit == 9 ? .tooLarge(limit: 9, try url("a")) : nil))
         #expect(fetched.sink.heads.isEmpty == (limit == 9))
     }
 
-    @Test func `tells a missing file from others`() async throws {
+    @Test func `reports a missing file`() async throws {
         try folder.write([], to: "a")
         #expect(await Fetched(fetcher, try url("b")).fetchError == .fileMissing(try url("b")))
         #expect(await Fetched(fetcher, try url("a/b")).fetchError == .fileMissing(try url("a/b")))
@@ -65,26 +65,26 @@ import Testing
     }
 
     @Test(.enabled(if: geteuid() != 0, "the superuser may read everything"))
-    func `names missing permission`() async throws {
+    func `reports a missing permission`() async throws {
         let path = try folder.write([], to: "a")
         chmod(path, 0)
         #expect(await Fetched(fetcher, try url("a")).fetchError == .filePermission(try url("a")))
     }
 
-    @Test func `reads nothing but regular files`() async throws {
+    @Test func `rejects a path that is not a regular file`() async throws {
         mkfifo(folder.file("fifo"), 0o600)
         for url in [try url("fifo"), try FetchURL(filePath: Array(folder.path.utf8))] {
             #expect(await Fetched(fetcher, url).fetchError == .unreachable(url, reason: "it is not a regular file"))
         }
     }
 
-    @Test func `ends with the sink's own error`() async throws {
+    @Test func `throws the error of the sink`() async throws {
         try folder.write([1, 2], to: "a")
         let fetched = await Fetched(fetcher, try url("a"), sink: RecordingSink(refusesHead: true))
         #expect(fetched.error is RecordingSink.Refusal)
     }
 
-    @Test func `ends when it is cancelled`() async throws {
+    @Test func `ends a read when its task is cancelled`() async throws {
         try folder.write([UInt8](repeating: 1, count: 1 << 20), to: "a")
         let url = try url("a")
         let task = Task {
@@ -96,7 +96,7 @@ import Testing
         #expect(fetched.sink.bytes.isEmpty)
     }
 
-    @Test func `ends when the file becomes shorter`() async throws {
+    @Test func `fails when the file becomes shorter`() async throws {
         let path = try folder.write([UInt8](repeating: 1, count: 1 << 20), to: "a")
         let fetched = await Fetched(fetcher, try url("a"), sink: RecordingSink(onBegin: { truncate(path, 1000) }))
         #expect(

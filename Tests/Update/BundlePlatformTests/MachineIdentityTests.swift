@@ -8,11 +8,11 @@ import Testing
         ("00000000000000000000000000000000\n", false), ("ffffffffffffffffffffffffffffffff", false),
         ("uninitialized\n", false), ("", false), ("c0ffee", false),
     ])
-    func `makes a device id of a machine id that only one machine can have`(text: String, isMade: Bool) throws {
+    func `derives a device id from a unique machine id only`(text: String, isMade: Bool) throws {
         #expect(try (MachineIdentity.deviceId(ofMachine: text) != nil) == isMade)
     }
 
-    @Test func `makes the same device id of the same machine id, and does not disclose it`() throws {
+    @Test func `derives a stable device id without disclosing the machine id`() throws {
         let one = try MachineIdentity.deviceId(ofMachine: "c0ffee00c0ffee00c0ffee00c0ffee00")
         #expect(try MachineIdentity.deviceId(ofMachine: "C0FFEE00C0FFEE00C0FFEE00C0FFEE00\n") == one)
         #expect(one?.utf8.count == 32 && one != "c0ffee00c0ffee00c0ffee00c0ffee00")

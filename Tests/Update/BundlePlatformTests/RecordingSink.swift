@@ -1,7 +1,7 @@
 import BundleCore
 import BundleValues
 
-/// Keeps what it is given, or fails where it is told to.
+/// Records the head and bytes, or throws as configured.
 struct RecordingSink: FetchSink {
     struct Refusal: Error, Equatable {}
 
@@ -25,7 +25,7 @@ struct RecordingSink: FetchSink {
     }
 }
 
-/// A fetch with its sink and how it ended.
+/// The result of a fetch with its sink.
 struct Fetched {
     var sink = RecordingSink()
     var head: FetchHead?

@@ -5,11 +5,11 @@ import BundleTesting
 import ShellBoot
 import Testing
 
-@Suite(.ownThread) struct `A redirect` {
+@Suite(.ownThread) struct RedirectTests {
     let fetcher = CurlFetcher(options: FetchOptions(userAgent: "t"))
 
     @Test(arguments: [301, 302, 303, 307, 308])
-    func `is followed and leaves no trace in the body`(status: Int) async throws {
+    func `follows a redirect and drops its body`(status: Int) async throws {
         let server = try LoopbackServer(["/a/b": .redirect(to: "../c?d#e", status: status), "/c?d": Route([7])])
         let fetched = await Fetched(fetcher, try server.url("/a/b"))
         #expect(fetched.head?.effectiveURL == (try server.url("/c?d#e")))
@@ -18,7 +18,7 @@ import Testing
         #expect(server.connectionCount == 1)
     }
 
-    @Test func `is followed five times and no more`() async throws {
+    @Test func `follows at most five redirects`() async throws {
         let server = try LoopbackServer(["/0": Route([7])])
         for index in 1...6 { server.set("/\(index)", .redirect(to: "/\(index - 1)")) }
         #expect(await Fetched(fetcher, try server.url("/5")).sink.bytes == [7])
@@ -37,7 +37,7 @@ import Testing
         ("http://user:pw@127.0.0.1/", "user or password"), ("http://h/a b", "percent-encoded"),
         ("http://", "host is missing"),
     ])
-    func `to a place that may not be fetched is refused`(location: String, reason: String) async throws {
+    func `rejects a redirect to an invalid URL`(location: String, reason: String) async throws {
         let server = try LoopbackServer(["/a": .redirect(to: location)])
         let fetched = await Fetched(fetcher, try server.url("/a"))
         guard case .redirectRefused(_, let to, let found) = fetched.fetchError else {
@@ -48,20 +48,20 @@ import Testing
         #expect(!to.contains("pw"))
     }
 
-    @Test func `without a place is a status`() async throws {
+    @Test func `reports the status of a redirect without a location`() async throws {
         let server = try LoopbackServer(["/a": Route([], status: 302)])
         let fetched = await Fetched(fetcher, try server.url("/a"))
         #expect(fetched.fetchError == .httpStatus(302, try server.url("/a"), retryAfter: nil))
     }
 
-    @Test func `with an endless body is followed all the same`() async throws {
+    @Test func `follows a redirect with an endless body`() async throws {
         let redirect = Route.redirect(to: "/b").with { $0.body = .endless }
         let server = try LoopbackServer(["/a": redirect, "/b": Route([7])])
         #expect(await Fetched(fetcher, try server.url("/a")).sink.bytes == [7])
     }
 }
 
-@Suite(.ownThread) struct `A bearer token` {
+@Suite(.ownThread) struct BearerCredentialTests {
     func fetcher(for server: LoopbackServer) throws -> CurlFetcher {
         let credential = try BearerCredential(
             tokenFile: Array(" abc.DEF-1~+/=\n".utf8), origin: try server.url("/").origin)
@@ -70,13 +70,13 @@ import Testing
         return CurlFetcher(options: options)
     }
 
-    @Test func `goes to its origin, also after a redirect there`() async throws {
+    @Test func `sends the token to its origin after a redirect`() async throws {
         let server = try LoopbackServer(["/a": .redirect(to: "/b"), "/b": Route([7])])
         _ = await Fetched(try fetcher(for: server), try server.url("/a"))
         #expect(server.requests.map { $0["Authorization"] } == ["Bearer abc.DEF-1~+/=", "Bearer abc.DEF-1~+/="])
     }
 
-    @Test func `goes to no other origin, redirected or not`() async throws {
+    @Test func `does not send the token to another origin`() async throws {
         let other = try LoopbackServer(["/b": Route([7])])
         let server = try LoopbackServer(["/a": .redirect(to: try other.url("/b").description)])
         let fetcher = try fetcher(for: server)
@@ -92,7 +92,7 @@ import Testing
         "http://localhost.example.com/",
         "http://0.0.0.0/", "http://127.0.0.256/", "http://[::2]/",
     ])
-    func `is not for an origin that would get it in the clear`(url: String) throws {
+    func `rejects an origin with an unencrypted connection`(url: String) throws {
         let origin = try FetchURL(parsing: url).origin
         #expect(throws: CredentialError.cleartextOrigin(host: origin.host)) {
             try BearerCredential(tokenFile: Array("secret".utf8), origin: origin)
@@ -102,12 +102,12 @@ import Testing
     @Test(arguments: [
         "https://h/", "http://127.0.0.1/", "http://127.255.3.4:8080/", "http://LOCALHOST/", "http://[::1]:80/",
     ])
-    func `is for an origin over TLS, or on this machine`(url: String) throws {
+    func `accepts an origin with TLS or on this machine`(url: String) throws {
         let origin = try FetchURL(parsing: url).origin
         #expect(try BearerCredential(tokenFile: Array("secret".utf8), origin: origin).origin == origin)
     }
 
-    @Test func `is not shown`() throws {
+    @Test func `does not print the token`() throws {
         let credential = try BearerCredential(
             tokenFile: Array("secret".utf8), origin: try FetchURL(parsing: "https://h/").origin)
         var options = FetchOptions(userAgent: "t")

@@ -4,7 +4,7 @@ import BundleTestTraits
 import BundleTesting
 import Testing
 
-@Suite(.ownThread) struct `A resumed fetch` {
+@Suite(.ownThread) struct ResumeTests {
     let fetcher = CurlFetcher(options: FetchOptions(userAgent: "t"))
     let content = Array("0123456789".utf8)
 
@@ -13,7 +13,7 @@ import Testing
     }
 
     @Test(arguments: [("\"e\"", nil), (nil, "Sat, 21 Nov 2026 10:00:00 GMT")] as [(String?, String?)])
-    func `brings the rest`(tag: String?, date: String?) async throws {
+    func `receives the rest`(tag: String?, date: String?) async throws {
         let server = try LoopbackServer(["/a": .resource(content, entityTag: tag, lastModified: date)])
         let validator = try #require(tag ?? date)
         let fetched = await Fetched(fetcher, try server.url("/a"), resume: try resume(4, validator))
@@ -25,7 +25,7 @@ import Testing
         #expect(server.requests[0]["If-Range"] == validator)
     }
 
-    @Test func `starts over when the resource has changed`() async throws {
+    @Test func `receives the whole resource if it has changed`() async throws {
         let server = try LoopbackServer(["/a": .resource(content, entityTag: "\"changed\"")])
         let fetched = await Fetched(fetcher, try server.url("/a"), resume: try resume(4))
         #expect(fetched.head?.status == 200)
@@ -33,7 +33,7 @@ import Testing
         #expect(fetched.sink.bytes == content)
     }
 
-    @Test func `goes on where a cut connection ended`() async throws {
+    @Test func `resumes after a closed connection`() async throws {
         let server = try LoopbackServer(["/a": .resource(content, entityTag: "\"e\"").with { $0.pace = .cut(after: 3) }]
         )
         let cut = await Fetched(fetcher, try server.url("/a"))
@@ -45,12 +45,12 @@ import Testing
         #expect(cut.sink.bytes + rest.sink.bytes == content)
     }
 
-    @Test func `keeps its range across a redirect`() async throws {
+    @Test func `sends the range after a redirect`() async throws {
         let server = try LoopbackServer(["/a": .redirect(to: "/b"), "/b": .resource(content, entityTag: "\"e\"")])
         #expect(await Fetched(fetcher, try server.url("/a"), resume: try resume(4)).sink.text == "456789")
     }
 
-    @Test func `past the end is refused by the server`() async throws {
+    @Test func `reports 416 for a range after the end`() async throws {
         let server = try LoopbackServer(["/a": .resource(content, entityTag: "\"e\"")])
         let fetched = await Fetched(fetcher, try server.url("/a"), resume: try resume(10))
         #expect(fetched.fetchError == .httpStatus(416, try server.url("/a"), retryAfter: nil))
@@ -63,7 +63,7 @@ import Testing
         ("bytes 4-9/99999999999999999999", "the end"),
         ("", "cannot be read"),
     ])
-    func `takes no part but the one it asked for`(range: String, reason: String) async throws {
+    func `rejects a range other than the requested one`(range: String, reason: String) async throws {
         let route = Route(Array("456789".utf8), status: 206).with { $0.headers = [("Content-Range", range)] }
         let server = try LoopbackServer(["/a": route])
         let fetched = await Fetched(fetcher, try server.url("/a"), resume: try resume(4))
@@ -75,21 +75,21 @@ import Testing
         #expect(fetched.sink.heads.isEmpty)
     }
 
-    @Test func `takes a part without a known total`() async throws {
+    @Test func `accepts a range without a total`() async throws {
         let route = Route(Array("456789".utf8), status: 206).with { $0.headers = [("Content-Range", "bytes 4-9/*")] }
         let server = try LoopbackServer(["/a": route])
         #expect(await Fetched(fetcher, try server.url("/a"), resume: try resume(4)).sink.text == "456789")
     }
 
-    @Test func `takes no part that it did not ask for`() async throws {
+    @Test func `rejects a range that was not requested`() async throws {
         let route = Route(content, status: 206).with { $0.headers = [("Content-Range", "bytes 0-9/10")] }
         let server = try LoopbackServer(["/a": route])
         let fetched = await Fetched(fetcher, try server.url("/a"))
         #expect(
-            fetched.fetchError == .invalidResponse(try server.url("/a"), reason: "it is a part that was not asked for"))
+            fetched.fetchError == .invalidResponse(try server.url("/a"), reason: "it is a part that was not requested"))
     }
 
-    @Test func `takes no part of another version`() async throws {
+    @Test func `rejects a range of another version`() async throws {
         let route = Route(Array("456789".utf8), status: 206).with {
             $0.headers = [("Content-Range", "bytes 4-9/10"), ("ETag", "\"other\"")]
         }
@@ -102,7 +102,7 @@ import Testing
     }
 
     @Test(arguments: [9, 10])
-    func `counts the part already here against the limit`(limit: Int) async throws {
+    func `includes the existing part in the limit`(limit: Int) async throws {
         let server = try LoopbackServer(["/a": .resource(content, entityTag: "\"e\"")])
         let fetched = await Fetched(fetcher, try server.url("/a"), maximumBytes: limit, resume: try resume(4))
         #expect(fetched.fetchError == (limit == 9 ? .tooLarge(limit: 9, try server.url("/a")) : nil))
@@ -110,7 +110,7 @@ import Testing
     }
 
     @Test(arguments: [("bytes 4-9/*", Route.Framing.honest), ("bytes 4-9/10", .chunked)])
-    func `stops before the first byte of a rest that says it is too large`(
+    func `rejects a stated rest above the limit before the first byte`(
         range: String, framing: Route.Framing
     ) async throws {
         let route = Route(Array("456789".utf8), status: 206).with {
@@ -123,7 +123,7 @@ import Testing
         #expect(fetched.sink.heads.isEmpty)
     }
 
-    @Test func `stops a rest of unknown length at the limit`() async throws {
+    @Test func `aborts a rest of unknown length at the limit`() async throws {
         let route = Route(Array("456789".utf8), status: 206).with {
             $0.headers = [("Content-Range", "bytes 4-9/*")]
             $0.framing = .untilClose
@@ -133,7 +133,7 @@ import Testing
         #expect(fetched.fetchError == .tooLarge(limit: 9, try server.url("/a")))
     }
 
-    @Test func `refuses a rest whose stated length overflows`() async throws {
+    @Test func `rejects a rest with an overflowing length`() async throws {
         let route = Route([1], status: 206).with {
             $0.headers = [("Content-Range", "bytes 4-9/*")]
             $0.framing = .stated("\(Int.max)")

@@ -5,7 +5,7 @@ import Testing
 
 @testable import BundlePlatform
 
-/// What a service manager hears, at a real socket.
+/// Receives the messages at a real socket.
 @Suite(.ownThread) struct ServiceManagerTests {
     private static let process: Int32 = 4711
 
@@ -19,7 +19,7 @@ import Testing
 
     private func abstractName() -> String { "@clientctl-test-\(getpid())-\(UInt64.random(in: .min ... .max))" }
 
-    @Test func `is told at a path`() throws {
+    @Test func `sends messages to a path`() throws {
         let address = folder.file("notify")
         let socket = try DatagramSocket(address)
         let manager = manager(address)
@@ -31,14 +31,14 @@ import Testing
         #expect(try socket.next() == "STOPPING=1\nSTATUS=stopping")
     }
 
-    @Test func `is told at an abstract name`() throws {
+    @Test func `sends messages to an abstract name`() throws {
         let address = abstractName()
         let socket = try DatagramSocket(address)
         manager(address).status("here")
         #expect(try socket.next() == "STATUS=here")
     }
 
-    @Test func `that is not there is told nothing, and nothing fails`() async {
+    @Test func `drops messages without a manager`() async {
         for address in [
             "", "/", "@", "relative", "vsock:2:1234", folder.file("nobody"), abstractName(),
             "/" + String(repeating: "x", count: 108),
@@ -49,7 +49,7 @@ import Testing
         }
         let none = ServiceManager([:], process: Self.process)
         none.ready("x")
-        await none.beat { Issue.record("nobody waits for signs of life") }
+        await none.beat { Issue.record("no manager expects messages") }
     }
 
     @Test(arguments: [
@@ -59,16 +59,16 @@ import Testing
         (["WATCHDOG_USEC": "30000000", "WATCHDOG_PID": ""], nil), (["WATCHDOG_USEC": "0"], nil),
         (["WATCHDOG_USEC": "-5"], nil), (["WATCHDOG_USEC": "30s"], nil), (["WATCHDOG_PID": "4711"], nil), ([:], nil),
     ])
-    func `says for how long it waits for signs of life`(variables: [String: String], time: Duration?) {
+    func `reads the watchdog time from the environment`(variables: [String: String], time: Duration?) {
         #expect(manager("/run/notify", variables).watchdog == time)
     }
 
-    @Test func `without a socket there is no watchdog`() {
+    @Test func `ignores the watchdog without a socket`() {
         #expect(ServiceManager(["WATCHDOG_USEC": "30000000"], process: Self.process).watchdog == nil)
     }
 
-    /// In a process of its own: no other thread may look at the environment meanwhile.
-    @Test func `is named by the environment, and then no longer`() async {
+    /// Runs in its own process, because no other thread may read the environment.
+    @Test func `removes the variables from the environment`() async {
         await #expect(processExitsWith: .success) {
             let variables = [
                 "NOTIFY_SOCKET": "/nonexistent/notify", "WATCHDOG_USEC": "5000000", "WATCHDOG_PID": "\(getpid())",
@@ -80,7 +80,7 @@ import Testing
         }
     }
 
-    @Test func `hears a sign of life twice in its time, as long as there are answers`() async throws {
+    @Test func `sends two keep-alive messages per watchdog time while the process responds`() async throws {
         let address = folder.file("notify")
         let socket = try DatagramSocket(address)
         let manager = manager(address, ["WATCHDOG_USEC": "10000000"])
@@ -94,7 +94,7 @@ import Testing
             clock.advance(by: .seconds(5))
             #expect(try socket.next() == "WATCHDOG=1")
         }
-        // Whoever is asked hangs.
+        // The process hangs.
         await gate.close()
         await clock.sleeper(until: .seconds(20))
         clock.advance(by: .seconds(5))
@@ -108,7 +108,7 @@ import Testing
     }
 }
 
-/// Answers at once while it is open, and not at all while it is closed.
+/// Returns at once while it is open, and waits while it is closed.
 private actor AnswerGate {
     private var isOpen = true
     private var waiting: [CheckedContinuation<Void, Never>] = []
@@ -131,7 +131,7 @@ private actor AnswerGate {
         waiting = []
     }
 
-    /// Returns when somebody waits for an answer.
+    /// Waits for a waiting call.
     func waiter() async {
         if waiting.isEmpty { await withCheckedContinuation { watchers.append($0) } }
     }

@@ -6,8 +6,8 @@ import ShellBoot
 import Synchronization
 import Testing
 
-/// Who is shown the session's token, and what a refusal does to the session.
-@Suite(.ownThread) struct `The token of a session` {
+/// The requests with a session's token, and the effect of a 401 on the session.
+@Suite(.ownThread) struct SessionFetcherTests {
     private static let now = Timestamp(clamping: 1_800_000_000)
 
     private let server: LoopbackServer
@@ -43,7 +43,7 @@ import Testing
 
     private var shown: [String?] { server.requests.map { $0["Authorization"] } }
 
-    @Test func `is that of the session that there is at the moment`() async throws {
+    @Test func `sends the token of the current session`() async throws {
         let sessions = InMemorySessionRepository()
         let fetcher = try fetcher(sessions)
         let url = try server.url("/a")
@@ -59,7 +59,7 @@ import Testing
         #expect(errors.all == [])
     }
 
-    @Test func `is shown until the session's end, and no longer`() async throws {
+    @Test func `sends the token until the session expires`() async throws {
         for (seconds, header) in [(1, "Bearer s3cret"), (0, nil), (-1, nil)] as [(Int, String?)] {
             let sessions = Self.repository(try Self.session(expiringIn: seconds))
             _ = await Fetched(try fetcher(sessions), try server.url("/a"))
@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    @Test func `is shown on a locked device, too, which goes on updating`() async throws {
+    @Test func `sends the token on a locked device`() async throws {
         let sessions = InMemorySessionRepository(
             SessionRecord(access: .session(try Self.session()), lock: .byOperator))
         _ = await Fetched(try fetcher(sessions), try server.url("/a"))
@@ -75,7 +75,7 @@ import Testing
     }
 
     @Test(arguments: [301, 302, 303, 307, 308])
-    func `goes to no other port, redirected or not`(status: Int) async throws {
+    func `does not send the token to another port`(status: Int) async throws {
         let other = try LoopbackServer(["/b": Route([8])])
         server.set("/away", .redirect(to: try other.url("/b").description, status: status))
         let fetcher = try fetcher(Self.repository(try Self.session()))
@@ -85,18 +85,18 @@ import Testing
         #expect(other.requests.map { $0["Authorization"] } == [nil, nil])
     }
 
-    @Test func `goes to no other name of the same machine`() async throws {
+    @Test func `does not send the token to another name of the machine`() async throws {
         let fetcher = try fetcher(Self.repository(try Self.session()), feed: "http://localhost:\(server.port)/a")
         _ = await Fetched(fetcher, try server.url("/a"))
         #expect(shown == [nil])
     }
 
-    @Test func `goes over TLS only where the feed's address says so`() async throws {
+    @Test func `sends the token of an https feed over TLS only`() async throws {
         let plain = try LoopbackServer(["/b": Route([8])])
         let secure = try TLSServer(redirect: try plain.url("/b").description, serving: TemporaryFolder.usualParent)
         var options = FetchOptions(userAgent: "t")
         options.caFile = secure.caFile
-        // The feed is the one behind TLS: http on another port is another origin, and it is not gone to at all.
+        // The feed uses TLS. http on another port is another origin, and the redirect is refused.
         let fetcher = try fetcher(
             Self.repository(try Self.session()), feed: try secure.url("/").description, options: options)
         #expect(await Fetched(fetcher, try secure.url("/away")).error is FetchError)
@@ -104,7 +104,7 @@ import Testing
         #expect(plain.requests.map { $0["Authorization"] } == [nil])
     }
 
-    @Test func `is never sent in the clear over a network`() async throws {
+    @Test func `rejects an unencrypted feed on a network`() async throws {
         let fetcher = try fetcher(Self.repository(try Self.session()), feed: "http://192.0.2.1/a")
         let error = await Fetched(fetcher, try FetchURL(parsing: "http://192.0.2.1/a")).error as? UpdateFailure
         #expect(error?.code == .configInvalid)
@@ -113,7 +113,7 @@ import Testing
 
     private static func later(_ seconds: Int) -> Timestamp { Timestamp(clamping: now.secondsSinceEpoch + seconds) }
 
-    @Test func `outlives a 401 of the feed, and ends with the third over five minutes`() async throws {
+    @Test func `ends a session after 401 responses over five minutes`() async throws {
         server.set("/a", Route([], status: 401))
         let sessions = Self.repository(try Self.session())
         for seconds in [0, 1, 299] {
@@ -132,7 +132,7 @@ import Testing
         #expect(shown == Array(repeating: "Bearer s3cret", count: 4) + [nil])
     }
 
-    @Test func `outlives every 401 when one answer between them accepts it`() async throws {
+    @Test func `keeps a session if a response between 401s accepts it`() async throws {
         let sessions = Self.repository(try Self.session())
         for (seconds, status) in [(0, 401), (200, 401), (290, 200), (310, 401), (400, 401)] {
             server.set("/a", Route([7], status: status))
@@ -142,7 +142,7 @@ import Testing
         #expect(sessions.kept.rejections?.count == 2)
     }
 
-    @Test func `outlives the 401 of every other file of the feed`() async throws {
+    @Test func `keeps a session after 401 responses to other files`() async throws {
         server.set("/deltas.json", Route([], status: 401))
         let sessions = Self.repository(try Self.session())
         for seconds in [0, 200, 400, 600] {
@@ -153,7 +153,9 @@ import Testing
         #expect(sessions.kept.session != nil)
     }
 
-    @Test(arguments: [400, 403, 404, 407, 500]) func `outlives every other refusal`(status: Int) async throws {
+    @Test(arguments: [400, 403, 404, 407, 500]) func `keeps a session after other error statuses`(status: Int)
+        async throws
+    {
         server.set("/a", Route([], status: status))
         let sessions = Self.repository(try Self.session())
         let fetched = await Fetched(try fetcher(sessions), try server.url("/a"))
@@ -161,7 +163,7 @@ import Testing
         #expect(sessions.kept.session != nil)
     }
 
-    @Test func `outlives the 401 of another origin`() async throws {
+    @Test func `keeps a session after a 401 of another origin`() async throws {
         let other = try LoopbackServer(["/b": Route([], status: 401)])
         server.set("/away", .redirect(to: try other.url("/b").description))
         let sessions = Self.repository(try Self.session())
@@ -170,7 +172,7 @@ import Testing
         #expect(sessions.kept.session != nil)
     }
 
-    @Test func `a 401 for an old session does not end the one that took its place`() async throws {
+    @Test func `keeps a new session after a late 401 for the old one`() async throws {
         let gate = try Gate()
         server.set("/a", Route([], status: 401).with { $0.gate = gate })
         let sessions = Self.repository(try Self.session("old"))
@@ -185,7 +187,7 @@ import Testing
         #expect(sessions.kept.session == new)
     }
 
-    @Test func `cannot be shown where the sessions cannot be read, which is told`() async throws {
+    @Test func `fetches without a token and reports unreadable sessions`() async throws {
         let sessions = Self.repository(try Self.session())
         sessions.fail(reading: true, writing: true)
         #expect(await Fetched(try fetcher(sessions), try server.url("/a")).sink.bytes == [7])
@@ -193,7 +195,7 @@ import Testing
         #expect(errors.all.count == 1)
     }
 
-    @Test func `a session whose end cannot be written down has ended all the same for who asked`() async throws {
+    @Test func `reports a 401 if the session cannot be changed`() async throws {
         server.set("/a", Route([], status: 401))
         let sessions = Self.repository(try Self.session())
         sessions.fail(reading: false, writing: true)

@@ -7,7 +7,7 @@ import Glibc
 import ShellBoot
 import Testing
 
-/// The contract, held to by the file and by the memory that stands in for it elsewhere.
+/// Runs the contract with the file and with its in-memory replacement.
 struct SessionRepositoryContractTests {
     enum Kind: CaseIterable { case file, memory }
 
@@ -28,11 +28,11 @@ struct SessionRepositoryContractTests {
             expires: expires)
     }
 
-    @Test(arguments: Kind.allCases) func `one that nobody has changed is open`(kind: Kind) async throws {
+    @Test(arguments: Kind.allCases) func `returns an open record before any change`(kind: Kind) async throws {
         #expect(try await repository(kind).record() == .open)
     }
 
-    @Test(arguments: Kind.allCases) func `every record is remembered as it was`(kind: Kind) async throws {
+    @Test(arguments: Kind.allCases) func `stores every record`(kind: Kind) async throws {
         let repository = repository(kind)
         let moment = Timestamp(clamping: 1_900_000_000)
         var accesses: [SessionRecord.Access] = [
@@ -48,7 +48,7 @@ struct SessionRepositoryContractTests {
         }
     }
 
-    @Test(arguments: Kind.allCases) func `changes from everywhere are all made`(kind: Kind) async throws {
+    @Test(arguments: Kind.allCases) func `applies concurrent changes`(kind: Kind) async throws {
         let repository = repository(kind)
         try await repository.change { $0.lock(.byOperator) }
         let session = try Self.session("t")
@@ -60,7 +60,6 @@ struct SessionRepositoryContractTests {
     }
 }
 
-/// The file of a store: who may read it, and what it must not be.
 struct FileSessionRepositoryTests {
     private let folder: TemporaryFolder
     private let store: String
@@ -94,23 +93,23 @@ struct FileSessionRepositoryTests {
         #expect(failure?.code == code, sourceLocation: sourceLocation)
         #expect(failure?.subject == file, sourceLocation: sourceLocation)
         #expect(failure?.message.contains("s3cret") == false, sourceLocation: sourceLocation)
-        // And no change is built on it.
+        // A change fails too.
         #expect(throws: UpdateFailure.self, sourceLocation: sourceLocation) { try repository.change { $0.unlock() } }
     }
 
-    @Test func `reading creates nothing`() throws {
+    @Test func `does not create files when it reads`() throws {
         _ = try repository.record()
         #expect(!File.exists(store))
     }
 
-    @Test func `the file and a new store are for their owner alone`() throws {
+    @Test func `creates the file and store for their owner only`() throws {
         try signIn()
         #expect(try File.open(reading: file).permissions() == 0o600)
         #expect(try Directory.open(store).permissions().mode == 0o700)
         #expect(try TreeSnapshot(of: store).paths == ["session.json"])
     }
 
-    @Test func `a device that is open again remembers only how many sessions ended, if any`() throws {
+    @Test func `removes the file of an open device except the number of ended sessions`() throws {
         try repository.change { $0.lock(.byOperator) }
         try repository.change { $0.unlock() }
         #expect(try TreeSnapshot(of: store).paths == [])
@@ -123,7 +122,7 @@ struct FileSessionRepositoryTests {
     }
 
     @Test(arguments: [0o604, 0o640, 0o602, 0o620, 0o610, 0o601, 0o777] as [mode_t])
-    func `a file with a loose mode is refused`(mode: mode_t) throws {
+    func `rejects a file that other users may access`(mode: mode_t) throws {
         try signIn()
         chmod(file, mode)
         refused(.permissionDenied)
@@ -132,14 +131,14 @@ struct FileSessionRepositoryTests {
     }
 
     @Test(.enabled(if: geteuid() == 0, "only root can give a file away"))
-    func `a file of another user is refused`() throws {
+    func `rejects a file of another user`() throws {
         try signIn()
         #expect(chown(file, 65534, 65534) == 0)
         refused(.permissionDenied)
     }
 
     @Test(.enabled(if: geteuid() == 0, "only root can give a folder away"))
-    func `nothing is written into the store of another user`() throws {
+    func `rejects the store of another user`() throws {
         try signIn()
         #expect(chown(store, 65534, 65534) == 0)
         let failure = #expect(throws: UpdateFailure.self) { try repository.change { $0.lock(.byOperator) } }
@@ -148,7 +147,7 @@ struct FileSessionRepositoryTests {
     }
 
     @Test(arguments: [0o702, 0o720, 0o777] as [mode_t])
-    func `nothing is written into a store that others may write to`(mode: mode_t) throws {
+    func `rejects a store that other users may write to`(mode: mode_t) throws {
         try signIn()
         chmod(store, mode)
         let failure = #expect(throws: UpdateFailure.self) { try repository.change { $0.lock(.byOperator) } }
@@ -157,7 +156,7 @@ struct FileSessionRepositoryTests {
         #expect(try repository.change { $0.lock(.byOperator) }.lock == .byOperator)
     }
 
-    @Test func `a link in place of the file is not followed`() throws {
+    @Test func `does not follow a symbolic link to the file`() throws {
         try signIn()
         #expect(rename(file, folder.file("elsewhere")) == 0)
         #expect(symlink(folder.file("elsewhere"), file) == 0)
@@ -180,17 +179,17 @@ struct FileSessionRepositoryTests {
         #"{"schema":1,"# + session + #","ended":{"cause":"expired","at":"2026-11-21T21:09:38Z"}}"#,
         #"{"schema":1,"# + session + "} x",
     ])
-    func `a file that does not say one thing is refused, and shows no token`(text: String) throws {
+    func `rejects an invalid file without printing its token`(text: String) throws {
         try write(text)
         refused(.storeDamaged)
-        // Whoever decides anew gets past it, and nothing is open for it.
+        // `changeEvenDamaged` replaces the file, and the device stays closed.
         let record = try repository.changeEvenDamaged { $0.lock(.byOperator) }
         #expect(record.lock == .byOperator)
         #expect(record.isRequired)
         #expect(try repository.record() == record)
     }
 
-    @Test func `a file that says one thing is read`() throws {
+    @Test func `reads a valid file`() throws {
         try write(#"{"schema":1,"lock":"maintenance","# + Self.session + "}")
         let record = try repository.record()
         #expect(record.session?.token.secret == "s3cret")
@@ -198,12 +197,12 @@ struct FileSessionRepositoryTests {
         #expect(record.lock == .forMaintenance)
     }
 
-    @Test func `a file that is too long is refused unread`() throws {
+    @Test func `rejects a file that is too long`() throws {
         try write(#"{"schema":1}"# + String(repeating: " ", count: 40 << 10))
         #expect(throws: DiskError.self) { _ = try repository.record() }
     }
 
-    @Test func `what was written aside before a stop is no obstacle`() throws {
+    @Test func `replaces an incomplete file of an interrupted write`() throws {
         try signIn()
         try File.write(Array("half".utf8), to: "\(file).new", mode: 0o600)
         try repository.change { $0.lock(.byOperator) }

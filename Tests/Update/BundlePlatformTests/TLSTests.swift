@@ -4,8 +4,8 @@ import BundleTestTraits
 import BundleTesting
 import Testing
 
-/// Needs `openssl` and `python3`; fails, and says so, without them.
-@Suite(.ownThread) struct `A fetch over TLS` {
+/// Fails without `openssl` and `python3`.
+@Suite(.ownThread) struct TLSTests {
     func fetcher(trusting caFile: String?) -> CurlFetcher {
         CurlFetcher(options: FetchOptions(userAgent: "t", caFile: caFile))
     }
@@ -21,7 +21,7 @@ import Testing
             .status) == 0
 
     @Test(.enabled(if: hasNode, "no node, which has a server for HTTP/2"))
-    func `several files come over one connection where the server has HTTP/2 alone`() async throws {
+    func `fetches several files over one HTTP/2 connection`() async throws {
         let authority = try TestAuthority(names: "IP:127.0.0.1")
         let folder = try TemporaryFolder()
         let script = """
@@ -62,7 +62,7 @@ import Testing
         #expect(try await fetcher.fetchBytes(url("/sessions"), maximumBytes: 10) == Array("1".utf8))
     }
 
-    @Test func `trusts no unknown authority`() async throws {
+    @Test func `rejects an unknown authority`() async throws {
         let server = try TLSServer()
         let other = try TLSServer()
         for caFile in [nil, other.caFile] {
@@ -75,7 +75,7 @@ import Testing
         }
     }
 
-    @Test func `trusts no certificate of another name`() async throws {
+    @Test func `rejects a certificate for another name`() async throws {
         let server = try TLSServer()
         let fetched = await Fetched(fetcher(trusting: server.caFile), try server.url("/ok", host: "localhost"))
         guard case .tlsFailed = fetched.fetchError else {
@@ -90,7 +90,7 @@ import Testing
         #expect(fetched.fetchError?.description.contains("/nonexistent/ca.pem") == true)
     }
 
-    @Test func `is not led into the clear`() async throws {
+    @Test func `rejects a redirect from https to http`() async throws {
         let plain = try LoopbackServer(["/ok": Route([7])])
         let server = try TLSServer(redirect: try plain.url("/ok").description)
         let fetched = await Fetched(fetcher(trusting: server.caFile), try server.url("/away"))
@@ -102,7 +102,7 @@ import Testing
         #expect(plain.connectionCount == 0)
     }
 
-    @Test func `may be led to from the clear`() async throws {
+    @Test func `follows a redirect from http to https`() async throws {
         let server = try TLSServer()
         let plain = try LoopbackServer(["/a": .redirect(to: try server.url("/ok").description)])
         #expect(await Fetched(fetcher(trusting: server.caFile), try plain.url("/a")).sink.text == "ok")

@@ -4,7 +4,7 @@ import BundleTestTraits
 import BundleTesting
 import Testing
 
-@Suite(.ownThread) struct `A slow transfer` {
+@Suite(.ownThread) struct TransferTimeoutTests {
     func fetcher(_ change: (inout FetchOptions) -> Void) -> CurlFetcher {
         var options = FetchOptions(userAgent: "t")
         change(&options)
@@ -19,67 +19,67 @@ import Testing
     }
 
     @Test(arguments: [0, 3])
-    func `ends when no byte comes`(afterBytes: Int) async throws {
+    func `fails if no byte arrives in time`(afterBytes: Int) async throws {
         let server = try LoopbackServer(["/a": Route([1, 2, 3, 4]).with { $0.pace = .stall(after: afterBytes) }])
-        let impatient = fetcher { $0.stallTimeout = afterBytes == 0 ? .milliseconds(200) : BusyMachine.limit(2) }
-        let fetched = await Fetched(impatient, try server.url("/a"))
+        let client = fetcher { $0.stallTimeout = afterBytes == 0 ? .milliseconds(200) : BusyMachine.limit(2) }
+        let fetched = await Fetched(client, try server.url("/a"))
         #expect(fetched.fetchError == .tooSlow(try server.url("/a")))
         #expect(fetched.sink.bytes.count == afterBytes)
     }
 
-    @Test func `ends when it does not get connected`() async throws {
+    @Test func `fails if the connection takes too long`() async throws {
         let silent = try LoopbackServer()
-        // The TLS handshake of a server that says nothing counts as connecting.
+        // The timeout includes the TLS handshake.
         let url = try FetchURL(parsing: "https://127.0.0.1:\(silent.port)/")
         let fetched = await Fetched(fetcher { $0.connectTimeout = .milliseconds(200) }, url)
         #expect(fetched.fetchError == .unreachable(url, reason: "no connection within 0.2 seconds"))
     }
 
-    @Test func `reports the status of an error page that stalls`() async throws {
+    @Test func `reports the status of a stalled error page`() async throws {
         let server = try LoopbackServer(["/a": Route([1, 2], status: 404).with { $0.pace = .stall(after: 1) }])
         let fetched = await Fetched(fetcher { $0.stallTimeout = BusyMachine.limit(2) }, try server.url("/a"))
         #expect(fetched.fetchError == .httpStatus(404, try server.url("/a"), retryAfter: nil))
     }
 
-    @Test func `ends when the average is too low`() async throws {
+    @Test func `fails if the average rate is too low`() async throws {
         let server = try LoopbackServer(["/a": Self.drip(10, every: 20)])
-        let patient = fetcher {
+        let client = fetcher {
             $0.slowWindow = .milliseconds(300)
             $0.slowFloor = 100_000
         }
-        #expect(await Fetched(patient, try server.url("/a")).fetchError == .tooSlow(try server.url("/a")))
+        #expect(await Fetched(client, try server.url("/a")).fetchError == .tooSlow(try server.url("/a")))
     }
 
-    @Test func `ends when it takes too long in all, redirects included`() async throws {
+    @Test func `fails if a fetch with its redirects takes too long`() async throws {
         let server = try LoopbackServer(["/a": .redirect(to: "/b"), "/b": Self.drip(1, every: 100)])
-        let patient = fetcher {
+        let client = fetcher {
             $0.minimumCeiling = BusyMachine.limit(2)
             $0.slowFloor = 0
         }
-        let fetched = await Fetched(patient, try server.url("/a"), maximumBytes: 1000)
+        let fetched = await Fetched(client, try server.url("/a"), maximumBytes: 1000)
         #expect(fetched.fetchError == .timedOut(try server.url("/b")))
         #expect(!fetched.sink.bytes.isEmpty)
     }
 
-    @Test func `may take longer the larger it may be`() async throws {
+    @Test func `allows more time for a larger limit`() async throws {
         let server = try LoopbackServer(["/a": Self.drip(10, every: 20)])
-        let patient = fetcher {
+        let client = fetcher {
             $0.minimumCeiling = .milliseconds(1)
             $0.ceilingRate = 2
             $0.slowFloor = 0
         }
-        // A hundred seconds for 200 bytes, which arrive sooner.
-        let fetched = await Fetched(patient, try server.url("/a"), maximumBytes: 200)
+        // The limit is a hundred seconds for 200 bytes, which arrive sooner.
+        let fetched = await Fetched(client, try server.url("/a"), maximumBytes: 200)
         #expect(fetched.fetchError == .tooLarge(limit: 200, try server.url("/a")))
     }
 
-    @Test func `does not age while it waits for its turn`() async throws {
+    @Test func `starts the timeouts of a queued transfer when it starts`() async throws {
         let server = try LoopbackServer(["/a": Route([1, 2]).with { $0.pace = .stall(after: 1) }])
         let times = BusyMachine.seconds(1)
         let single = fetcher {
             $0.maximumTransfers = 1
             $0.stallTimeout = .milliseconds(150 * times)
-            // Less than all of them need, and much more than one.
+            // Less than all transfers need, but much more than one.
             $0.minimumCeiling = .milliseconds(2300 * times)
         }
         let url = try server.url("/a")
@@ -93,8 +93,8 @@ import Testing
     }
 }
 
-@Suite(.ownThread) struct `A cancelled fetch` {
-    @Test func `ends at once, running or waiting`() async throws {
+@Suite(.ownThread) struct CancelledFetchTests {
+    @Test func `ends a running or queued transfer at once`() async throws {
         let server = try LoopbackServer(["/a": Route([1, 2]).with { $0.pace = .stall(after: 1) }])
         var options = FetchOptions(userAgent: "t")
         options.maximumTransfers = 1
@@ -117,7 +117,7 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
-    @Test func `is not begun when its task was cancelled before`() async throws {
+    @Test func `does not start a transfer of a cancelled task`() async throws {
         let server = try LoopbackServer(["/a": Route([1, 2]).with { $0.pace = .stall(after: 1) }])
         let fetcher = CurlFetcher(options: FetchOptions(userAgent: "t"))
         let url = try server.url("/a")
@@ -129,7 +129,7 @@ import Testing
         #expect(server.connectionCount == 0)
     }
 
-    @Test func `leaves the fetcher fit for others`() async throws {
+    @Test func `fetches again after a cancellation`() async throws {
         let server = try LoopbackServer(["/a": Route([1, 2]).with { $0.pace = .stall(after: 1) }, "/b": Route([7])])
         let fetcher = CurlFetcher(options: FetchOptions(userAgent: "t"))
         let url = try server.url("/a")

@@ -5,7 +5,7 @@ internal import BundlePush
 internal import CCurl
 internal import Glibc
 
-/// Puts libcurl's codes into our words.
+/// Converts the codes of libcurl to errors.
 enum CurlFailure {
     static func error(
         _ code: CURLcode, explanation: String, systemError: Int32 = 0, at url: FetchURL, options: FetchOptions
@@ -14,12 +14,12 @@ enum CurlFailure {
         if let reason = tlsReason(code, reason, options) { return .tlsFailed(url, reason: reason) }
         switch code {
         case CURLE_OPERATION_TIMEDOUT:
-            // The only time-out that libcurl keeps for us; the others are TransferPace's.
+            // The only timeout in libcurl; `TransferPace` has the others.
             return .unreachable(url, reason: "no connection within \(options.connectTimeout)")
         case CURLE_WEIRD_SERVER_REPLY, CURLE_UNSUPPORTED_PROTOCOL, CURLE_BAD_CONTENT_ENCODING:
             return .invalidResponse(url, reason: reason)
         case CURLE_OUT_OF_MEMORY:
-            // libcurl's word for a line of a header that is longer than it takes, too.
+            // libcurl also returns this code for a header line that is too long.
             return .invalidResponse(url, reason: "a line of its header is too long, or this machine has no memory left")
         case CURLE_COULDNT_CONNECT:
             return connectError(reason, systemError, at: url)
@@ -28,7 +28,7 @@ enum CurlFailure {
         }
     }
 
-    /// libcurl says the same for a server that does not answer and for a machine that opens no connection.
+    /// libcurl has the same code for a server that does not respond and a machine that cannot open a connection.
     private static func connectError(_ reason: String, _ code: Int32, at url: FetchURL) -> FetchError {
         let words = String(cString: strerror(code))
         return switch code {
@@ -39,7 +39,7 @@ enum CurlFailure {
         }
     }
 
-    /// Why there is no stream; `easy` is the handle that failed.
+    /// Returns the error of a failed stream. `easy` is its handle.
     static func transportError(
         _ code: CURLcode, of easy: borrowing CurlEasy, at url: FetchURL, options: FetchOptions
     ) -> TransportError {
@@ -47,14 +47,14 @@ enum CurlFailure {
         if let reason = tlsReason(code, reason, options) { return .untrusted(reason) }
         switch code {
         case CURLE_OPERATION_TIMEDOUT: return .timedOut(.connecting)
-        case CURLE_COULDNT_RESOLVE_HOST: return .unreachable("the name \(url.origin.host) leads to no address")
+        case CURLE_COULDNT_RESOLVE_HOST: return .unreachable("the name \(url.origin.host) has no address")
         case CURLE_COULDNT_CONNECT where easy.systemError != 0:
             return .unreachable(String(cString: strerror(easy.systemError)))
         default: return .unreachable(reason)
         }
     }
 
-    /// What was wrong with TLS; nil where it was something else.
+    /// Returns the reason of a TLS failure; nil for other failures.
     private static func tlsReason(_ code: CURLcode, _ reason: String, _ options: FetchOptions) -> String? {
         switch code {
         case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CIPHER, CURLE_SSL_ISSUER_ERROR,

@@ -2,33 +2,33 @@ import BundleCore
 package import BundleValues
 internal import Synchronization
 
-/// Fetches over http and https with libcurl, and files by reading them.
+/// Fetches over http and https with libcurl, and reads files.
 ///
-/// Transfers share one thread, started by the first, and their connections. Proxies come from the usual environment
-/// variables, which libcurl reads. Bytes arrive as served: no encoding is asked for or undone.
+/// All transfers share one thread, which the first one starts, and its connections. libcurl reads proxies from the
+/// usual environment variables. Bytes arrive as the server sends them: the fetcher neither requests nor removes an
+/// encoding.
 package final class CurlFetcher: Fetcher {
     private let options: FetchOptions
     private let thread = Mutex<CurlThread?>(nil)
 
-    /// Creates a fetcher that has done nothing yet.
     package init(options: FetchOptions) {
         self.options = options
     }
 
-    /// Brings the answer into `sink`; cancelling the task ends the transfer at once. See `Fetcher`.
+    /// Passes the response to `sink`. Cancelling the task ends the transfer at once. See `Fetcher`.
     package func fetch<Sink: FetchSink & ~Copyable>(
         _ request: FetchRequest, into sink: inout sending Sink
     ) async throws -> FetchHead {
         try await fetch(request, into: &sink, credential: options.credential)
     }
 
-    /// The same with another credential than the usual one.
+    /// Fetches with `credential` instead of that of the options.
     func fetch<Sink: FetchSink & ~Copyable>(
         _ request: FetchRequest, into sink: inout sending Sink, credential: BearerCredential?
     ) async throws -> FetchHead {
         if request.url.isFile {
             if request.upload != nil {
-                throw FetchError.unsupportedURL(request.url.display, reason: "nothing can be sent to a file")
+                throw FetchError.unsupportedURL(request.url.display, reason: "a file does not accept uploads")
             }
             return try await LocalFile(request).read(into: &sink)
         }
@@ -37,7 +37,7 @@ package final class CurlFetcher: Fetcher {
         let loop = try runningLoop(for: request.url)
         let cell = SinkCell(sink)
         let outcome = await Self.transfer(request, options: options, sink: cell, on: loop)
-        sink = cell.takeBack()
+        sink = cell.moveOut()
         return try outcome.get()
     }
 
@@ -67,36 +67,36 @@ package final class CurlFetcher: Fetcher {
     }
 }
 
-/// How a `CurlFetcher` connects, and when it gives up.
+/// The connection settings and timeouts of a `CurlFetcher`.
 public struct FetchOptions: Sendable {
-    /// Sent as User-Agent: product and version.
+    /// The User-Agent: product and version.
     public var userAgent: String
-    /// A PEM file of the only authorities to trust; nil trusts the system's.
+    /// A PEM file of the trusted authorities; nil to trust those of the system.
     public var caFile: String?
-    /// The proxy for what is not for this machine; empty for none, nil for those that the environment names.
+    /// The proxy for other machines; empty for none, nil for the proxies in the environment.
     public var proxy: String?
-    /// A token and the one origin that may see it.
+    /// A token and the origin that receives it.
     package var credential: BearerCredential?
-    /// Name, connection and TLS handshake together.
+    /// The timeout of name lookup, connection and TLS handshake together.
     public var connectTimeout: Duration = .seconds(15)
-    /// The longest wait from the request to the first byte of the body, and the longest gap after that.
+    /// The longest time from the request to the first byte of the body, and between two bytes after it.
     public var stallTimeout: Duration = .seconds(30)
-    /// Bytes per second below which a transfer ends, as the average over any `slowWindow`.
+    /// The lowest average rate over any `slowWindow`, in bytes per second.
     public var slowFloor = 1024
-    /// The span `slowFloor` is measured over.
+    /// The interval over which `slowFloor` is measured.
     public var slowWindow: Duration = .seconds(60)
-    /// The time every fetch is allowed in all, redirects included.
+    /// The shortest limit on the duration of a fetch with its redirects.
     public var minimumCeiling: Duration = .seconds(600)
-    /// Bytes per second at which a fetch of `maximumBytes` outgrows `minimumCeiling`.
+    /// The rate in bytes per second from which the limit of a large fetch follows.
     public var ceilingRate = 8192
-    /// How many redirects to follow.
+    /// The largest number of redirects.
     public var maximumRedirects = 5
-    /// Transfers, and so connections, that run at once; further ones wait, and no time-out runs meanwhile.
+    /// The largest number of parallel transfers. The timeouts of further ones begin when they start.
     public var maximumTransfers = 8
-    /// Bytes of status lines and headers accepted of one server answer.
+    /// The largest size of the status lines and headers of a response, in bytes.
     public var maximumHeaderBytes = 64 * 1024
 
-    /// Creates the default limits for a program called `userAgent`.
+    /// Creates options with the default limits.
     public init(userAgent: String, caFile: String? = nil) {
         self.userAgent = userAgent
         self.caFile = caFile

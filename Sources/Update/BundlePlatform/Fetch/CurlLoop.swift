@@ -5,7 +5,7 @@ internal import CCurl
 internal import Glibc
 internal import Synchronization
 
-/// The thread that owns libcurl's multi handle and moves all transfers of one fetcher.
+/// Runs all transfers of one fetcher on the thread that owns libcurl's multi handle.
 final class CurlLoop: Sendable {
     private struct Inbox {
         var arrivals: [CurlTransfer] = []
@@ -17,7 +17,7 @@ final class CurlLoop: Sendable {
     private let multi: MultiHandle
     private let maximumTransfers: Int
 
-    /// Nil when there is no memory.
+    /// Returns nil if the memory does not suffice.
     init?(maximumTransfers: Int) {
         self.maximumTransfers = max(1, maximumTransfers)
         guard let multi = MultiHandle(connections: self.maximumTransfers) else { return nil }
@@ -26,15 +26,15 @@ final class CurlLoop: Sendable {
 
     // MARK: From any thread
 
-    /// Takes over a transfer, unless its task was cancelled before.
+    /// Accepts a transfer, unless its task was cancelled before.
     func submit(_ transfer: CurlTransfer) {
-        let isTaken = inbox.withLock { inbox in
+        let isAccepted = inbox.withLock { inbox in
             guard transfer.custody == .caller else { return false }
             transfer.custody = .loop
             inbox.arrivals.append(transfer)
             return true
         }
-        guard isTaken else { return transfer.finish(.failure(CancellationError())) }
+        guard isAccepted else { return transfer.finish(.failure(CancellationError())) }
         curl_multi_wakeup(multi.pointer)
     }
 
@@ -56,27 +56,27 @@ final class CurlLoop: Sendable {
 
     // MARK: On the thread
 
-    /// Runs until `stop` and the end of the last transfer.
+    /// Runs until `stop` was called and the last transfer has ended.
     func run() {
         var waiting: [CurlTransfer] = []
         var running: [UnsafeMutableRawPointer: CurlTransfer] = [:]
         while true {
-            let news = inbox.withLock { inbox in
+            let received = inbox.withLock { inbox in
                 defer {
                     inbox.arrivals = []
                     inbox.cancellations = []
                 }
                 return inbox
             }
-            waiting += news.arrivals
-            cancel(news.cancellations, waiting: &waiting, running: &running)
+            waiting += received.arrivals
+            cancel(received.cancellations, waiting: &waiting, running: &running)
             while running.count < maximumTransfers, !waiting.isEmpty { addHop(of: waiting.removeFirst(), &running) }
             var count: Int32 = 0
             let code = curl_multi_perform(multi.pointer, &count)
             let hasNextHops = collectEnded(&running)
             endOverdue(&running)
             if code != CURLM_OK { endAll(&running, code) }
-            if news.isStopping, waiting.isEmpty, running.isEmpty { return }
+            if received.isStopping, waiting.isEmpty, running.isEmpty { return }
             if hasNextHops || (!waiting.isEmpty && running.count < maximumTransfers) { continue }
             curl_multi_poll(multi.pointer, nil, 0, pause(running), nil)
         }
@@ -87,7 +87,7 @@ final class CurlLoop: Sendable {
         running: inout [UnsafeMutableRawPointer: CurlTransfer]
     ) {
         guard !cancelled.isEmpty else { return }
-        // One that has ended meanwhile is in neither.
+        // A transfer that has ended is in neither collection.
         let cancelled = Set(cancelled.map(ObjectIdentifier.init))
         waiting.removeAll { transfer in
             let isCancelled = cancelled.contains(ObjectIdentifier(transfer))
@@ -110,7 +110,7 @@ final class CurlLoop: Sendable {
         }
     }
 
-    /// True when a redirect added a transfer that has not moved yet.
+    /// Ends completed hops. Returns true if a redirect added a hop that has not started.
     private func collectEnded(_ running: inout [UnsafeMutableRawPointer: CurlTransfer]) -> Bool {
         var hasNextHops = false
         var left: Int32 = 0
@@ -152,10 +152,11 @@ final class CurlLoop: Sendable {
         running.removeValue(forKey: handle)?.finish(outcome)
     }
 
-    /// The longest wait for an arrival whose wake-up was lost. The caller of the transfer can hold the store's lock.
+    /// The longest wait for a transfer whose wake-up was lost. Its caller may hold the store's lock.
     private static let idle = Duration.seconds(5)
 
-    /// Milliseconds until something is due; libcurl shortens it for its own time-outs, an arrival by waking.
+    /// Returns the milliseconds until the next timeout. libcurl shortens the wait for its own timeouts, and a wake-up
+    /// ends it.
     private func pause(_ running: [UnsafeMutableRawPointer: CurlTransfer]) -> Int32 {
         let now = SuspendingClock.now
         let pauses = running.values.compactMap { $0.nextCheck.map { now.duration(to: $0) } }
@@ -163,15 +164,15 @@ final class CurlLoop: Sendable {
     }
 }
 
-/// A `CurlLoop` on a thread of its own; ends with its owner.
+/// A `CurlLoop` on its own thread, which ends with this object.
 final class CurlThread: Sendable {
     let loop: CurlLoop
     private let thread: BlockingThread
 
-    /// libcurl's own set-up, which a process needs once.
+    /// The global initialisation of libcurl, once for each process.
     static let isReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
 
-    /// Nil when there is no memory or no thread to be had.
+    /// Returns nil if the memory does not suffice or no thread can be created.
     init?(maximumTransfers: Int) {
         guard Self.isReady, let loop = CurlLoop(maximumTransfers: maximumTransfers),
             let thread = try? BlockingThread({ loop.run() })
@@ -186,14 +187,14 @@ final class CurlThread: Sendable {
     }
 }
 
-/// libcurl's multi handle, with its connections.
+/// libcurl's multi handle with its connections.
 ///
-/// `@unchecked Sendable`: `curl_multi_wakeup` may be called from any thread; everything else is called by one.
+/// Unchecked `Sendable`: any thread may call `curl_multi_wakeup`; one thread makes all other calls.
 struct MultiHandle: ~Copyable, @unchecked Sendable {
     let pointer: UnsafeMutableRawPointer
 
-    /// Nil when there is no memory. Keeps up to `connections` open for what comes next: by itself libcurl keeps four for each
-    /// transfer that runs at the moment, and between two of them that is next to none.
+    /// Keeps up to `connections` open between transfers. libcurl's default of four for each running transfer would
+    /// close almost all of them. Returns nil if the memory does not suffice.
     init?(connections: Int) {
         guard let pointer = curl_multi_init() else { return nil }
         ccurl_multi_set_long(pointer, CURLMOPT_MAXCONNECTS, connections)

@@ -3,28 +3,28 @@ import BundleThreads
 internal import CCurl
 internal import ShellBoot
 
-/// Asks a web server once, to find out how far one gets: the name, the connection, TLS, an answer.
+/// Makes one request to a web server, and reports how far it succeeds: name, connection, TLS, response.
 package enum FeedProbe {
-    /// Where it ended.
+    /// The result of the request.
     package enum End: Sendable, Equatable {
-        /// The server answered, with this status and Date.
+        /// The server responded with this status and Date.
         case answered(status: Int, date: String?)
-        /// The name has no address.
+        /// The name does not have an address.
         case unresolved(reason: String)
-        /// Nothing listens, or nothing answers, at the address.
+        /// The address does not accept connections.
         case unconnected(reason: String)
-        /// The proxy was not found, or does not let this through.
+        /// The proxy was not found, or it refused the request.
         case proxyRefused(reason: String)
-        /// There is no trusted and encrypted connection.
+        /// The TLS connection failed or is not trusted.
         case untrusted(reason: String)
-        /// There is a connection, and no answer of HTTP comes over it.
+        /// The server is connected but does not send an HTTP response.
         case silent(reason: String)
-        /// This machine cannot ask.
+        /// This machine cannot make the request.
         case unable(reason: String)
     }
 
-    /// Asks for `url`, which is no file, as `CurlFetcher` would, but for the token: nobody is shown one. A redirect is an answer. Ends
-    /// after twice `limit` at most.
+    /// Requests `url`, which must not be a file, like `CurlFetcher` but without a token. A redirect counts as a
+    /// response. Ends after at most twice `limit`.
     package static func run(_ url: FetchURL, options: FetchOptions, limit: Duration) async -> End {
         var options = options
         options.credential = nil
@@ -34,10 +34,10 @@ package enum FeedProbe {
                 guard CurlThread.isReady, let multi = MultiHandle(connections: 1), var easy = CurlEasy() else {
                     return .unable(reason: "libcurl (libcurl.so.4) cannot be loaded or started")
                 }
-                let answer = ProbeAnswer(url, options)
-                let code = try easy.probe(url, options: options, limit: limit, answer, on: multi)
-                if answer.head.isComplete {
-                    return .answered(status: answer.head.status, date: answer.head.value(of: "date"))
+                let response = ProbeResponse(url, options)
+                let code = try easy.probe(url, options: options, limit: limit, response, on: multi)
+                if response.head.isComplete {
+                    return .answered(status: response.head.status, date: response.head.value(of: "date"))
                 }
                 return end(code, easy, url, options)
             }
@@ -52,7 +52,7 @@ package enum FeedProbe {
         var progress = ccurl_progress()
         ccurl_get_progress(easy.handle, &progress)
         let reason = easy.explanation.isEmpty ? CurlFailure.name(code) : FetchURL.display(of: easy.explanation)
-        if progress.tunnel >= 300 { return .proxyRefused(reason: "it answered \(progress.tunnel)") }
+        if progress.tunnel >= 300 { return .proxyRefused(reason: "it returned \(progress.tunnel)") }
         switch code {
         case CURLE_COULDNT_RESOLVE_PROXY, CURLE_PROXY: return .proxyRefused(reason: reason)
         case CURLE_COULDNT_RESOLVE_HOST: return .unresolved(reason: reason)
@@ -71,8 +71,8 @@ package enum FeedProbe {
     }
 }
 
-/// What comes of the one question; the thread that asks has it alone.
-private final class ProbeAnswer {
+/// The response head. Only the probing thread uses it.
+private final class ProbeResponse {
     var head: ResponseHead
 
     init(_ url: FetchURL, _ options: FetchOptions) {
@@ -81,28 +81,29 @@ private final class ProbeAnswer {
 }
 
 extension CurlEasy {
-    /// Asks for `url` until the head of the answer is there, or something ends it.
+    /// Requests `url` until the head of the response is complete or the request fails.
     fileprivate mutating func probe(
-        _ url: FetchURL, options: FetchOptions, limit: Duration, _ answer: ProbeAnswer, on multi: borrowing MultiHandle
+        _ url: FetchURL, options: FetchOptions, limit: Duration, _ response: ProbeResponse,
+        on multi: borrowing MultiHandle
     ) throws -> CURLcode {
         reset()
         setConnection(url, options: options)
         set(CURLOPT_USERAGENT, options.userAgent)
         set(CURLOPT_TIMEOUT_MS, limit.wholeMilliseconds * 2)
-        check(ccurl_set_pointer(handle, CURLOPT_HEADERDATA, Unmanaged.passUnretained(answer).toOpaque()))
+        check(ccurl_set_pointer(handle, CURLOPT_HEADERDATA, Unmanaged.passUnretained(response).toOpaque()))
         check(
             ccurl_set_bytes_callback(handle, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
                 guard let context else { return CurlTransfer.stop }
-                let answer = Unmanaged<ProbeAnswer>.fromOpaque(context).takeUnretainedValue()
+                let response = Unmanaged<ProbeResponse>.fromOpaque(context).takeUnretainedValue()
                 let line = UnsafeRawBufferPointer(start: bytes, count: size * count)
-                guard (try? answer.head.take(line: line)) != nil, !answer.head.isComplete else {
+                guard (try? response.head.append(line: line)) != nil, !response.head.isComplete else {
                     return CurlTransfer.stop
                 }
                 return line.count
             })
         check(ccurl_set_bytes_callback(handle, CURLOPT_WRITEFUNCTION) { _, _, _, _ in CurlTransfer.stop })
         try requireSettings(url)
-        defer { withExtendedLifetime(answer) {} }
+        defer { withExtendedLifetime(response) {} }
         guard curl_multi_add_handle(multi.pointer, handle) == CURLM_OK else { return CURLE_FAILED_INIT }
         defer { curl_multi_remove_handle(multi.pointer, handle) }
         while true {

@@ -3,7 +3,7 @@ import BundleValues
 internal import BundleCore
 internal import Glibc
 
-/// The answer to a request for a file URL.
+/// Serves a request for a file URL.
 struct LocalFile {
     private let request: FetchRequest
     private var url: FetchURL { request.url }
@@ -14,7 +14,7 @@ struct LocalFile {
         self.request = request
     }
 
-    /// Reads at most what the file held when it was opened.
+    /// Reads the file up to its size when it was opened.
     func read<Sink: FetchSink & ~Copyable>(into sink: inout Sink) async throws -> FetchHead {
         let file = try OpenFile(url)
         let head = try head(of: file)
@@ -37,7 +37,8 @@ struct LocalFile {
         return head
     }
 
-    /// The same rules as over HTTP: the rest comes only if the validator still fits, or there is none, and not past the end.
+    /// Applies the rules of HTTP: sends the rest only if the validator matches or is absent, and not from beyond the
+    /// end.
     private func head(of file: borrowing OpenFile) throws(FetchError) -> FetchHead {
         guard file.size <= request.maximumBytes else { throw .tooLarge(limit: request.maximumBytes, url) }
         var head = FetchHead(status: 200, effectiveURL: url, contentLength: file.size, entityTag: file.entityTag)
@@ -50,7 +51,7 @@ struct LocalFile {
     }
 }
 
-/// A regular file, open for reading.
+/// An open regular file.
 private struct OpenFile: ~Copyable, Sendable {
     let size: Int
     let entityTag: String
@@ -59,7 +60,7 @@ private struct OpenFile: ~Copyable, Sendable {
 
     init(_ url: FetchURL) throws(FetchError) {
         let path = (url.filePath ?? []).map { CChar(bitPattern: $0) } + [0]
-        // Not blocking, so that a FIFO cannot hold us up before it is refused.
+        // Does not block, so that a FIFO is refused at once.
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else { throw Self.refusal(url, errno) }
         var status = stat()
@@ -76,7 +77,7 @@ private struct OpenFile: ~Copyable, Sendable {
 
     deinit { close(descriptor) }
 
-    /// How many bytes came; 0 at the end of the file.
+    /// Returns the number of bytes read; 0 at the end of the file.
     func read(_ buffer: UnsafeMutableRawBufferPointer, at offset: Int) throws(FetchError) -> Int {
         while true {
             let count = pread(descriptor, buffer.baseAddress, buffer.count, offset)

@@ -1,118 +1,21 @@
 internal import BundleCore
-package import BundleDisk
+import BundleDisk
 import BundleSigning
 package import BundleValues
 internal import CCurl
 
-/// Where an object is in its bucket: bytes that no library encodes, so that what is signed is what is sent.
-package struct ObjectKey: Hashable, Sendable {
-    package let text: String
-
-    /// Nil unless it is letters, digits and `._~/-`, without an empty, `.` or `..` part: libcurl before 8.9 signs others wrongly.
-    package init?(_ text: String) {
-        let parts = text.split(separator: "/", omittingEmptySubsequences: false)
-        let isPlain = text.utf8.allSatisfy { $0 == UInt8(ascii: "/") || ObjectRequest.isUnreserved($0) }
-        guard isPlain, text.utf8.count <= 1024, parts.allSatisfy({ !["", ".", ".."].contains($0) }) else { return nil }
-        self.text = text
-    }
-}
-
-/// One request to an object store, as it can be signed by every libcurl that there is.
-package struct ObjectRequest {
-    package enum Method: String, Sendable { case get = "GET", put = "PUT", delete = "DELETE" }
-
-    package enum Body {
-        case none
-        case bytes([UInt8])
-        /// Read as it is sent: it may be large.
-        case file(File)
-    }
-
-    /// A header of these requests: no name is the beginning of another's, and none is empty, which libcurl before 8.10 would sign wrongly.
-    package enum Header: String, Sendable, CaseIterable {
-        case ifNoneMatch = "If-None-Match"
-        case ifMatch = "If-Match"
-        case contentType = "Content-Type"
-        case cacheControl = "Cache-Control"
-    }
-
-    package let method: Method
-    /// The object; nil for the bucket itself.
-    package let key: ObjectKey?
-    /// Names and values, which are encoded; sorted when they are sent.
-    package var query: [String: String] = [:]
-    package var headers: [Header: String] = [:]
-    package var body = Body.none
-
-    package init(_ method: Method, _ key: ObjectKey?) {
-        self.method = method
-        self.key = key
-    }
-
-    static func isUnreserved(_ byte: UInt8) -> Bool {
-        byte.isASCIILetter || byte.isASCIIDigit || "-._~".utf8.contains(byte)
-    }
-
-    /// Sorted, each with a value, everything that has a meaning of its own encoded.
-    var target: String {
-        let pairs = query.sorted { $0.key < $1.key }.map { "\(Self.encoded($0.key))=\(Self.encoded($0.value))" }
-        return pairs.isEmpty ? "" : "?" + pairs.joined(separator: "&")
-    }
-
-    private static func encoded(_ text: String) -> String {
-        text.utf8.map { byte in
-            if isUnreserved(byte) { return String(UnicodeScalar(byte)) }
-            let digits = String(byte, radix: 16, uppercase: true)
-            return "%" + (digits.utf8.count == 1 ? "0" : "") + digits
-        }.joined()
-    }
-}
-
-/// What an object store said.
-package struct ObjectResponse: Sendable {
-    package let status: Int
-    /// The entity tag as sent: a token, not a digest.
-    package let entityTag: String?
-    package let retryAfter: Duration?
-    /// The bytes, of a response that was not handed on: a refusal, or what was asked for in memory.
-    package let body: [UInt8]
-}
-
-/// Keys of an object store.
-package struct AccessKeys: Sendable {
-    let id: String
-    let secret: String
-    let sessionToken: String?
-    /// Whether each request has a token as it is.
-    package var hasSessionToken: Bool { sessionToken != nil }
-
-    /// Nil unless each can stand in a header.
-    package init?(id: String, secret: String, sessionToken: String?) {
-        let texts = [id, secret] + (sessionToken.map { [$0] } ?? [])
-        let isPlain = { (text: String) in !text.isEmpty && text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F } }
-        guard texts.allSatisfy(isPlain) else { return nil }
-        (self.id, self.secret, self.sessionToken) = (id, secret, sessionToken)
-    }
-}
-
-extension AccessKeys: CustomStringConvertible, CustomDebugStringConvertible {
-    /// No secret gets into a message by mistake.
-    package var description: String { "keys of an object store" }
-    package var debugDescription: String { description }
-}
-
-/// Sends requests to one bucket, signed by libcurl; blocks its thread. Used by one thread.
+/// Sends requests to one bucket with signatures by libcurl. Blocks its thread, and is used by one thread only.
 package final class ObjectClient {
-    /// The bucket's address: its name stands in the path.
+    /// The URL of the bucket, with its name in the path.
     package let bucket: FetchURL
     private let region: String
     private let keys: AccessKeys
     private let options: FetchOptions
     private var multi: MultiHandle?
-    /// Hears how many bytes of a body were sent, of how many.
+    /// Receives the number of sent bytes and the size of the body.
     package var progress: (Int, Int) -> Void = { _, _ in }
 
-    /// Talks to the bucket at `bucket` of `region`.
+    /// Creates a client of the bucket at `bucket` in `region`.
     package init(bucket: FetchURL, region: String, keys: AccessKeys, options: FetchOptions) {
         self.bucket = bucket
         self.region = region
@@ -120,8 +23,8 @@ package final class ObjectClient {
         self.options = options
     }
 
-    /// Sends `request` once. The body of a 200 goes to `receive` where there is one, piece by piece, and into memory otherwise. Throws
-    /// `tooLarge` if it has more than `maximumBytes`.
+    /// Sends `request` once. Passes the body of a 200 response to `receive` piece by piece, or stores it in the
+    /// response if `receive` is nil. Throws `tooLarge` if the body has more than `maximumBytes` bytes.
     package func send(
         _ request: ObjectRequest, maximumBytes: Int, receive: ((UnsafeRawBufferPointer) throws -> Void)? = nil
     ) throws -> ObjectResponse {
@@ -150,7 +53,7 @@ package final class ObjectClient {
         return multi != nil
     }
 
-    /// Moves the transfer until it has ended, or until it took too long.
+    /// Runs the transfer until it has ended or is too slow.
     private func run(_ easy: inout CurlEasy, _ transfer: ObjectTransfer) throws -> CURLcode {
         guard let multi = multi?.pointer else { return CURLE_FAILED_INIT }
         guard curl_multi_add_handle(multi, easy.handle) == CURLM_OK else { return CURLE_FAILED_INIT }
@@ -168,7 +71,7 @@ package final class ObjectClient {
     }
 }
 
-/// What is sent, by its bytes or out of a file.
+/// The body of a request, from memory or a file.
 private struct ObjectBody {
     let size: Int
     let sha256: SHA256Digest
@@ -200,7 +103,7 @@ private struct ObjectBody {
     }
 }
 
-/// One request on its way. All of it is of the thread that sends it.
+/// A running request. Only the sending thread uses it.
 private final class ObjectTransfer {
     let url: FetchURL
     let body: ObjectBody
@@ -233,7 +136,7 @@ private final class ObjectTransfer {
 
     func isTooSlow(at now: TransferPace.Instant) -> Bool { pace.isTooSlow(at: now) }
 
-    /// Fills `buffer` with what comes next; nil aborts.
+    /// Fills `buffer` with the next bytes of the body; nil aborts the request.
     func send(into buffer: UnsafeMutableRawBufferPointer) -> Int? {
         var count = 0
         let isRead = attempt { count = try body.read(into: buffer, at: sent) }
@@ -243,13 +146,13 @@ private final class ObjectTransfer {
         return isRead ? count : nil
     }
 
-    func take(headerLine line: UnsafeRawBufferPointer) -> Bool { attempt { try head.take(line: line) } }
+    func receive(headerLine line: UnsafeRawBufferPointer) -> Bool { attempt { try head.append(line: line) } }
 
-    func take(body chunk: UnsafeRawBufferPointer) -> Bool {
+    func receive(body chunk: UnsafeRawBufferPointer) -> Bool {
         attempt {
             received += chunk.count
             pace.received(chunk.count, at: .now)
-            // What a refusal says is for people, and short.
+            // An error response is short text.
             let limit = head.status == 200 ? maximumBytes : 64 << 10
             guard received <= limit else { throw FetchError.tooLarge(limit: limit, url) }
             if head.status == 200, let receive { return try receive(chunk) }
@@ -269,7 +172,7 @@ private final class ObjectTransfer {
 }
 
 extension CurlEasy {
-    /// Prepares one signed request; `context` is handed to the callbacks.
+    /// Prepares one signed request. The callbacks receive `context`.
     fileprivate mutating func prepare(
         _ request: ObjectRequest, at url: FetchURL, _ transfer: ObjectTransfer, region: String, keys: AccessKeys,
         options: FetchOptions, context: UnsafeMutableRawPointer
@@ -282,7 +185,7 @@ extension CurlEasy {
         set(CURLOPT_USERNAME, keys.id)
         set(CURLOPT_PASSWORD, keys.secret)
         if let token = keys.sessionToken { add(header: "x-amz-security-token: \(token)") }
-        // Signed: the store refuses a body that is another one.
+        // Signed, so that the store refuses another body.
         add(header: "x-amz-content-sha256: \(transfer.body.sha256.hex)")
         for (header, value) in request.headers.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
             add(header: "\(header.rawValue): \(value)")
@@ -301,8 +204,8 @@ extension CurlEasy {
         case .get: set(CURLOPT_HTTPGET, 1)
         case .delete: set(CURLOPT_CUSTOMREQUEST, method.rawValue)
         case .put:
-            // As a POST with another name, since libcurl asks before each PUT whether its body is wanted, and before a POST only where it is
-            // large. A server that never says so gets the body all the same.
+            // A POST with the method PUT: libcurl asks the server before each PUT whether it accepts the body, but
+            // before a POST only if it is large. A server that does not respond gets the body after 300 ms.
             set(CURLOPT_POST, 1)
             set(CURLOPT_CUSTOMREQUEST, method.rawValue)
             set(CURLOPT_UPLOAD_BUFFERSIZE, 512 * 1024)
@@ -320,12 +223,12 @@ extension CurlEasy {
         check(
             ccurl_set_bytes_callback(handle, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
                 let line = UnsafeRawBufferPointer(start: bytes, count: size * count)
-                return ObjectTransfer.from(context)?.take(headerLine: line) == true ? line.count : CurlTransfer.stop
+                return ObjectTransfer.from(context)?.receive(headerLine: line) == true ? line.count : CurlTransfer.stop
             })
         check(
             ccurl_set_bytes_callback(handle, CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
                 let chunk = UnsafeRawBufferPointer(start: bytes, count: size * count)
-                return ObjectTransfer.from(context)?.take(body: chunk) == true ? chunk.count : CurlTransfer.stop
+                return ObjectTransfer.from(context)?.receive(body: chunk) == true ? chunk.count : CurlTransfer.stop
             })
     }
 }

@@ -1,7 +1,7 @@
 internal import BundleCore
 import BundleValues
 
-/// Reads the header block of an HTTP answer line by line.
+/// Parses the header block of an HTTP response line by line.
 struct ResponseHead {
     private(set) var status = 0
     private(set) var isComplete = false
@@ -16,8 +16,8 @@ struct ResponseHead {
         self.maximumBytes = maximumBytes
     }
 
-    /// Takes one line, terminator included; an interim answer (1xx) is dropped.
-    mutating func take(line: UnsafeRawBufferPointer) throws(FetchError) {
+    /// Adds one line with its terminator. An interim response (1xx) is dropped.
+    mutating func append(line: UnsafeRawBufferPointer) throws(FetchError) {
         bytes += line.count
         guard bytes <= maximumBytes else {
             throw .invalidResponse(url, reason: "its header has more than \(maximumBytes) bytes")
@@ -36,7 +36,7 @@ struct ResponseHead {
 
     func value(of name: String) -> String? { fields.first { $0.name == name }?.value }
 
-    /// Nil when the length is not known beforehand; a number too big for us counts as the biggest.
+    /// Returns the stated length; nil if it is not known. A number above `Int.max` becomes `Int.max`.
     func contentLength() throws(FetchError) -> Int? {
         guard value(of: "transfer-encoding") == nil else { return nil }
         let values = Set(fields.filter { $0.name == "content-length" }.map(\.value))
@@ -47,19 +47,20 @@ struct ResponseHead {
         return Int(text) ?? .max
     }
 
-    /// Nil where the body is the resource's own bytes (RFC 9110, section 8.4).
+    /// The content encoding; nil if the body is not encoded (RFC 9110, section 8.4).
     var contentEncoding: String? {
         let codings = fields.filter { $0.name == "content-encoding" }.map(\.value).joined(separator: ", ")
         return codings.isEmpty || codings.lowercased() == "identity" ? nil : codings
     }
 
-    /// Whether the end of the connection alone is not the end of the body (RFC 9112, section 6.3).
+    /// Whether the response states the end of the body, so that a closed connection is not its end (RFC 9112, section
+    /// 6.3).
     var isDelimited: Bool {
         !isHTTP1 || value(of: "content-length") != nil
             || value(of: "transfer-encoding")?.lowercased().hasSuffix("chunked") == true
     }
 
-    /// The offset a 206 starts at; it must be one range that reaches the end (RFC 9110, section 14.4).
+    /// Returns the start of a 206 response, which must be one range to the end (RFC 9110, section 14.4).
     func rangeStart() throws(FetchError) -> (start: Int, total: Int?) {
         let range = value(of: "content-range").map { Array($0.utf8) } ?? []
         let parts = range.dropFirst(6).split(omittingEmptySubsequences: false) { "-/".utf8.contains($0) }
@@ -73,7 +74,7 @@ struct ResponseHead {
         return (start, total)
     }
 
-    /// Seconds only: a date would need a clock that agrees with the server's.
+    /// The seconds of Retry-After. A date is ignored, because it depends on the server's clock.
     var retryAfter: Duration? {
         value(of: "retry-after").flatMap { Self.number($0.utf8) }.map { .seconds(min($0, 86400)) }
     }
@@ -90,27 +91,27 @@ struct ResponseHead {
     }
 }
 
-/// What to do with an answer, decided from its head alone.
-enum ResponseVerdict: Equatable {
+/// The decision about a response, made from its head.
+enum ResponseDecision: Equatable {
     case accept(FetchHead)
     case follow(FetchURL)
-    /// Ends the fetch; the body is of no interest.
+    /// Ends the fetch without its body.
     case refuse(FetchError)
 }
 
-/// The one place that says which answers are acceptable.
+/// Decides which responses are acceptable.
 struct ResponseRule {
     let request: FetchRequest
     let maximumRedirects: Int
 
-    func verdict(on head: ResponseHead, at url: FetchURL, redirects: Int) -> ResponseVerdict {
+    func decision(on head: ResponseHead, at url: FetchURL, redirects: Int) -> ResponseDecision {
         do throws(FetchError) {
             switch head.status {
             case 301, 302, 303, 307, 308:
                 guard let location = head.value(of: "location") else { break }
                 if request.upload != nil {
                     let shown = FetchURL.display(of: location)
-                    throw .redirectRefused(from: url, to: shown, reason: "what is sent goes to nobody else")
+                    throw .redirectRefused(from: url, to: shown, reason: "an upload is not sent to another address")
                 }
                 return .follow(try target(of: location, at: url, redirects: redirects))
             case 200:
@@ -133,7 +134,7 @@ struct ResponseRule {
     private func target(of location: String, at url: FetchURL, redirects: Int) throws(FetchError) -> FetchURL {
         let shown = FetchURL.display(of: location)
         guard redirects < maximumRedirects else {
-            throw .redirectRefused(from: url, to: shown, reason: "it is one more than the \(maximumRedirects) allowed")
+            throw .redirectRefused(from: url, to: shown, reason: "it exceeds the \(maximumRedirects) allowed redirects")
         }
         let target: FetchURL
         do {
@@ -159,20 +160,20 @@ struct ResponseRule {
 
     private func acceptRest(_ head: ResponseHead, at url: FetchURL) throws(FetchError) -> FetchHead {
         guard let resume = request.resume else {
-            throw .invalidResponse(url, reason: "it is a part that was not asked for")
+            throw .invalidResponse(url, reason: "it is a part that was not requested")
         }
         let range = try head.rangeStart()
         guard range.start == resume.offset else {
             throw .invalidResponse(url, reason: "it starts at byte \(range.start) instead of \(resume.offset)")
         }
         let length = try head.contentLength()
-        // The start is the offset that we hold already, but the length is the server's word and may be near Int.max.
+        // The start is known to be small, but the server's length may be near `Int.max`.
         let end = resume.offset.addingReportingOverflow(length ?? 0)
         guard !end.overflow, max(end.partialValue, range.total ?? 0) <= request.maximumBytes else {
             throw .tooLarge(limit: request.maximumBytes, url)
         }
         let tag = head.value(of: "etag")
-        // A server that ignores If-Range would append the rest of another version.
+        // Without this check, a server that ignores If-Range would append the rest of another version.
         if let validator = resume.validator, validator.hasPrefix("\""), let tag, tag != validator {
             throw .invalidResponse(url, reason: "it is a part of another version than the one begun")
         }

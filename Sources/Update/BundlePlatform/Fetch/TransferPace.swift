@@ -1,4 +1,4 @@
-/// Decides when a running transfer is too slow; told the time, never asks for it.
+/// Decides whether a running transfer is too slow. The caller passes the time.
 struct TransferPace {
     typealias Instant = SuspendingClock.Instant
 
@@ -7,7 +7,8 @@ struct TransferPace {
     private let window: Duration
     private var total = 0
     private var lastByte: Instant
-    /// Totals about a sixteenth of a window apart; the first is the newest that is a whole window old, once there is one.
+    /// The totals at distances of about a sixteenth of a window. Once a whole window has passed, the first one is the
+    /// newest of at least that age.
     private var samples: [(time: Instant, total: Int)]
 
     init(options: FetchOptions, start: Instant) {
@@ -35,6 +36,6 @@ struct TransferPace {
         return Double(total - samples[0].total) < Double(floor) * elapsed
     }
 
-    /// When to ask again if no byte comes.
+    /// The time of the next check if no byte arrives.
     var nextCheck: Instant { lastByte.advanced(by: stallTimeout) }
 }

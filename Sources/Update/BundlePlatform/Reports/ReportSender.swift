@@ -2,12 +2,13 @@ package import BundleCore
 import BundlePush
 package import BundleValues
 
-/// Sends what waits to be told of a device: one message at a time, removed from the store when a receiver has it.
+/// Sends the queued reports of a device, one message at a time, and removes them from the store after a receiver has
+/// accepted them.
 package struct ReportSender: Sendable {
-    /// The end of an address that takes samples in the text format of Prometheus, as VictoriaMetrics does.
+    /// The path suffix of a receiver for samples in the text format of Prometheus, such as VictoriaMetrics.
     private static let importPath = "/api/v1/import/prometheus"
-    /// The longest time that one message is waited for.
-    private static let patience = Duration.seconds(30)
+    /// The timeout of one message.
+    private static let timeout = Duration.seconds(30)
 
     private let desk: ReportStore
     private let url: FetchURL
@@ -16,7 +17,7 @@ package struct ReportSender: Sendable {
     private let clock: any Clock<Duration>
     private let random: @Sendable (ClosedRange<Double>) -> Double
 
-    /// From `desk` to `url`. `run` looks after 10 to 100 % of `within`, drawn anew each time.
+    /// Creates a sender from `desk` to `url`. `run` sends after random pauses of 10 to 100 % of `within`.
     package init(
         _ desk: ReportStore, to url: FetchURL, by fetcher: any Fetcher, within: Duration,
         clock: any Clock<Duration> = SuspendingClock(),
@@ -30,8 +31,9 @@ package struct ReportSender: Sendable {
         self.random = random
     }
 
-    /// Sends what waits. Returns the message that a receiver has now; nil where nothing waits, or the device does not report.
-    /// Throws `FetchError` where nobody took it, and what the store throws; the reports wait on then.
+    /// Sends the queued reports and returns the accepted message; nil if there is nothing to send or the device does
+    /// not report. Throws `FetchError` if no receiver accepts it, and errors of the store; the reports then stay
+    /// queued.
     package func send() async throws -> ReportMessage? {
         guard let (queue, appId) = try desk.read(), !queue.waiting.isEmpty || queue.dropped > 0 else { return nil }
         let message = ReportMessage(appId: appId, reports: queue.waiting, dropped: queue.dropped)
@@ -40,7 +42,7 @@ package struct ReportSender: Sendable {
         return message
     }
 
-    /// The same, for no longer than `limit`; in the way of nobody.
+    /// Sends the queued reports with a timeout of `limit`.
     package func send(within limit: Duration) async throws -> ReportMessage? {
         do {
             return try await BundlePush.within(limit, else: .timedOut(.connecting), on: clock) { try await send() }
@@ -55,8 +57,8 @@ package struct ReportSender: Sendable {
             : FetchRequest.Upload(type: "application/json", bytes: message.bytes)
     }
 
-    /// Sends now and then, until it is cancelled; less and less often where nobody takes it. `say` hears what failed, each
-    /// trouble once.
+    /// Sends at intervals until the task is cancelled, and less often after failures. `say` receives each new failure
+    /// once.
     package func run(_ say: (any Error) -> Void) async {
         var backoff = BackoffRule()
         backoff.first = within
@@ -64,19 +66,19 @@ package struct ReportSender: Sendable {
         backoff.spread = 0.1...1
         var losses = 0
         var asked: Duration?
-        var trouble: String?
+        var lastFailure: String?
         while !Task.isCancelled {
             let wait = backoff.wait(losses: losses, asked: asked, random)
             do { try await clock.sleep(for: wait) } catch { return }
             do {
-                _ = try await send(within: Self.patience)
-                (losses, asked, trouble) = (0, nil, nil)
+                _ = try await send(within: Self.timeout)
+                (losses, asked, lastFailure) = (0, nil, nil)
             } catch {
                 if Task.isCancelled { return }
                 losses += 1
                 asked = (error as? FetchError)?.retryAfter
-                if "\(error)" != trouble { say(error) }
-                trouble = "\(error)"
+                if "\(error)" != lastFailure { say(error) }
+                lastFailure = "\(error)"
             }
         }
     }

@@ -1,42 +1,42 @@
 internal import Glibc
 
-/// Knows from the kernel when this machine gets a way out to a network: a default route (rtnetlink(7)).
+/// Receives from the kernel when this machine gets a default route (rtnetlink(7)).
 package final class NetworkWatch: Sendable {
-    // <linux/rtnetlink.h>, of which Swift sees nothing.
+    // From <linux/rtnetlink.h>, which Swift does not import.
     private static let newRoute: UInt16 = 24
     private static let unicast: UInt8 = 1
     private static let routes: UInt32 = 0x40 | 0x400
     private static let headBytes = 16
     private static let routeBytes = 12
 
-    private let notices: Int32
+    private let descriptor: Int32
 
-    /// Begins to watch; nil where the system tells nothing of it.
+    /// Starts the watch. Returns nil if the system does not support it.
     package init?() {
         let kind = Int32(SOCK_RAW.rawValue) | Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
-        notices = socket(AF_NETLINK, kind, 0)
-        // struct sockaddr_nl: family and padding, no port of our own, the groups.
+        descriptor = socket(AF_NETLINK, kind, 0)
+        // struct sockaddr_nl: family and padding, port 0, groups.
         let address: [UInt32] = [UInt32(AF_NETLINK).littleEndian, 0, Self.routes]
         let bound = address.withUnsafeBytes { bytes in
             bytes.withMemoryRebound(to: sockaddr.self) {
-                bind(notices, $0.baseAddress, socklen_t(MemoryLayout<UInt32>.size * address.count))
+                bind(descriptor, $0.baseAddress, socklen_t(MemoryLayout<UInt32>.size * address.count))
             }
         }
-        if notices < 0 || bound != 0 { return nil }
+        if descriptor < 0 || bound != 0 { return nil }
     }
 
-    deinit { if notices >= 0 { close(notices) } }
+    deinit { if descriptor >= 0 { close(descriptor) } }
 
-    /// Whether there is a new way out since the last call.
+    /// Returns whether a default route was added since the last call.
     package func hasNewRoute() -> Bool {
         var isNew = false
         var bytes = [UInt8](repeating: 0, count: 16 << 10)
         while true {
-            let count = recv(notices, &bytes, bytes.count, 0)
+            let count = recv(descriptor, &bytes, bytes.count, 0)
             if count > 0 {
-                isNew = Self.bringsDefaultRoute(bytes[..<count]) || isNew
+                isNew = Self.containsDefaultRoute(bytes[..<count]) || isNew
             } else if count < 0 && errno == ENOBUFS {
-                // More came than was kept: a route may have been among it.
+                // Messages were dropped, which may include a route.
                 isNew = true
             } else if count == 0 || errno != EINTR {
                 return isNew
@@ -44,8 +44,8 @@ package final class NetworkWatch: Sendable {
         }
     }
 
-    /// Whether one of the kernel's messages says that there is a new route to everywhere.
-    static func bringsDefaultRoute(_ messages: ArraySlice<UInt8>) -> Bool {
+    /// Returns whether one of the kernel's messages adds a default route.
+    static func containsDefaultRoute(_ messages: ArraySlice<UInt8>) -> Bool {
         var rest = messages
         while rest.count >= headBytes {
             let head = Array(rest.prefix(headBytes))
@@ -54,7 +54,7 @@ package final class NetworkWatch: Sendable {
             guard length >= headBytes, length <= rest.count else { return false }
             let route = Array(rest.dropFirst(headBytes).prefix(min(routeBytes, length - headBytes)))
             if type == newRoute, route.count == routeBytes, route[1] == 0, route[7] == unicast { return true }
-            // Each begins at a multiple of four bytes.
+            // Messages are aligned to four bytes.
             rest = rest.dropFirst((length + 3) / 4 * 4)
         }
         return false

@@ -1,27 +1,27 @@
 import BundleValues
 import Glibc
 
-/// The service manager that started this process, such as systemd, told how the process is doing: the protocol of sd_notify(3),
-/// without its library.
+/// The service manager that started this process, such as systemd, which receives its state by the protocol of
+/// sd_notify(3).
 ///
-/// Telling never fails and never waits for more than a second: a process that nobody manages tells nobody.
+/// A message never fails and blocks for at most a second. Without a manager, messages are dropped.
 package final class ServiceManager: Sendable {
     private static let variables = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"]
 
     private let socket: NotifySocket?
 
-    /// The longest time between two signs of life that the manager puts up with; nil where it waits for none.
+    /// The longest time between two keep-alive messages; nil if the manager does not expect them.
     package let watchdog: Duration?
 
-    /// The manager that these variables name for the process with that id: `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID`, as
-    /// sd_notify(3) and sd_watchdog_enabled(3) have them. What means nothing counts as nothing.
+    /// Creates a manager from `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID`, as in sd_notify(3) and
+    /// sd_watchdog_enabled(3), for the process with that id. Invalid values are ignored.
     package init(_ variables: [String: String], process: Int32) {
         socket = variables["NOTIFY_SOCKET"].flatMap(NotifySocket.init)
         watchdog = socket == nil ? nil : Self.watchdog(variables, process)
     }
 
-    /// The manager that the environment names, which it names no longer from then on: no child is meant. Called once, before
-    /// other threads look at the environment.
+    /// Returns the manager from the environment, and removes its variables so that child processes do not use them.
+    /// Called once, before other threads read the environment.
     package static func adopt() -> ServiceManager {
         var values: [String: String] = [:]
         for name in variables {
@@ -32,28 +32,28 @@ package final class ServiceManager: Sendable {
     }
 
     private static func watchdog(_ variables: [String: String], _ process: Int32) -> Duration? {
-        if let meant = variables["WATCHDOG_PID"], Int32(meant) != process { return nil }
+        if let id = variables["WATCHDOG_PID"], Int32(id) != process { return nil }
         guard let microseconds = variables["WATCHDOG_USEC"].flatMap({ Int64($0) }), microseconds > 0 else { return nil }
         return .microseconds(microseconds)
     }
 
-    // MARK: What it is told
+    // MARK: Messages
 
-    /// The process is ready, and does what `status` says.
+    /// Reports that the process is ready, with its `status`.
     package func ready(_ status: String) { socket?.send("READY=1\n\(Self.line(status))") }
 
-    /// What the process does at present, in one line for people.
+    /// Reports the status of the process in one line.
     package func status(_ text: String) { socket?.send(Self.line(text)) }
 
-    /// The process ends, because it was told to.
+    /// Reports that the process ends on request.
     package func stopping() { socket?.send("STOPPING=1\n\(Self.line("stopping"))") }
 
     private static func line(_ status: String) -> String {
         "STATUS=" + PrintableText.line(String(status.map { $0.isNewline ? " " : $0 }))
     }
 
-    /// Gives a sign of life twice in the time of the watchdog, each after `answer` has come back, until it is cancelled: a process
-    /// that no longer answers gives none, and is started again. Returns at once where nobody waits for signs.
+    /// Sends two keep-alive messages in the time of the watchdog, each after `answer` has returned, until the task is
+    /// cancelled. The manager restarts a process that hangs. Returns at once if the manager does not expect messages.
     package func beat(
         clock: any Clock<Duration> = SuspendingClock(), asking answer: @Sendable () async -> Void
     ) async {

@@ -4,22 +4,22 @@ import BundleValues
 import Glibc
 package import ShellBoot
 
-/// The record of a device's sessions, as a file of its store that its owner alone may read.
+/// The record of a device's sessions in a file of its store that only its owner may read.
 ///
-/// Changed under the lock of the ledger, which is held for milliseconds, and replaced whole and durably.
+/// Changes hold the lock of the ledger for milliseconds and replace the file durably.
 package struct FileSessionRepository: SessionRepository {
-    private static let patienceMilliseconds = 10_000
+    private static let lockTimeoutMilliseconds = 10_000
     private static let mode: UInt32 = 0o600
 
     private let store: String
 
-    /// For the store at `path`, which may not be there yet.
+    /// Creates a repository for the store at `path`, which need not exist.
     package init(store path: String) {
         store = path
     }
 
-    /// What is remembered; a store without the file is open. Refuses a file that others may read or change, one of another owner,
-    /// and one that cannot be understood.
+    /// Returns the record; `.open` if the file does not exist. Throws for a file that other users may access or own,
+    /// and for invalid content.
     package func record() throws -> SessionRecord {
         do {
             return try record(in: try Directory.open(store))
@@ -28,36 +28,36 @@ package struct FileSessionRepository: SessionRepository {
         }
     }
 
-    /// Changes the file; without one it begins with an open device. The store's folder is created where it is missing.
+    /// Changes the record, which is `.open` if the file does not exist. Creates the store's folder if it is missing.
     @discardableResult
     package func change(_ body: @Sendable (inout SessionRecord) -> Void) throws -> SessionRecord {
         let folder = try ownFolder()
-        guard let lock = try FileLock.take(folder, waiting: Self.patienceMilliseconds) else {
+        guard let lock = try FileLock.take(folder, waiting: Self.lockTimeoutMilliseconds) else {
             throw UpdateFailure(
                 .storeLocked, subject: store,
-                "Another clientctl has held the ledger of \(store) for 10 s: see whether it hangs.")
+                "Another clientctl has locked the ledger of \(store) for 10 s. Check whether it hangs.")
         }
         defer { withExtendedLifetime(lock) {} }
         let old = try record(in: folder)
         var next = old
         body(&next)
         if next == old {
-            // Whoever wrote this may have been stopped before it was durable, and now it is answered for.
+            // The process that wrote this may have ended before its sync, so the record is synced here.
             try folder.sync()
             return next
         }
         do {
             try write(next, to: folder)
         } catch {
-            // Where the last sync failed, the new one has the name already.
+            // After a failed sync, the new file already has the name.
             try? write(old, to: folder)
             throw error
         }
         return next
     }
 
-    /// The same for somebody who decides anew: a file that cannot be understood counts as that of a device where everybody signed
-    /// out, since what is lost by accident must not open it.
+    /// Changes the record even if the file is invalid. An invalid file counts as a device whose user signed out,
+    /// because damage must not open the device.
     @discardableResult
     package func changeEvenDamaged(_ body: @Sendable (inout SessionRecord) -> Void) throws -> SessionRecord {
         do {
@@ -106,14 +106,15 @@ package struct FileSessionRepository: SessionRepository {
         }
     }
 
-    // MARK: Who may read it
+    // MARK: Access rights
 
-    /// Whoever else could read it has had the token, and whoever could write it has unlocked the device.
+    /// A user who could read the file has the token, and one who could write it could unlock the device.
     private func requirePrivate(_ file: File) throws {
         guard try file.owner() == geteuid() else {
             throw UpdateFailure(
                 .permissionDenied, subject: file.path,
-                "\(file.path) belongs to another user: use the store as its owner, with `sudo -u`, or give it back.")
+                "\(file.path) belongs to another user. Use the store as its owner with `sudo -u`, or change the owner back."
+            )
         }
         guard try file.permissions() & 0o077 == 0 else {
             throw UpdateFailure(
@@ -123,7 +124,8 @@ package struct FileSessionRepository: SessionRepository {
         }
     }
 
-    /// The store's folder. A file in the folder of another user could be replaced by that one, and could not be read by it.
+    /// Returns the store's folder. Throws for the folder of another user, who could replace the file and could not read
+    /// it.
     private func ownFolder() throws -> Directory {
         try Directory.createAll(store, mode: 0o700)
         let folder = try Directory.open(store)
@@ -132,18 +134,18 @@ package struct FileSessionRepository: SessionRepository {
         guard owner == geteuid() else {
             throw UpdateFailure(
                 .permissionDenied, subject: store,
-                "The store \(store) belongs to another user: use it as its owner, with `sudo -u`.")
+                "The store \(store) belongs to another user. Use it as its owner with `sudo -u`.")
         }
         guard mode & 0o022 == 0 else {
             throw UpdateFailure(
                 .permissionDenied, subject: store,
-                "Others may write to \(store): take that away with `chmod go-w`, and check what is in it.")
+                "Other users may write to \(store). Run `chmod go-w \(store)`, and check its content.")
         }
         return folder
     }
 }
 
-/// The record of a device's sessions as JSON: strict, of one schema, with no member that nobody knows.
+/// The file format of a record: JSON of one schema, without unknown members.
 enum SessionFormat {
     static let maximumBytes = 32 << 10
 
@@ -161,10 +163,10 @@ enum SessionFormat {
         case (nil, nil): access = .open
         case (let session?, nil): access = .session(session)
         case (nil, let ended?): access = .ended(ended)
-        case (_?, _?): throw reader.refusal("ended", "stands beside a session")
+        case (_?, _?): throw reader.refusal("ended", "cannot be combined with session")
         }
         let lock = try reader.optionalString("lock").map { text in
-            guard let lock = SessionLock(rawValue: text) else { throw reader.refusal("lock", "is no known word") }
+            guard let lock = SessionLock(rawValue: text) else { throw reader.refusal("lock", "has an unknown value") }
             return lock
         }
         let endings = try reader.optional("endings").map { value in
@@ -189,13 +191,13 @@ enum SessionFormat {
             expires: try reader.optional("expires").map { _ in try reader.timestamp("expires") })
     }
 
-    /// As it was written, to the byte.
+    /// Returns the token. Its text must equal that of the file exactly.
     private static func token(_ text: String, _ reader: MemberReader) throws -> AccessToken {
         do {
             let token = try AccessToken(tokenFile: Array(text.utf8))
             if token.secret.utf8.elementsEqual(text.utf8) { return token }
         } catch {
-            throw reader.refusal("token", "is no bearer token: \(error)")
+            throw reader.refusal("token", "is not a bearer token: \(error)")
         }
         throw reader.refusal("token", "has space around it")
     }
@@ -203,12 +205,12 @@ enum SessionFormat {
     private static func ending(_ reader: MemberReader) throws -> SessionEnding {
         try requireKnown(reader, ["cause", "at"])
         guard let cause = SessionEnding.Cause(rawValue: try reader.string("cause")) else {
-            throw reader.refusal("cause", "is no known word")
+            throw reader.refusal("cause", "has an unknown value")
         }
         return SessionEnding(cause, at: try reader.timestamp("at"))
     }
 
-    /// A member that this version does not know could say that the device is locked.
+    /// Throws for an unknown member, which could state that the device is locked.
     private static func requireKnown(_ reader: MemberReader, _ names: Set<String>) throws {
         if let name = reader.object.members.first(where: { !names.contains($0.name) })?.name {
             throw reader.refusal(UntrustedName.display(name), "is not known")

@@ -1,10 +1,10 @@
 package import BundleValues
 package import ShellBoot
 
-/// Fetches as `CurlFetcher` does, and shows the token of the session that there is at that moment to one origin: the feed's.
+/// Fetches like `CurlFetcher`, and sends the token of the current session to the origin of the feed only.
 ///
-/// A session ends, for everybody on the device, if the feed's own document is refused with 401 several times over some minutes; the
-/// answers to other files end nothing. See `SessionRejections`.
+/// A session ends on the device if the feed's own document is refused with 401 several times over some minutes.
+/// Responses to other files do not end it. See `SessionRejections`.
 package final class SessionFetcher: Fetcher {
     private let fetcher: CurlFetcher
     private let feed: FetchURL
@@ -12,8 +12,8 @@ package final class SessionFetcher: Fetcher {
     private let now: @Sendable () -> Timestamp
     private let report: @Sendable (any Error) -> Void
 
-    /// For the feed at `feed`: a channel document, a manifest, or the root of a Meteor server. `options` hold no credential of their own.
-    /// `report` receives why the sessions could not be read or changed.
+    /// Creates a fetcher for the feed at `feed`: a channel document, a manifest, or the root of a Meteor server.
+    /// `options` do not have a credential. `report` receives errors of the session store.
     package init(
         _ options: FetchOptions, feed: FetchURL, sessions: any SessionRepository,
         now: @escaping @Sendable () -> Timestamp, report: @escaping @Sendable (any Error) -> Void
@@ -25,7 +25,7 @@ package final class SessionFetcher: Fetcher {
         self.report = report
     }
 
-    /// Brings the answer into `sink`. See `Fetcher`.
+    /// Passes the response to `sink`. See `Fetcher`.
     package func fetch<Sink: FetchSink & ~Copyable>(
         _ request: FetchRequest, into sink: inout sending Sink
     ) async throws -> FetchHead {
@@ -45,7 +45,7 @@ package final class SessionFetcher: Fetcher {
         }
     }
 
-    /// Who answered 401.
+    /// Returns the URL that returned 401; nil for another error.
     private static func refusedURL(_ error: any Error) -> FetchURL? {
         guard case .httpStatus(401, let url, _)? = error as? FetchError else { return nil }
         return url
@@ -59,8 +59,8 @@ package final class SessionFetcher: Fetcher {
         return url.origin == feed.origin && (text.hasSuffix("/manifest.json") || text.contains("/trust/"))
     }
 
-    /// The session and whether its token was refused before, unless its time is over. One that cannot be read is none: a feed for
-    /// everybody needs no token.
+    /// Returns the session and whether its token was refused before; nil if it has expired or cannot be read. A public
+    /// feed does not need a token.
     private func validSession() async -> (UserSession, isRefused: Bool)? {
         if feed.scheme == .file { return nil }
         do {
@@ -77,7 +77,8 @@ package final class SessionFetcher: Fetcher {
         do throws(CredentialError) {
             return try BearerCredential(session.token, origin: feed.origin)
         } catch {
-            throw UpdateFailure(.configInvalid, subject: feed.origin.host, "\(error) Or sign out: `clientctl logout`.")
+            throw UpdateFailure(
+                .configInvalid, subject: feed.origin.host, "\(error) To sign out instead, run `clientctl logout`.")
         }
     }
 
@@ -96,10 +97,10 @@ package final class SessionFetcher: Fetcher {
         let record = await change { $0.reject(session, at: time) }
         let sequel =
             record?.session == session
-            ? "the feed refuses the token of this device's session, which ends if that lasts for some minutes"
+            ? "the feed refuses the token of this device's session, which ends if this lasts for some minutes"
             : "the session is over"
         return UpdateFailure(
             .httpStatus, subject: url.display,
-            "\(url.display) answered 401: \(sequel). Log in again: `clientctl login --token-file FILE`.")
+            "\(url.display) returned 401: \(sequel). Log in again: `clientctl login --token-file FILE`.")
     }
 }

@@ -1,10 +1,10 @@
 package import BundlePush
 
-/// Opens streams with libcurl: proxies, authorities, names and time limits are those of `CurlFetcher`.
+/// Opens streams with libcurl. Proxies, authorities, names and timeouts are those of `CurlFetcher`.
 package struct CurlStreamConnector: StreamConnector {
     private let options: FetchOptions
 
-    /// A connector that has opened nothing yet. Its credential is shown to nobody: a request goes over the stream, not before it.
+    /// Creates a connector. Its credential is not sent, because the caller sends the request over the stream.
     package init(options: FetchOptions) {
         self.options = options
     }

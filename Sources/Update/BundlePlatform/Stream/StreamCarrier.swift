@@ -1,50 +1,51 @@
 import CCurl
 import Glibc
 
-/// Carries bytes between an open connection of libcurl and a local socket.
+/// Copies bytes between an open connection of libcurl and a local socket.
 ///
-/// A direction is read again only when the other side has taken what was read last, so that who reads slowly slows who sends.
+/// Each direction is read again only after the other side has accepted the previous bytes, so a slow reader slows the
+/// sender.
 struct StreamCarrier: ~Copyable {
-    /// How long what the local side left behind may take to reach the server.
-    private static let farewell = Duration.seconds(1)
+    /// The longest time to send the remaining bytes after the local side has closed.
+    private static let flushTimeout = Duration.seconds(1)
 
     private let handle: UnsafeMutableRawPointer
     private let connection: Int32
     private let local: Int32
     private let inbound = StreamBuffer()
     private let outbound = StreamBuffer()
-    /// Nothing more comes from the server, and what came is delivered.
+    /// The server has ended its stream, and all its bytes are delivered.
     private var serverEnded = false
-    /// The server takes nothing more; what it said before is still delivered.
-    private var serverIsDeaf = false
-    /// Nothing more comes from the local side.
+    /// The server does not accept further bytes. Bytes from it are still delivered.
+    private var serverStoppedReading = false
+    /// The local side has ended its stream.
     private var localEnded = false
-    /// When the local side was closed, and what it left behind has to be sent.
+    /// The time until which the remaining bytes must be sent; nil while the local side is open.
     private var deadline: SuspendingClock.Instant?
 
-    /// `handle` is open with `connection` as its socket; `local` does not block.
+    /// Creates a carrier for an open `handle` with the socket `connection`. `local` must be non-blocking.
     init(_ handle: UnsafeMutableRawPointer, _ connection: Int32, _ local: Int32) {
         self.handle = handle
         self.connection = connection
         self.local = local
     }
 
-    /// Runs until either side is gone.
+    /// Runs until either side has closed.
     mutating func run() {
         repeat {
-            bringIn()
-            sendOut()
+            copyFromServer()
+            copyToServer()
         } while !isOver && waitForMore()
     }
 
-    private var localIsGone: Bool { deadline != nil }
+    private var isLocalClosed: Bool { deadline != nil }
 
     private var isOver: Bool {
-        localIsGone && (serverEnded || serverIsDeaf || localEnded && outbound.isEmpty)
+        isLocalClosed && (serverEnded || serverStoppedReading || localEnded && outbound.isEmpty)
     }
 
-    private mutating func bringIn() {
-        while !localIsGone && !serverEnded {
+    private mutating func copyFromServer() {
+        while !isLocalClosed && !serverEnded {
             if inbound.isEmpty {
                 switch receive() {
                 case .moved: break
@@ -58,16 +59,16 @@ struct StreamCarrier: ~Copyable {
             switch deliver() {
             case .moved: break
             case .wait: return
-            case .ended: localGoes()
+            case .ended: closeLocal()
             }
         }
     }
 
-    private mutating func sendOut() {
+    private mutating func copyToServer() {
         while true {
             if outbound.isEmpty {
                 if localEnded { return }
-                switch take() {
+                switch readLocal() {
                 case .moved: break
                 case .wait: return
                 case .ended:
@@ -79,42 +80,42 @@ struct StreamCarrier: ~Copyable {
             case .moved: break
             case .wait: return
             case .ended:
-                serverIsDeaf = true
+                serverStoppedReading = true
                 outbound.clear()
             }
         }
     }
 
-    private mutating func localGoes() {
-        if deadline == nil { deadline = .now.advanced(by: Self.farewell) }
+    private mutating func closeLocal() {
+        if deadline == nil { deadline = .now.advanced(by: Self.flushTimeout) }
     }
 
-    /// False when the time of the farewell is over.
+    /// Waits for a socket. Returns false after the deadline.
     private mutating func waitForMore() -> Bool {
         var fromServer: Int32 = 0
-        if !serverEnded && !localIsGone && inbound.isEmpty { fromServer |= POLLIN }
+        if !serverEnded && !isLocalClosed && inbound.isEmpty { fromServer |= POLLIN }
         if !outbound.isEmpty { fromServer |= POLLOUT }
         var fromLocal: Int32 = 0
         if !localEnded && outbound.isEmpty { fromLocal |= POLLIN }
         if !inbound.isEmpty { fromLocal |= POLLOUT }
-        // A closed socket ends a wait for nothing, too: so the connection is left out then, and the local one stays in until that is
-        // known.
+        // A closed socket always ends `poll`. The connection is therefore left out when nothing is expected from it,
+        // and the local socket is included until it is closed.
         var sockets = [
             pollfd(fd: fromServer == 0 ? -1 : connection, events: Int16(fromServer), revents: 0),
-            pollfd(fd: localIsGone ? -1 : local, events: Int16(fromLocal), revents: 0),
+            pollfd(fd: isLocalClosed ? -1 : local, events: Int16(fromLocal), revents: 0),
         ]
         let left = deadline.map { SuspendingClock.now.duration(to: $0) }
         if let left, left <= .zero { return false }
         poll(&sockets, nfds_t(sockets.count), left.map { Int32(clamping: $0.wholeMilliseconds) } ?? -1)
-        if Int32(sockets[1].revents) & (POLLHUP | POLLERR) != 0 { localGoes() }
+        if Int32(sockets[1].revents) & (POLLHUP | POLLERR) != 0 { closeLocal() }
         return true
     }
 
     // MARK: System calls
 
-    private enum Step { case moved, wait, ended }
+    private enum IOResult { case moved, wait, ended }
 
-    private mutating func receive() -> Step {
+    private mutating func receive() -> IOResult {
         var count = 0
         let code = curl_easy_recv(handle, inbound.space.baseAddress, inbound.space.count, &count)
         if code == CURLE_AGAIN { return .wait }
@@ -123,41 +124,40 @@ struct StreamCarrier: ~Copyable {
         return .moved
     }
 
-    private mutating func send() -> Step {
-        // Nobody is there to take it.
-        if serverIsDeaf { return .ended }
+    private mutating func send() -> IOResult {
+        if serverStoppedReading { return .ended }
         var count = 0
         let code = curl_easy_send(handle, outbound.bytes.baseAddress, outbound.bytes.count, &count)
         if code == CURLE_AGAIN { return .wait }
         guard code == CURLE_OK else { return .ended }
-        outbound.taken(count)
+        outbound.consumed(count)
         return .moved
     }
 
-    private mutating func take() -> Step {
+    private mutating func readLocal() -> IOResult {
         let count = Glibc.recv(local, outbound.space.baseAddress, outbound.space.count, 0)
-        if count < 0 && Self.mayPass(errno) { return .wait }
+        if count < 0 && Self.isTemporary(errno) { return .wait }
         guard count > 0 else { return .ended }
         outbound.filled(count)
         return .moved
     }
 
-    private mutating func deliver() -> Step {
+    private mutating func deliver() -> IOResult {
         let count = Glibc.send(local, inbound.bytes.baseAddress, inbound.bytes.count, Int32(MSG_NOSIGNAL))
-        if count < 0 { return Self.mayPass(errno) ? .wait : .ended }
-        inbound.taken(count)
+        if count < 0 { return Self.isTemporary(errno) ? .wait : .ended }
+        inbound.consumed(count)
         return .moved
     }
 
-    private static func mayPass(_ code: Int32) -> Bool { code == EAGAIN || code == EWOULDBLOCK || code == EINTR }
+    private static func isTemporary(_ code: Int32) -> Bool { code == EAGAIN || code == EWOULDBLOCK || code == EINTR }
 }
 
-/// Bytes that were read on one side and not yet written to the other; filled again only when it is empty.
+/// A buffer between the two sides, which is filled only when it is empty.
 ///
-/// A class: as a noncopyable struct, built by Swift 6.3 with -O but file by file, it hung the program when it was destroyed: the
-/// function that destroys it called itself.
+/// A class, because Swift 6.3 with -O and without whole-module optimization compiled the destructor of a noncopyable
+/// struct to an endless recursion.
 private final class StreamBuffer {
-    /// Where to read to, while it is empty.
+    /// The memory to read into while the buffer is empty.
     let space = UnsafeMutableRawBufferPointer.allocate(byteCount: 16 << 10, alignment: 16)
     private var range = 0..<0
 
@@ -165,12 +165,12 @@ private final class StreamBuffer {
 
     var isEmpty: Bool { range.isEmpty }
 
-    /// What is to be written.
+    /// The bytes to write.
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: space[range]) }
 
     func filled(_ count: Int) { range = 0..<count }
 
-    func taken(_ count: Int) { range = range.lowerBound + count..<range.upperBound }
+    func consumed(_ count: Int) { range = range.lowerBound + count..<range.upperBound }
 
     func clear() { range = 0..<0 }
 }

@@ -4,14 +4,15 @@ import BundleThreads
 import CCurl
 import Glibc
 
-/// One connection on a thread of its own: opens it, then carries bytes between it and a local socket until either ends.
+/// One connection on its own thread, which opens it and copies bytes to and from a local socket until either end
+/// closes.
 ///
-/// Its multi handle has no other connection, so nothing but its own two sockets moves or ends it.
+/// The multi handle has only this connection, so other transfers cannot affect it.
 final class StreamRelay: Sendable {
-    /// What the kernel keeps of bytes that nobody has read yet, in each direction.
+    /// The kernel's buffer for unread bytes in each direction.
     private static let bufferedBytes: Int32 = 32 << 10
 
-    /// The near end of the local socket, once the connection is open.
+    /// The near end of the local socket after the connection is open.
     let opened = Promised<Int32>()
     private let url: FetchURL
     private let options: FetchOptions
@@ -26,7 +27,7 @@ final class StreamRelay: Sendable {
         self.multi = multi
     }
 
-    /// Begins; the thread ends with the connection.
+    /// Starts the thread, which ends with the connection.
     func start() throws(TransportError) {
         do throws(ThreadFailure) {
             _ = try BlockingThread { [self] in run() }
@@ -35,7 +36,7 @@ final class StreamRelay: Sendable {
         }
     }
 
-    /// Gives up a connection that is not open yet; from any thread.
+    /// Cancels a connection that is not open yet. Any thread may call this.
     func cancel() {
         opened.settle(.failure(CancellationError()))
         curl_multi_wakeup(multi.pointer)
@@ -45,7 +46,7 @@ final class StreamRelay: Sendable {
 
     private func run() {
         guard var easy = CurlEasy() else {
-            opened.settle(.failure(TransportError.unreachable("there is no memory left")))
+            opened.settle(.failure(TransportError.unreachable("the memory does not suffice")))
             return
         }
         do {
@@ -60,7 +61,7 @@ final class StreamRelay: Sendable {
         curl_multi_remove_handle(multi.pointer, easy.handle)
     }
 
-    /// Moves libcurl until the connection is there, tunnel and TLS included, or somebody has given up.
+    /// Runs libcurl until the connection with its tunnel and TLS is open, or it is cancelled.
     private func open(_ easy: borrowing CurlEasy) throws {
         var (running, left): (Int32, Int32) = (0, 0)
         while !opened.isSettled {
@@ -71,7 +72,7 @@ final class StreamRelay: Sendable {
                 if result == CURLE_OK { return }
                 throw CurlFailure.transportError(result, of: easy, at: url, options: options)
             }
-            // libcurl shortens it for its own time limits.
+            // libcurl shortens the wait for its own timeouts.
             try require(curl_multi_poll(multi.pointer, nil, 0, 60_000, nil))
         }
         throw CancellationError()
@@ -86,7 +87,7 @@ final class StreamRelay: Sendable {
     private func carry(_ easy: borrowing CurlEasy) throws {
         var connection: curl_socket_t = -1
         guard ccurl_active_socket(easy.handle, &connection) == CURLE_OK, connection >= 0 else {
-            throw TransportError.unreachable("libcurl shows no open connection")
+            throw TransportError.unreachable("libcurl does not have an open connection")
         }
         var ends: [Int32] = [-1, -1]
         let kind = Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
