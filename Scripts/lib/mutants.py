@@ -1,7 +1,7 @@
-"""Generates the mutants of Swift sources: single steps that can be switched off, found by the form of the code.
+"""Generates the mutants of Swift sources: single steps that can be switched off, found by patterns of the code.
 
-A mutant wraps a piece of source, so that one switch at run time decides: the rest of the file stays as it is, line for line. Its name is
-FILE.FUNCTION.KIND.HASH, where the hash is of the piece without its blanks: it stays the same wherever the piece moves in its function.
+A mutant wraps a piece of source with a switch that is read at run time. The rest of the file keeps its lines. The name is
+FILE.FUNCTION.KIND.HASH, where the hash is of the piece without blanks: it stays the same if the piece moves inside its function.
 """
 
 import bisect
@@ -12,26 +12,26 @@ from collections import namedtuple
 
 import swift
 
-# `before` and `after` stand around the piece from `start` to `end`, with N for the number of the switch.
+# `before` and `after` enclose the piece from `start` to `end`; N stands for the number of the switch.
 Mutant = namedtuple("Mutant", "name number path line function kind piece start end before after")
 
 KINDS = {
-    "pass": "a condition of a guard holds",
-    "default": "a guard gets a value where there is none",
+    "pass": "a condition of a guard is true",
+    "default": "a guard receives a value instead of nil",
     "exit": "a guard leaves",
-    "never": "an if is not taken",
-    "always": "a condition of an if holds",
+    "never": "an if is skipped",
+    "always": "a condition of an if is true",
     "throw": "an error is not thrown",
-    "give": "instead of an error something is returned",
+    "give": "a value is returned instead of an error",
     "case": "a case of a switch does nothing",
-    "nil": "nothing is returned",
-    "true": "the answer is true",
-    "false": "the answer is false",
-    "call": "a call is left out",
+    "nil": "nil is returned",
+    "true": "true is returned",
+    "false": "false is returned",
+    "call": "a call is skipped",
     "set": "a value is not assigned",
-    "bound": "a boundary belongs to the other side",
-    "one": "one of the values does not count for the largest or smallest",
-    "hand": "as the list by hand says",
+    "bound": "a comparison includes or excludes its boundary",
+    "one": "a minimum or maximum ignores one of the values",
+    "hand": "an entry of the list by-hand",
 }
 WORD = r"(?<![\w.`#])"
 HEADER = re.compile(WORD + r"(guard|if|while|for|switch|catch)\b")
@@ -45,7 +45,7 @@ OPERATORS = {" < ": " <= ", " <= ": " < ", " > ": " >= ", " >= ": " > "}
 
 
 class Source:
-    """One file, and the places in it that a mutant can wrap."""
+    """A file with the places that mutants can wrap."""
 
     def __init__(self, path, text, boundaries=False):
         self.path, self.text, self.code = path, text, swift.code(text)
@@ -60,24 +60,24 @@ class Source:
             elif letter in ")]}" and stack:
                 self.closes[stack.pop()] = place
         self.opens = sorted(self.closes)
-        # What a brace opens: the body of an if, of a guard's else, of another control statement, or a closure.
+        # The block of a brace: the body of an if, of a guard's else, of another control statement, or a closure.
         self.bodies = {}
 
-    # MARK: Where something is
+    # MARK: Positions
 
     def function(self, place):
         inside = [one for one in self.functions if one.body < place < one.end]
         return inside[-1] if inside else None
 
     def bracket(self, place, kinds="{"):
-        """The innermost open bracket around a place."""
+        """Returns the innermost open bracket around a place."""
         at = bisect.bisect_left(self.opens, place) - 1
         while at >= 0 and not (self.closes[self.opens[at]] >= place and self.code[self.opens[at]] in kinds):
             at -= 1
         return self.opens[at] if at >= 0 else None
 
     def skip(self, place):
-        """Behind the closing bracket of the one at `place`."""
+        """Returns the place after the bracket that closes the one at `place`."""
         return self.closes.get(place, len(self.code) - 1) + 1
 
     def trim(self, start, end):
@@ -88,7 +88,7 @@ class Source:
         return start, end
 
     def split(self, start, end, separator):
-        """The parts between the separators that stand in no bracket."""
+        """Returns the parts between the separators outside of brackets."""
         parts, begin, at = [], start, start
         while at < end:
             if self.code[at] in "([{":
@@ -129,7 +129,7 @@ class Source:
             return re.search(r"\b(?:case\b[^\n]*|default):$", before[before.rfind("\n") + 1:]) is not None
         return False
 
-    # MARK: What is found
+    # MARK: Mutants
 
     def add(self, kind, start, end, before, after, variant="", function=None):
         start, end = self.trim(start, end)
@@ -142,11 +142,11 @@ class Source:
         self.found.append([f"{self.stem}.{function.name}.{kind}.{digest:05x}", start, end, before, after, kind, piece, function])
 
     def type_of(self, place):
-        """The return type of what a value at `place` is returned from: text, "" for Void, None where a closure is left."""
+        """Returns the return type of the function around `place`: "" for Void, None in a closure."""
         function = self.function(place)
         brace = self.bracket(place)
         while brace is not None and brace != function.body:
-            # What the one closure of a function returns, the function does.
+            # A function returns the value of its only closure.
             if self.bodies.get(brace) is None and not (self.bracket(brace) == function.body and self.statements(function.body) == 1):
                 return None
             brace = self.bracket(brace)
@@ -158,7 +158,7 @@ class Source:
         return re.split(r"\bwhere\b", result[-1])[0].strip() if len(result) > 1 else ""
 
     def expression(self, start, end, kinds):
-        """The mutants of a condition: `kinds` of what is forced to be true and to be false; then its parts, and its boundary."""
+        """Adds the mutants of a condition: forced to true and to false with these `kinds`, of its parts, and of its boundary."""
         start, end = self.trim(start, end)
         if match := re.compile(r"(?:try |await )+").match(self.code, start):
             start = match.end()
@@ -186,7 +186,7 @@ class Source:
             self.parts(start, end)
 
     def parts(self, start, end):
-        """A comparison, or a condition in parentheses."""
+        """Adds the mutants of a comparison, or of a condition in parentheses."""
         begin = start + 1 if self.code[start] == "!" else start
         if self.code[begin] == "(" and self.skip(begin) == end:
             if " && " in self.code[begin:end] or " || " in self.code[begin:end]:
@@ -222,7 +222,7 @@ class Source:
         self.add("default", begin, stop, "orDefault(N, ", ")")
 
     def value(self, start, end):
-        """What is returned."""
+        """Adds the mutants of a returned value."""
         start, end = self.trim(start, end)
         kind = self.type_of(start)
         if not kind or re.match(r"(?:if|switch|return|throw|let|var|for|while|guard|do)\b", self.code[start:]):
@@ -247,7 +247,7 @@ class Source:
                     break
                 else:
                     at += 1
-                # A closure within a guard's conditions.
+                # A closure in the conditions of a guard.
                 while word == "guard" and at < len(self.code) and self.code[at] == "{":
                     at = self.skip(at)
             brace = self.code.find("{", at)
@@ -260,7 +260,7 @@ class Source:
         return places
 
     def statements(self, brace):
-        """How many statements a block has, roughly: its lines at its own depth that begin one."""
+        """Returns the approximate number of statements in a block: the lines at its depth that begin a statement."""
         at, end, count = brace + 1, self.closes[brace], 0
         while True:
             at = self.trim(at, end)[0]
@@ -275,7 +275,7 @@ class Source:
         for word, start, end, brace in self.headers():
             body = self.code[brace:self.skip(brace)]
             if word == "guard":
-                # The outermost of what begins at one place comes first.
+                # Of mutants that begin at one place, the outermost is first.
                 if re.search(r"\bthrow [a-z]\w*\s*\}$", body) or not re.search(r"\bthrow\b", body):
                     self.add("exit", start, end, "!isSwitchedOff(N), ", "")
                 self.conditions(start, end, ("pass", None))
@@ -314,7 +314,7 @@ class Source:
                 self.add(other.lower(), end - len(literal[1]), end, f"is{other}(N, ", ")", label)
             if alone and word in ("break", "continue", "return", "true", "false", "nil"):
                 continue
-            # Where nothing follows the switch, every case has to return.
+            # Every case must return if no statement follows the switch.
             if self.type_of(start) != "" and self.ends_function(self.skip(brace)):
                 if alone and not begins:
                     self.value(start, end)
@@ -334,7 +334,7 @@ class Source:
             kind, result = self.bodies.get(brace), self.type_of(start)
             if kind != "guard":
                 sole = self.code[brace + 1:start].strip() == ""
-                # A body that only throws is the same as an if that is never taken.
+                # A body that only throws has the same mutant as its if.
                 if not (kind == "if" and sole and not self.code[self.skip(brace):].lstrip().startswith("else")):
                     if result == "" or not self.ends_function(end):
                         self.add("throw", start, end, "if !isSwitchedOff(N) { ", " }")
@@ -344,12 +344,12 @@ class Source:
                 self.add("give", start, end, f"if isSwitchedOff(N) {{ return{' nil' if result else ''} }}; ", "")
 
     def ends_function(self, place):
-        """Whether nothing but closing braces, and other cases and catches, come before the function ends."""
+        """Returns whether only closing braces, other cases and catches follow until the function ends."""
         rest = self.code[place:self.function(place - 1).end - 1]
         return re.fullmatch(r"[\s}]*", rest) is not None
 
     def is_value(self, brace):
-        """Whether a switch is what a function returns, or is assigned."""
+        """Returns whether the value of a switch is returned or assigned."""
         before = self.code[:brace]
         place = max(match.start() for match in re.finditer(r"\bswitch\b", before[-400:])) + max(0, len(before) - 400)
         return re.search(r"(?:=|return)\s*(?:try )?$", before[:place][-40:]) is not None
@@ -377,7 +377,7 @@ class Source:
                 self.add("one", match.start(), self.skip(opening), f"(isSwitchedOff(N) ? ({less}) : ", ")", less)
 
     def ternary(self, end):
-        """The condition that ends where a question mark follows."""
+        """Adds the mutants of the condition before a question mark."""
         start, at = None, end
         while at > 0:
             at -= 1
@@ -407,7 +407,7 @@ class Source:
                 continue
             end = self.statement_end(start)
             if CALL.match(self.code, start):
-                # What a function, a closure or a case returns without a word is no statement.
+                # An implicitly returned expression is not a statement.
                 brace = self.bracket(start)
                 in_case = self.bodies.get(brace) == "switch" and re.match(r"\s*(?:case\b|default:|\})", self.code[end:])
                 sole = brace in (function.body, None) or self.bodies.get(brace) is None or in_case
@@ -437,7 +437,7 @@ class Source:
             self.add("true", match.start(1), match.end(1), "{ isSwitchedOff(N) || ", "($0) }")
 
     def elsewhere(self):
-        """Comparisons that are given to a call, assigned or returned by a closure."""
+        """Adds the mutants of comparisons that are arguments, assigned, or returned by a closure."""
         known = [(start, end) for _, start, end, _, _, kind, *_ in self.found if kind in ("pass", "always", "true", "false")]
         for match in re.finditer(r" (?:==|!=|&&|\|\||[<>]=?) | \?\? (?:true|false)\b|(?<=[{n(]) !(?=\w)|(?<=\n) +!(?=\w)", self.code):
             if self.function(match.start()) is None or any(start <= match.start() < end for start, end in known):
@@ -463,7 +463,7 @@ class Source:
             known.append((head.end(), end))
 
     def breaks(self, start, end):
-        """Where statements begin between two places of one block."""
+        """Returns the places where statements begin between two places of a block."""
         at = start
         while at < end:
             at = self.trim(at, end)[0]
@@ -471,12 +471,12 @@ class Source:
             at = max(self.statement_end(at), at) + 1
 
     def hand(self, name, every, pattern, replacement):
-        """What the list by hand asks for: a pattern within a function, and what stands around it then, with OFF in it."""
+        """Adds a mutant of the list by-hand: a pattern in a function, and the text around it, with OFF for the switch."""
         whole = swift.Function("whole", name, "", 0, 0, len(self.text))
         functions = [one for one in self.functions if one.name == name] or [whole] * (name == "whole")
         places = [(one, match) for one in functions for match in re.compile(pattern).finditer(self.text, one.start, one.end)]
         if len(places) != 1 and not (every and places):
-            return f"{self.stem}.{name}: stands {len(places)} times: {pattern}"
+            return f"{self.stem}.{name}: matches {len(places)} times: {pattern}"
         for function, match in places:
             before, after = match.expand(replacement).replace("OFF", "isSwitchedOff(N)").split("@", 1)
             self.add("hand", match.start(), match.end(), before, after, replacement, function)
@@ -484,7 +484,7 @@ class Source:
 
 
 def finish(sources):
-    """All mutants, with names and numbers of their own. The number comes from the name, so that an edit leaves the others built."""
+    """Returns all mutants with unique names and numbers. A number depends on the name, so an edit keeps other builds valid."""
     mutants, names, numbers = [], {}, set()
     for source in sources:
         for name, start, end, before, after, kind, piece, function in sorted(source.found, key=lambda one: (one[1], -one[2])):
@@ -502,7 +502,7 @@ def finish(sources):
 
 
 def render(text, mutants):
-    """The text with every mutant in it, and where each begins and ends there. Those that cross another one are left out."""
+    """Returns the text with all mutants, their places in it, and the omitted mutants that overlap another one."""
     parts, places, crossing = [], {}, []
     length, at, stack = 0, 0, []
 

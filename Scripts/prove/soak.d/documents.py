@@ -1,5 +1,4 @@
-"""What the channels of a feed say, and what each command makes of that: read and reckoned a second time, without
-clientctl."""
+"""Reads the channels of a feed and predicts the result of each command, independently of clientctl."""
 
 import base64
 import itertools
@@ -8,7 +7,7 @@ from typing import NamedTuple
 
 
 class Release(NamedTuple):
-    """What a channel adds to a release."""
+    """The properties of a release in a channel."""
 
     rollout: int = 1000
     salt: str = ""
@@ -16,14 +15,14 @@ class Release(NamedTuple):
 
 
 class Document(NamedTuple):
-    """A channel document, as far as commands change it."""
+    """The parts of a channel document that commands change."""
 
     sequence: int
     # Version to release.
     releases: dict
     # Version to reason.
     revoked: dict
-    # The lowest version that may run; None for any.
+    # The lowest permitted version, or None.
     floor: str | None
 
     def allows(self, version):
@@ -34,12 +33,12 @@ class Document(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What one command is to change in one channel."""
+    """The change of a channel by a command."""
 
     verb: str
     channel: str
     version: str | None = None
-    # The rollout, the reason, or the channel that a release is promoted from.
+    # The rollout, the reason, or the channel from which a release is promoted.
     value: object = None
 
 
@@ -48,7 +47,7 @@ def number(version):
 
 
 def opened(path):
-    """The payload of a signed file, and the ids of the keys that it claims; nothing is verified."""
+    """Returns the payload of a signed file and the key ids in it, without verification."""
     envelope = json.loads(path.read_text())
     return json.loads(base64.b64decode(envelope["payload"])), [s["keyid"] for s in envelope["signatures"]]
 
@@ -66,7 +65,7 @@ def read(path):
 
 
 def applied(feed, change):
-    """The documents of a feed, by channel, after one change; None where that is refused."""
+    """Returns the documents by channel after a change, or None if clientctl must refuse it."""
     before = feed[change.channel]
     if change.verb == "promote":
         source = feed[change.value]
@@ -85,12 +84,12 @@ def applied(feed, change):
     return feed | {change.channel: after._replace(sequence=before.sequence + 1)}
 
 
-# Releases that no device takes and that stay all the same, the highest ones.
+# The highest releases that are kept although no device installs them.
 KEPT = 20
 
 
 def pruned(document):
-    """What a channel loses by itself when a release is added."""
+    """Removes the releases that a channel drops when a release is added."""
     floor = document.floor
     revoked = {v: why for v, why in document.revoked.items() if floor is None or number(v) >= number(floor)}
     for_all = [v for v, release in document.releases.items()
@@ -102,7 +101,7 @@ def pruned(document):
 
 
 def promoted(document, version, release):
-    """Paused and staged as it is where it comes from."""
+    """Copies a release with its pause and rollout from another channel."""
     if version in document.releases or not document.allows(version):
         return document if version in document.releases else None
     salt = "" if release.rollout == 1000 else version
@@ -140,8 +139,7 @@ def changed(document, change):
 
 
 def explained(before, after, done, perhaps):
-    """Whether the documents came about by all changes that are `done`, and any of those that `perhaps` were made before
-    their command was killed, in whatever order."""
+    """Returns whether the documents are the result of all changes `done` and any of `perhaps`, in any order."""
     for count in range(len(perhaps) + 1):
         for stopped in itertools.combinations(perhaps, count):
             for order in itertools.permutations([*done, *stopped]):

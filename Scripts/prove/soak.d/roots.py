@@ -1,5 +1,4 @@
-"""The trust roots of a feed, and whoever changes them: what comes next is told by the files alone, so it does not
-matter who was killed."""
+"""The trust roots of a feed and their changes. Only the files determine the next step, so a killed command has no effect on it."""
 
 from documents import opened
 from published import APP_ID, LASTING
@@ -8,7 +7,7 @@ CHANNELS = ("stable", "beta")
 
 
 class Roots:
-    """Two root keys of two have to sign; releases and channels need one key of those that are named."""
+    """A trust root: two of two root keys must sign it; releases and channels require one of their keys."""
 
     def __init__(self, world, random):
         self.world = world
@@ -16,9 +15,9 @@ class Roots:
         self.keys = {}
         self.drafts = world.work / "roots"
         self.shown = world.feed / "trust.json"
-        # What devices are given.
+        # The trust file for devices.
         self.pinned = world.work / "pinned.json"
-        # Public keys that have signed channels at any time.
+        # All public keys that have signed channels.
         self.vouching = world.work / "vouching"
 
     def prepare(self):
@@ -59,7 +58,7 @@ class Roots:
         return f"{self.keys[key]}.key.pem"
 
     def signing(self):
-        """Options for whoever signs a channel: the latest key, and what vouches for documents that others signed."""
+        """Returns the options for signing a channel: the newest key, and the trust for documents that other keys signed."""
         key = keys_of(opened(self.shown)[0], "channel")[-1]
         options = ["--channel-key", self.private(key), *LASTING]
         if any(signers != [key] for signers in self.signers().values()):
@@ -67,11 +66,11 @@ class Roots:
         return options
 
     def signers(self):
-        """Which keys have signed the document of each channel."""
+        """Returns the keys that signed the document of each channel."""
         files = {channel: self.world.feed / f"channels/{channel}.json" for channel in CHANNELS}
         return {channel: opened(file)[1] for channel, file in files.items() if file.exists()}
 
-    # What lies in the feed
+    # The feed
 
     def newest(self):
         return max(int(file.stem) for file in (self.world.feed / "trust").glob("*.json"))
@@ -83,18 +82,18 @@ class Roots:
         return self.drafts / f"{version}.json"
 
     def to_sign(self):
-        """Channels whose document the newest root does not vouch for: they wait to be signed by a newer key."""
+        """Returns the channels that the newest root does not cover, so a newer key must sign them."""
         trusted = keys_of(opened(self.in_feed(self.newest()))[0], "channel")
         return [channel for channel, signers in self.signers().items() if not set(signers) <= set(trusted)]
 
     def is_settled(self):
-        """Whether devices and publishers take every channel of the feed as it is."""
+        """Returns whether devices and publishers accept every channel of the feed."""
         return self.shown.read_bytes() == self.in_feed(self.newest()).read_bytes() and not self.to_sign()
 
     # Changes
 
     def step(self):
-        """The next command of a change: edit, sign by each root key, publish."""
+        """Returns the next command of a change: edit, sign with each root key, publish."""
         newest = self.newest()
         if self.shown.read_bytes() != self.in_feed(newest).read_bytes():
             return self.publish(newest)
@@ -115,7 +114,7 @@ class Roots:
         return ["trust", "update", str(self.pinned), "--feed", str(self.world.feed), "--json"]
 
     def edit(self, root, file):
-        """Any edit that leaves somebody who can sign."""
+        """Returns a random edit that leaves enough keys for signing."""
         channel, release = keys_of(root, "channel"), keys_of(root, "release")
         spare = [key for key in release if key != self.main_key]
         kinds = ["renew", "rotate root", "rotate channel"]
