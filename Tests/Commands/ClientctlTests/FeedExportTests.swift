@@ -95,7 +95,7 @@ import Testing
         try export().failed(78, "configInvalid")
         try site.publish("1.0.0", ["--rollout", "100%"])
         try export("--channel", "beta").failed(78, "configInvalid")
-        try export("--trust", site.pub("new")).failed(20, "signatureInvalid")
+        try export("--trust", site.pub("new")).failed(20, "keyUnknown")
         let archive = "\(site.feed)/releases/v1.0.0/client-v1.0.0.tar.zst"
         try Clientctl.stock(["mv", archive, archive + ".away"])
         try export().failed(78, "configInvalid")

@@ -129,6 +129,7 @@ import Testing
         #expect(try other.stream("a/large", maximumBytes: 3_000_001) { found += $0 })
         #expect(found == bytes)
         #expect(try !other.stream("a/small", maximumBytes: 3_000_001) { found += $0 })
+        #expect(throws: (any Error).self) { try other.stream("a/large", maximumBytes: 3_000_000) { _ in } }
         #expect(throws: (any Error).self) { try other.read("a/large", maximumBytes: 3_000_000) }
         #expect(try other.read("a/large", maximumBytes: 3_000_001)?.bytes == bytes)
     }
