@@ -178,6 +178,7 @@ struct TrustSign: ParsableCommand {
         discussion: """
             Examples:
               clientctl trust sign trust.json --key root1.key.pem
+              clientctl trust sign next.json --key root1.key.pem --previous trust.json
               clientctl trust sign trust.json --public root2.pub.pem \\
                 --sign-command 'pkcs11-tool --sign --mechanism EDDSA --id 02'
             """)
@@ -196,6 +197,12 @@ struct TrustSign: ParsableCommand {
 
     @Option(help: ArgumentHelp("Public key (PEM) of --sign-command.", valueName: "file"), completion: .file())
     var `public`: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The trust root of the version before, whose root keys must sign, too: count them.", valueName: "file"),
+        completion: .file())
+    var previous: String?
 
     @OptionGroup var passphrase: PassphraseOptions
     @OptionGroup var common: CommonOptions
@@ -217,16 +224,18 @@ struct TrustSign: ParsableCommand {
                 "\(id) is not a root key of this first trust root, so its signature would never count. Sign with one of its root keys "
                     + "(`clientctl trust show \(file)`).")
         }
+        let previous = try settings.optional("previous", previous).map { try TrustFile.read($0) }
+        _ = try previous.map { try root.count(byPrevious: $0) }
         let isNew = try root.sign(signer)
         if isNew { try root.write(to: file, replacing: true) }
-        if !isRootKey {
+        if !isRootKey, previous?.claims.trusted(for: .root, at: nil).keys.contains(signer.publicKey) != true {
             Output.say(
-                "clientctl: \(id) is no root key of version \(root.claims.version): its signature counts only if it was one of "
-                    + "the version before")
+                "clientctl: \(id) is not a root key of version \(root.claims.version): its signature is valid only if it was one of "
+                    + "version \(root.claims.version - 1)")
         }
         try TrustView.answer(
             root, file, outcome: isNew ? "signed" : "unchanged", ["signed by \(id)"],
-            json: try settings.isOn("json", common.json))
+            previous: try previous.map { try root.count(byPrevious: $0) }, json: try settings.isOn("json", common.json))
     }
 }
 

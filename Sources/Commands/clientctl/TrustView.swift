@@ -56,7 +56,7 @@ enum TrustView {
         }
         lines += root.revoked.map { "  revoked  \(UntrustedName.display($0))" }
         lines += file.signatures.map { signature in
-            "  signed   \(UntrustedName.display(signature.keyId ?? "by whom, it does not say")), \(judgement(signature))"
+            "  signed   \(UntrustedName.display(signature.keyId ?? "a key that it does not name")), \(judgement(signature))"
         }
         return lines + [
             file.isComplete
@@ -69,27 +69,35 @@ enum TrustView {
         switch (signature.isGood, signature.isRootKey) {
         case (true?, true): "a root key"
         case (false?, _): "NOT its signature"
-        default: "no root key of this version: counts if it was one of the version before"
+        default: "not a root key of this version: valid if it was one of the version before"
         }
     }
 
-    /// What became of a file.
+    /// Gives the answer of a command that made, edited or signed the trust root at `path`. `previous` counts the root keys of the version
+    /// before, if the caller named that.
     static func answer(
-        _ file: TrustFile, _ path: String, outcome: String, _ changes: [String], json: Bool
+        _ file: TrustFile, _ path: String, outcome: String, _ changes: [String], previous: TrustFile.Count? = nil,
+        json: Bool
     ) throws {
         let root = file.claims
-        let signed = file.signatures.filter { $0.isRootKey && $0.isGood == true }.count
-        let needed = root.roles[.root]?.threshold ?? 1
+        let own = file.count(by: root)
+        let before =
+            previous.map { ", \($0.signed) of version \($0.version) (\($0.needed) needed)" }
+            ?? (root.version == 1 ? "" : "; root keys of version \(root.version - 1) must sign, too")
         Output.give(
             json: json, afterChange: true,
             [
                 "outcome": .string(outcome), "file": .string(path), "version": .integer(root.version),
                 "expires": .string(root.expires.description), "complete": .bool(file.isComplete),
-                "signatures": .integer(signed), "threshold": .integer(needed),
+                "signatures": .integer(own.signed), "threshold": .integer(own.needed),
+                "previousSignatures": previous.map { .integer($0.signed) } ?? .null,
+                "previousThreshold": previous.map { .integer($0.needed) } ?? .null,
                 "changes": .array(changes.map(JSONValue.string)),
             ],
             ["\(path): trust root \(root.version), \(outcome)"] + changes.map { "  \($0)" } + [
-                "  until \(root.expires), \(signed) signature\(signed == 1 ? "" : "s") of its own root keys, \(needed) needed"
+                "  until    \(root.expires)",
+                "  signed   by \(own.signed) root \(own.signed == 1 ? "key" : "keys") of version \(own.version) (\(own.needed) needed)"
+                    + before,
             ])
     }
 }

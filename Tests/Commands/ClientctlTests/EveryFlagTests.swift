@@ -199,7 +199,7 @@ import Testing
             "passphrase-file", "new-passphrase-file", "root-key", "release-key", "guard-key", "guard-public",
             "sign-key", "rebuild", "manifest",
             "channel", "access-log",
-            "old", "new":
+            "old", "new", "previous":
             "nowhere/at/all"
         case "sign-command", "channel-sign-command", "guard-sign-command", "credential-command": "exit 3"
         case "store": "/dev/null/store"

@@ -117,6 +117,25 @@ import Testing
         #expect(refused.errors.contains("1 of the 2 root keys of version 1"), "\(refused.errors)")
     }
 
+    @Test func `sign counts the root keys of both versions`() throws {
+        try site.initRoot().succeeded()
+        let before = site.folder.file("before.json")
+        try Clientctl.stock(["cp", site.trust, before])
+        try trust("rotate", site.trust, "--old", site.pub("root1"), "--new", site.pub("new")).succeeded("drafted")
+        let first = try trust("sign", site.trust, "--key", site.key("new"), "--previous", before).succeeded("signed")
+        #expect(first["signatures"] == .integer(1) && first["previousSignatures"] == .integer(0))
+        let second = try trust("sign", site.trust, "--key", site.key("root2"), "--previous", before).succeeded()
+        #expect(second["complete"] == .bool(true) && second["previousSignatures"] == .integer(1))
+        #expect(second["previousThreshold"] == .integer(2))
+        let plain = try Clientctl.run(["trust", "sign", site.trust, "--key", site.key("root1"), "--previous", before])
+        #expect(
+            plain.text.contains("by 2 root keys of version 2 (2 needed), 2 of version 1 (2 needed)"), "\(plain.text)")
+        #expect(plain.errors == "")
+        let without = try Clientctl.run(["trust", "sign", site.trust, "--key", site.key("root1")])
+        #expect(without.text.contains("root keys of version 1 must sign, too"), "\(without.text)")
+        try trust("sign", site.trust, "--key", site.key("root1"), "--previous", site.trust).failed(78, "configInvalid")
+    }
+
     @Test(arguments: ["add-key", "remove-key"]) func `names the guard among the roles`(command: String) throws {
         #expect(try Clientctl.run(["trust", command, "--help"]).text.contains("guard"))
         try site.initRoot().succeeded()
@@ -134,7 +153,8 @@ import Testing
         #expect(try trust("show", site.trust)["signatures"]?.arrayValue?.count == 3)
         try trust("renew", site.trust).succeeded("drafted")
         #expect(
-            try trust("sign", site.trust, "--key", site.key("new")).succeeded("signed").errors.contains("no root key"))
+            try trust("sign", site.trust, "--key", site.key("new")).succeeded("signed").errors.contains(
+                "not a root key"))
         try trust("sign", site.trust).failed(64, "usage")
     }
 

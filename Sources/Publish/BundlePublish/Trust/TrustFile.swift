@@ -66,6 +66,39 @@ package struct TrustFile: Sendable {
         }
     }
 
+    /// The root keys of one version that have signed this one.
+    package struct Count: Sendable {
+        /// The version that names the keys.
+        package let version: Int
+        /// How many of them have signed.
+        package let signed: Int
+        /// How many of them must.
+        package let needed: Int
+    }
+
+    /// Counts the root keys of `root` that have signed this one.
+    package func count(by root: TrustRoot) -> Count {
+        let signatures = self.root.envelope.signatures
+        let signed = root.trusted(for: .root, at: nil).keys.count { key in
+            signatures.contains { signature in
+                signature.keyId == key.id
+                    && (try? key.verifies(signature: signature.bytes, over: self.root.envelope.message)) == true
+            }
+        }
+        return Count(version: root.version, signed: signed, needed: root.roles[.root]?.threshold ?? 1)
+    }
+
+    /// Counts the root keys of the version before, which `previous` is. Throws `configInvalid` if it is another one.
+    package func count(byPrevious previous: TrustFile) throws -> Count {
+        guard previous.claims.version == claims.version - 1 else {
+            throw UpdateFailure(
+                .configInvalid, subject: "previous",
+                "--previous is trust root \(previous.claims.version), and this is trust root \(claims.version): name the one just before."
+            )
+        }
+        return count(by: previous.claims)
+    }
+
     private init(_ envelope: SignedEnvelope) throws {
         root = try TrustRootFormat.parse(envelope.document)
     }
