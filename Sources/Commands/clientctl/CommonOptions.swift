@@ -272,6 +272,8 @@ struct Settings {
 
     private let file: JSONObject
     private let path: String
+    /// Where relative paths in the file begin; empty for the working folder.
+    private let folder: String
 
     /// Reads the file named by `--config`, or the first default one that exists.
     init(config: String?) throws {
@@ -287,11 +289,14 @@ struct Settings {
         let defaults = ["/etc/clientctl.json"] + (home.map { [$0 + "/clientctl.json"] } ?? [])
         let named = try config ?? Self.environment("config")
         guard let path = named ?? defaults.first(where: File.exists) else {
-            path = ""
-            file = [:]
+            (file, path, folder) = ([:], "", "")
             return
         }
         self.path = path
+        // The service manager reads a file of variables too, and leaves its paths as they are.
+        folder =
+            path.hasSuffix(".env")
+            ? "" : path.split(separator: "/", omittingEmptySubsequences: false).dropLast().joined(separator: "/")
         let source = try File.open(reading: path)
         // They name programs and keys.
         try OwnFile.require(source, with: "settings")
@@ -346,8 +351,7 @@ struct Settings {
 
     /// The environment alone.
     private init() {
-        file = [:]
-        path = ""
+        (file, path, folder) = ([:], "", "")
     }
 
     private static func environment(_ name: String) throws -> String? {
@@ -365,7 +369,7 @@ struct Settings {
         if let value = try given ?? Self.environment(name) { return value }
         switch file[name] {
         case nil, .null?: return nil
-        case .string(let text)?: return text
+        case .string(let text)?: return PathFlags.resolve(text, of: name, in: folder)
         case .integer(let number)?: return String(number)
         case .bool(let flag)?: return String(flag)
         default:
@@ -385,7 +389,7 @@ struct Settings {
                     .configInvalid, subject: "\(path): \(name)",
                     "The configuration \(path) gives \(name) something else than texts.")
             }
-            return text
+            return PathFlags.resolve(text, of: name, in: folder)
         }
     }
 

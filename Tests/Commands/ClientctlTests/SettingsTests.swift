@@ -91,6 +91,49 @@ import Testing
         outcome.succeeded("installed")
     }
 
+    @Test func `relative paths in a configuration file begin in its folder`() throws {
+        let text =
+            #"{"manifest": "../feed/manifest.json", "trust": "../release.pub.pem", "store": "../store-c", "shell-version": "1.5.0"}"#
+        try site.folder.makeFolder("conf")
+        try site.folder.write(bytes(text), to: "conf/device.json")
+        for (config, folder) in [(site.folder.file("conf/device.json"), nil), ("conf/device.json", site.folder.path)] {
+            let outcome = try Clientctl.run(["install", "--config", config, "--json"], in: folder)
+            #expect(outcome.status == 0, "\(outcome.errors)")
+        }
+        #expect(try Clientctl.stock(["ls", site.folder.file("store-c")]).contains("clients"))
+        let given = try Clientctl.run(
+            ["install", "--config", site.folder.file("conf/device.json"), "--store", "store-d", "--json"],
+            in: site.folder.path)
+        given.succeeded("installed")
+        #expect(try Clientctl.stock(["ls", site.folder.file("store-d")]).contains("clients"))
+    }
+
+    @Test func `every flag that completes to a path is resolved against the configuration file`() throws {
+        let dump = try Clientctl.run(["--experimental-dump-help"])
+        var found: Set<String> = []
+        func collect(_ command: JSONObject) {
+            for argument in (command["arguments"]?.arrayValue ?? []).compactMap(\.objectValue) {
+                let kind = argument["completionKind"]?.objectValue ?? [:]
+                guard argument["kind"]?.stringValue == "option", kind["file"] != nil || kind["directory"] != nil,
+                    let name = argument["preferredName"]?.objectValue?["name"]?.stringValue
+                else { continue }
+                found.insert(name)
+            }
+            for below in (command["subcommands"]?.arrayValue ?? []).compactMap(\.objectValue) { collect(below) }
+        }
+        collect(try #require(dump["command"]?.objectValue))
+        found.remove("config")
+        // Those of `PathFlags`.
+        let known: Set = [
+            "access-log", "archive-maps", "ca-file", "channel", "channel-key", "channel-public", "delta-from",
+            "feed", "guard-key", "guard-public", "key", "manifest", "metrics-file", "new",
+            "new-passphrase-file", "notes", "old", "out", "passphrase-file", "previous", "public", "publisher-state",
+            "rebuild", "release-key", "reports", "root-key", "seed", "sign-key", "store",
+            "to", "token-file", "trust", "upstream-token-file",
+        ]
+        #expect(found == known)
+    }
+
     @Test func `a flag wins over the environment, the environment over the file`() throws {
         let file = try config(whole)
         func shell(_ flag: [String], _ environment: [String: String]) throws -> Int32? {
