@@ -20,19 +20,21 @@ struct BucketReading: ParsableArguments {
     /// A client of the bucket of `address`.
     func client(_ address: BucketAddress, _ settings: Settings) throws -> ObjectClient {
         let keys = try keys(settings)
-        let region = Self.variable("AWS_REGION") ?? Self.variable("AWS_DEFAULT_REGION")
-        let (variable, endpoint) = Self.endpoint
+        let configured = try Self.configuration()
+        let region = Self.variable("AWS_REGION") ?? Self.variable("AWS_DEFAULT_REGION") ?? configured["region"]
+        let (variable, endpoint) = Self.endpoint(configured["endpoint_url"])
         if endpoint == nil, region == nil {
             throw UpdateFailure(
                 .configInvalid, subject: "AWS_REGION",
-                "It is not known where \(address) is: set AWS_REGION, or AWS_ENDPOINT_URL_S3 for a store of another make."
-            )
+                "It is not known where \(address) is: set AWS_REGION, or AWS_ENDPOINT_URL_S3 for a store of another make, or write "
+                    + "region or endpoint_url into \(Self.configurationFile ?? "~/.aws/config").")
         }
         let place = region ?? "us-east-1"
         guard place.utf8.allSatisfy({ $0.isASCIILetter || $0.isASCIIDigit || $0 == UInt8(ascii: "-") }) else {
             throw UpdateFailure(
                 .configInvalid, subject: "AWS_REGION",
-                "AWS_REGION is no name of a region: \(UntrustedName.display(place)).")
+                "AWS_REGION, or region in the configuration file, is not the name of a region: \(UntrustedName.display(place))."
+            )
         }
         var base = endpoint ?? "https://s3.\(place).amazonaws.com"
         while base.hasSuffix("/") { base.removeLast() }
@@ -47,7 +49,7 @@ struct BucketReading: ParsableArguments {
         } catch {
             throw UpdateFailure(
                 .configInvalid, subject: variable,
-                "\(variable) is \(UntrustedName.display(base)), which is no address: write it with http:// or https:// in front. "
+                "\(variable) is \(UntrustedName.display(base)), which is not an address: write it with http:// or https:// in front. "
                     + "\(error)")
         }
     }
@@ -61,11 +63,27 @@ struct BucketReading: ParsableArguments {
                 + "keys without a session token.")
     }
 
-    /// Where the store is that is not Amazon's, and the variable that says so.
-    private static var endpoint: (variable: String, address: String?) {
-        let name = "AWS_ENDPOINT_URL_S3"
-        if let address = variable(name) { return (name, address) }
-        return ("AWS_ENDPOINT_URL", variable("AWS_ENDPOINT_URL"))
+    /// Returns the address of a store of another make, `configured` if no variable names one, and the setting that names it.
+    private static func endpoint(_ configured: String?) -> (setting: String, address: String?) {
+        for name in ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"] {
+            if let address = variable(name) { return (name, address) }
+        }
+        return (configured == nil ? "AWS_ENDPOINT_URL" : "endpoint_url", configured.flatMap { $0.isEmpty ? nil : $0 })
+    }
+
+    /// Returns the settings of the profile in the configuration file of AWS's tools; an empty dictionary if there is no such file.
+    private static func configuration() throws -> [String: String] {
+        guard let path = configurationFile, File.exists(path) else { return [:] }
+        let file = try File.open(reading: path)
+        // It names the machine that gets the requests.
+        try OwnFile.require(file, with: "settings")
+        let text = String(decoding: try file.readAll(maximumBytes: 1 << 20), as: UTF8.self)
+        return BucketCredentials.configuration(of: variable("AWS_PROFILE") ?? "default", in: text)
+    }
+
+    /// The path of the configuration file of AWS's tools, whether it exists or not.
+    static var configurationFile: String? {
+        variable("AWS_CONFIG_FILE") ?? variable("HOME").map { "\($0)/.aws/config" }
     }
 
     private func keys(_ settings: Settings) throws -> AccessKeys {

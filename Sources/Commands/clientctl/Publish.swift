@@ -221,7 +221,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         options.allowed = try ExcludeOptions.patterns("allow", allow, settings)
         options.secretFiles =
             try settings.list("key", key) + channelOptions.keyFiles(settings)
-            + [passphrase.file(settings), BucketReading.sharedFile].compactMap(\.self)
+            + [passphrase.file(settings), BucketReading.sharedFile, BucketReading.configurationFile].compactMap(\.self)
         options.limits = try limits.limits(settings)
         options.trust = try channelOptions.anchor(settings)
         if noDeltas, !deltas.deltaFrom.isEmpty {

@@ -74,19 +74,48 @@ import Testing
 
     @Test func `leaves no temporary file when SIGTERM ends the command`() throws {
         let server = try store { path in
-            path.contains("client-v1.0.0") ? Route(bytes("x")).with { $0.pace = .stall(after: 1) } : nil
+            path.contains("client-v1.0.0") ? Route(bytes("incomplete")).with { $0.pace = .stall(after: 1) } : nil
         }
-        for signal in [SIGTERM, SIGINT, SIGHUP] {
+        for (index, signal) in [SIGTERM, SIGINT, SIGHUP].enumerated() {
             let running = try start(["verify", "s3://buck/manifest.json", "--trust", site.trust], server)
             let deadline = ContinuousClock.now + .seconds(60)
-            while server.requests.count(where: { $0.target.contains("client-v1.0.0") }) == 0 || (try left()) == [],
+            var early: Program.Ending?
+            while server.requests.count(where: { $0.target.contains("client-v1.0.0") }) <= index, early == nil,
                 ContinuousClock.now < deadline
-            { _ = try running.wait(within: .milliseconds(10)) }
-            #expect(try left().count == 1)
+            { early = try running.wait(within: .milliseconds(10)) }
+            #expect(try left().count == 1, "\(signal): \(early?.errors ?? "")")
             running.send(signal)
-            #expect(try running.wait().signal == signal)
+            let ending = try early ?? running.wait()
+            #expect(ending.signal == signal, "\(ending.status ?? -1) \(ending.errors)")
             #expect(try left() == [])
         }
+    }
+
+    @Test func `is found by the region and endpoint of the AWS configuration file`() throws {
+        let server = try store { _ in nil }
+        let text = """
+            [default]
+            region = eu-north-1
+            s3 =
+              endpoint_url = http://127.0.0.1:1
+            [profile shop]
+            region = eu-central-1
+            endpoint_url = http://127.0.0.1:\(server.port)
+
+            """
+        try site.folder.makeFolder("home/.aws")
+        let config = try site.folder.write(bytes(text), to: "home/.aws/config")
+        let list = ["feed", "gc", "--feed", "s3://buck"]
+        let keys = ["AWS_ENDPOINT_URL_S3": "", "AWS_REGION": "", "HOME": site.folder.file("home")]
+        try site.folder.write(
+            bytes("[shop]\naws_access_key_id = id\naws_secret_access_key = secret\n"), to: "home/.aws/credentials")
+        let shop = keys.merging(["AWS_PROFILE": "shop"]) { $1 }
+        try run(list, server, shop).succeeded("dryRun")
+        #expect(server.requests.contains { $0["authorization"]?.contains("/eu-central-1/s3/") == true })
+        try run(list, server, shop.merging(["AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1"]) { $1 }).failed(
+            10, "networkUnavailable")
+        try Clientctl.stock(["chmod", "o+w", config])
+        try run(list, server, shop).failed(31, "permissionDenied")
     }
 
     @Test func `gets no session token in the clear`() throws {

@@ -20,6 +20,14 @@ package enum BucketCredentials {
             members["aws_secret_access_key"], members["aws_session_token"])
     }
 
+    /// Returns the settings of the profile `profile` in `text`, the content of the configuration file that other tools use too. Indented lines
+    /// belong to a setting of another service and are left out.
+    package static func configuration(of profile: String, in text: String) -> [String: String] {
+        let plain = text.split(whereSeparator: \.isNewline).filter { $0.first != " " && $0.first != "\t" }
+        let section = profile == "default" ? profile : "profile \(profile)"
+        return self.profile(section, in: plain.joined(separator: "\n")) ?? [:]
+    }
+
     /// The lines of a section of an INI file; nil where it has none of that name.
     static func profile(_ name: String, in text: String) -> [String: String]? {
         var found: [String: String]?
