@@ -240,7 +240,7 @@ struct FeedCheckCommand: AsyncParsableCommand {
                 report.channels.sorted { $0.key < $1.key }.map {
                     .object(["channel": .string($0.key), "sequence": .integer($0.value)])
                 }),
-            "files": .integer(report.files), "bytes": .integer(report.bytes),
+            "files": .integer(report.archives + report.deltas), "bytes": .integer(report.bytes),
             "findings": .array(
                 report.findings.map {
                     .object([
@@ -262,7 +262,7 @@ struct FeedCheckCommand: AsyncParsableCommand {
             + report.channels.sorted { $0.key < $1.key }.map { "channel \($0.key) has sequence \($0.value)" }
             + (report.offered.map { ["manifest.json offers \($0)"] } ?? [])
             + [
-                "Checked \(counted(report.files, "archive or delta", "archives and deltas")) (\(ByteCount(bytes: report.bytes)))."
+                "Checked \(counted(report.archives, "archive")) and \(counted(report.deltas, "delta")) (\(ByteCount(bytes: report.bytes)))."
             ]
             + (report.findings.isEmpty ? ["No problems found."] : [])
             + (isVerified ? [] : [ReleaseList.unverified])

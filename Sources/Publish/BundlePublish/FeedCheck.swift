@@ -8,6 +8,8 @@ package struct FeedFinding: Sendable, Hashable {
     package enum Code: String, Sendable, CaseIterable {
         /// It is not there, or its server fails.
         case missing
+        /// Its server refuses readers: 401 or 403.
+        case refused
         /// Its server gives no whole answer.
         case unreachable
         /// It is no such document.
@@ -44,7 +46,7 @@ package struct FeedFinding: Sendable, Hashable {
         /// The failure that it is; nil where devices do well nevertheless.
         package var failure: FailureCode? {
             switch self {
-            case .missing: .httpStatus
+            case .missing, .refused: .httpStatus
             case .unreachable: .networkUnavailable
             case .malformed: .manifestMalformed
             case .notVouchedFor, .brokenChain: .signatureInvalid
@@ -114,9 +116,11 @@ package struct FeedCheck {
         package var channels: [String: Int] = [:]
         /// The version that `manifest.json` offers.
         package var offered: SemanticVersion?
-        /// The archives and deltas that were asked for.
-        package var files = 0
-        /// What they have by their documents.
+        /// The number of archives that were requested.
+        package var archives = 0
+        /// The number of deltas that were requested.
+        package var deltas = 0
+        /// The sum of the sizes in their documents.
         package var bytes = 0
     }
 
@@ -334,31 +338,14 @@ package struct FeedCheck {
                 .malformed, url,
                 "Version \(manifest.claims.version) leads to \(archive.display), which is less protected.")
         }
-        guard try await content(archive, size: manifest.claims.size) else { return }
+        guard try await content(archive, size: manifest.claims.size, \.archives) else { return }
         let list = try archive.resolve(relative: DeltaListFormat.fileName)
         guard let bytes = try await document(list, DeltaListFormat.maximumBytes, isNeeded: false),
             let deltas = attempt(list, { try DeltaListFormat.parse(DeltaListFormat.envelope(parsing: bytes)).deltas })
         else { return }
         for delta in deltas {
             guard let file = attempt(list, { try list.resolve(relative: delta.url) }) else { continue }
-            _ = try await content(file, size: delta.size)
-        }
-    }
-
-    /// Throws with what to do if `trusted` did not sign a release of a document at `url`.
-    private static func verify(_ manifest: UnverifiedManifest, by trusted: TrustedKeys, at url: FetchURL) throws {
-        do {
-            _ = try ManifestVerifier.verify(manifest, trusted: trusted)
-        } catch let failure as UpdateFailure {
-            guard url.description.contains("/\(ChannelWriter.folder)/"), let name = try? ChannelFileName.name(in: url)
-            else {
-                throw failure
-            }
-            let version = manifest.claims.version
-            throw UpdateFailure(
-                failure.code, subject: failure.subject,
-                "\(failure.message) Devices skip it; take it out with `clientctl release remove --version \(version) --channel \(name)`."
-            )
+            _ = try await content(file, size: delta.size, \.deltas)
         }
     }
 
@@ -384,10 +371,12 @@ package struct FeedCheck {
         }
     }
 
-    /// Asks for a file and, if it is there, for its last byte, as a device does that was interrupted; false where it was seen before.
-    private mutating func content(_ url: FetchURL, size: Int?) async throws -> Bool {
+    /// Requests a file and, if it exists, its last byte, as a device does after an interruption; returns false if it was requested before.
+    private mutating func content(
+        _ url: FetchURL, size: Int?, _ count: WritableKeyPath<Report, Int>
+    ) async throws -> Bool {
         guard seen.insert(url).inserted else { return false }
-        report.files += 1
+        report[keyPath: count] += 1
         report.bytes += size ?? 0
         guard let head = try await head(FetchRequest(url: url, maximumBytes: .max)) else { return true }
         for code in ResponseRule.content(head, size: size) { find(code, url, Self.words(code, head, size)) }
@@ -413,7 +402,8 @@ package struct FeedCheck {
     }
 
     private static func code(of error: FetchError) -> FeedFinding.Code {
-        UpdateFailure(error).code == .networkUnavailable ? .unreachable : .missing
+        if error.isRefusal { return .refused }
+        return UpdateFailure(error).code == .networkUnavailable ? .unreachable : .missing
     }
 
     private static func words(_ code: FeedFinding.Code, _ head: FetchHead, _ size: Int? = nil) -> String {
@@ -453,6 +443,13 @@ private struct CheckSink: FetchSink {
 }
 
 extension FetchError {
+    /// Whether the server refuses this reader.
+    var isRefusal: Bool {
+        if case .httpStatus(401, _, _) = self { return true }
+        if case .httpStatus(403, _, _) = self { return true }
+        return false
+    }
+
     /// Whether there is no such file.
     fileprivate var isAbsence: Bool {
         switch self {

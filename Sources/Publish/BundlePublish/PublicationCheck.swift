@@ -2,11 +2,20 @@ import ArchiveSource
 import BundleCore
 package import BundleValues
 
-/// Waits until a feed's public URL shows what was published, as devices see it.
+/// Waits until devices can get from a feed's public URL what was published.
 package struct PublicationCheck: Sendable {
-    /// How long caches may need by default: four times what they are told to keep a document for.
+    /// The default of the time that caches may need: four times the age that they may have documents for.
     package static let standardLimit = Duration.seconds(120)
     private static let longestPause = Duration.seconds(5)
+    /// A server that refuses readers for longer than this refuses devices, too. A cache may have a refusal from before the publishing.
+    private static let refusalLimit = Duration.seconds(5)
+
+    /// What keeps devices from what was published.
+    private struct Obstacle {
+        let failure: UpdateFailure
+        /// Whether the server refuses readers, which no cache changes.
+        var isRefusal = false
+    }
 
     private let base: FetchURL
     private let fetcher: any Fetcher
@@ -19,33 +28,36 @@ package struct PublicationCheck: Sendable {
         (self.base, self.fetcher, self.origin, self.limit) = (base, fetcher, origin, limit)
     }
 
-    /// Looks again and again at `manifest.json` and the document of `channel`, then at `documents`, paths below the feed, and when all are
-    /// those that were published, at the files of `release`, those of all releases where it is nil. Where neither a channel nor a release is
-    /// named, at `documents` alone. How long it took; throws `notPublic` after the limit.
+    /// Requests `manifest.json`, the document of `channel` and `documents`, paths below the feed, until all of them are those that were
+    /// published; then the files of `release`, or of all releases if it is nil. Without a channel and a release it requests `documents` alone.
+    /// Returns how long it took. Throws `notPublic` after the limit, or earlier if the server refuses readers.
     package func run(
         documents: [String], channel: String?, release: SemanticVersion?
     ) async throws -> Duration {
         let start = ContinuousClock.now
         var pause = Duration.milliseconds(250)
-        var known = UpdateFailure(.networkUnavailable, subject: base.display, "It did not answer in time.")
+        var known = Obstacle(
+            failure: UpdateFailure(.networkUnavailable, subject: base.display, "It did not answer in time."))
         while true {
             let rest = limit - (ContinuousClock.now - start)
             let found = try await obstacle(documents, channel, release, within: rest, else: known)
             let passed = ContinuousClock.now - start
             guard let found else { return passed }
-            guard passed < limit else { throw refusal(found) }
+            guard passed < (found.isRefusal ? min(limit, Self.refusalLimit) : limit) else {
+                throw refusal(found)
+            }
             known = found
             try await Task.sleep(for: min(pause, limit - passed))
             pause = min(pause * 2, Self.longestPause)
         }
     }
 
-    /// The same, by a look that ends after `rest` with what is `known`, however silent the server is.
+    /// Returns `known` if the server has not answered after `rest`.
     private func obstacle(
         _ documents: [String], _ channel: String?, _ release: SemanticVersion?, within rest: Duration,
-        else known: UpdateFailure
-    ) async throws -> UpdateFailure? {
-        try await withThrowingTaskGroup(of: UpdateFailure?.self) { group in
+        else known: Obstacle
+    ) async throws -> Obstacle? {
+        try await withThrowingTaskGroup(of: Obstacle?.self) { group in
             group.addTask { await obstacle(documents, channel, release) }
             group.addTask {
                 try await Task.sleep(for: rest)
@@ -56,10 +68,10 @@ package struct PublicationCheck: Sendable {
         }
     }
 
-    /// What keeps devices from what was published; nil for nothing.
+    /// Returns the first obstacle; nil if devices get what was published.
     private func obstacle(
         _ documents: [String], _ channel: String?, _ release: SemanticVersion?
-    ) async -> UpdateFailure? {
+    ) async -> Obstacle? {
         let isOfClients = channel != nil || release != nil
         do {
             if isOfClients, let found = try await look(channel, { _ in false }) { return found }
@@ -68,34 +80,42 @@ package struct PublicationCheck: Sendable {
             }
             return isOfClients ? try await look(channel) { release == nil || $0 == release } : nil
         } catch {
-            return UpdateFailure(error)
+            return Obstacle(failure: UpdateFailure(error), isRefusal: (error as? FetchError)?.isRefusal == true)
         }
     }
 
-    /// nil where devices get the bytes of the origin, or where that has no such file.
-    private func difference(in name: String) async throws -> UpdateFailure? {
+    /// Returns nil if devices get the bytes of the origin, or if that has no such file.
+    private func difference(in name: String) async throws -> Obstacle? {
         guard let own = try origin.read(name, maximumBytes: ChannelFormat.maximumBytes)?.bytes else { return nil }
         let url = try base.resolve(relative: name)
         let bytes = try await fetcher.fetchBytes(url, maximumBytes: ChannelFormat.maximumBytes)
         if bytes == own { return nil }
-        return UpdateFailure(.notPublic, subject: url.display, "It is another one than was published.")
+        return Obstacle(
+            failure: UpdateFailure(.notPublic, subject: url.display, "It is not the one that was published."))
     }
 
     private func look(_ channel: String?, _ looksInto: @escaping (SemanticVersion) -> Bool) async throws
-        -> UpdateFailure?
+        -> Obstacle?
     {
         var check = try FeedCheck(base, with: fetcher, trust: nil, origin: origin, clock: .now)
         check.looksInto = looksInto
         return try await check.run(channel: channel).findings.lazy.compactMap { finding in
-            finding.code.failure.map { UpdateFailure($0, subject: finding.subject, finding.message) }
+            finding.failure.map {
+                Obstacle(
+                    failure: UpdateFailure($0, subject: finding.subject, finding.message),
+                    isRefusal: finding.code == .refused)
+            }
         }.first
     }
 
-    private func refusal(_ found: UpdateFailure) -> UpdateFailure {
+    private func refusal(_ obstacle: Obstacle) -> UpdateFailure {
+        let found = obstacle.failure
         let reason = found.message.hasPrefix(found.subject) ? found.message : "\(found.subject): \(found.message)"
+        let what =
+            obstacle.isRefusal
+            ? "its server refuses readers: let every device read the feed, and check the address"
+            : "\(base.display) did not show it to devices within \(DurationText(limit))"
         return UpdateFailure(
-            .notPublic, subject: found.subject,
-            "It is published to \(origin.address), but \(base.display) did not show it to devices within \(DurationText(limit)). "
-                + reason)
+            .notPublic, subject: found.subject, "It is published to \(origin.address), but \(what). \(reason)")
     }
 }

@@ -171,6 +171,16 @@ import Testing
         withExtendedLifetime(roots) {}
     }
 
+    @Test func `ends before the limit when the server refuses readers`() throws {
+        let refusing = try serve { _, _ in Route(status: 403) }
+        let told = try site.publish(
+            "1.0.0", ["--public-url", try refusing.url("/").description, "--public-within", "1h"]
+        ).failed(53, "notPublic")
+        #expect(told.errors.contains("answered 403") && told.errors.contains("let every device read"), "\(told.errors)")
+        let checked = try Clientctl.run(["feed", "check", try refusing.url("/").description, "--json"])
+        #expect(checked.failed(11, "httpStatus").text.contains("\"refused\""), "\(checked.text)")
+    }
+
     @Test func `an address that does not show it has a status of its own, and the release stays published`() throws {
         try site.publish("1.0.0", ["--rollout", "100%"])
         let old = try contents(ofFile: document)

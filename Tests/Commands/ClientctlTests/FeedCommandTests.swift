@@ -129,6 +129,8 @@ import Testing
         try check(site, web).failed(25, "manifestMalformed")
         let good = try serve(site)
         let url = try good.url("/").description
+        let people = try Clientctl.run(["feed", "check", url])
+        #expect(people.text.contains("Checked 2 archives and 0 deltas ("), "\(people.text)")
         let strange = try Clientctl.run(["feed", "check", url, "--trust", site.pub("new"), "--json"])
         #expect(codes(strange.failed(20, "keyUnknown")) == ["notVouchedFor"])
         try check(site, good, ["--channel", "beta"]).failed(11, "httpStatus")
