@@ -1,4 +1,4 @@
-// The script of sample.html, with types: says that the page works, shows the version, and offers the next one.
+// The script of sample.html, with types: shows the version, confirms the start, and offers the next version.
 
 const updates = window.Capacitor?.Plugins?.CapacitorMeteorWebApp;
 
@@ -22,10 +22,10 @@ async function start(): Promise<void> {
   document.getElementById('switch')?.addEventListener('click', () => {
     updates.reload().catch((error: SwapClientsError) => show('error', `${error.code}: ${error.message}`));
   });
+  // An application requests and shows its first data here, and confirms after that.
   show('version', (await updates.getCurrentVersion()).version);
   await updates.startupDidComplete();
 }
 
-window.addEventListener('load', () => {
-  start().catch((error) => WebAppLocalServer.startupDidFail(String(error)));
-});
+// Runs at once, not in a load listener, which the browser calls for a broken page, too.
+start().catch((error) => WebAppLocalServer.startupDidFail(String(error)));
