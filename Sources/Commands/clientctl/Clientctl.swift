@@ -107,9 +107,8 @@ enum CommandName {
             if word == "help" { continue }
             guard let next = below.first(where: { $0._commandName == word }) else {
                 let names = below.map { $0._commandName }
-                let near = names.map { ($0, distance(Array(word.utf8), Array($0.utf8))) }.min { $0.1 < $1.1 }
                 let advice =
-                    near.flatMap { $0.1 <= 2 ? "Did you mean \($0.0)?" : nil }
+                    meant(by: word, among: names).map { "Did you mean \($0)?" }
                     ?? "Give one of \(names.joined(separator: ", "))."
                 return ("There is no command \(UntrustedName.display(word)). \(advice)", group)
             }
@@ -118,7 +117,31 @@ enum CommandName {
         return nil
     }
 
-    /// How many letters are to be put in, left out or changed to make one word of the other.
+    /// Returns the command that the words in front name; nil if they name none.
+    static func command(_ arguments: some Sequence<String>) -> (any ParsableCommand.Type)? {
+        var group: any ParsableCommand.Type = Clientctl.self
+        for word in arguments {
+            let below = group.configuration.subcommands
+            if below.isEmpty { return group }
+            guard let next = below.first(where: { $0._commandName == word }) else { return nil }
+            group = next
+        }
+        return group.configuration.subcommands.isEmpty ? group : nil
+    }
+
+    /// The names that other tools have for commands.
+    private static let synonyms = [
+        "ls": "list", "rm": "remove", "recall": "revoke", "yank": "revoke", "rollback": "revoke",
+    ]
+
+    /// Returns the name that `word` is a synonym of, or differs from in at most two letters and a third of its letters.
+    private static func meant(by word: String, among names: [String]) -> String? {
+        if let synonym = synonyms[word], names.contains(synonym) { return synonym }
+        let near = names.map { ($0, distance(Array(word.utf8), Array($0.utf8))) }.min { $0.1 < $1.1 }
+        return near.flatMap { name, letters in letters <= 2 && letters * 3 <= word.utf8.count ? name : nil }
+    }
+
+    /// Returns how many letters are to be added, removed or changed to make one word of the other.
     private static func distance(_ one: [UInt8], _ other: [UInt8]) -> Int {
         var row = Array(0...other.count)
         for (index, letter) in one.prefix(64).enumerated() {

@@ -37,7 +37,8 @@ enum FlagNames {
         return below.isEmpty ? [command] : below.flatMap(commands)
     }
 
-    private static func flags(of options: any ParsableArguments) -> Set<String> {
+    /// Returns the flags of `options`, without the dashes in front.
+    static func flags(of options: any ParsableArguments) -> Set<String> {
         var names: Set<String> = []
         for case (let label?, let value) in Mirror(reflecting: options).children {
             switch value {

@@ -79,7 +79,7 @@ enum InspectionOutput {
         groups(findings).map { group in
             let allow = group.allowances.map { "--csp \"\($0)\"" }.joined(separator: " ")
             let what = group.sentence ?? "\(group.count(of: group.code.words)) (\(group.names))."
-            return "\(what) \(group.code.advice)" + (allow.isEmpty ? "" : " Or allow it: serve \(allow)")
+            return "\(what) \(group.code.advice)" + (allow.isEmpty ? "" : " To allow it, start serve with \(allow).")
         }
     }
 

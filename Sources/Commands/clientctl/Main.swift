@@ -128,7 +128,8 @@ enum Main {
             exit(0)
         }
         let wantsJSON = Settings.askForJSON(arguments)
-        if case .usage(let message) = kind {
+        if case .usage(let text) = kind {
+            let message = SimilarFlag.correct(text, of: arguments)
             if wantsJSON { Output.failure(UpdateFailure(.usage, subject: "arguments", message)) }
             // The parser knows which command's words it did not take; of what the command itself refuses it does not.
             let words = running.flatMap { CommandName.words(of: $0) }
@@ -136,8 +137,9 @@ enum Main {
                 words.map {
                     "clientctl: \(message)\n  See 'clientctl \(($0 + ["--help"]).joined(separator: " "))' for more information."
                 }
-                    ?? RequiredFlags.showingUsage(in: Clientctl.fullMessage(for: error)).replacing(
-                        "Error: ", with: "clientctl: ", maxReplacements: 1))
+                    ?? RequiredFlags.showingUsage(
+                        in: SimilarFlag.correct(Clientctl.fullMessage(for: error), of: arguments)
+                    ).replacing("Error: ", with: "clientctl: ", maxReplacements: 1))
             exit(FailureCode.usage.exitStatus)
         }
         let failure = UpdateFailure(error)

@@ -78,10 +78,11 @@ final class Progress: Sendable {
         case .unpacking(let files, let total):
             ("unpack", "unpacking " + bar(files, total) + " " + counted(files, "file"))
         case .settling, .routed: ("settle", "writing everything to the disk")
-        case .comparing(let bytes, let total):
+        case .comparing(let bytes, let total, let base):
             (
                 "delta",
-                "making a delta " + bar(bytes, total) + " \(ByteCount(bytes: bytes)) of \(ByteCount(bytes: total))"
+                "making a delta from \(base) " + bar(bytes, total)
+                    + " \(ByteCount(bytes: bytes)) of \(ByteCount(bytes: total))"
             )
         case .packing(let bytes, let total):
             ("pack", "packing " + bar(bytes, total) + " \(ByteCount(bytes: bytes)) of \(ByteCount(bytes: total))")
@@ -91,7 +92,7 @@ final class Progress: Sendable {
     /// How far a step with a known end is.
     private static func share(_ event: UpdateEvent) -> (done: Int, total: Int)? {
         switch event {
-        case .packing(let bytes, let total), .comparing(let bytes, let total): (bytes, total)
+        case .packing(let bytes, let total), .comparing(let bytes, let total, _): (bytes, total)
         case .downloading(let bytes, let total?): (bytes, total)
         default: nil
         }

@@ -77,6 +77,12 @@ struct ReleaseList: AsyncParsableCommand {
             }
         }
         if documents.isEmpty {
+            if try feed.isNew {
+                throw UpdateFailure(
+                    .configInvalid, subject: feed.address,
+                    "\(feed.address) has no channels, no releases and no trust root, so it is not a feed: check the address."
+                )
+            }
             lines += try Self.releaseLines(feed)
         } else if trust == nil {
             lines.append(Self.unverified)
@@ -120,7 +126,6 @@ extension ReleaseList {
     /// The releases of a feed without channels.
     private static func releaseLines(_ feed: any FeedLocation) throws -> [String] {
         let (versions, offered) = try ChannelEditor.releases(in: feed)
-        if versions.isEmpty { return ["\(feed.address) has no channels and no releases: check the address."] }
         return ["\(feed.address) has no channels"]
             + versions.map { "  \($0)" + ($0 == offered ? "  offered by manifest.json" : "") }
     }

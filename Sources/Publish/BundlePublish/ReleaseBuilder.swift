@@ -253,9 +253,9 @@ package struct ReleaseBuilder {
         let names = tree.entries.filter { !kept.contains($0.path.bytes) }.map(\.path.string)
         return UpdateFailure(
             .archiveRejected, subject: "name-form: \(names.first ?? options.version.description)",
-            "Devices would store different names, in which a letter and its accent are one character. Rename "
-                + "\(names.prefix(20).joined(separator: ", ")) and their references in pages to Unicode's composed form (NFC), for "
-                + "example with convmv -f utf8 -t utf8 --nfc -r --notest.")
+            "Names have accents as separate characters (Unicode NFD, as macOS writes them): "
+                + "\(names.prefix(20).joined(separator: ", ")). Devices have the composed names (NFC), so rename them, in pages as well: "
+                + "convmv -f utf8 -t utf8 --nfc -r --notest.")
     }
 
     /// Throws if devices that follow the feed's trust root would refuse the release now.

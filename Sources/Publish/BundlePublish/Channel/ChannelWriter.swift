@@ -229,8 +229,8 @@ struct ChannelWriter {
             return []
         }
         return [
-            "the previous channel file was issued at \(before), which is in the future for this machine's clock; devices accept that as the time. "
-                + "Unless this clock is wrong, replace the channel key (guide, page on channels, \"When a publisher's clock was "
+            "this machine's clock says \(options.clock), and the previous channel file was issued at \(before), which devices accept as the "
+                + "time: set the clock. If it is right, replace the channel key (guide, page on channels, \"When a publisher's clock was "
                 + "wrong\"); the new file is valid until \(expires)"
         ]
     }

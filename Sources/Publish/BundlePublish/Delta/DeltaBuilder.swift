@@ -104,7 +104,7 @@ struct DeltaBuilder {
         options.workers = sysconf(Int32(_SC_NPROCESSORS_ONLN))
         let archive = manifest.size ?? .max
         options.largestSize = archive / 2
-        let made = try DeltaMaker(options) { [report] in report(.comparing(bytes: $0, of: $1)) }
+        let made = try DeltaMaker(options) { [report] in report(.comparing(bytes: $0, of: $1, base: candidate.name)) }
             .make(from: base, to: target, into: file)
         guard let made, made.memory <= limits.deltaMemory else {
             try folder.removeFile(name)

@@ -104,8 +104,8 @@ package struct TrustPublisher {
         case .ahead:
             throw UpdateFailure(
                 .configInvalid, subject: subject,
-                "The \(subject) was issued at \(root.issued), which this machine's clock has not reached. Devices would take that "
-                    + "for the time it is. Set the clock, or make the \(subject) again from the one before, on a machine whose "
+                "The \(subject) was issued at \(root.issued), and this machine's clock says \(now). Devices would take the later one "
+                    + "for the time. Set the clock, or make the \(subject) again from the one before, on a machine whose "
                     + "clock is right.")
         case .jumps, .plausible:
             if isClockChecked { return }

@@ -79,8 +79,8 @@ package enum UpdateEvent: Sendable, Equatable {
     case unpacking(files: Int, of: Int?)
     /// The publisher is packing.
     case packing(bytes: Int, of: Int)
-    /// The publisher is creating a delta.
-    case comparing(bytes: Int, of: Int)
+    /// The publisher is creating a delta from the release or folder `base`.
+    case comparing(bytes: Int, of: Int, base: String)
     /// All files are unpacked and are being synced.
     case settling
     /// The download used this route.
