@@ -229,7 +229,7 @@ import Testing
         let serve = try ServeRun(["--store", store, "--shell-version", "1.5.0", "--seed", seed])
         try shows("<title>seed</title>", serve)
         try late.come(from: try site.folder.writeTree(["readme": bytes("not ours")], to: "other"))
-        try said("is no store", serve)
+        try said("is not a store", serve)
         try shows("<title>seed</title>", serve)
         try #require(unlink("\(store)/readme") == 0)
         let deadline = ContinuousClock.now + .seconds(60)
@@ -380,7 +380,7 @@ import Testing
         default: break
         }
         let launched = try Clientctl.run(launch).succeeded()
-        #expect(launched.errors.contains("before its last change counts"), "\(launched.errors)")
+        #expect(launched.errors.contains("The previous ledger is used"), "\(launched.errors)")
         #expect(launched.string("version") == "1.0.0", "\(launched.errors)")
         #expect(try !Clientctl.run(launch).succeeded().errors.contains("ledger"))
     }
@@ -391,7 +391,7 @@ import Testing
         for command in ["status", "list"] {
             let told = try Clientctl.run([command, "--store", site.store])
             #expect(told.status == 0)
-            #expect(told.errors.contains("before its last change counts"), "\(told.errors)")
+            #expect(told.errors.contains("The previous ledger is used"), "\(told.errors)")
         }
     }
 
@@ -444,7 +444,7 @@ import Testing
         let launched = try asOwner(launch).succeeded()
         // The newer one is on trial, and no start of it could be counted.
         #expect(launched.string("version") == "1.0.0", "\(launched.errors)")
-        #expect(launched.errors.contains("without a record of it"), "\(launched.errors)")
+        #expect(launched.errors.contains("without a record of this launch"), "\(launched.errors)")
         try Clientctl.stock(["chmod", "700", site.store])
         #expect(try asOwner(launch).succeeded().string("version") == "1.1.0")
     }
@@ -463,7 +463,7 @@ import Testing
         try Clientctl.stock(["chmod", "600", path])
         let launched = try asOwner(launch).succeeded()
         #expect(launched.string("version") == "1.0.0", "\(launched.errors)")
-        #expect(launched.errors.contains("before its last change counts"), "\(launched.errors)")
+        #expect(launched.errors.contains("The previous ledger is used"), "\(launched.errors)")
         // Whoever may read the one before a damaged one finds what it says.
         let before = "\(site.store)/ledger.before.json"
         try Clientctl.stock([

@@ -50,7 +50,7 @@ import Testing
         #expect(launched["inPlace"] == .bool(true))
         #expect(launched.string("servingRoot") == seed)
         #expect(launched["trial"] == .bool(false))
-        #expect(ending.errors.contains("nothing is remembered"))
+        #expect(ending.errors.contains("nothing is stored"))
     }
 
     private static let laterWritable = """

@@ -87,11 +87,11 @@ struct DownloadBench {
 
 /// Records the values that a callback receives.
 final class Record<Value: Sendable>: Sendable {
-    private let told = Mutex<[Value]>([])
+    private let recorded = Mutex<[Value]>([])
 
-    var values: [Value] { told.withLock { $0 } }
+    var values: [Value] { recorded.withLock { $0 } }
 
-    func add(_ value: Value) { told.withLock { $0.append(value) } }
+    func add(_ value: Value) { recorded.withLock { $0.append(value) } }
 }
 
 /// Redirects the first requests of a path, like an unreliable network.
@@ -99,7 +99,7 @@ struct Detour: Fetcher {
     let fetcher: any Fetcher
     let wrong: FetchURL
     let times: Int
-    private let asked = Record<FetchURL>()
+    private let urls = Record<FetchURL>()
 
     init(_ fetcher: any Fetcher, to wrong: FetchURL, times: Int) {
         self.fetcher = fetcher
@@ -110,9 +110,9 @@ struct Detour: Fetcher {
     func fetch<Sink: FetchSink & ~Copyable>(
         _ request: FetchRequest, into sink: inout sending Sink
     ) async throws -> FetchHead {
-        asked.add(request.url)
+        urls.add(request.url)
         var request = request
-        if asked.values.count <= times { request.url = wrong }
+        if urls.values.count <= times { request.url = wrong }
         return try await fetcher.fetch(request, into: &sink)
     }
 }

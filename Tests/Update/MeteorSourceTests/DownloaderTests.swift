@@ -300,12 +300,12 @@ import Testing
 
     @Test func `throws the caller's error about free space unchanged`() async throws {
         struct NoRoom: Error {}
-        let looks = Record<Void>()
+        let checks = Record<Void>()
         let bench = try DownloadBench().with {
             $0.policy.requests = 1
             $0.requireRoom = {
-                looks.add(())
-                if looks.values.count == 3 { throw NoRoom() }
+                checks.add(())
+                if checks.values.count == 3 { throw NoRoom() }
             }
         }
         let server = try server(["/": index, "/a.js": noise(300_000), "/b.js": [2]])

@@ -31,11 +31,11 @@ import Testing
             "exec '\(Built.mockMeteor)' --demo --port 0 --write-seed '\(folder.file("seed"))' < '\(folder.file("commands"))'"
         let ending = try Program.run(["/bin/sh", "-c", line], environment: [:])
         #expect(ending.status == 0)
-        let said = ending.text.split(separator: "\n").map(String.init)
-        #expect(said.first == "Wrote the seed to \(folder.file("seed"))")
-        #expect(said[1].hasPrefix("Serving version1 of version1, version2, version3 at http://localhost:"))
+        let lines = ending.text.split(separator: "\n").map(String.init)
+        #expect(lines.first == "Wrote the seed to \(folder.file("seed"))")
+        #expect(lines[1].hasPrefix("Serving version1 of version1, version2, version3 at http://localhost:"))
         #expect(
-            said.dropFirst(2) == [
+            lines.dropFirst(2) == [
                 "* version1", "  version2", "  version3", "Serving version2",
                 "there is no version \"version9\" to serve; add it first", "404 at /a, 2 times",
                 "\"x\" is no kind of fault; type \"help\".", "\"nonsense\" is no command; type \"help\".",

@@ -111,8 +111,8 @@ import Testing
     @Test func `holds a response for its gate and delays another`() throws {
         let gate = try Gate()
         server.fault("/some-file", .hold(gate), times: 2)
-        let impatient = try send(patience: 300)
-        #expect(throws: SystemCallError.self) { try impatient.receive() }
+        let timedOut = try send(patience: 300)
+        #expect(throws: SystemCallError.self) { try timedOut.receive() }
         #expect(server.wait(for: "/some-file"))
         server.clearRequests()
         let waiting = try send()

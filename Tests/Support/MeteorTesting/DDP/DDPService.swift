@@ -22,7 +22,7 @@ final class DDPService: Sendable {
             let kind = state.version == nil ? "added" : "changed"
             guard version != state.version else { return }
             state.version = version
-            for (_, peer) in state.subscribed { peer.say(Self.document(kind, "web.cordova", version ?? "")) }
+            for (_, peer) in state.subscribed { peer.sendText(Self.document(kind, "web.cordova", version ?? "")) }
         }
     }
 
@@ -30,15 +30,15 @@ final class DDPService: Sendable {
     func cut() { for (_, peer) in state.withLock({ $0.subscribed }) { peer.cut() } }
 
     /// Serves one client until it disconnects.
-    func talk(_ peer: SocketPeer) {
-        peer.say(#"{"server_id":"0"}"#)
-        while let text = peer.hear() {
+    func serve(_ peer: SocketPeer) {
+        peer.sendText(#"{"server_id":"0"}"#)
+        while let text = peer.nextText() {
             let message = (try? JSONScanner.parse(Array(text.utf8), maximumBytes: 1 << 16))?.objectValue ?? [:]
             let id = message["id"]?.stringValue
             switch message["msg"]?.stringValue {
-            case "connect": peer.say(#"{"msg":"connected","session":"s"}"#)
+            case "connect": peer.sendText(#"{"msg":"connected","session":"s"}"#)
             case "sub": subscribe(peer, id ?? "", to: message["name"]?.stringValue)
-            case "ping": peer.say(Self.text(["msg": .string("pong"), "id": id.map(JSONValue.string)]))
+            case "ping": peer.sendText(Self.text(["msg": .string("pong"), "id": id.map(JSONValue.string)]))
             default: break
             }
         }
@@ -47,16 +47,16 @@ final class DDPService: Sendable {
 
     private func subscribe(_ peer: SocketPeer, _ id: String, to name: String?) {
         guard name == Self.collection else {
-            return peer.say(
+            return peer.sendText(
                 Self.text(["msg": .string("nosub"), "id": .string(id), "error": .object(["error": .integer(404)])]))
         }
         state.withLock { state in
             // For clients before 1.7.1.
             for old in ["version", "version-refreshable", "version-cordova"] {
-                peer.say(Self.document("added", old, "outdated"))
+                peer.sendText(Self.document("added", old, "outdated"))
             }
-            if let version = state.version { peer.say(Self.document("added", "web.cordova", version)) }
-            peer.say(Self.text(["msg": .string("ready"), "subs": .array([.string(id)])]))
+            if let version = state.version { peer.sendText(Self.document("added", "web.cordova", version)) }
+            peer.sendText(Self.text(["msg": .string("ready"), "subs": .array([.string(id)])]))
             state.subscribed.append((id, peer))
         }
     }

@@ -15,9 +15,9 @@ package final class SocketPeer: Sendable {
 
     private init(_ connection: TakenConnection) { self.connection = connection }
 
-    /// Returns the response that opens a socket, which `talk` uses until it returns; nil for another request.
+    /// Returns the response that opens a socket, which `serve` uses until it returns; nil for another request.
     package static func answer(
-        _ request: LoopbackServer.Request, _ talk: @escaping @Sendable (SocketPeer) -> Void
+        _ request: LoopbackServer.Request, _ serve: @escaping @Sendable (SocketPeer) -> Void
     ) throws -> Route? {
         guard request["Upgrade"]?.lowercased() == "websocket", let key = request["Sec-WebSocket-Key"] else {
             return nil
@@ -27,14 +27,14 @@ package final class SocketPeer: Sendable {
         var route = Route(status: 101)
         route.framing = .none
         route.headers = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Accept", accept)]
-        route.takeover = { talk(SocketPeer($0)) }
+        route.takeover = { serve(SocketPeer($0)) }
         return route
     }
 
     // MARK: Receiving
 
     /// Returns the next text of the client, or nil when it closed or disconnected. It answers pings.
-    package func hear() -> String? {
+    package func nextText() -> String? {
         while let frame = next() {
             switch frame {
             case .text(let bytes): return String(decoding: bytes, as: UTF8.self)
@@ -71,7 +71,7 @@ package final class SocketPeer: Sendable {
     // MARK: Sending
 
     /// Sends a text message.
-    package func say(_ text: String) { send(0x1, Array(text.utf8)) }
+    package func sendText(_ text: String) { send(0x1, Array(text.utf8)) }
 
     /// Sends one complete frame.
     package func send(_ opcode: UInt8, _ content: [UInt8]) { raw(Self.head(opcode, content.count) + content) }

@@ -169,7 +169,7 @@ private final class Site: Sendable {
 
     private func socket(_ request: LoopbackServer.Request) -> Route {
         guard let sockets else { return Route(Array("no sockets here\n".utf8), status: 404) }
-        return (try? SocketPeer.answer(request, sockets.talk)) ?? Route(status: 400)
+        return (try? SocketPeer.answer(request, sockets.serve)) ?? Route(status: 400)
     }
 
     private func record(_ request: LoopbackServer.Request) -> (MeteorRequest, ServedVersion?, Fault?) {

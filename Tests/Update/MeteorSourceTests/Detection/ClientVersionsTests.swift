@@ -35,32 +35,36 @@ import Testing
 
     @Test(
         arguments: [
-            ("nothing is known before ready", [.added("web.cordova", "a")], nil),
+            ("the version is unknown before ready", [.added("web.cordova", "a")], nil),
             (
-                "the architecture's document counts", [.added("web.cordova", "a"), .added("web.browser", "b"), .ready],
+                "the architecture's document has the version",
+                [.added("web.cordova", "a"), .added("web.browser", "b"), .ready],
                 "a"
             ),
-            ("the tombstones do not", tombstones + [.ready], nil),
-            ("nor beside the architectures", tombstones + [.added("web.cordova", "a"), .ready], "a"),
-            ("another architecture alone says nothing", [.added("web.browser", "b"), .ready], nil),
-            ("a late document counts", [.ready, .added("web.cordova", "a")], "a"),
+            ("tombstones are ignored", tombstones + [.ready], nil),
+            ("tombstones beside architectures are ignored", tombstones + [.added("web.cordova", "a"), .ready], "a"),
+            ("another architecture has no version for this one", [.added("web.browser", "b"), .ready], nil),
+            ("a late document has the version", [.ready, .added("web.cordova", "a")], "a"),
             ("an old server has one document", [.added("version-cordova", "a"), .ready], "a"),
-            ("and others beside it", [.added("version", "x"), .added("version-cordova", "a"), .ready], "a"),
             (
-                "a server with architectures has none of old",
+                "an old server may have other documents",
+                [.added("version", "x"), .added("version-cordova", "a"), .ready], "a"
+            ),
+            (
+                "a server with architectures does not use an old document",
                 [.added("version-cordova", "a"), .added("web.browser", "b"), .ready], nil
             ),
             (
-                "also where the architecture's is gone",
+                "an old document is not used after the architecture's was removed",
                 [.added("version-cordova", "x"), .added("web.cordova", "a"), .ready, .removed("web.cordova")], nil
             ),
-            ("outdated is never a version", [.added("web.cordova", "outdated"), .ready], nil),
+            ("outdated is not a version", [.added("web.cordova", "outdated"), .ready], nil),
             (
-                "a change of other fields keeps it",
+                "a change of other fields keeps the version",
                 [.added("web.cordova", "a"), .ready, .changed("web.cordova", .unmentioned)], "a"
             ),
             (
-                "a change of the version counts",
+                "a change of the version is used",
                 [.added("web.cordova", "a"), .ready, .changed("web.cordova", .stated("b"))], "b"
             ),
             (
@@ -68,23 +72,26 @@ import Testing
                 nil
             ),
             ("a removed document is unknown", [.added("web.cordova", "a"), .ready, .removed("web.cordova")], nil),
-            ("a document without a version says nothing", [.added("web.cordova", nil), .ready], nil),
+            ("a document without a version is ignored", [.added("web.cordova", nil), .ready], nil),
             (
-                "added again it starts anew",
+                "a document that is added again replaces the old one",
                 [.added("web.cordova", "a"), .ready, .begin, .added("web.cordova", nil), .ready], nil
             ),
-            ("what is not sent again is gone", [.added("web.cordova", "a"), .ready, .begin, .ready], nil),
             (
-                "what is sent again stays",
+                "a document that is not sent again is removed", [.added("web.cordova", "a"), .ready, .begin, .ready],
+                nil
+            ),
+            (
+                "a document that is sent again stays",
                 [.added("web.cordova", "a"), .ready, .begin, .added("web.cordova", "a"), .ready], "a"
             ),
             (
-                "after a server of old came one with architectures",
+                "a new server with architectures replaces an old one",
                 [.added("version-cordova", "a"), .ready, .begin] + tombstones + [.added("web.cordova", "b"), .ready],
                 "b"
             ),
             (
-                "and back",
+                "an old server replaces one with architectures",
                 [.added("web.cordova", "b"), .ready, .begin, .added("version-cordova", "a"), .ready], "a"
             ),
         ] as [(String, [Step], String?)])

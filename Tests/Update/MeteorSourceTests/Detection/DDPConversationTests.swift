@@ -26,14 +26,14 @@ import Testing
 
         mutating func handle(_ event: DDPConversation.Event) -> [Action] { conversation.handle(event, at: now) }
 
-        mutating func hear(_ text: String) -> [Action] { handle(.received(text)) }
+        mutating func receive(_ text: String) -> [Action] { handle(.received(text)) }
 
         /// Connects and receives these frames as well.
-        mutating func talk(_ texts: String...) {
+        mutating func connect(_ texts: String...) {
             for event in [.connecting, .opened, .received(DDPTexts.connected)] as [DDPConversation.Event] {
                 _ = handle(event)
             }
-            for text in texts { _ = hear(text) }
+            for text in texts { _ = receive(text) }
         }
     }
 
@@ -43,11 +43,11 @@ import Testing
         var bench = Bench()
         #expect(bench.handle(.connecting) == [])
         #expect(bench.handle(.opened) == [.send(DDPTexts.connect), .wake(at: .seconds(10))])
-        #expect(bench.hear(#"{"server_id":"0"}"#) == [])
-        #expect(bench.hear(DDPTexts.connected) == [.send(DDPTexts.sub)])
-        #expect(bench.hear(DDPTexts.added("one")) == [])
-        #expect(bench.hear(DDPTexts.ready) == [.ready, try Self.version("one")])
-        #expect(bench.hear(DDPTexts.changed(to: "two")) == [try Self.version("two")])
+        #expect(bench.receive(#"{"server_id":"0"}"#) == [])
+        #expect(bench.receive(DDPTexts.connected) == [.send(DDPTexts.sub)])
+        #expect(bench.receive(DDPTexts.added("one")) == [])
+        #expect(bench.receive(DDPTexts.ready) == [.ready, try Self.version("one")])
+        #expect(bench.receive(DDPTexts.changed(to: "two")) == [try Self.version("two")])
     }
 
     @Test(arguments: [(nil, "[]"), ("a\"b\n", #"["a\"b\n"]"#)] as [(String?, String)])
@@ -55,7 +55,7 @@ import Testing
         var bench = Bench(appId: appId)
         _ = (bench.handle(.connecting), bench.handle(.opened))
         let text = DDPTexts.sub(id: "1", parameters: parameters)
-        #expect(bench.hear(DDPTexts.connected) == [.send(text)])
+        #expect(bench.receive(DDPTexts.connected) == [.send(text)])
     }
 
     @Test(
@@ -67,17 +67,17 @@ import Testing
     func `answers a ping with its ID at any time`(ping: String, pong: String) {
         var bench = Bench()
         _ = (bench.handle(.connecting), bench.handle(.opened))
-        #expect(bench.hear(ping) == [.send(pong)])
-        #expect(bench.hear(DDPTexts.connected) == [.send(DDPTexts.sub)])
-        #expect(bench.hear(ping) == [.send(pong)])
+        #expect(bench.receive(ping) == [.send(pong)])
+        #expect(bench.receive(DDPTexts.connected) == [.send(DDPTexts.sub)])
+        #expect(bench.receive(ping) == [.send(pong)])
     }
 
     @Test func `logs errors of the server in one printable line`() {
         var bench = Bench()
-        bench.talk()
+        bench.connect()
         let text = #"{"msg":"error","reason":"Must connect\nfirst","offendingMessage":{"msg":"sub","x":[1.5,null]}}"#
-        #expect(bench.hear(text) == [.log(#"the server reports an error: Must connect\x0Afirst"#)])
-        #expect(bench.hear(#"{"msg":"error"}"#) == [.log("the server reports an error: no reason given")])
+        #expect(bench.receive(text) == [.log(#"the server reports an error: Must connect\x0Afirst"#)])
+        #expect(bench.receive(#"{"msg":"error"}"#) == [.log("the server reports an error: no reason given")])
     }
 
     // MARK: Versions of DDP
@@ -85,12 +85,12 @@ import Testing
     @Test func `selects the server's version of DDP`() {
         var bench = Bench()
         _ = (bench.handle(.connecting), bench.handle(.opened))
-        let actions = bench.hear(#"{"msg":"failed","version":"pre2"}"#)
+        let actions = bench.receive(#"{"msg":"failed","version":"pre2"}"#)
         #expect(actions.suffix(2) == [.close, .reconnect(after: .milliseconds(10))])
         _ = bench.handle(.connecting)
         let text = #"{"msg":"connect","version":"pre2","support":["1","pre2","pre1"]}"#
         #expect(bench.handle(.opened) == [.send(text), .wake(at: .seconds(10))])
-        #expect(bench.hear(DDPTexts.connected) == [.send(DDPTexts.sub)])
+        #expect(bench.receive(DDPTexts.connected) == [.send(DDPTexts.sub)])
     }
 
     @Test(arguments: ["2", "1", "", "x\n"])
@@ -98,7 +98,7 @@ import Testing
         var bench = Bench()
         _ = (bench.handle(.connecting), bench.handle(.opened))
         let text = #"{"msg":"failed","version":"\#(version == "x\n" ? #"x\n"# : version)"}"#
-        let actions = bench.hear(text)
+        let actions = bench.receive(text)
         guard actions.count == 2, actions[0] == .close, case .giveUp(let reason) = actions[1] else {
             Issue.record("\(actions)")
             return
@@ -112,7 +112,7 @@ import Testing
         var suggestions: [String] = []
         for suggestion in ["pre2", "pre1", "1"] {
             _ = (bench.handle(.connecting), bench.handle(.opened))
-            let actions = bench.hear(#"{"msg":"failed","version":"\#(suggestion)"}"#)
+            let actions = bench.receive(#"{"msg":"failed","version":"\#(suggestion)"}"#)
             if case .giveUp? = actions.last { break }
             suggestions.append(suggestion)
         }
@@ -123,38 +123,38 @@ import Testing
 
     @Test func `N-21: accepts a document after ready`() throws {
         var bench = Bench()
-        bench.talk()
-        #expect(bench.hear(DDPTexts.ready) == [.ready, .log(Self.noVersion)])
-        #expect(bench.hear(DDPTexts.added("one")) == [try Self.version("one")])
+        bench.connect()
+        #expect(bench.receive(DDPTexts.ready) == [.ready, .log(Self.noVersion)])
+        #expect(bench.receive(DDPTexts.added("one")) == [try Self.version("one")])
     }
 
     @Test func `ignores the end of another subscription`() throws {
         var bench = Bench()
-        bench.talk(DDPTexts.added("one"))
-        for text in [#"{"msg":"ready","subs":["2"]}"#, #"{"msg":"ready"}"#] { #expect(bench.hear(text) == []) }
-        #expect(bench.hear(DDPTexts.ready) == [.ready, try Self.version("one")])
+        bench.connect(DDPTexts.added("one"))
+        for text in [#"{"msg":"ready","subs":["2"]}"#, #"{"msg":"ready"}"#] { #expect(bench.receive(text) == []) }
+        #expect(bench.receive(DDPTexts.ready) == [.ready, try Self.version("one")])
     }
 
     @Test func `N-21: ignores tombstones`() {
         var bench = Bench()
-        bench.talk()
+        bench.connect()
         for id in ["version", "version-refreshable", "version-cordova"] {
-            #expect(bench.hear(DDPTexts.added("outdated", id: id)) == [])
+            #expect(bench.receive(DDPTexts.added("outdated", id: id)) == [])
         }
-        #expect(bench.hear(DDPTexts.ready) == [.ready, .log(Self.noVersion)])
+        #expect(bench.receive(DDPTexts.ready) == [.ready, .log(Self.noVersion)])
     }
 
     @Test func `N-21: reads the single document of a server before 1.7.1`() throws {
         var bench = Bench()
-        bench.talk()
-        _ = bench.hear(DDPTexts.added("old", id: "version-cordova"))
-        #expect(bench.hear(DDPTexts.ready) == [.ready, try Self.version("old")])
+        bench.connect()
+        _ = bench.receive(DDPTexts.added("old", id: "version-cordova"))
+        #expect(bench.receive(DDPTexts.ready) == [.ready, try Self.version("old")])
     }
 
     @Test func `N-21: reports ready without a document for another application`() {
         var bench = Bench()
-        bench.talk()
-        #expect(bench.hear(DDPTexts.ready) == [.ready, .log(Self.noVersion)])
+        bench.connect()
+        #expect(bench.receive(DDPTexts.ready) == [.ready, .log(Self.noVersion)])
     }
 
     @Test(arguments: [
@@ -162,9 +162,9 @@ import Testing
     ])
     func `N-21: ignores changes of other fields`(fields: String) throws {
         var bench = Bench()
-        bench.talk(DDPTexts.added("one"), DDPTexts.ready)
-        #expect(bench.hear(DDPTexts.changed(fields)) == [])
-        #expect(bench.hear(DDPTexts.changed(to: "two")) == [try Self.version("two")])
+        bench.connect(DDPTexts.added("one"), DDPTexts.ready)
+        #expect(bench.receive(DDPTexts.changed(fields)) == [])
+        #expect(bench.receive(DDPTexts.changed(to: "two")) == [try Self.version("two")])
     }
 
     @Test(arguments: [
@@ -172,9 +172,9 @@ import Testing
     ])
     func `N-21: reports nothing for a removed version and reports its return`(gone: String) throws {
         var bench = Bench()
-        bench.talk(DDPTexts.added("one"), DDPTexts.ready)
-        #expect(bench.hear(gone) == [])
-        #expect(bench.hear(DDPTexts.added("one")) == [try Self.version("one")])
+        bench.connect(DDPTexts.added("one"), DDPTexts.ready)
+        #expect(bench.receive(gone) == [])
+        #expect(bench.receive(DDPTexts.added("one")) == [try Self.version("one")])
     }
 
     @Test(arguments: [
@@ -192,9 +192,9 @@ import Testing
     ])
     func `ignores documents of other clients`(text: String) throws {
         var bench = Bench()
-        bench.talk(DDPTexts.added("one"), DDPTexts.ready)
-        #expect(bench.hear(text) == [])
-        #expect(bench.hear(DDPTexts.changed(to: "two")) == [try Self.version("two")])
+        bench.connect(DDPTexts.added("one"), DDPTexts.ready)
+        #expect(bench.receive(text) == [])
+        #expect(bench.receive(DDPTexts.changed(to: "two")) == [try Self.version("two")])
     }
 
     @Test(arguments: [
@@ -202,15 +202,15 @@ import Testing
     ])
     func `ignores an invalid version`(version: String) throws {
         var bench = Bench()
-        bench.talk(DDPTexts.added("one"), DDPTexts.ready)
-        let actions = bench.hear(DDPTexts.changed(#"{"version":"\#(version)"}"#))
+        bench.connect(DDPTexts.added("one"), DDPTexts.ready)
+        let actions = bench.receive(DDPTexts.changed(#"{"version":"\#(version)"}"#))
         for action in actions {
             guard case .log = action else {
                 Issue.record("\(action)")
                 continue
             }
         }
-        #expect(bench.hear(DDPTexts.changed(to: "two")) == [try Self.version("two")])
+        #expect(bench.receive(DDPTexts.changed(to: "two")) == [try Self.version("two")])
     }
 
     // MARK: Invalid frames
@@ -228,8 +228,8 @@ import Testing
     ])
     func `N-21: ignores garbage`(text: String) throws {
         var bench = Bench()
-        bench.talk(DDPTexts.added("one"), DDPTexts.ready)
-        let actions = bench.hear(text)
+        bench.connect(DDPTexts.added("one"), DDPTexts.ready)
+        let actions = bench.receive(text)
         #expect(actions.count == 1)
         guard case .log(let sentence)? = actions.first, sentence.hasPrefix("a frame was ignored: "),
             sentence.utf8.count < 300
@@ -237,27 +237,27 @@ import Testing
             Issue.record("\(actions)")
             return
         }
-        #expect(bench.hear(DDPTexts.changed(to: "two")) == [try Self.version("two")])
+        #expect(bench.receive(DDPTexts.changed(to: "two")) == [try Self.version("two")])
     }
 
     @Test func `N-21: reads unusual but valid frames`() throws {
         var bench = Bench()
-        bench.talk()
+        bench.connect()
         let text = """
              {"fields" : {"assets":[{"url":"/a","size":1.25e-7}], "x":{"$date":-0}, "version":"o\\u006ee", "_id":"web.cordova"} ,
             "id":"web.cordova","extra":[[[[{}]]]],"collection":"meteor_autoupdate_clientVersions","msg":"added"}\u{20}
             """
-        #expect(bench.hear(text) == [])
-        #expect(bench.hear(#"{"subs":[null,2.5,{},"1"],"msg":"ready"}"#) == [.ready, try Self.version("one")])
+        #expect(bench.receive(text) == [])
+        #expect(bench.receive(#"{"subs":[null,2.5,{},"1"],"msg":"ready"}"#) == [.ready, try Self.version("one")])
     }
 
     @Test func `N-21: ignores every half of a frame and reads the whole`() {
         let whole = DDPTexts.added("one")
         for length in 0..<whole.utf8.count {
             var bench = Bench()
-            bench.talk()
-            _ = bench.hear(String(decoding: whole.utf8.prefix(length), as: UTF8.self))
-            #expect(bench.hear(DDPTexts.ready) == [.ready, .log(Self.noVersion)])
+            bench.connect()
+            _ = bench.receive(String(decoding: whole.utf8.prefix(length), as: UTF8.self))
+            #expect(bench.receive(DDPTexts.ready) == [.ready, .log(Self.noVersion)])
         }
     }
 
@@ -266,14 +266,14 @@ import Testing
         let letters = Array(#"{}[]",:\01.e-msgversionfieldsaddedidé"#.unicodeScalars)
         for _ in 0..<200 {
             var bench = Bench()
-            bench.talk()
+            bench.connect()
             var actions: [Action] = []
             for _ in 0..<100 {
                 var text = String.UnicodeScalarView()
                 for _ in 0..<Int.random(in: 0..<40, using: &generator) {
                     text.append(letters.randomElement(using: &generator) ?? "x")
                 }
-                actions += bench.hear(String(text))
+                actions += bench.receive(String(text))
             }
             #expect(actions.suffix(2) == [.close, .reconnect(after: .milliseconds(10))])
             #expect(actions.count <= 18)
@@ -282,18 +282,18 @@ import Testing
 
     @Test func `N-21: limits the log of a server that reports many errors`() {
         var bench = Bench()
-        bench.talk()
-        let count = (0..<1000).map { _ in bench.hear(#"{"msg":"error","reason":"x"}"#).count }.reduce(0, +)
+        bench.connect()
+        let count = (0..<1000).map { _ in bench.receive(#"{"msg":"error","reason":"x"}"#).count }.reduce(0, +)
         #expect(count == 20)
-        for _ in 0..<15 { _ = bench.hear("x") }
+        for _ in 0..<15 { _ = bench.receive("x") }
         _ = bench.handle(.closed)
-        bench.talk(DDPTexts.added("one"), DDPTexts.ready)
-        #expect(bench.hear("x").isEmpty)
+        bench.connect(DDPTexts.added("one"), DDPTexts.ready)
+        #expect(bench.receive("x").isEmpty)
         bench.now = .seconds(10)
         // The connection lasted, so new errors are logged again.
         _ = bench.handle(.closed)
-        bench.talk()
-        #expect(bench.hear("x").count == 1)
+        bench.connect()
+        #expect(bench.receive("x").count == 1)
     }
 
     // MARK: Time
@@ -326,13 +326,13 @@ import Testing
     func `N-21: pings a silent server after 17.5 s and disconnects 15 s later unless it answers`(answer: String) {
         var bench = Bench()
         bench.now = .seconds(100)
-        bench.talk(DDPTexts.ready)
+        bench.connect(DDPTexts.ready)
         bench.now = .seconds(110)
         #expect(bench.handle(.woken) == [.wake(at: .milliseconds(117_500))])
         bench.now = .milliseconds(117_500)
         #expect(bench.handle(.woken) == [.send(#"{"msg":"ping"}"#), .wake(at: .milliseconds(132_500))])
         bench.now = .seconds(130)
-        _ = bench.hear(answer)
+        _ = bench.receive(answer)
         bench.now = .milliseconds(132_500)
         #expect(bench.handle(.woken) == [.wake(at: .milliseconds(147_500))])
         bench.now = .milliseconds(147_500)
@@ -360,37 +360,37 @@ import Testing
             #expect(wait.map { abs($0 / .seconds(1) - seconds) < 0.001 } == true)
         }
         // A connection that is lost at once is not successful, so the wait does not reset.
-        bench.talk(DDPTexts.ready)
+        bench.connect(DDPTexts.ready)
         bench.now += .milliseconds(9999)
         #expect(lose() == .seconds(300))
-        bench.talk(DDPTexts.ready)
+        bench.connect(DDPTexts.ready)
         bench.now += .seconds(10)
         #expect(lose() == .milliseconds(10))
     }
 
     @Test func `N-21: drops documents that the server does not send again after a reconnection`() throws {
         var bench = Bench()
-        bench.talk(DDPTexts.added("one"), DDPTexts.ready)
+        bench.connect(DDPTexts.added("one"), DDPTexts.ready)
         _ = bench.handle(.closed)
-        bench.talk(DDPTexts.added("one"))
-        #expect(bench.hear(DDPTexts.ready) == [.ready, try Self.version("one")])
+        bench.connect(DDPTexts.added("one"))
+        #expect(bench.receive(DDPTexts.ready) == [.ready, try Self.version("one")])
         _ = bench.handle(.closed)
-        bench.talk()
-        #expect(bench.hear(DDPTexts.ready) == [.ready, .log(Self.noVersion)])
-        #expect(bench.hear(DDPTexts.changed(#"{"assets":[]}"#)) == [])
+        bench.connect()
+        #expect(bench.receive(DDPTexts.ready) == [.ready, .log(Self.noVersion)])
+        #expect(bench.receive(DDPTexts.changed(#"{"assets":[]}"#)) == [])
         _ = bench.handle(.closed)
-        bench.talk()
+        bench.connect()
         // Nothing is reported before the server has sent all documents.
-        #expect(bench.hear(DDPTexts.added("two")) == [])
-        #expect(bench.hear(DDPTexts.ready) == [.ready, try Self.version("two")])
+        #expect(bench.receive(DDPTexts.added("two")) == [])
+        #expect(bench.receive(DDPTexts.ready) == [.ready, try Self.version("two")])
     }
 
     @Test func `N-21: retries a refused subscription after growing waits and keeps answering pings`() throws {
         var bench = Bench()
-        bench.talk()
+        bench.connect()
         let refusal = #"{"msg":"nosub","id":"1","error":{"error":404,"reason":"not found","message":"x"}}"#
-        #expect(bench.hear(refusal) == [.log("the server ended the subscription: not found")])
-        #expect(bench.hear(refusal) == [])
+        #expect(bench.receive(refusal) == [.log("the server ended the subscription: not found")])
+        #expect(bench.receive(refusal) == [])
         var pings = 0
         var subscribed: [Duration] = []
         for _ in 0..<100 where bench.now < .seconds(600) {
@@ -398,12 +398,12 @@ import Testing
                 switch action {
                 case .send(DDPTexts.ping):
                     pings += 1
-                    _ = bench.hear(DDPTexts.pong)
+                    _ = bench.receive(DDPTexts.pong)
                 case .send(let text):
                     subscribed.append(bench.now)
                     let id = String(subscribed.count + 1)
                     #expect(text == DDPTexts.sub(id: id))
-                    _ = bench.hear(#"{"msg":"nosub","id":"\#(id)"}"#)
+                    _ = bench.receive(#"{"msg":"nosub","id":"\#(id)"}"#)
                 case .wake(let moment): bench.now = moment
                 default: Issue.record("\(action)")
                 }
@@ -416,28 +416,28 @@ import Testing
 
     @Test func `N-21: reports the version again after a new subscription`() throws {
         var bench = Bench()
-        bench.talk(DDPTexts.added("one"), DDPTexts.ready)
-        _ = bench.hear(#"{"msg":"nosub","id":"1"}"#)
+        bench.connect(DDPTexts.added("one"), DDPTexts.ready)
+        _ = bench.receive(#"{"msg":"nosub","id":"1"}"#)
         bench.now = .seconds(66)
-        _ = bench.hear(#"{"msg":"pong"}"#)
+        _ = bench.receive(#"{"msg":"pong"}"#)
         let text = DDPTexts.sub(id: "2")
         #expect(bench.handle(.woken).first == .send(text))
-        #expect(bench.hear(DDPTexts.ready) == [])
-        #expect(bench.hear(DDPTexts.added("one")) == [])
-        #expect(bench.hear(#"{"msg":"ready","subs":["2"]}"#) == [.ready, try Self.version("one")])
+        #expect(bench.receive(DDPTexts.ready) == [])
+        #expect(bench.receive(DDPTexts.added("one")) == [])
+        #expect(bench.receive(#"{"msg":"ready","subs":["2"]}"#) == [.ready, try Self.version("one")])
     }
 
     @Test func `requests one wake-up at a time`() {
         var bench = Bench()
-        var asked = 0
+        var wakeUps = 0
         func count(_ actions: [Action]) {
-            asked += actions.filter { if case .wake = $0 { true } else { false } }.count
+            wakeUps += actions.filter { if case .wake = $0 { true } else { false } }.count
         }
         count(bench.handle(.connecting))
         count(bench.handle(.opened))
-        count(bench.hear(DDPTexts.connected))
-        count(bench.hear(DDPTexts.ready))
-        count(bench.hear(#"{"msg":"nosub","id":"1"}"#))
-        #expect(asked == 1)
+        count(bench.receive(DDPTexts.connected))
+        count(bench.receive(DDPTexts.ready))
+        count(bench.receive(#"{"msg":"nosub","id":"1"}"#))
+        #expect(wakeUps == 1)
     }
 }

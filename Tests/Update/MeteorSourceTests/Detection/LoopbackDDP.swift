@@ -48,7 +48,7 @@ final class LoopbackDDP: PlayedServer {
     }
 
     /// Returns when a request has arrived.
-    func asked() async throws {
+    func waitForRequest() async throws {
         while server?.requests.isEmpty ?? false { try await Task.sleep(for: .milliseconds(2)) }
     }
 
@@ -66,22 +66,22 @@ final class LoopbackDDP: PlayedServer {
 final class LoopbackSocket: PlayedSocket {
     let peer: SocketPeer
     private let texts: AsyncStream<String>
-    private let heard: AsyncStream<String>.Continuation
+    private let received: AsyncStream<String>.Continuation
 
     init(_ peer: SocketPeer) {
         self.peer = peer
-        (texts, heard) = AsyncStream.makeStream()
+        (texts, received) = AsyncStream.makeStream()
     }
 
     /// Receives messages until the client disconnects.
     func listen() {
-        while let text = peer.hear() { heard.yield(text) }
-        heard.finish()
+        while let text = peer.nextText() { received.yield(text) }
+        received.finish()
     }
 
-    func say(_ texts: String...) { for text in texts { peer.say(text) } }
+    func send(_ texts: String...) { for text in texts { peer.sendText(text) } }
 
-    func hear() async -> String? {
+    func nextText() async -> String? {
         for await text in texts { return text }
         return nil
     }

@@ -93,15 +93,15 @@ final class ScriptedSocket: SyncTransport {
     // MARK: The server's end
 
     /// Sends text frames.
-    func say(_ texts: String...) {
+    func send(_ texts: String...) {
         for text in texts { client.yield(.text(text)) }
     }
 
     /// Sends a message other than text.
-    func say(_ message: TransportMessage) { client.yield(message) }
+    func send(_ message: TransportMessage) { client.yield(message) }
 
     /// Returns the next text frame of the client, or nil when it closed.
-    func hear() async -> String? {
+    func nextText() async -> String? {
         for await text in toServer { return text }
         return nil
     }

@@ -13,10 +13,10 @@ import Testing
     }
 
     /// Expects that the watch still checks for another version.
-    private func goesOn(_ bench: WatchBench<LoopbackDDP>, _ socket: LoopbackSocket) async {
-        socket.say(DDPTexts.added("two"), DDPTexts.ready)
+    private func expectContinues(_ bench: WatchBench<LoopbackDDP>, _ socket: LoopbackSocket) async {
+        socket.send(DDPTexts.added("two"), DDPTexts.ready)
         #expect(await bench.check() == "two")
-        #expect(bench.news.last == .connected)
+        #expect(bench.reports.last == .connected)
     }
 
     // MARK: Open sockets
@@ -24,12 +24,12 @@ import Testing
     @Test func `checks once for a version however often it is reported, and for a later one`() async throws {
         try await bench().watch { bench in
             let socket = try await bench.subscribe()
-            socket.say(DDPTexts.ready)
-            await bench.settle(socket)
-            socket.say(DDPTexts.added("two"), DDPTexts.changed(to: "two"), DDPTexts.changed(#"{"assets":[]}"#))
+            socket.send(DDPTexts.ready)
+            await bench.drain(socket)
+            socket.send(DDPTexts.added("two"), DDPTexts.changed(to: "two"), DDPTexts.changed(#"{"assets":[]}"#))
             #expect(await bench.check() == "two")
-            await bench.settle(socket)
-            socket.say(DDPTexts.changed(to: "two"), DDPTexts.changed(to: "three"))
+            await bench.drain(socket)
+            socket.send(DDPTexts.changed(to: "two"), DDPTexts.changed(to: "three"))
             await bench.pass(.seconds(5))
             #expect(await bench.check() == "three")
         }
@@ -38,9 +38,9 @@ import Testing
     @Test func `ignores garbage`() async throws {
         try await bench().watch { bench in
             let socket = try await bench.subscribe()
-            socket.say("", "{", "[[[", #"{"msg":"ping"#, "\u{0}", #"{"msg":7}"#, #"{"nothing":{}}"#)
+            socket.send("", "{", "[[[", #"{"msg":"ping"#, "\u{0}", #"{"msg":7}"#, #"{"nothing":{}}"#)
             socket.peer.send(2, [0, 1, 2])
-            await goesOn(bench, socket)
+            await expectContinues(bench, socket)
         }
     }
 
@@ -51,7 +51,7 @@ import Testing
             socket.peer.raw(SocketPeer.head(1, 10, isLast: false) + text[..<10])
             socket.peer.send(9, [1, 2])
             socket.peer.raw(SocketPeer.head(0, text.count - 10) + text[10...])
-            socket.say(DDPTexts.ready)
+            socket.send(DDPTexts.ready)
             #expect(await bench.check() == "two")
         }
     }
@@ -59,20 +59,20 @@ import Testing
     @Test func `retries a refused subscription over the same socket`() async throws {
         try await bench().watch { bench in
             let socket = try await bench.subscribe()
-            socket.say(#"{"msg":"nosub","id":"1","error":{"error":500,"reason":"not now"}}"#)
-            await bench.settle(socket)
+            socket.send(#"{"msg":"nosub","id":"1","error":{"error":500,"reason":"not now"}}"#)
+            await bench.drain(socket)
             await bench.pass(.seconds(10))
             for milliseconds in [7500, 15_000, 2500] {
                 await bench.pass(.milliseconds(milliseconds))
                 if milliseconds != 15_000 {
-                    #expect(await socket.hear() == DDPTexts.ping)
-                    socket.say(DDPTexts.pong)
-                    await bench.settle(socket)
+                    #expect(await socket.nextText() == DDPTexts.ping)
+                    socket.send(DDPTexts.pong)
+                    await bench.drain(socket)
                 }
             }
             await bench.pass(.milliseconds(14_500))
-            #expect(await socket.hear() == DDPTexts.sub(id: "2"))
-            socket.say(DDPTexts.added("two"), #"{"msg":"ready","subs":["2"]}"#)
+            #expect(await socket.nextText() == DDPTexts.sub(id: "2"))
+            socket.send(DDPTexts.added("two"), #"{"msg":"ready","subs":["2"]}"#)
             #expect(await bench.check() == "two")
             #expect(bench.sentences.first == "the server ended the subscription: not now")
         }
@@ -101,94 +101,94 @@ import Testing
             $0.raw([0x81])
             $0.cut()
         },
-        Break("is cut in the middle of a frame", "the connection was lost") {
+        Break("is cut inside a frame", "the connection was lost") {
             $0.raw(SocketPeer.head(1, 100) + Array(#"{"msg":"added""#.utf8))
             $0.cut()
         },
-        Break("is cut in the middle of a message", "the connection was lost") {
+        Break("is cut between the frames of a message", "the connection was lost") {
             $0.raw(SocketPeer.head(1, 5, isLast: false) + Array(#"{"msg"#.utf8.prefix(5)))
             $0.cut()
         },
-        Break("says too much", "a message has more than 1048576 bytes") {
+        Break("sends a message that is too large", "a message has more than 1048576 bytes") {
             $0.raw(SocketPeer.head(1, 1 << 21) + [UInt8](repeating: 0x20, count: 100))
         },
-        Break("says too much in pieces", "a message has more than 1048576 bytes") {
+        Break("sends frames that are too large together", "a message has more than 1048576 bytes") {
             for opcode: UInt8 in [1, 0] {
                 $0.raw(SocketPeer.head(opcode, 600 << 10, isLast: false) + [UInt8](repeating: 0x20, count: 600 << 10))
             }
         },
         Break("breaks the protocol", "the peer violated the protocol") { $0.raw([0x83, 0]) },
-        Break("sends no UTF-8", "the peer violated the protocol") { $0.send(1, [0xC3, 0x28]) },
+        Break("sends invalid UTF-8", "the peer violated the protocol") { $0.send(1, [0xC3, 0x28]) },
     ]
 
     @Test(arguments: breaks)
     func `reconnects after the end of a socket and compares versions again`(broken: Break) async throws {
         try await bench().watch { bench in
             let socket = try await bench.subscribe()
-            socket.say(DDPTexts.added("one"), DDPTexts.ready)
-            await bench.settle(socket)
+            socket.send(DDPTexts.added("one"), DDPTexts.ready)
+            await bench.drain(socket)
             broken.act(socket.peer)
-            #expect(await socket.hear() == nil)
+            #expect(await socket.nextText() == nil)
             await bench.pass(.milliseconds(10))
-            guard case .lost(let reason)? = bench.news.last, reason.hasPrefix(broken.reason) else {
-                Issue.record("\(bench.news)")
+            guard case .lost(let reason)? = bench.reports.last, reason.hasPrefix(broken.reason) else {
+                Issue.record("\(bench.reports)")
                 return
             }
-            await goesOn(bench, try await bench.subscribe())
-            #expect(bench.news.count == 3)
+            await expectContinues(bench, try await bench.subscribe())
+            #expect(bench.reports.count == 3)
         }
     }
 
     @Test func `disconnects from a server that sends only garbage`() async throws {
         try await bench().watch { bench in
             let socket = try await bench.subscribe()
-            for _ in 0..<16 { socket.say("<html>") }
-            #expect(await socket.hear() == nil)
+            for _ in 0..<16 { socket.send("<html>") }
+            #expect(await socket.nextText() == nil)
             await bench.pass(.milliseconds(10))
-            await goesOn(bench, try await bench.subscribe())
+            await expectContinues(bench, try await bench.subscribe())
         }
     }
 
     @Test func `pings a silent server and then disconnects`() async throws {
         try await bench().watch { bench in
             let socket = try await bench.subscribe()
-            socket.say(DDPTexts.ready)
-            await bench.settle(socket)
+            socket.send(DDPTexts.ready)
+            await bench.drain(socket)
             await bench.pass(.seconds(10))
             await bench.pass(.milliseconds(7500))
-            #expect(await socket.hear() == DDPTexts.ping)
+            #expect(await socket.nextText() == DDPTexts.ping)
             await bench.pass(.seconds(15))
-            #expect(await socket.hear() == nil)
+            #expect(await socket.nextText() == nil)
             await bench.pass(.milliseconds(10))
-            #expect(bench.news == [.connected, .lost("the server did not answer a ping")])
-            await goesOn(bench, try await bench.subscribe())
+            #expect(bench.reports == [.connected, .lost("the server did not answer a ping")])
+            await expectContinues(bench, try await bench.subscribe())
         }
     }
 
     @Test func `disconnects from a server that opens a socket and sends nothing`() async throws {
         try await bench().watch { bench in
             let socket = try await bench.server.accept()
-            #expect(await socket.hear() == DDPTexts.connect)
+            #expect(await socket.nextText() == DDPTexts.connect)
             await bench.pass(.seconds(10))
-            #expect(await socket.hear() == nil)
+            #expect(await socket.nextText() == nil)
             await bench.pass(.milliseconds(10))
-            #expect(bench.news == [.lost("no DDP response within 10s")])
-            await goesOn(bench, try await bench.subscribe())
+            #expect(bench.reports == [.lost("no DDP response within 10s")])
+            await expectContinues(bench, try await bench.subscribe())
         }
     }
 
     @Test func `uses an older version of DDP if the server requires it`() async throws {
         try await bench().watch { bench in
             let socket = try await bench.server.accept()
-            #expect(await socket.hear() == DDPTexts.connect)
-            socket.say(#"{"msg":"failed","version":"pre2"}"#)
-            #expect(await socket.hear() == nil)
+            #expect(await socket.nextText() == DDPTexts.connect)
+            socket.send(#"{"msg":"failed","version":"pre2"}"#)
+            #expect(await socket.nextText() == nil)
             await bench.pass(.milliseconds(10))
             let other = try await bench.server.accept()
-            #expect(await other.hear() == DDPTexts.connect.replacing(#""version":"1""#, with: #""version":"pre2""#))
-            other.say(DDPTexts.connected)
-            #expect(await other.hear() == DDPTexts.sub)
-            await goesOn(bench, other)
+            #expect(await other.nextText() == DDPTexts.connect.replacing(#""version":"1""#, with: #""version":"pre2""#))
+            other.send(DDPTexts.connected)
+            #expect(await other.nextText() == DDPTexts.sub)
+            await expectContinues(bench, other)
         }
     }
 
@@ -223,22 +223,23 @@ import Testing
         try await bench([route, route, route]).watch { bench in
             for milliseconds in [10, 10, 3630] { await bench.pass(.milliseconds(milliseconds)) }
             let socket = try await bench.subscribe()
-            guard case .lost(let told)? = bench.news.first, told.hasPrefix(reason), bench.news.count == 1 else {
-                Issue.record("\(bench.news)")
+            guard case .lost(let failure)? = bench.reports.first, failure.hasPrefix(reason), bench.reports.count == 1
+            else {
+                Issue.record("\(bench.reports)")
                 return
             }
-            await goesOn(bench, socket)
+            await expectContinues(bench, socket)
         }
     }
 
     @Test func `ends an attempt without a response after 10 s`() async throws {
         let held = Route().with { $0.gate = try? Gate() }
         try await bench([held]).watch { bench in
-            try await bench.server.asked()
+            try await bench.server.waitForRequest()
             await bench.pass(.seconds(10))
             await bench.pass(.milliseconds(10))
-            #expect(bench.news == [.lost("opening the socket took too long")])
-            await goesOn(bench, try await bench.subscribe())
+            #expect(bench.reports == [.lost("opening the socket took too long")])
+            await expectContinues(bench, try await bench.subscribe())
         }
     }
 
@@ -247,9 +248,9 @@ import Testing
     @Test func `ends for a server of another protocol`() async throws {
         let end = try await bench().watch { bench in
             let socket = try await bench.server.accept()
-            #expect(await socket.hear() == DDPTexts.connect)
-            socket.say(#"{"msg":"failed","version":"9"}"#)
-            #expect(await socket.hear() == nil)
+            #expect(await socket.nextText() == DDPTexts.connect)
+            socket.send(#"{"msg":"failed","version":"9"}"#)
+            #expect(await socket.nextText() == nil)
         }
         #expect(end == .refused("the server requires version 9 of DDP, which is not supported"))
     }
@@ -267,7 +268,7 @@ import Testing
         try server.serve(version: "one")
         let bench = try WatchBench(of: LoopbackDDP(at: server.port))
         try await bench.watch { bench in
-            while bench.news.last != .connected { try await Task.sleep(for: .milliseconds(2)) }
+            while bench.reports.last != .connected { try await Task.sleep(for: .milliseconds(2)) }
             try server.serve(version: "two")
             #expect(await bench.check() == "two")
             #expect(server.subscriberCount == 1)

@@ -11,9 +11,9 @@ import Testing
     @Test func `N-21: checks when the server has another version and when it gets one`() async throws {
         let end = try await WatchBench().watch { bench in
             let socket = try await bench.subscribe()
-            socket.say(DDPTexts.added("two"), DDPTexts.ready)
+            socket.send(DDPTexts.added("two"), DDPTexts.ready)
             #expect(await bench.check() == "two")
-            socket.say(DDPTexts.changed(#"{"assets":[{"url":"/a.css"}]}"#), DDPTexts.changed(to: "three"))
+            socket.send(DDPTexts.changed(#"{"assets":[{"url":"/a.css"}]}"#), DDPTexts.changed(to: "three"))
             await bench.pass(.seconds(5))
             #expect(await bench.check() == "three")
         }
@@ -24,11 +24,11 @@ import Testing
     {
         try await WatchBench().watch { bench in
             let socket = try await bench.subscribe()
-            socket.say(DDPTexts.added("zero"), DDPTexts.changed(to: "one"), DDPTexts.ready)
-            await bench.settle(socket)
-            socket.say(DDPTexts.removed)
-            await bench.settle(socket)
-            socket.say(DDPTexts.added("two"))
+            socket.send(DDPTexts.added("zero"), DDPTexts.changed(to: "one"), DDPTexts.ready)
+            await bench.drain(socket)
+            socket.send(DDPTexts.removed)
+            await bench.drain(socket)
+            socket.send(DDPTexts.added("two"))
             #expect(await bench.check() == "two")
         }
     }
@@ -37,13 +37,13 @@ import Testing
         try await WatchBench().watch { bench in
             let socket = try await bench.subscribe()
             for id in ["version", "version-refreshable", "version-cordova"] {
-                socket.say(DDPTexts.added("outdated", id: id))
+                socket.send(DDPTexts.added("outdated", id: id))
             }
-            socket.say(DDPTexts.ready)
-            await bench.settle(socket)
+            socket.send(DDPTexts.ready)
+            await bench.drain(socket)
             #expect(bench.sentences.count == 1)
             #expect(bench.sentences.first?.contains("appId") == true)
-            socket.say(DDPTexts.added("two"))
+            socket.send(DDPTexts.added("two"))
             #expect(await bench.check() == "two")
         }
     }
@@ -51,7 +51,7 @@ import Testing
     @Test func `N-21: continues after garbage and incomplete frames`() async throws {
         try await WatchBench().watch { bench in
             let socket = try await bench.subscribe()
-            socket.say(
+            socket.send(
                 "", "{", "[[[", #"{"msg":"ping"#, #"{"msg":7.5}"#, DDPTexts.added("two"), "\u{0}", DDPTexts.ready)
             #expect(await bench.check() == "two")
         }
@@ -61,15 +61,15 @@ import Testing
     func `N-21: reconnects after a lost connection and compares versions again`(isOrderly: Bool) async throws {
         try await WatchBench().watch { bench in
             var socket = try await bench.subscribe()
-            socket.say(DDPTexts.added("one"), DDPTexts.ready)
-            await bench.settle(socket)
+            socket.send(DDPTexts.added("one"), DDPTexts.ready)
+            await bench.drain(socket)
             if isOrderly { socket.hangUp() } else { socket.tear() }
-            #expect(await socket.hear() == nil)
+            #expect(await socket.nextText() == nil)
             await bench.pass(.milliseconds(10))
             socket = try await bench.subscribe()
-            socket.say(DDPTexts.added("two"))
-            await bench.settle(socket)
-            socket.say(DDPTexts.ready)
+            socket.send(DDPTexts.added("two"))
+            await bench.drain(socket)
+            socket.send(DDPTexts.ready)
             #expect(await bench.check() == "two")
         }
     }
@@ -78,7 +78,7 @@ import Testing
         try await WatchBench([.refuse, .refuse, .refuse]).watch { bench in
             for milliseconds in [10, 10, 3630] { await bench.pass(.milliseconds(milliseconds)) }
             _ = try await bench.subscribe()
-            #expect(bench.news == [.lost("no connection: refused")])
+            #expect(bench.reports == [.lost("no connection: refused")])
         }
     }
 
@@ -86,7 +86,7 @@ import Testing
     func `N-21: ends a connection attempt after 10 s`(answer: ScriptedServer.Answer) async throws {
         try await WatchBench([answer]).watch { bench in
             await bench.pass(.seconds(10))
-            if answer == .acceptLate { #expect(try await bench.server.accept().hear() == nil) }
+            if answer == .acceptLate { #expect(try await bench.server.accept().nextText() == nil) }
             await bench.pass(.milliseconds(10))
             _ = try await bench.subscribe()
         }
@@ -97,20 +97,20 @@ import Testing
             await bench.pass(.milliseconds(10))
             await bench.pass(.milliseconds(10))
             var socket = try await bench.subscribe()
-            #expect(bench.news == [.lost("no connection: refused")])
-            socket.say(DDPTexts.added("one"), DDPTexts.ready)
-            await bench.settle(socket)
-            socket.say(DDPTexts.changed(to: "one"))
-            await bench.settle(socket)
+            #expect(bench.reports == [.lost("no connection: refused")])
+            socket.send(DDPTexts.added("one"), DDPTexts.ready)
+            await bench.drain(socket)
+            socket.send(DDPTexts.changed(to: "one"))
+            await bench.drain(socket)
             await bench.pass(.seconds(10))
             socket.hangUp()
-            #expect(await socket.hear() == nil)
+            #expect(await socket.nextText() == nil)
             await bench.pass(.milliseconds(10))
             socket = try await bench.subscribe()
-            socket.say(DDPTexts.ready)
-            await bench.settle(socket)
+            socket.send(DDPTexts.ready)
+            await bench.drain(socket)
             #expect(
-                bench.news == [
+                bench.reports == [
                     .lost("no connection: refused"), .connected, .lost("the socket is closed"), .connected,
                 ])
         }
@@ -119,15 +119,15 @@ import Testing
     @Test func `ignores binary frames and pongs`() async throws {
         try await WatchBench().watch { bench in
             let socket = try await bench.subscribe()
-            socket.say(DDPTexts.ready)
-            await bench.settle(socket)
-            socket.say(.binary([1, 2, 3]))
-            socket.say(.pong)
-            socket.say(DDPTexts.added("two"))
+            socket.send(DDPTexts.ready)
+            await bench.drain(socket)
+            socket.send(.binary([1, 2, 3]))
+            socket.send(.pong)
+            socket.send(DDPTexts.added("two"))
             #expect(await bench.check() == "two")
             #expect(bench.sentences.last == "a frame was ignored: it is binary")
-            for _ in 2...16 { socket.say(.binary([])) }
-            #expect(await socket.hear() == nil)
+            for _ in 2...16 { socket.send(.binary([])) }
+            #expect(await socket.nextText() == nil)
             await bench.pass(.milliseconds(10))
             _ = try await bench.subscribe()
         }
@@ -136,13 +136,13 @@ import Testing
     @Test func `N-21: pings a silent server and then disconnects`() async throws {
         try await WatchBench().watch { bench in
             let socket = try await bench.subscribe()
-            socket.say(DDPTexts.ready)
-            await bench.settle(socket)
+            socket.send(DDPTexts.ready)
+            await bench.drain(socket)
             await bench.pass(.seconds(10))
             await bench.pass(.milliseconds(7500))
-            #expect(await socket.hear() == DDPTexts.ping)
+            #expect(await socket.nextText() == DDPTexts.ping)
             await bench.pass(.seconds(15))
-            #expect(await socket.hear() == nil)
+            #expect(await socket.nextText() == nil)
             await bench.pass(.milliseconds(10))
             _ = try await bench.subscribe()
         }
@@ -152,8 +152,8 @@ import Testing
         try await WatchBench().watch { bench in
             let socket = try await bench.subscribe()
             socket.stall()
-            for _ in 0..<200 { socket.say(DDPTexts.ping) }
-            #expect(await socket.hear() == nil)
+            for _ in 0..<200 { socket.send(DDPTexts.ping) }
+            #expect(await socket.nextText() == nil)
             await bench.pass(.milliseconds(10))
             _ = try await bench.subscribe()
         }
@@ -162,21 +162,21 @@ import Testing
     @Test func `N-21: retries a refused subscription on the same connection`() async throws {
         try await WatchBench().watch { bench in
             let socket = try await bench.subscribe()
-            socket.say(#"{"msg":"nosub","id":"1","error":{"error":500,"reason":"not now"}}"#)
-            await bench.settle(socket)
+            socket.send(#"{"msg":"nosub","id":"1","error":{"error":500,"reason":"not now"}}"#)
+            await bench.drain(socket)
             await bench.pass(.seconds(10))
             // After 17.5 s of silence and an answer, until 49.5 s.
             for milliseconds in [7500, 15_000, 2500] {
                 await bench.pass(.milliseconds(milliseconds))
                 if milliseconds != 15_000 {
-                    #expect(await socket.hear() == DDPTexts.ping)
-                    socket.say(DDPTexts.pong)
-                    await bench.settle(socket)
+                    #expect(await socket.nextText() == DDPTexts.ping)
+                    socket.send(DDPTexts.pong)
+                    await bench.drain(socket)
                 }
             }
             await bench.pass(.milliseconds(14_500))
-            #expect(await socket.hear() == DDPTexts.sub(id: "2"))
-            socket.say(DDPTexts.added("two"), #"{"msg":"ready","subs":["2"]}"#)
+            #expect(await socket.nextText() == DDPTexts.sub(id: "2"))
+            socket.send(DDPTexts.added("two"), #"{"msg":"ready","subs":["2"]}"#)
             #expect(await bench.check() == "two")
         }
     }
@@ -185,19 +185,19 @@ import Testing
         try await WatchBench().watch { bench in
             for number in 0..<5 {
                 let socket = try await bench.subscribe()
-                socket.say(DDPTexts.added("never"), DDPTexts.ready)
+                socket.send(DDPTexts.added("never"), DDPTexts.ready)
                 if number < 2 { #expect(await bench.check() == "never") }
                 // A separate task decides, and the next version must not precede its decision.
-                if number == 2 { try await bench.hears("no more checks") }
-                await bench.settle(socket)
+                if number == 2 { try await bench.waitForLog(containing: "no more checks") }
+                await bench.drain(socket)
                 if number == 4 {
-                    socket.say(DDPTexts.changed(to: "two"))
+                    socket.send(DDPTexts.changed(to: "two"))
                     #expect(await bench.check() == "two")
                     break
                 }
                 await bench.pass(.seconds(10))
                 socket.hangUp()
-                #expect(await socket.hear() == nil)
+                #expect(await socket.nextText() == nil)
                 await bench.pass(.milliseconds(10))
             }
             #expect(bench.sentences.filter { $0.contains("no more checks") }.count == 1)
@@ -218,10 +218,10 @@ import Testing
         }
         try await bench.watch { bench in
             let socket = try await bench.subscribe()
-            socket.say(DDPTexts.added("two"), DDPTexts.ready)
+            socket.send(DDPTexts.added("two"), DDPTexts.ready)
             #expect(await bench.check() == "two")
-            socket.say(DDPTexts.changed(to: "three"), DDPTexts.changed(to: "four"))
-            await bench.settle(socket)
+            socket.send(DDPTexts.changed(to: "three"), DDPTexts.changed(to: "four"))
+            await bench.drain(socket)
             finish.yield()
             await bench.pass(.seconds(5))
             #expect(await bench.check() == "four")
@@ -238,16 +238,16 @@ import Testing
         }
         let end = try await bench.watch { bench in
             let socket = try await bench.subscribe()
-            socket.say(DDPTexts.added("two"), DDPTexts.ready)
+            socket.send(DDPTexts.added("two"), DDPTexts.ready)
             #expect(await bench.check() == "two")
             closing.withLock { $0 = socket }
         }
         #expect(end == .cancelled)
         #expect(ended.withLock { $0 })
         let socket = try #require(closing.withLock { $0 })
-        #expect(await socket.hear() == nil)
+        #expect(await socket.nextText() == nil)
         #expect(bench.sentences == [])
-        #expect(bench.news == [.connected])
+        #expect(bench.reports == [.connected])
     }
 
     @Test(arguments: [ScriptedServer.Answer.hang, .refuse])
@@ -261,9 +261,9 @@ import Testing
     @Test func `ends with a reason for a server of another protocol`() async throws {
         let end = try await WatchBench().watch { bench in
             let socket = try await bench.server.accept()
-            _ = await socket.hear()
-            socket.say(#"{"msg":"failed","version":"9"}"#)
-            #expect(await socket.hear() == nil)
+            _ = await socket.nextText()
+            socket.send(#"{"msg":"failed","version":"9"}"#)
+            #expect(await socket.nextText() == nil)
         }
         guard case .refused(let reason) = end else {
             Issue.record("\(end)")

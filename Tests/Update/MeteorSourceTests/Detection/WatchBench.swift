@@ -16,9 +16,9 @@ protocol PlayedServer: TransportConnector {
 /// The server's end of a socket.
 protocol PlayedSocket: Sendable {
     /// Sends text messages.
-    func say(_ texts: String...)
+    func send(_ texts: String...)
     /// Returns the next text message of the client, or nil when it disconnected.
-    func hear() async -> String?
+    func nextText() async -> String?
 }
 
 extension ScriptedServer: PlayedServer {}
@@ -50,13 +50,13 @@ final class WatchBench<Server: PlayedServer>: Sendable {
     }
 
     /// The reports about the connection, without log sentences.
-    var news: [LinkReport] { state.reports.withLock { $0.filter { $0.sentence == nil } } }
+    var reports: [LinkReport] { state.reports.withLock { $0.filter { $0.sentence == nil } } }
 
     /// The log sentences.
     var sentences: [String] { state.reports.withLock { $0.compactMap(\.sentence) } }
 
     /// Returns when a log sentence contains `words`.
-    func hears(_ words: String) async throws {
+    func waitForLog(containing words: String) async throws {
         while !sentences.contains(where: { $0.contains(words) }) { try await Task.sleep(for: .milliseconds(1)) }
     }
 
@@ -72,16 +72,16 @@ final class WatchBench<Server: PlayedServer>: Sendable {
     /// Controls the server until the client has subscribed.
     func subscribe() async throws -> Server.Peer {
         let socket = try await server.accept()
-        #expect(await socket.hear() == DDPTexts.connect)
-        socket.say(#"{"server_id":"0"}"#, DDPTexts.connected)
-        #expect(await socket.hear() == DDPTexts.sub)
+        #expect(await socket.nextText() == DDPTexts.connect)
+        socket.send(#"{"server_id":"0"}"#, DDPTexts.connected)
+        #expect(await socket.nextText() == DDPTexts.sub)
         return socket
     }
 
     /// Returns when the client has read all messages.
-    func settle(_ socket: Server.Peer) async {
-        socket.say(#"{"msg":"ping","id":"settled"}"#)
-        #expect(await socket.hear() == #"{"msg":"pong","id":"settled"}"#)
+    func drain(_ socket: Server.Peer) async {
+        socket.send(#"{"msg":"ping","id":"settled"}"#)
+        #expect(await socket.nextText() == #"{"msg":"pong","id":"settled"}"#)
     }
 
     /// Advances the clock when a task sleeps.

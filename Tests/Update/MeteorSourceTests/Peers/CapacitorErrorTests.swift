@@ -26,7 +26,7 @@ struct CapacitorErrorTests {
         let failure = try await failure(device, holding: "/app/missing.js")
         #expect(failure.code == .httpStatus)
         #expect(failure.message.hasPrefix("Non-success status code 404 for asset: /app/missing.js"))
-        #expect(device.requests == asked("/app/missing.js", manifest: 2))
+        #expect(device.requests == expectedRequests("/app/missing.js", manifest: 2))
         try device.expectNothingCame()
     }
 
@@ -43,7 +43,7 @@ struct CapacitorErrorTests {
         let failure = try #require(try await update.value)
         #expect(failure.code == .digestMismatch)
         #expect(failure.message.hasPrefix("Hash mismatch for asset: /app/main.js"))
-        #expect(device.requests == asked("/app/main.js", manifest: 2))
+        #expect(device.requests == expectedRequests("/app/main.js", manifest: 2))
         try device.expectNothingCame()
     }
 
@@ -56,7 +56,7 @@ struct CapacitorErrorTests {
     }
 
     @Test(
-        "A page that does not belong to the application",
+        "rejects a page that does not belong to the application",
         arguments: [
             Page(
                 testDescription: "SW-36: version", code: .versionMismatch,
@@ -89,7 +89,7 @@ struct CapacitorErrorTests {
         let failure = try #require(try await device.failure())
         #expect(failure.code == page.code)
         #expect(failure.message.contains(page.message), "\(failure.message)")
-        #expect(device.requests == asked(manifest: page.code == .versionMismatch ? 2 : 1))
+        #expect(device.requests == expectedRequests(manifest: page.code == .versionMismatch ? 2 : 1))
         try device.expectNothingCame()
     }
 
@@ -101,7 +101,7 @@ struct CapacitorErrorTests {
         let failure = try #require(try await device.failure())
         #expect(failure.code == .httpStatus)
         #expect(failure.message.hasPrefix("Non-success status code 500 for asset manifest"))
-        #expect(device.requests == asked(page: 0))
+        #expect(device.requests == expectedRequests(page: 0))
         try device.expectNothingCame()
     }
 
@@ -114,12 +114,12 @@ struct CapacitorErrorTests {
         try device.restart()
         try await device.update()
         let map = try #require(bundle.entry("app/main.js")?.sourceMapURL)
-        #expect(device.requests == asked("/app/main.js", map))
+        #expect(device.requests == expectedRequests("/app/main.js", map))
         try device.reload()
         #expect(try device.pageVersion() == "v1")
         #expect(try device.served("/app/main.js") == Array("main()".utf8))
         #expect(try device.served(map) == nil)
         #expect(device.stored("app/main.js.map", of: "v1") == nil)
-        #expect(device.warningLines == [], "nobody but a developer misses it")
+        #expect(device.warningLines == [], "a missing source map is not reported")
     }
 }

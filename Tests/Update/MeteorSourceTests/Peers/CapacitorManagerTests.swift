@@ -18,7 +18,7 @@ struct CapacitorManagerTests {
             try .capacitor("v1", ["app/shared.js": "shared", "app/changed.js": "new", "app/child.js": "child"]))
         try device.restart()
         try await device.update()
-        #expect(device.requests == asked("/app/changed.js", "/app/child.js"))
+        #expect(device.requests == expectedRequests("/app/changed.js", "/app/child.js"))
         try device.reload()
         #expect(try device.served("/app/shared.js") == Array("shared".utf8))
         #expect(try device.served("/app/changed.js") == Array("new".utf8))
@@ -40,7 +40,7 @@ struct CapacitorManagerTests {
         }
         #expect(version.description == "v1")
         #expect(report.pending == report.name)
-        #expect(device.requests == asked("/app/main.js", "/app/style.css"))
+        #expect(device.requests == expectedRequests("/app/main.js", "/app/style.css"))
         #expect(try device.versionsOnDisk() == ["v1"])
         #expect(
             try TreeSnapshot(of: "\(device.store)/meteor/v1").files == [
@@ -59,7 +59,7 @@ struct CapacitorManagerTests {
         }
         #expect(version.description == "v-initial")
         #expect(newest == .embedded)
-        #expect(device.requests == asked(page: 0))
+        #expect(device.requests == expectedRequests(page: 0))
         #expect(try device.versionsOnDisk() == [])
     }
 
@@ -77,7 +77,7 @@ struct CapacitorManagerTests {
         #expect(version.description == "v1")
         #expect(newest == inventory.bundles.first?.name)
         #expect(inventory.ledger.pending == newest)
-        #expect(device.requests == asked(page: 0))
+        #expect(device.requests == expectedRequests(page: 0))
         #expect(try TreeSnapshot(of: device.store).changes(since: before) == [])
     }
 
@@ -90,7 +90,7 @@ struct CapacitorManagerTests {
         try await device.follow("v1")
         try device.server.serve(version: "v2")
         try await device.update()
-        #expect(device.requests == asked("/app/changed.js"))
+        #expect(device.requests == expectedRequests("/app/changed.js"))
         try device.reload()
         #expect(try device.pageVersion() == "v2")
         #expect(try device.served("/app/shared.js") == Array("shared".utf8))
@@ -110,7 +110,7 @@ struct CapacitorManagerTests {
             return
         }
         #expect(newest.description == "meteor-v1")
-        #expect(device.requests == asked(page: 0))
+        #expect(device.requests == expectedRequests(page: 0))
         #expect(try TreeSnapshot(of: device.store).changes(since: before) == [])
     }
 
@@ -122,7 +122,7 @@ struct CapacitorManagerTests {
         device.server.fault("/app/main.js", .hold(gate))
         let runner = UpdateRunner(try device.updater())
         let first = Task { try await runner.check() }
-        while device.requests != asked("/app/main.js") { try await Task.sleep(for: .milliseconds(5)) }
+        while device.requests != expectedRequests("/app/main.js") { try await Task.sleep(for: .milliseconds(5)) }
         let second = Task { try await runner.check() }
         while device.requests["/__cordova/manifest.json"] != 2 { try await Task.sleep(for: .milliseconds(5)) }
         // Gives the second check time to request the running download.
@@ -134,7 +134,7 @@ struct CapacitorManagerTests {
             case .chosen, .notInRollout: Issue.record("it was not downloaded")
             }
         }
-        #expect(device.requests == asked("/app/main.js", manifest: 2))
+        #expect(device.requests == expectedRequests("/app/main.js", manifest: 2))
         #expect(try device.versionsOnDisk() == ["v1"])
     }
 
@@ -149,7 +149,7 @@ struct CapacitorManagerTests {
         let failure = try #require(try await device.failure())
         #expect(failure.code == .manifestMalformed)
         #expect(failure.subject == "manifest[1].path")
-        #expect(device.requests == asked(page: 0))
+        #expect(device.requests == expectedRequests(page: 0))
         #expect(try TreeSnapshot(of: device.folder.path).changes(since: before) == [])
         try device.expectNothingCame()
     }
@@ -165,7 +165,7 @@ struct CapacitorManagerTests {
         #expect(failure.code == .unsuitableBundle)
         #expect(failure.subject == "unsuitableAssetBundle")
         #expect(failure.message.contains("potentially incompatible"))
-        #expect(device.requests == asked(page: 0))
+        #expect(device.requests == expectedRequests(page: 0))
         try device.expectNothingCame()
     }
 
@@ -185,7 +185,7 @@ struct CapacitorManagerTests {
         let failure = try #require(try await device.failure())
         #expect(failure.code == .versionBlocked)
         #expect(failure.message.hasPrefix("Skipping downloading blacklisted version"))
-        #expect(device.requests == asked(page: 0))
+        #expect(device.requests == expectedRequests(page: 0))
         #expect(try device.reload().name == .embedded)
         try await device.follow("v2")
         #expect(try device.pageVersion() == "v2")

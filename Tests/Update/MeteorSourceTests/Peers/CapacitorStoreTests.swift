@@ -44,7 +44,7 @@ struct CapacitorStoreTests {
         #expect(try device.served("/app/main.js") == Array("one".utf8))
         try device.server.serve(version: "v1")
         try await device.update()
-        #expect(device.requests == asked(page: 0))
+        #expect(device.requests == expectedRequests(page: 0))
     }
 
     @Test("SW-45: ignores folders of incomplete downloads and corrupt bundles")
@@ -93,7 +93,7 @@ struct CapacitorStoreTests {
         let device = try await interrupted(byFailure: byFailure)
         try device.server.serve(version: "v1")
         try await device.update()
-        #expect(device.requests == asked("/app/extra.js"))
+        #expect(device.requests == expectedRequests("/app/extra.js"))
         #expect(try device.versionsOnDisk() == ["v1"])
         // The PartialDownload folder of the peers stays on disk.
         #expect(try Directory.open(device.store).directory("downloads").list() == [])
@@ -108,7 +108,7 @@ struct CapacitorStoreTests {
         let device = try await interrupted(byFailure: byFailure)
         try device.server.serve(version: "v2")
         try await device.update()
-        #expect(device.requests == asked("/app/v2only.js"))
+        #expect(device.requests == expectedRequests("/app/v2only.js"))
         #expect(try device.versionsOnDisk() == ["v2"])
         try device.reload()
         #expect(try device.pageVersion() == "v2")

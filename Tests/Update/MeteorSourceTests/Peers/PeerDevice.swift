@@ -71,7 +71,7 @@ extension MeteorBundle {
 }
 
 /// Returns the requests of one update: the manifest, the page, and each URL path once, with the query of assets.
-func asked(_ assets: String..., manifest: Int = 1, page: Int = 1) -> [String: Int] {
+func expectedRequests(_ assets: String..., manifest: Int = 1, page: Int = 1) -> [String: Int] {
     var requests = ["/__cordova/manifest.json": manifest, "/__cordova/": page].filter { $0.value > 0 }
     for asset in assets { requests["/__cordova\(asset)?meteor_dont_serve_index=true", default: 0] += 1 }
     return requests

@@ -83,7 +83,7 @@ struct CordovaResumeTests {
     }
 
     @Test(
-        "N-24, P03: a kept file that is shorter, longer or another is asked for again",
+        "N-24, P03: requests a kept file again if it is shorter, longer or changed",
         arguments: ["some-file (chan", "some-file (changed)\n\n", "some-file (Changed)\n", ""])
     func refusesTruncated(content: String) async throws {
         try await interruptVersion2()

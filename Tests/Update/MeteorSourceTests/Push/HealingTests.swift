@@ -21,7 +21,7 @@ struct HealingTests {
     }
 
     @Test(
-        "a bundle that is not what was installed goes at its launch, and the next check brings it anew",
+        "removes a damaged bundle at its launch, and the next check installs it again",
         arguments: [
             ("meteor/version2/program.json", "{}"), ("meteor/version2/program.json", nil),
             ("meteor/version2/index.html", nil), ("receipts/meteor-version2.json", nil),

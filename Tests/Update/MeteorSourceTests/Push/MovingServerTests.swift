@@ -179,7 +179,7 @@ struct MovingServerTests {
     }
 
     @Test(
-        "N-01, P16: a page of another version than the manifest is refused, wherever it says so",
+        "N-01, P16: rejects a page of another version than the manifest in every form of the page",
         arguments: [IndexPage.VersionStyle.autoupdateVersions, .autoupdateVersionCordova])
     func otherPage(style: IndexPage.VersionStyle) async throws {
         try device.deploy(
@@ -280,7 +280,7 @@ struct MovingServerTests {
     }
 
     @Test(
-        "P02: keeps the files of the shown page while another version is installed, confirmed and old ones are removed")
+        "P02: keeps the files of the shown page while another version is installed and old ones are removed")
     func shownPageStays() async throws {
         let shown = try device.reload()
         try device.deploy(Self.version("v2"))

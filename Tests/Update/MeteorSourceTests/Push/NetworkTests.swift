@@ -25,7 +25,7 @@ struct NetworkTests {
         return content
     }
 
-    private func asked(_ path: String) -> [MeteorRequest] {
+    private func requests(to path: String) -> [MeteorRequest] {
         device.server.requests.filter { $0.path == "/__cordova" + path }
     }
 
@@ -46,7 +46,7 @@ struct NetworkTests {
         device.server.fault("/large.bin", .cut(after: 1_500_000), times: 1)
         try await device.update()
         #expect(device.requests == Requests.of("/manifest.json", "/", "/large.bin", "/large.bin", "/b.txt"))
-        let requests = asked("/large.bin")
+        let requests = requests(to: "/large.bin")
         #expect(requests.first?["Range"] == nil)
         let range = try #require(requests.last?["Range"])
         let start = try #require(Int(range.dropFirst("bytes=".count).dropLast()))
@@ -64,8 +64,8 @@ struct NetworkTests {
         device.server.fault("/large.bin", .cut(after: 1_500_000), times: 1)
         device.server.fault("/large.bin", .entityTag(nil), times: 1)
         try await device.update()
-        #expect(asked("/large.bin").count == 2)
-        #expect(asked("/large.bin").last?["Range"] != nil)
+        #expect(requests(to: "/large.bin").count == 2)
+        #expect(requests(to: "/large.bin").last?["Range"] != nil)
         try device.reload()
         #expect(try device.served("/large.bin") == content)
     }
@@ -85,7 +85,7 @@ struct NetworkTests {
         try device.server.serve(version: "v2")
         try await device.update()
         #expect(device.requests == Requests.of("/manifest.json", "/", "/large.bin"))
-        #expect(asked("/large.bin").first?["Range"]?.hasPrefix("bytes=") == true)
+        #expect(requests(to: "/large.bin").first?["Range"]?.hasPrefix("bytes=") == true)
         try device.reload()
         #expect(try device.served("/large.bin") == content)
         #expect(try device.text("/b.txt") == "b")
@@ -123,11 +123,11 @@ struct NetworkTests {
         _ = try deploy()
         device.server.fault("/large.bin", .status(500))
         try await device.expectRefusal(.httpStatus, "Non-success status code 500 for asset: /large.bin")
-        #expect(asked("/large.bin").count == 5)
+        #expect(requests(to: "/large.bin").count == 5)
     }
 
     @Test(
-        "N-23: a Meteor server that leads from https to http is not followed",
+        "N-23: does not follow a redirect of a Meteor server from https to http",
         arguments: ["/manifest.json", "/", "/b.txt"])
     func redirectIntoTheClear(path: String) async throws {
         let plain = try LoopbackServer([:])
@@ -144,9 +144,9 @@ struct NetworkTests {
             warn: { _ in })
         let before = try device.picture()
         let failure = await #expect(throws: (any Error).self) { _ = try await updater.update() }
-        let told = failure.map { UpdateFailure($0) }
-        #expect(told?.code == .networkUnavailable)
-        #expect(told?.message.contains("https may not lead to http") == true, "\(told?.message ?? "")")
+        let refusal = failure.map { UpdateFailure($0) }
+        #expect(refusal?.code == .networkUnavailable)
+        #expect(refusal?.message.contains("https may not lead to http") == true, "\(refusal?.message ?? "")")
         #expect(plain.requests.isEmpty)
         #expect(try device.picture().changes(since: before) == [])
     }

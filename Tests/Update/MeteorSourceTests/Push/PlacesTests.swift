@@ -37,7 +37,7 @@ struct PlacesTests {
     }
 
     @Test(
-        "P18: root URLs that differ in a slash, the case or a default port are one server",
+        "P18: treats root URLs that differ in a slash, the case or a default port as one server",
         arguments: ["http://localhost:3000", "HTTP://LOCALHOST:3000/", "http://localhost:3000//"])
     func normalised(rootURL: String) async throws {
         let device = try PushedDevice.app(version("v1"))
@@ -111,7 +111,7 @@ struct PlacesTests {
 
     /// Returns a file of one megabyte, with or without a stated size.
     @Test(
-        "N-18: a disk that is too small is told, and a version that fits is taken afterwards", arguments: [true, false])
+        "N-18: reports a disk that is too small and then installs a version that fits", arguments: [true, false])
     func fullDisk(statesSize: Bool) async throws {
         guard let disk = try SmallDisk() else {
             print("disk full: KNOWN LIMITATION: no tmpfs can be mounted here; not run")

@@ -21,7 +21,7 @@ struct ProofTests {
     }
 
     @Test(
-        "N-02: the hashes of a modern server are proof enough for the strict mode",
+        "N-02: accepts the hashes of a modern server in the strict mode",
         arguments: [HashScheme.bytes, .modern])
     func modern(hashes: HashScheme) async throws {
         let device = try pushed(.strict)
@@ -34,7 +34,7 @@ struct ProofTests {
     }
 
     @Test(
-        "N-02: one bit that is another one is refused, the server's label or not", arguments: ["/app/app.js", "/x.png"])
+        "N-02: rejects one changed bit with and without the server's label", arguments: ["/app/app.js", "/x.png"])
     func flippedBit(path: String) async throws {
         let device = try pushed()
         for tag in [Fault.none, .entityTag(nil)] {
@@ -62,7 +62,7 @@ struct ProofTests {
         Tag(testDescription: "-gzip", fault: .gzipTag, isLabel: false),
         Tag(testDescription: "upper-case digits", fault: .upperCaseTag, isLabel: false),
         Tag(testDescription: "absent", fault: .entityTag(nil), isLabel: false),
-        Tag(testDescription: "some other form", fault: .entityTag("\"123-abc\""), isLabel: false),
+        Tag(testDescription: "another form", fault: .entityTag("\"123-abc\""), isLabel: false),
         Tag(testDescription: "without quotes", fault: .entityTag(String(repeating: "0", count: 40)), isLabel: false),
     ]
 
@@ -88,7 +88,7 @@ struct ProofTests {
     static let foreign = String(repeating: "0", count: 40)
 
     @Test(
-        "N-04: the label of another content is refused in every form",
+        "N-04: rejects the label of other content in every form",
         arguments: [
             [Fault.entityTag("\"\(foreign)\"")], [.entityTag("W/\"\(foreign)\"")],
             [.entityTag("\"\(foreign)\""), .lowerCaseNames],

@@ -127,7 +127,7 @@ struct ReuseTests {
     }
 
     @Test(
-        "the same bytes under the hashes of another generation of servers, from the seed",
+        "inherits the same bytes of the seed under hashes of another generation of servers",
         arguments: [HashScheme.bytes, .saltedContents, .saltedSRI], [HashScheme.bytes, .modern])
     func otherSchemeFromSeed(old: HashScheme, new: HashScheme) async throws {
         let device = try pushed(Self.generation("v1", old))
@@ -202,7 +202,7 @@ struct ReuseTests {
     }
 
     @Test(
-        "requests one of two assets with equal content that the seed has under another generation's hash, and serves both URLs"
+        "requests one of two equal assets that the seed has under another generation's hash"
     )
     func twinsOfAnotherScheme() async throws {
         let picture = App.asset("images/x.png", "picture")
