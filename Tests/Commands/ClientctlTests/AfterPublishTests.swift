@@ -5,7 +5,7 @@ import Glibc
 import Synchronization
 import Testing
 
-/// What follows when a feed was written: `--after-publish` and `--public-url`.
+/// Commands that write a feed with `--after-publish` and `--public-url`.
 @Suite(.ownThread) struct AfterPublishTests {
     private let site: ChannelSite
     private let seen: String
@@ -15,7 +15,7 @@ import Testing
         seen = site.folder.file("seen")
     }
 
-    /// A hook that keeps what it hears, and the document that is there then.
+    /// A hook that stores its environment and the channel file it finds.
     private var hook: [String] {
         [
             "--after-publish",
@@ -25,7 +25,7 @@ import Testing
 
     private var document: String { "\(site.feed)/channels/stable.json" }
 
-    /// The feed as a web server gives it, unless `change` says otherwise; it is the cache in front of the feed.
+    /// A server of the feed, which acts as the cache in front of it. `change` can replace a response.
     private func serve(
         _ change: @escaping @Sendable (_ path: String, _ number: Int) -> Route? = { _, _ in nil }
     ) throws -> LoopbackServer {
@@ -44,14 +44,14 @@ import Testing
         }
     }
 
-    @Test func `the hook hears what was written, once it is there, and not in a dry run`() throws {
+    @Test func `runs the hook after the feed is written, and not in a dry run`() throws {
         try site.publish("1.0.0", hook + ["--dry-run"]).succeeded("dryRun")
         #expect(access(seen, F_OK) != 0)
         try site.publish("1.0.0", hook).succeeded("published")
-        let facts = Set(
+        let variables = Set(
             String(decoding: try contents(ofFile: seen), as: UTF8.self).split(separator: "\n").map(String.init))
         #expect(
-            facts == [
+            variables == [
                 "PUBLISHED_FEED=\(site.feed)", "PUBLISHED_OUTCOME=published", "PUBLISHED_VERSION=1.0.0",
                 "PUBLISHED_CHANNEL=stable", "PUBLISHED_SEQUENCE=1",
                 "PUBLISHED_DOCUMENTS=channels/stable.json manifest.json",
@@ -68,28 +68,28 @@ import Testing
         #expect(later.contains("PUBLISHED_SEQUENCE=2\n") && later.contains("PUBLISHED_OUTCOME=changed\n"))
     }
 
-    @Test func `the hook gets this environment, and nothing that is meant for clientctl`() throws {
+    @Test func `gives the hook this environment without the settings of clientctl`() throws {
         let hook = ["--after-publish", "sh -c 'env >\"$0\"' \(seen)"]
         try site.publish("1.0.0")
         try site.publish(
             "1.1.0", hook, environment: ["CLIENTCTL_PASSPHRASE": "horse", "CLIENTCTL_LEVEL": "1", "PURGE_TOKEN": "x"]
         ).succeeded("published")
-        let facts = String(decoding: try contents(ofFile: seen), as: UTF8.self)
-        #expect(!facts.contains("CLIENTCTL_") && !facts.contains("horse"))
-        #expect(facts.contains("PURGE_TOKEN=x\n"))
+        let variables = String(decoding: try contents(ofFile: seen), as: UTF8.self)
+        #expect(!variables.contains("CLIENTCTL_") && !variables.contains("horse"))
+        #expect(variables.contains("PURGE_TOKEN=x\n"))
     }
 
-    @Test func `the hook hears of a trust root`() throws {
+    @Test func `runs the hook after a trust root is published`() throws {
         let hook = ["--after-publish", "sh -c 'env >\"$0\"' \(seen)"]
         let root = ["trust", "publish", site.trust, "--feed", "\(site.feed)-2", "--json"]
         try Clientctl.run(root + hook).succeeded("published")
-        let facts = String(decoding: try contents(ofFile: seen), as: UTF8.self)
-        #expect(facts.contains("PUBLISHED_DOCUMENTS=trust.json trust/1.json\n"))
-        #expect(facts.contains("PUBLISHED_OUTCOME=published\n"))
+        let variables = String(decoding: try contents(ofFile: seen), as: UTF8.self)
+        #expect(variables.contains("PUBLISHED_DOCUMENTS=trust.json trust/1.json\n"))
+        #expect(variables.contains("PUBLISHED_OUTCOME=published\n"))
         try Clientctl.run(root + ["--after-publish", "/none/such"]).failed(78, "configInvalid")
     }
 
-    @Test func `a server that is silent is not waited for beyond the limit`() throws {
+    @Test func `stops waiting for a silent server at --public-within`() throws {
         try site.publish("1.0.0")
         let silent = try LoopbackServer { _ in
             var route = Route([1, 2, 3])
@@ -98,18 +98,18 @@ import Testing
         }
         let start = ContinuousClock.now
         let edit = ["release", "pause", "--version", "1.0.0", "--feed", site.feed, "--channel", "stable"]
-        let told = try Clientctl.run(
+        let outcome = try Clientctl.run(
             edit + [
                 "--channel-key", site.key("channel"), "--public-url", try silent.url("/").description,
                 "--public-within", "2s", "--json",
             ]
         ).failed(53, "notPublic")
-        #expect(told.errors.contains("It did not answer in time."), "\(told.errors)")
-        #expect(ContinuousClock.now - start < .seconds(30), "by itself the transfer ends after 30 seconds")
+        #expect(outcome.errors.contains("It did not answer in time."), "\(outcome.errors)")
+        #expect(ContinuousClock.now - start < .seconds(30), "the transfer has a limit of its own, 30 seconds")
         withExtendedLifetime(silent) {}
     }
 
-    @Test func `a hook that fails has a status of its own, and the release stays published`() throws {
+    @Test func `reports a failing hook with status 54 and keeps the release published`() throws {
         let failed = try site.publish("1.0.0", hook, environment: ["HOOK_STATUS": "9"]).failed(54, "hookFailed")
         #expect(failed.outcome == "published" && failed.subject == "sh")
         #expect(failed.errors.contains("ended with status 9"))
@@ -122,7 +122,7 @@ import Testing
         #expect(try site.sequence() == 1)
     }
 
-    @Test func `a hook that fails is reported where the parent ignores SIGCHLD`() throws {
+    @Test func `reports a failing hook when the parent ignores SIGCHLD`() throws {
         let arguments = [
             "publish", try site.folder.writeTree(Site.client("1.0.0"), to: "web"), "--version", "1.0.0", "--feed",
             site.feed,
@@ -135,9 +135,9 @@ import Testing
         Outcome(ending).failed(54, "hookFailed")
     }
 
-    @Test func `the public address shows what was written, at once or when its caches have it`() throws {
-        let good = try serve()
-        let url = try good.url("/").description
+    @Test func `waits until the public address serves what was written`() throws {
+        let current = try serve()
+        let url = try current.url("/").description
         let done = try site.publish("1.0.0", ["--public-url", url]).succeeded("published")
         #expect(done["public"]?.objectValue?["url"]?.stringValue == url)
         let old = try contents(ofFile: document)
@@ -153,11 +153,11 @@ import Testing
         let edit = ["release", "rollout", "50%", "--version", "1.1.0", "--feed", site.feed, "--channel", "stable"]
         try Clientctl.run(edit + ["--channel-key", site.key("channel"), "--public-url", url, "--json"])
             .succeeded("changed")
-        withExtendedLifetime((good, slow)) {}
+        withExtendedLifetime((current, slow)) {}
         try site.publish("1.2.0", ["--public-url", "file://\(site.feed)"]).succeeded("published")
     }
 
-    @Test func `a trust root is waited for, byte for byte`() throws {
+    @Test func `waits until the public address serves the trust root byte for byte`() throws {
         let roots = try serve { path, number in
             switch path {
             case "/trust.json": number < 2 ? Route(Array("{}".utf8)) : nil
@@ -171,22 +171,22 @@ import Testing
         withExtendedLifetime(roots) {}
     }
 
-    @Test func `ends before the limit when the server refuses readers`() throws {
+    @Test func `stops waiting for a public address that rejects readers`() throws {
         let refusing = try serve { _, _ in Route(status: 403) }
-        let told = try site.publish(
+        let outcome = try site.publish(
             "1.0.0", ["--public-url", try refusing.url("/").description, "--public-within", "1h"]
         ).failed(53, "notPublic")
-        #expect(told.errors.contains("answered 403") && told.errors.contains("let every device read"), "\(told.errors)")
+        #expect(outcome.errors.contains("answered 403") && outcome.errors.contains("let every device read"), "\(outcome.errors)")
         let checked = try Clientctl.run(["feed", "check", try refusing.url("/").description, "--json"])
         #expect(checked.failed(11, "httpStatus").text.contains("\"refused\""), "\(checked.text)")
     }
 
-    @Test func `an address that does not show it has a status of its own, and the release stays published`() throws {
+    @Test func `reports an outdated public address with status 53 and keeps the release published`() throws {
         try site.publish("1.0.0", ["--rollout", "100%"])
         let old = try contents(ofFile: document)
         let stale = try serve { path, _ in path == "/channels/stable.json" ? Route(old) : nil }
         let short = try serve { path, _ in path.contains("client-v1.2.0") ? Route([1]) : nil }
-        // The limit cuts the first look, too, which a busy machine needs longer for.
+        // The limit also cuts the first request, which takes longer on a busy machine.
         let limit = ["--public-within", "\(BusyMachine.seconds(3))s"]
         let behind = try site.publish("1.1.0", ["--public-url", try stale.url("/").description] + limit)
         behind.failed(53, "notPublic")
@@ -201,11 +201,11 @@ import Testing
         try site.publish("1.4.0", limit).failed(64, "usage")
         try site.publish("1.4.0", ["--public-url", "nowhere"]).failed(64, "usage")
         #expect(try site.sequence() == 4)
-        let people = try Clientctl.run([
+        let plain = try Clientctl.run([
             "release", "pause", "--version", "1.0.0", "--feed", site.feed, "--channel", "stable", "--channel-key",
             site.key("channel"), "--public-url", "http://127.0.0.1:1/", "--public-within", "1s",
         ])
-        #expect(people.status == 53 && people.text.contains("channel stable: changed"))
+        #expect(plain.status == 53 && plain.text.contains("channel stable: changed"))
         #expect(try site.sequence() == 5)
     }
 }

@@ -3,20 +3,21 @@ import BundleValues
 import Synchronization
 import Testing
 
-/// A JSON Schema of `Guide/reference/json`. Readers ignore members that they do not know, so the schemas allow them; a test does not,
-/// so that each member is documented.
-///
-/// Supports `$ref` to another file, `type`, `enum`, `anyOf`, `required`, `properties`, `additionalProperties` and `items`.
+/// A JSON Schema of `Guide/reference/json`.
+/// | The schemas allow unknown members, because readers ignore them. A test rejects unknown members, so that each
+/// member is documented. Supports `$ref` to another file, `type`, `enum`, `anyOf`, `required`, `properties`,
+/// `additionalProperties` and `items`.
 struct AnswerSchema {
     private let rules: JSONObject
 
-    /// Reads the schema of the answers of `command`, such as `release-list`. Returns nil if there is no such file.
+    /// Reads the schema for the output of `command`, such as `release-list`. Returns nil if the file does not exist.
     init?(_ command: String) {
         guard let rules = Self.rules(of: "\(command).schema.json") else { return nil }
         self.rules = rules
     }
 
-    /// Where `value` differs from the schema; nil if it conforms. Part of an answer may lack members at its top.
+    /// Returns the first difference between `value` and the schema, or nil if it conforms. With `isPart`, `value` may
+    /// lack members at its top level.
     func mismatch(_ value: JSONObject, isPart: Bool = false) -> String? {
         Self.mismatch(.object(value), rules, "$", isPart: isPart)
     }
@@ -92,7 +93,7 @@ struct AnswerSchema {
 extension AnswerSchema {
     private static let groups = ["keys", "trust", "release", "channel", "feed"]
 
-    /// The name of the schema for the answer to `arguments`.
+    /// Returns the name of the schema for the output of `arguments`.
     static func name(of arguments: [String]) -> String {
         let words = arguments.prefix { !$0.hasPrefix("-") }
         guard let first = words.first else { return "" }
@@ -100,7 +101,8 @@ extension AnswerSchema {
         return first == "verify" && arguments.contains("--store") ? "verify-store" : first
     }
 
-    /// Expects the answer to `arguments` to conform to its schema, and a failure in it to that of failures.
+    /// Expects the output of `arguments` to conform to its schema, and an error in it to conform to the schema of
+    /// errors.
     static func expect(_ answer: JSONObject, to arguments: [String]) {
         let name = name(of: arguments)
         var rest = answer

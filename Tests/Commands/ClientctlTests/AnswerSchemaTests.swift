@@ -3,16 +3,16 @@ import BundleTesting
 import BundleValues
 import Testing
 
-/// The schemas of `Guide/reference/json`, which every answer of a test is compared with.
+/// The schemas of `Guide/reference/json`. Every test compares the output of commands with them.
 @Suite(.ownThread) struct AnswerSchemaTests {
     @Test func `every command has a schema`() {
-        // `kiosk` prints its log alone.
+        // `kiosk` prints only its log.
         let answering = EveryFlagTests.commands.filter { $0.words != ["kiosk"] }
         let names = answering.map { $0.words.joined(separator: "-") } + ["verify-store", "error"]
         #expect(names.filter { AnswerSchema($0) == nil } == [])
     }
 
-    @Test func `every schema is of a command, and allows members that a reader does not know`() throws {
+    @Test func `every schema belongs to a command and allows unknown members`() throws {
         let names = Set(EveryFlagTests.commands.map { $0.words.joined(separator: "-") } + ["verify-store", "error"])
         for (file, bytes) in try TreeSnapshot(of: "\(Checkout.root)/Guide/reference/json").files {
             #expect(names.contains(file.replacing(".schema.json", with: "")), "\(file)")
@@ -24,7 +24,7 @@ import Testing
         (["release", "list", "--json"], "release-list"), (["verify", "--store", "store", "--json"], "verify-store"),
         (["verify", "feed", "--json"], "verify"), (["install", "--json"], "install"),
     ])
-    func `is found by the words of the command`(arguments: [String], name: String) {
+    func `finds the schema by the words of the command`(arguments: [String], name: String) {
         #expect(AnswerSchema.name(of: arguments) == name)
     }
 
@@ -35,13 +35,13 @@ import Testing
             (["outcome": .string("locked"), "session": .null], "$.session is null"),
             (["outcome": .string("locked"), "more": .null, "session": .object([:])], "$.more is not in the schema"),
         ] as [(JSONObject, String)])
-    func `names the member that differs`(answer: JSONObject, problem: String) throws {
+    func `names the member that differs from the schema`(answer: JSONObject, problem: String) throws {
         let schema = try #require(AnswerSchema("lock"))
         let found = schema.mismatch(answer) ?? schema.mismatch(answer, isPart: true)
         #expect(found?.contains(problem) == true, "\(found ?? "nothing")")
     }
 
-    @Test func `a part of an answer may lack members`() throws {
+    @Test func `accepts missing members in part of an output`() throws {
         #expect(try #require(AnswerSchema("lock")).mismatch(["outcome": .string("locked")], isPart: true) == nil)
     }
 }

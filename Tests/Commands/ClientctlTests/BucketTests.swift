@@ -3,7 +3,7 @@ import BundleTesting
 import BundleValues
 import Testing
 
-/// A feed in a bucket is used as one in a folder is: against a store that checks every signature.
+/// Commands with a feed in a bucket, against a server that checks every request signature.
 @Suite(.ownThread, .enabled(if: TestBucket.missing == nil, "\(TestBucket.missing ?? "")")) struct BucketTests {
     private let site: ChannelSite
     private let bucket: TestBucket
@@ -38,7 +38,7 @@ import Testing
             ])
     }
 
-    @Test func `a feed is published, edited, listed, shown and verified`() throws {
+    @Test func `publishes, edits, lists, shows and verifies a feed in a bucket`() throws {
         try run(["trust", "publish", site.trust, "--feed", feed, "--json"]).succeeded("published")
         try run(["trust", "publish", site.trust, "--feed", feed, "--json"]).succeeded("unchanged")
         try publish("1.0.0", ["--create"]).succeeded("published")
@@ -74,7 +74,7 @@ import Testing
         try run(["inspect", "\(feed)/nothing.json", "--json"]).failed(78, "configInvalid")
     }
 
-    @Test func `a feed is copied into a bucket and out of it, and what nothing names is removed there`() throws {
+    @Test func `copies a feed into and out of a bucket, and removes unreferenced files there`() throws {
         for version in ["1.0.0", "1.1.0"] { try site.publish(version, ["--rollout", "100%", "--no-deltas"]) }
         try site.release("remove", "--version", "1.0.0").succeeded("changed")
         try run(["feed", "copy", site.feed, feed, "--json"]).succeeded("copied")
@@ -94,7 +94,7 @@ import Testing
             78, "configInvalid")
     }
 
-    @Test func `no secret is told, whatever fails, and none stands in a list of processes`() throws {
+    @Test func `keeps secrets out of errors and process arguments when a request fails`() throws {
         let secret = "S3CR3Tabcdefghij0123456789/+abcdefghij00"
         let seen = site.folder.file("seen")
         let printing = site.folder.file("keys.json")
@@ -106,19 +106,19 @@ import Testing
         let good = try publish("1.0.0", ["--create", "--credential-command", line], none).succeeded("published")
         let wrong = try publish("1.2.0", [], ["AWS_SECRET_ACCESS_KEY": secret]).failed(11, "httpStatus")
         let token = try publish("1.2.0", [], ["AWS_SESSION_TOKEN": secret])
-        let nowhere = try publish(
+        let unreachable = try publish(
             "1.2.0", [], ["AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1", "AWS_SECRET_ACCESS_KEY": secret]
         ).failed(10, "networkUnavailable")
         let missing = try publish("1.2.0", [], none).failed(78, "configInvalid")
         let processes = String(decoding: try contents(ofFile: seen), as: UTF8.self)
         #expect(processes.contains("publish"))
-        for said in [good, wrong, token, nowhere, missing].map({ $0.text + $0.errors }) + [processes] {
-            #expect(!said.contains(secret) && !said.contains(bucket.secret), "\(said)")
+        for output in [good, wrong, token, unreachable, missing].map({ $0.text + $0.errors }) + [processes] {
+            #expect(!output.contains(secret) && !output.contains(bucket.secret), "\(output)")
         }
     }
 
-    /// Looks into every list of arguments of the machine, and every file below a folder, until another file is there or whoever started
-    /// it is gone; prints what holds one of the secrets, which come where nobody looks.
+    /// Scans the arguments of all processes and all files below a folder until a stop file exists or the parent exits.
+    /// Prints the paths that contain one of the secrets.
     private static let watch = """
         import glob, os, sys, time
         secrets = [text.encode() for text in os.environ["WATCHED"].split()]
@@ -146,7 +146,7 @@ import Testing
         print(*sorted(seen))
         """
 
-    @Test func `no secret is in any output, argument or file, whatever is done and whatever fails`() throws {
+    @Test func `keeps secrets out of all output, arguments and files of every feed command`() throws {
         let wrong = "S3CR3Tabcdefghij0123456789/+abcdefghij00"
         let apart = try TemporaryFolder()
         let printing = try apart.write(
@@ -156,12 +156,12 @@ import Testing
         let watcher = try Program(
             ["python3", "-c", Self.watch, site.folder.path, apart.file("stop")],
             environment: Clientctl.environment(["WATCHED": "\(bucket.secret) \(wrong)"]))
-        var said: [String] = []
+        var output: [String] = []
         func all(_ arguments: [String], _ more: [String: String] = [:], _ status: Int32 = 0) throws {
             for form in [["--json"], []] {
-                let told = try run(arguments + form, more.merging(["TMPDIR": temporary]) { $1 })
-                #expect(told.status == status, "\(arguments): \(told.errors)")
-                said.append(told.text + told.errors)
+                let outcome = try run(arguments + form, more.merging(["TMPDIR": temporary]) { $1 })
+                #expect(outcome.status == status, "\(arguments): \(outcome.errors)")
+                output.append(outcome.text + outcome.errors)
             }
         }
         func publish(_ version: String, _ more: [String] = []) throws -> [String] {
@@ -199,10 +199,10 @@ import Testing
         try apart.write([], to: "stop")
         let watched = try watcher.wait()
         #expect(watched.status == 0 && watched.text == "ready\n\n", "\(watched.text) \(watched.errors)")
-        for text in said { #expect(!text.contains(bucket.secret) && !text.contains(wrong), "\(text)") }
+        for text in output { #expect(!text.contains(bucket.secret) && !text.contains(wrong), "\(text)") }
     }
 
-    @Test func `keys come from the shared credentials file, too`() throws {
+    @Test func `reads keys from the shared credentials file`() throws {
         let path = site.folder.file("credentials")
         try site.folder.write(
             Array("[p]\naws_access_key_id = \(bucket.keyId)\naws_secret_access_key = \(bucket.secret)\n".utf8),
@@ -213,25 +213,25 @@ import Testing
     }
 }
 
-/// What is neither a folder nor a bucket is no feed.
+/// Addresses that are neither a folder nor a bucket.
 @Suite(.ownThread) struct FeedAddressTests {
     @Test(arguments: [
         "ftp://x/y", "ws://x/y", "s3://B", "s3://bucket/a b", "s3://", "s3:/my-bucket/kiosk",
         "https:/updates.example.com",
     ])
-    func `is refused with what is taken`(address: String) throws {
+    func `rejects a feed address of another scheme and names the accepted ones`(address: String) throws {
         let refused = try Clientctl.run(["release", "list", "--feed", address, "--json"]).failed(64, "usage")
         #expect(refused.errors.contains("s3://bucket/prefix"), "\(refused.errors)")
     }
 
-    @Test func `in a bucket is refused without keys or a place`() throws {
+    @Test func `rejects a bucket without keys or region`() throws {
         let list = ["release", "list", "--feed", "s3://bucket/feed", "--json"]
         let keys = ["AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"]
         #expect(try Clientctl.run(list).failed(78, "configInvalid").errors.contains("--credential-command"))
         #expect(try Clientctl.run(list, environment: keys).failed(78, "configInvalid").errors.contains("AWS_REGION"))
         let profile = ["AWS_PROFILE": "shop", "AWS_REGION": "eu-central-1"]
-        let nowhere = try Clientctl.run(list, environment: profile).failed(78, "configInvalid")
-        #expect(nowhere.errors.contains("shop") && nowhere.errors.contains("/nonexistent/.aws/credentials"))
+        let unreachable = try Clientctl.run(list, environment: profile).failed(78, "configInvalid")
+        #expect(unreachable.errors.contains("shop") && unreachable.errors.contains("/nonexistent/.aws/credentials"))
         let endpoint = keys.merging(["AWS_ENDPOINT_URL_S3": "127.0.0.1:9000"]) { $1 }
         let address = try Clientctl.run(list, environment: endpoint).failed(78, "configInvalid")
         #expect(address.subject == "AWS_ENDPOINT_URL_S3" && address.errors.contains("http:// or https://"))

@@ -6,13 +6,14 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// A channel from its first document to its last key, with the built program on both sides.
+/// A channel from its first file to its last key, with the built program as publisher and device.
 @Suite(.ownThread) struct ChannelLifeTests {
     private let site: ChannelSite
 
     init() throws { site = try ChannelSite() }
 
-    /// Two devices on either side of `permille` of version 1.1.0, by the contract's formula and not by our code.
+    /// Returns two devices on either side of `permille` of version 1.1.0, by the formula of the wire format and not by
+    /// our code.
     private func devices(around permille: Int) throws -> (inside: String, outside: String) {
         let script = """
             import hashlib, sys
@@ -28,7 +29,7 @@ import Testing
         return (String(try #require(names.first)), String(try #require(names.last)))
     }
 
-    @Test func `a release is rolled out, paused, recalled and promoted`() throws {
+    @Test func `rolls out, pauses, recalls and promotes a release`() throws {
         let (inside, outside) = try devices(around: 100)
         let first = try site.publish("1.0.0").succeeded("published")
         #expect(first["channel"]?.objectValue?["sequence"] == .integer(1))
@@ -68,8 +69,8 @@ import Testing
         #expect(try site.runs("later-1") == "1.1.0")
     }
 
-    /// What people are told by `install`, and how it ends.
-    private func told(_ device: String, _ more: [String] = []) throws -> Outcome {
+    /// Runs `install` with output for people.
+    private func plainInstall(_ device: String, _ more: [String] = []) throws -> Outcome {
         try Clientctl.run(
             [
                 "install", "--channel", "\(site.feed)/channels/stable.json", "--trust", site.pinned, "--store",
@@ -78,38 +79,38 @@ import Testing
             ] + more)
     }
 
-    @Test func `a device that a rollout leaves out is told so, and never that it has what it has not`() throws {
+    @Test func `install names the release that a rollout withholds and the client the device keeps`() throws {
         try site.publish("1.1.0", ["--rollout", "0%"]).succeeded("published")
         let empty = try site.install("new")
         #expect(empty.status == 3 && empty.outcome == "notInRollout", "\(empty.errors)\(empty.text)")
         #expect(empty.string("version") == "1.1.0" && empty["path"] == .null)
-        let people = try told("new")
+        let people = try plainInstall("new")
         #expect(people.status == 3)
         #expect(
             people.text.hasPrefix(
                 "1.1.0 is not for this device yet: its rollout excludes it. Nothing was installed; this device has no client."
             ), "\(people.text)")
         let seed = try site.folder.writeTree(Site.client("0.9.0"), to: "seed")
-        let seeded = try told("new", ["--seed", seed])
+        let seeded = try plainInstall("new", ["--seed", seed])
         #expect(seeded.status == 0 && seeded.text.contains("keeps the seed"), "\(seeded.errors)\(seeded.text)")
 
         try site.publish("1.0.0", ["--rollout", "100%"]).succeeded("published")
         try site.install("old").succeeded("installed")
         let kept = try site.install("old").succeeded("notInRollout")
         #expect(kept.string("version") == "1.1.0" && kept.string("current") == "v1.0.0")
-        #expect(try told("old").text.contains("This device keeps 1.0.0.") == false)
-        #expect(try told("old").text.contains("this device keeps 1.0.0."))
+        #expect(try plainInstall("old").text.contains("This device keeps 1.0.0.") == false)
+        #expect(try plainInstall("old").text.contains("this device keeps 1.0.0."))
     }
 
     private func moment(_ seconds: Int) -> String {
         "\(Timestamp(clamping: Timestamp.now.secondsSinceEpoch + seconds))"
     }
 
-    @Test func `a ramp grows by itself, and is held and replaced`() throws {
+    @Test func `a ramp raises the rollout over time, and can be paused and replaced`() throws {
         try site.publish("1.0.0").succeeded("published")
         try site.install("one").succeeded("installed")
         try site.publish("1.1.0", ["--rollout", "0%"]).succeeded("published")
-        // Its only step is to come.
+        // The only step is in the future.
         try site.release("rollout", "--version", "1.1.0", "--ramp", "100%", "--start", moment(3600)).succeeded(
             "changed")
         try site.install("one").succeeded("notInRollout")
@@ -140,7 +141,7 @@ import Testing
         #expect(log.contains("a ramp (0.1% from "))
     }
 
-    @Test func `a release is for groups first, or alone, or for one device`() throws {
+    @Test func `offers a release to groups first, to groups only, or to one device`() throws {
         try site.publish("1.0.0").succeeded("published")
         for (device, groups) in [("one", "eu,qa"), ("two", "none")] {
             try site.install(device, ["--group", groups]).succeeded("installed")
@@ -167,13 +168,13 @@ import Testing
         try site.install("two", ["--group", "QA"]).failed(64, "usage")
     }
 
-    /// What devices of the flat manifest are offered.
+    /// Returns the version that manifest.json offers.
     private func newest() throws -> String? {
         try JSONScanner.parse(try contents(ofFile: site.feed + "/manifest.json"), maximumBytes: 1 << 16)
             .objectValue?["version"]?.stringValue
     }
 
-    @Test func `a retry of the channel lets devices that blocked a release try it once more`() throws {
+    @Test func `release retry lets devices try a blocked release once more`() throws {
         let site = try ChannelSite()
         try site.publish("1.0.0").succeeded()
         try site.install("one").succeeded("installed")
@@ -201,7 +202,7 @@ import Testing
         #expect(try launch("confirm") == "1.1.0")
     }
 
-    @Test func `manifest json follows what everybody may have of the default channel`() throws {
+    @Test func `manifest.json follows the release that all devices of the default channel get`() throws {
         #expect(try site.publish("1.0.0").succeeded("published")["newest"] == .bool(true))
         #expect(try newest() == "1.0.0")
         #expect(try site.publish("1.1.0", ["--rollout", "50%"]).succeeded("published")["newest"] == .bool(false))
@@ -209,7 +210,7 @@ import Testing
         #expect(try newest() == "1.0.0")
         try site.release("rollout", "--version", "1.1.0", "100%").succeeded("changed")
         #expect(try newest() == "1.1.0")
-        // Its archive is where it says.
+        // The manifest in the root of the feed names the archive by a path that exists.
         try Clientctl.run(["verify", site.feed + "/manifest.json", "--trust", site.pinned, "--json"]).succeeded(
             "verified")
         try site.release("revoke", "--version", "1.1.0", "--reason", "white screen").succeeded("changed")
@@ -218,7 +219,7 @@ import Testing
         #expect(try newest() == "1.1.0")
     }
 
-    @Test func `the floor recalls everything below it`() throws {
+    @Test func `release revoke --below recalls all versions below the minimum`() throws {
         try site.publish("1.0.0")
         try site.install("d").succeeded("installed")
         try site.release("revoke", "--below", "2.0.0").failed(78, "configInvalid")
@@ -232,7 +233,7 @@ import Testing
         #expect(states == [false, true])
     }
 
-    @Test func `a release key is replaced, and devices follow`() throws {
+    @Test func `replaces a release key, and devices follow`() throws {
         try site.publish("1.0.0")
         try site.install("d").succeeded("installed")
         try Clientctl.run([
@@ -249,7 +250,7 @@ import Testing
         let late = try site.install("late").failed(20, "keyUnknown")
         #expect(late.errors.contains("which trust root 2 has revoked"))
 
-        // Who holds the revoked key can publish nothing that devices take, and is told so before.
+        // The publisher with the revoked key is rejected before it writes anything.
         let refused = try site.publish("1.0.1").failed(20, "keyUnknown")
         #expect(refused.errors.contains("trust root (version 2)"))
         #expect(try refused.errors.contains(site.id("new")))
@@ -258,18 +259,18 @@ import Testing
         try site.publish("1.1.0", key: "new").succeeded("published")
         #expect(try site.install("d").succeeded("installed").string("version") == "1.1.0")
         #expect(try site.runs("d") == "1.1.0")
-        // A device with the first root alone gets there too; 1.0.0 is signed by nobody any more.
+        // A device that has only the first root follows to the second one.
         #expect(try site.install("fresh").succeeded("installed").string("version") == "1.1.0")
 
-        // Whoever builds shells pins the newest.
+        // Shell builders pin the newest root.
         let updated = try Clientctl.run(["trust", "update", site.pinned, "--feed", site.feed, "--json"])
         #expect(updated.succeeded("updated")["version"] == .integer(2))
         #expect(try contents(ofFile: site.pinned) == contents(ofFile: "\(site.feed)/trust.json"))
         try Clientctl.run(["trust", "update", site.pinned, "--feed", site.feed, "--json"]).succeeded("unchanged")
     }
 
-    @Test func `a release signed by a revoked key is refused even where the channel key is good`() throws {
-        // A feed without a trust root in it, so that nothing stops the publisher.
+    @Test func `device rejects a release of a revoked key although the channel key is valid`() throws {
+        // Without a trust root in the feed, `publish` cannot detect the revoked key.
         try Clientctl.stock(["rm", "-r", "\(site.feed)/trust", "\(site.feed)/trust.json"])
         try site.publish("1.0.0")
         try site.install("d").succeeded("installed")
@@ -281,7 +282,7 @@ import Testing
         try site.install("d", trust: site.trust).failed(20, "keyUnknown")
     }
 
-    @Test func `a channel whose document was lost is not begun anew, and devices keep what was recalled`() throws {
+    @Test func `refuses to restart a lost channel, and devices keep their recalls`() throws {
         for version in ["1.0.0", "1.1.0"] { try site.publish(version, ["--rollout", "100%"]).succeeded() }
         try site.release("revoke", "--version", "1.0.0", "--reason", "bad").succeeded("changed")
         try site.install("a").succeeded("installed")
@@ -296,7 +297,7 @@ import Testing
         #expect(access("\(site.folder.file("store-b"))/clients/v1.1.0", F_OK) == 0)
     }
 
-    @Test func `what the feed's trust root does not allow is not published, with or without a channel`() throws {
+    @Test func `publish rejects a key or application that the trust root does not list`() throws {
         let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
         let before = try TreeSnapshot(of: site.feed)
         func publish(_ key: String, _ appId: String, _ more: [String] = []) throws -> Outcome {
@@ -317,7 +318,7 @@ import Testing
         try publish("release", ChannelSite.appId).succeeded("published")
     }
 
-    @Test func `a channel key is replaced by signing the document anew`() throws {
+    @Test func `replaces a channel key by signing the channel file again`() throws {
         try site.publish("1.0.0")
         try Clientctl.run([
             "trust", "rotate", site.trust, "--old", site.pub("channel"), "--new", site.pub("new"), "--json",
@@ -332,7 +333,7 @@ import Testing
         try site.install("d").succeeded("installed")
     }
 
-    @Test func `devices that a publisher's wrong clock led a year ahead come back with another channel key`() throws {
+    @Test func `a new channel key recovers devices whose time a wrong publisher clock moved a year ahead`() throws {
         let site = try ChannelSite()
         try site.publish("1.0.0").succeeded("published")
         try site.install("d").succeeded("installed")
@@ -341,14 +342,14 @@ import Testing
             signers: [try KeyFile.signer(at: site.key("channel")) { [] }],
             clock: try Timestamp(secondsSinceEpoch: time(nil) + 400 * 86_400))
         ahead.isClockChecked = true
-        // By the wrong clock the feed's trust root has expired, too: that publisher's copy has none.
+        // By the wrong clock, the trust root of the feed has expired as well, so this publisher's copy has none.
         let copy = site.folder.file("copy")
         try Clientctl.stock(["cp", "-a", site.feed, copy])
         try Clientctl.stock(["rm", "-r", "\(copy)/trust.json", "\(copy)/trust"])
         _ = try ChannelEditor(feed: FeedFolder(copy), ahead).apply(.resign, to: "stable")
         try Clientctl.stock(["cp", "-r", "\(copy)/channels", site.feed])
         try site.install("d").succeeded("installed")
-        // The right clock is of no use: every device has a trust root that is out of date by its time.
+        // A correct clock does not help: by their stored time, the devices have an expired trust root.
         let warned = try site.publish("1.2.0").succeeded("published")
         #expect(warned.errors.contains("this machine's clock says"))
         try site.install("d").failed(21, "expired")
@@ -363,7 +364,7 @@ import Testing
         #expect(try site.publish("1.3.0", channelKey: "new").succeeded("published").errors.contains("clock") == false)
     }
 
-    @Test func `all channels of a feed are listed, and one is verified where it lies`() throws {
+    @Test func `lists all channels of a feed and verifies one channel file`() throws {
         let site = try ChannelSite()
         try site.publish("1.0.0").succeeded("published")
         try site.publish("1.1.0", channel: "beta").succeeded("published")
@@ -385,7 +386,7 @@ import Testing
         #expect(damaged.errors.contains("Restore it from a copy"))
     }
 
-    @Test func `publishing the same again writes nothing, whatever has become of its rollout`() throws {
+    @Test func `publishing the same release again writes nothing after its rollout changed`() throws {
         try site.publish("1.0.0", ["--rollout", "1%"])
         try site.release("rollout", "--version", "1.0.0", "50%").succeeded("changed")
         let before = try TreeSnapshot(of: site.feed)
@@ -395,7 +396,7 @@ import Testing
         #expect(try TreeSnapshot(of: site.feed).changes(since: before) == [])
     }
 
-    @Test func `a release that was published before joins a channel`() throws {
+    @Test func `adds an already published release to a channel`() throws {
         let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web-1.0.0")
         try Clientctl.run([
             "publish", source, "--version", "1.0.0", "--feed", site.feed, "--key", site.key("release"), "--min-shell",
@@ -407,7 +408,8 @@ import Testing
     }
 
     @Test(arguments: [-400, 400])
-    func `SOURCE_DATE_EPOCH is the time of releases, and of no channel document, ramp or trust root`(days: Int) throws {
+    func `SOURCE_DATE_EPOCH sets the time of releases but not of channel files, ramps and trust roots`(days: Int) throws
+    {
         let now = time(nil)
         let epoch = ["SOURCE_DATE_EPOCH": "\(now + days * 86_400)"]
         func isNow(_ value: JSONValue?) throws -> Bool {
@@ -440,7 +442,7 @@ import Testing
         #expect(try isNow(issued()))
     }
 
-    @Test func `inspect shows what a channel and a trust root claim`() throws {
+    @Test func `inspect shows a channel and a trust root without verifying them`() throws {
         try site.publish("1.0.0", ["--rollout", "1%"])
         let channel = try Clientctl.run(["inspect", "\(site.feed)/channels/stable.json", "--json"]).succeeded()
         #expect(channel.string("kind") == "channel")
@@ -458,7 +460,7 @@ import Testing
     }
 }
 
-/// What a release engineer does wrong is told before anything is written.
+/// Edits that a channel rejects before it writes anything.
 @Suite(.ownThread) struct ChannelRefusalTests {
     private let site: ChannelSite
 
@@ -477,7 +479,7 @@ import Testing
         return outcome
     }
 
-    @Test func `another channel key, and a document that was changed`() throws {
+    @Test func `release pause rejects another channel key and a damaged channel file`() throws {
         let other = try refused(20, "keyUnknown") { try site.release("pause", "--version", "1.0.0", key: "new") }
         #expect(other.subject == "channel stable")
         let signer = try site.id("channel").prefix(12)
@@ -492,7 +494,7 @@ import Testing
         _ = try refused(20, "signatureInvalid") { try site.release("pause", "--version", "1.0.0") }
     }
 
-    @Test func `a version, a channel or a feed that is not there`() throws {
+    @Test func `channel edits reject a missing version, channel or feed`() throws {
         #expect(try refused(78, "configInvalid") { try site.release("pause", "--version", "9.0.0") }.subject == "9.0.0")
         let channel = try refused(78, "configInvalid") {
             try site.release("pause", "--version", "1.0.0", channel: "nightly")
@@ -503,7 +505,7 @@ import Testing
             .failed(78, "configInvalid")
     }
 
-    @Test func `another sequence than expected`() throws {
+    @Test func `channel edits reject an unexpected sequence`() throws {
         let refused = try refused(22, "rollbackAttempt") {
             try site.release("pause", "--version", "1.0.0", "--expect-sequence", "7")
         }
@@ -513,7 +515,7 @@ import Testing
         try site.publish("1.1.0", ["--expect-sequence", "1"]).succeeded("published")
     }
 
-    @Test func `another application, and what the channel forbids`() throws {
+    @Test func `channel edits reject another application and forbidden values`() throws {
         let other = try refused(43, "appMismatch") { try site.publish("1.1.0", ["--app-id", "com.example.other"]) }
         #expect(other.subject == "com.example.other")
         try site.publish("1.2.0").succeeded("published")
@@ -522,7 +524,7 @@ import Testing
         #expect(try refused(41, "versionBlocked") { try site.publish("1.1.0") }.subject == "1.1.0")
     }
 
-    @Test func `a channel says how often devices check`() throws {
+    @Test func `release poll sets how often devices check`() throws {
         #expect(try site.list()["poll"] == .null)
         try site.release("poll", "--interval", "5m", "--jitter", "30s").succeeded("changed")
         #expect(try site.list()["poll"] == .object(["interval": .integer(300), "jitter": .integer(30)]))
@@ -531,7 +533,7 @@ import Testing
         #expect(try site.list()["poll"] == .null)
     }
 
-    @Test func `dry runs write nothing and say what they would`() throws {
+    @Test func `dry runs of channel edits list their changes and write nothing`() throws {
         let before = try TreeSnapshot(of: site.feed)
         for arguments in [
             ["rollout", "--version", "1.0.0", "5%"], ["pause", "--version", "1.0.0"],
@@ -570,7 +572,7 @@ import Testing
         ["resign", "--expect-sequence", "x"],
         ["resign", "--sign-command", "true"],
     ])
-    func `flags that mean nothing are usage errors`(arguments: [String]) throws {
+    func `channel edits reject invalid or contradictory flags`(arguments: [String]) throws {
         _ = try refused(64, "usage") {
             try Clientctl.run(
                 ["release"] + arguments
@@ -578,7 +580,7 @@ import Testing
         }
     }
 
-    @Test func `flags of a channel without a channel are usage errors`() throws {
+    @Test func `rejects channel flags without --channel`() throws {
         let publish = [
             "publish", site.folder.file("web-1.0.0"), "--version", "2.0.0", "--feed", site.feed, "--min-shell", "1.0.0",
         ]
@@ -596,7 +598,7 @@ import Testing
         }
     }
 
-    @Test func `a release that several keys must sign is one that several keys have signed`() throws {
+    @Test func `a trust root with two release keys requires both signatures`() throws {
         let source = try site.folder.writeTree(Site.client("2.0.0"), to: "web-2.0.0")
         let publish = [
             "publish", source, "--version", "2.0.0", "--feed", site.feed, "--key", site.key("release"), "--min-shell",
@@ -628,9 +630,9 @@ import Testing
     }
 }
 
-/// Processes that change one channel at once.
+/// Several processes that edit one channel at the same time.
 @Suite(.ownThread) struct ParallelReleaseTests {
-    @Test func `no change of many at once is lost`() throws {
+    @Test func `keeps every change of parallel edits`() throws {
         let site = try ChannelSite(withRoot: false)
         let count = 16
         for number in 1...count { try site.publish("1.0.\(number)").succeeded("published") }

@@ -4,7 +4,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// A publisher with separate root, release and channel keys, a channel, and devices with ids of their own.
+/// A publisher with separate root, release and channel keys, a channel, and devices with their own IDs.
 final class ChannelSite {
     static let appId = "com.example.kiosk"
 
@@ -12,10 +12,10 @@ final class ChannelSite {
 
     var feed: String { folder.file("feed") }
     var trust: String { folder.file("trust.json") }
-    /// What devices were given: the first root, whatever becomes of `trust`.
+    /// The trust root that devices were given: the first version, even after `trust` changes.
     var pinned: String { folder.file("pinned.json") }
 
-    /// What all such sites begin with, which takes its time to make.
+    /// The files that all sites start from. Creating the keys is slow, so it happens once.
     private static let keys = Result { try ChannelSite(makingRoot: false).made() }
     private static let root = Result { try ChannelSite(makingRoot: true).made() }
 
@@ -23,7 +23,7 @@ final class ChannelSite {
         try withExtendedLifetime(folder) { try TreeSnapshot(of: folder.path).files }
     }
 
-    /// Has the keys, and unless told otherwise a 2-of-3 trust root that is in the feed.
+    /// Creates a site with the keys and, by default, a 2-of-3 trust root that is published in the feed.
     init(withRoot: Bool = true) throws {
         folder = try TemporaryFolder()
         try folder.writeTree(try (withRoot ? Self.root : Self.keys).get(), to: ".")
@@ -110,7 +110,7 @@ final class ChannelSite {
             ] + more)
     }
 
-    /// The version that the device would show.
+    /// Returns the version that the device would show.
     func runs(_ device: String) throws -> String? {
         let store = folder.file("store-\(device)")
         return try Clientctl.run(["launch", "--store", store, "--shell-version", "1.5.0", "--json"]).succeeded().string(

@@ -4,7 +4,7 @@ import BundleValues
 import Glibc
 import Testing
 
-/// `channel prune`, `channel delete`, and what stays of a release that `feed gc` removed.
+/// `channel prune`, `channel delete`, and the records of releases that `feed gc` removed.
 @Suite(.ownThread) struct ChannelUpkeepTests {
     private let site: ChannelSite
 
@@ -18,7 +18,7 @@ import Testing
             ] + more)
     }
 
-    @Test func `prune removes releases that no device takes, and old copies`() throws {
+    @Test func `channel prune removes unused releases and old copies`() throws {
         for minor in 0..<4 { try site.publish("1.\(minor).0", ["--rollout", "100%"]).succeeded("published") }
         let planned = try prune("--keep", "1", "--copies", "1", "--dry-run").succeeded("dryRun")
         #expect(planned.strings("removed")?.count == 3)
@@ -31,7 +31,7 @@ import Testing
         try site.install("one").succeeded("installed")
     }
 
-    @Test func `delete removes a channel where it is confirmed`() throws {
+    @Test func `channel delete requires --yes and removes the channel`() throws {
         try site.publish("1.0.0").succeeded("published")
         try site.publish("1.0.0", channel: "stabel").succeeded()
         func delete(_ more: String...) throws -> Outcome {
@@ -46,7 +46,7 @@ import Testing
         try site.install("one").succeeded("installed")
     }
 
-    @Test func `notes lie beside the release, and the channel has their digest`() throws {
+    @Test func `stores notes beside the release and their digest in the channel`() throws {
         let notes = try site.folder.write(bytes("Fixes it.\n"), to: "notes")
         try site.publish("1.0.0", ["--notes", notes]).succeeded("published")
         #expect(try contents(ofFile: "\(site.feed)/releases/v1.0.0/notes.txt") == bytes("Fixes it.\n"))
@@ -58,7 +58,7 @@ import Testing
         #expect(try listed() == .null)
     }
 
-    @Test func `a version keeps its content after its files were removed`() throws {
+    @Test func `rejects other content for a version after its files were removed`() throws {
         for minor in 0..<3 {
             try site.publish("1.\(minor).0", ["--rollout", "100%", "--no-deltas"]).succeeded("published")
         }
@@ -81,7 +81,7 @@ import Testing
         #expect(access("\(copy)/retired/v1.1.0.json", F_OK) == 0)
     }
 
-    @Test func `after a revoked release key, promote, export and check name what to remove, and a kit does without it`()
+    @Test func `promote, export and check name releases of a revoked key, and an offline kit omits them`()
         throws
     {
         try site.publish("1.0.0").succeeded("published")

@@ -4,7 +4,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// The built program, run as a user would, with no settings but those given.
+/// The built program, run as a user would run it, with only the given settings.
 enum Clientctl {
     static let path = Built.clientctl
 
@@ -12,7 +12,7 @@ enum Clientctl {
 
     static func environment(_ more: [String: String] = [:]) -> [String: String] {
         let path = getenv("PATH").map { String(cString: $0) } ?? "/usr/bin:/bin"
-        // Tests have channels of one name and application in many feeds.
+        // Many feeds of the tests have a channel of the same name and application, so the publisher state is off.
         let own = ["HOME": "/nonexistent", "LC_ALL": "C.UTF-8", "CLIENTCTL_PUBLISHER_STATE": "none"]
         return own.merging(["PATH": path]) { $1 }.merging(more) { $1 }
     }
@@ -31,7 +31,7 @@ enum Clientctl {
         return outcome
     }
 
-    /// Runs another program; its output.
+    /// Runs another program and returns its output.
     @discardableResult
     static func stock(
         _ arguments: [String], in folder: String? = nil, expecting status: Int32 = 0,
@@ -43,7 +43,8 @@ enum Clientctl {
         return ending.text
     }
 
-    /// Encrypts a key in a file with few rounds: with the 600 000 of `clientctl` each program that reads it takes 0.2 s.
+    /// Encrypts a key in a file with few rounds. With the 600,000 rounds of `clientctl`, each program that reads the
+    /// key takes 0.2 s.
     static func encrypt(_ key: String, passphrase: String) throws {
         try stock([
             "openssl", "pkcs8", "-topk8", "-v2", "aes-256-cbc", "-iter", "1000", "-in", key, "-out", "\(key).new",
@@ -53,13 +54,13 @@ enum Clientctl {
     }
 }
 
-/// How a run of `clientctl` ended.
+/// The result of a run of `clientctl`.
 struct Outcome {
     let status: Int32?
     let signal: Int32?
     let text: String
     let errors: String
-    /// The one object on standard output; empty where that is anything else.
+    /// The object on standard output, or an empty one if the output is anything other than one object.
     let json: JSONObject
 
     init(_ ending: Program.Ending) {
@@ -82,7 +83,7 @@ struct Outcome {
     var code: String? { error["code"]?.stringValue }
     var subject: String? { error["subject"]?.stringValue }
 
-    /// Expects success, and no message of failure.
+    /// Expects success without an error object.
     @discardableResult
     func succeeded(
         _ outcome: String? = nil, _ comment: Comment? = nil, sourceLocation: SourceLocation = #_sourceLocation
@@ -93,7 +94,7 @@ struct Outcome {
         return self
     }
 
-    /// Expects a failure with this status and code, complete in JSON and told to people.
+    /// Expects a failure with this status and code, as a complete JSON object and on standard error.
     @discardableResult
     func failed(
         _ status: Int32, _ code: String, _ comment: Comment? = nil, sourceLocation: SourceLocation = #_sourceLocation
@@ -109,5 +110,4 @@ struct Outcome {
     }
 }
 
-/// The bytes of a text.
 func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }

@@ -5,7 +5,8 @@ import BundleValues
 import Glibc
 import Testing
 
-/// What a fault in a command could do to the machine: code of somebody else's that runs inside it, as it would if the unpacker were led astray.
+/// The sandbox of commands, tested with foreign code that runs inside them as it would after an exploit of the
+/// unpacker.
 @Suite(
     .ownThread,
     .enabled(if: Intruder.library != nil, "no clang: nothing can be put into the program"),
@@ -21,82 +22,85 @@ struct ConfinementTests {
         try site.folder.writeTree(["index.html": bytes("<!doctype html>seed\n")], to: "seed")
     }
 
-    /// Runs a command with the intruder in it; what the intruder could do.
+    /// Runs a command with the intruder loaded. Returns the outcome and what the intruder attempted, with the errors
+    /// it got.
     private func intrude(_ arguments: [String], _ more: [String: String] = [:]) throws -> (Outcome, Set<String>) {
         let outcome = try Clientctl.run(arguments, environment: Intruder.environment(prey: prey, more))
         return (outcome, Intruder.reports(in: outcome.errors))
     }
 
-    private static let held: Set<String> = ["write 13", "make 13", "run 13"]
+    private static let denied: Set<String> = ["write 13", "make 13", "run 13"]
 
-    @Test func `the unpacker writes into the store and nowhere else`() throws {
+    @Test func `install writes only into the store`() throws {
         let (installed, reports) = try intrude(site.arguments("install"))
         #expect(installed.status == 0, "\(installed.errors)")
-        #expect(reports == Self.held)
+        #expect(reports == Self.denied)
         #expect(try contents(ofFile: prey) == bytes("as it was"))
         #expect(access(prey + ".made", F_OK) != 0)
         #expect(try site.installed("1.0.0") == Site.client("1.0.0"))
     }
 
-    /// So the intruder is one, and a machine whose kernel cannot do it has its updates all the same.
-    @Test func `without Landlock it would, and status says so`() throws {
+    /// This shows that the intruder works, and that a machine without Landlock still gets updates.
+    @Test func `install runs without Landlock, and status reports it`() throws {
         let (installed, reports) = try intrude(site.arguments("install"), ["INTRUDER_NO_LANDLOCK": "1"])
         #expect(installed.status == 0, "\(installed.errors)")
         #expect(reports == ["write 0", "make 0", "run 0"])
         #expect(try contents(ofFile: prey) == bytes("intruded"))
         let status = ["status", "--store", site.store]
-        let (told, _) = try intrude(status + ["--json"], ["INTRUDER_NO_LANDLOCK": "1"])
-        let landlock = told["landlock"]?.objectValue
+        let (printed, _) = try intrude(status + ["--json"], ["INTRUDER_NO_LANDLOCK": "1"])
+        let landlock = printed["landlock"]?.objectValue
         #expect(landlock?["version"] == .null)
         #expect(landlock?["reason"]?.stringValue?.contains("has no Landlock") == true)
-        let (said, _) = try intrude(status, ["INTRUDER_NO_LANDLOCK": "1"])
-        #expect(said.text.contains("! not confined: this kernel has no Landlock"))
+        let (outcome, _) = try intrude(status, ["INTRUDER_NO_LANDLOCK": "1"])
+        #expect(outcome.text.contains("! not confined: this kernel has no Landlock"))
         let usual = try Clientctl.run(status + ["--json"])
         #expect(usual["landlock"]?.objectValue?["version"]?.integerValue ?? 0 >= 2)
         #expect(try !Clientctl.run(status).text.contains("Landlock"))
     }
 
-    @Test func `a command that fails leaves no folder behind that it made for itself`() throws {
+    @Test func `a failing command leaves no folder behind that it created`() throws {
         try site.install("http://127.0.0.1:1/manifest.json").failed(10, "networkUnavailable")
         #expect(access(site.store, F_OK) != 0)
         try Clientctl.run(["install", "--store", site.store, "--json"]).failed(64, "usage")
         #expect(access(site.store, F_OK) != 0)
     }
 
-    @Test func `launch, repair and publish are held, too`() throws {
+    @Test func `confines launch, repair and publish`() throws {
         try site.install().succeeded("installed")
         let (launched, reports) = try intrude([
             "launch", "--store", site.store, "--shell-version", "1.5.0", "--seed", site.folder.file("seed"), "--json",
         ])
         #expect(launched.status == 0, "\(launched.errors)")
-        #expect(reports == Self.held)
+        #expect(reports == Self.denied)
         try Clientctl.stock(["rm", "\(site.store)/clients/v1.0.0/app/shared.js"])
-        let (repaired, told) = try intrude(["repair", "--store", site.store, "--manifest", site.manifest, "--json"])
+        let (repaired, repairReports) = try intrude([
+            "repair", "--store", site.store, "--manifest", site.manifest, "--json",
+        ])
         #expect(repaired.outcome == "repaired", "\(repaired.errors)")
-        #expect(told == Self.held)
+        #expect(repairReports == Self.denied)
         let web = try site.folder.writeTree(Site.client("2.0.0"), to: "web")
         let publish = ["publish", web, "--version", "2.0.0", "--min-shell", "1.0.0", "--feed", site.feed, "--json"]
-        let (published, heard) = try intrude(publish + ["--key", site.key])
+        let (published, publishReports) = try intrude(publish + ["--key", site.key])
         #expect(published.status == 0, "\(published.errors)")
-        #expect(heard == Self.held)
+        #expect(publishReports == Self.denied)
         #expect(try contents(ofFile: prey) == bytes("as it was"))
     }
 
-    @Test func `a signing command is held to nothing, and publish still is`() throws {
+    @Test func `confines publish but not its signing command`() throws {
         let note = site.folder.file("signed")
         let sign = "touch \(note) && openssl pkeyutl -sign -rawin -inkey \(site.key) -in /dev/stdin"
         let web = try site.folder.writeTree(Site.client("2.0.0"), to: "web")
         let publish = ["publish", web, "--version", "2.0.0", "--min-shell", "1.0.0", "--feed", site.feed, "--json"]
-        // A signing command gets its message in the temporary folder, which publish may write to then.
+        // A signing command gets its message in the temporary folder, which `publish` may write to in that case.
         try site.folder.makeFolder("scratch")
         let (published, reports) = try intrude(
             publish + ["--sign-command", sign, "--public", site.trust], ["TMPDIR": site.folder.file("scratch")])
         #expect(published.status == 0, "\(published.errors)")
-        #expect(reports.isSuperset(of: Self.held))
+        #expect(reports.isSuperset(of: Self.denied))
         #expect(access(note, F_OK) == 0)
     }
 
-    @Test func `every thread of serve is held, and its metrics are written`() throws {
+    @Test func `confines every thread of serve, which still writes its metrics`() throws {
         try site.folder.makeFolder("metrics")
         let metrics = site.folder.file("metrics/client.prom")
         let run = try ServeRun([
@@ -114,8 +118,8 @@ struct ConfinementTests {
     }
 }
 
-/// A library that is put into a program (LD_PRELOAD): whenever the program makes a folder or renames a file, it tries to write to a file,
-/// to make one, and to run a program, and says on standard error what it was answered.
+/// A library that LD_PRELOAD loads into a program. Whenever the program creates a folder or renames a file, the
+/// library tries to write a file, to create one and to run a program. It prints the results on standard error.
 enum Intruder {
     static let kernelConfines = if case .offered = Confinement.support { true } else { false }
 

@@ -4,14 +4,14 @@ import Glibc
 import MeteorTesting
 import Testing
 
-/// The cases of Meteor's own suite about its local server (METEOR section 8.3), by their numbers, against the real
-/// `clientctl serve`: over the seed, and over a hot code push that inherits most of its files.
+/// Runs the cases of Meteor's own suite for its local server (Meteor reference, section 8.3) against the real
+/// `clientctl serve`: with the seed, and with a hot code push that inherits most of its files.
 @Suite(.ownThread) struct CordovaServeTests {
     private let push: PushSite
 
     init() throws { push = try PushSite() }
 
-    /// A running `serve` of this device; its port.
+    /// Starts `serve` for this device. Returns the program and its port.
     private func serve() throws -> (program: Program, port: Int) {
         let program = try Clientctl.start([
             "serve", "--store", push.store, "--seed", push.seed, "--shell-version", "1.5.0", "--port", "0",
@@ -61,9 +61,9 @@ import Testing
         #expect(ending.status == 0, "\(ending.errors)")
     }
 
-    @Test func `CW-01 to CW-26: the seed`() throws { try expectAll(.version1) }
+    @Test func `CW-01 to CW-26: serves the seed`() throws { try expectAll(.version1) }
 
-    @Test func `CW-01 to CW-26: a hot code push over it`() throws {
+    @Test func `CW-01 to CW-26: serves a hot code push over the seed`() throws {
         try push.serve(.version2)
         try push.install().succeeded("installed")
         try expectAll(.version2)

@@ -5,13 +5,13 @@ import Glibc
 import Synchronization
 import Testing
 
-/// Deltas as their publisher makes them and a device takes them.
+/// Deltas from `publish` to `install`.
 @Suite(.ownThread) struct DeltaCommandTests {
     private let site: Site
 
     init() throws { site = try Site() }
 
-    /// A client with text enough that a delta is worth it.
+    /// Returns a client with enough text for a delta to be smaller.
     private static func client(_ version: String, seed: UInt64 = 1) -> [String: [UInt8]] {
         var generator = SeededGenerator(seed: seed)
         let text = (0..<800).flatMap { _ in
@@ -37,7 +37,7 @@ import Testing
         try TreeSnapshot(of: "\(site.feed)/releases/v\(version)").files.filter { $0.key.hasSuffix(".delta") }
     }
 
-    @Test func `what comes later is told to the hook, and waited for`() throws {
+    @Test func `release delta runs the hook and waits for the public address`() throws {
         try publish("1.0.0").succeeded("published")
         try publish("1.1.0", ["--no-deltas"]).succeeded("published")
         let (feed, seen) = (site.feed, site.folder.file("seen"))
@@ -58,16 +58,16 @@ import Testing
             53, "notPublic")
         #expect(behind.outcome == "changed")
         #expect(behind.errors.contains("v1.1.0/deltas.json answered 404."))
-        let facts = String(decoding: try contents(ofFile: seen), as: UTF8.self)
-        #expect(facts.contains("PUBLISHED_DOCUMENTS=releases/v1.1.0/deltas.json\n"))
-        #expect(facts.contains("PUBLISHED_VERSION=1.1.0\n") && facts.contains("PUBLISHED_OUTCOME=changed\n"))
+        let variables = String(decoding: try contents(ofFile: seen), as: UTF8.self)
+        #expect(variables.contains("PUBLISHED_DOCUMENTS=releases/v1.1.0/deltas.json\n"))
+        #expect(variables.contains("PUBLISHED_VERSION=1.1.0\n") && variables.contains("PUBLISHED_OUTCOME=changed\n"))
         hasList.withLock { $0 = true }
         let done = try Clientctl.run(delta).succeeded("unchanged")
         #expect(done["public"]?.objectValue?["url"] != nil)
         withExtendedLifetime(server) {}
     }
 
-    @Test func `devices take what publish makes, and tell so`() throws {
+    @Test func `install downloads the delta that publish created and reports its route`() throws {
         #expect(try names(publish("1.0.0")) == [])
         try #require(try site.install().status == 0)
         let seen = site.folder.file("seen")
@@ -89,7 +89,7 @@ import Testing
         #expect(try Clientctl.run(["verify", "--store", site.store, "--json"]).status == 0)
     }
 
-    @Test func `are what check tells of, with their bytes`() throws {
+    @Test func `check reports the delta and its size`() throws {
         func check() throws -> [JSONValue?] {
             let found = try site.check().succeeded("available")
             return [found["route"], found["routeReason"], found["routeDetail"], found["bytesToDownload"]]
@@ -104,15 +104,15 @@ import Testing
         let delta = try #require(second["deltas"]?.arrayValue?.first?.objectValue)
         try site.leavingStoreAlone {
             #expect(try check() == [.string("delta"), .string("taken"), .string("from 1.0.0"), delta["size"]])
-            let told = try Clientctl.run(site.arguments("check").filter { $0 != "--json" })
-            #expect(told.text.contains("comes as delta (taken, from 1.0.0): "))
+            let plain = try Clientctl.run(site.arguments("check").filter { $0 != "--json" })
+            #expect(plain.text.contains("comes as delta (taken, from 1.0.0): "))
         }
         #expect(try site.install()["bytesDownloaded"] == delta["size"])
         _ = try publish("1.2.0", ["--no-deltas"])
         #expect(try check() == [.string("archive"), .string("noDeltas"), .null, archive("1.2.0")])
     }
 
-    @Test func `that find their base damaged leave the archive to come, and have the base mended`() throws {
+    @Test func `install downloads the archive and repairs the base when the base is damaged`() throws {
         _ = try publish("1.0.0")
         try #require(try site.install().status == 0)
         _ = try publish("1.1.0")
@@ -127,7 +127,7 @@ import Testing
         #expect(try Clientctl.run(["verify", "--store", site.store, "--json"]).status == 0)
     }
 
-    @Test func `lead from the last three releases, unless it is told otherwise`() throws {
+    @Test func `publish creates deltas from the last three releases by default`() throws {
         for version in ["1.0.0", "1.1.0", "1.2.0", "1.3.0"] { _ = try publish(version) }
         #expect(try names(publish("1.4.0")) == ["1.3.0", "1.2.0", "1.1.0"])
         #expect(try names(publish("1.5.0", ["--delta-from", "1", "--delta-from", "1.0.0"])) == ["1.4.0", "1.0.0"])
@@ -140,7 +140,7 @@ import Testing
         #expect(missing.errors.contains("has no release 1.0.9"))
     }
 
-    @Test func `are the same bytes for the same folders`() throws {
+    @Test func `publish creates identical deltas from identical folders`() throws {
         let epoch = ["SOURCE_DATE_EPOCH": "1900000000"]
         var found: [[String: [UInt8]]] = []
         for feed in ["one", "two"] {
@@ -156,7 +156,7 @@ import Testing
         #expect(found[0] == found[1])
     }
 
-    @Test func `can be added later, from a seed as well, and only by the release's keys`() throws {
+    @Test func `release delta adds deltas later, also from a seed, and requires the release key`() throws {
         let seed = try site.folder.writeTree(Self.client("0.9.0"), to: "seed")
         _ = try publish("1.0.0")
         _ = try publish("1.1.0", ["--no-deltas"])
@@ -178,7 +178,7 @@ import Testing
             try Clientctl.run(["keys", "generate", "--out", site.folder.file("other"), "--json"]).status == 0)
         let before = try TreeSnapshot(of: site.feed)
         #expect(try add(["--delta-from", seed], key: site.folder.file("other.key.pem")).status == 20)
-        // Nor is a list signed anew that somebody else has signed.
+        // A list with a foreign signature is not replaced.
         let list = "\(site.feed)/releases/v1.1.0/deltas.json"
         let other = String(decoding: try contents(ofFile: list), as: UTF8.self).replacing(
             "\"sig\": \"", with: "\"sig\": \"AAAA")
@@ -187,14 +187,14 @@ import Testing
         #expect(before.files.count == (try TreeSnapshot(of: site.feed).files.count))
     }
 
-    @Test func `of more than half of the archive are not written`() throws {
+    @Test func `publish omits a delta larger than half of the archive`() throws {
         _ = try publish("1.0.0")
         let outcome = try site.publish("1.1.0", Self.client("1.1.0", seed: 2))
         #expect(names(outcome).first?.contains("more than half of the archive") == true)
         #expect(try deltas(of: "1.1.0") == [:])
     }
 
-    @Test func `leave out a base that is damaged, but not one that this machine cannot unpack`() throws {
+    @Test func `publish omits a delta from a damaged base, and fails when it cannot unpack the base`() throws {
         var large = Self.client("1.0.0")
         large["large.txt"] = [UInt8](repeating: 65, count: 2 << 20)
         _ = try site.publish("1.0.0", large)
@@ -208,7 +208,7 @@ import Testing
             Clientctl.path, "publish", source, "--version", "1.2.0", "--feed", site.feed, "--key", site.key,
             "--min-shell", "1.0.0",
         ]
-        // No file may have more than a megabyte.
+        // The file size limit is one megabyte.
         let limited = try Program.run(
             ["bash", "-c", "ulimit -f 1024; trap '' XFSZ; exec \"$@\"", "bash"] + line,
             environment: Clientctl.environment())
@@ -217,7 +217,7 @@ import Testing
         #expect(access("\(site.feed)/releases/v1.2.0", F_OK) != 0)
     }
 
-    @Test func `are shown by inspect and release list, and checked by verify`() throws {
+    @Test func `inspect and release list show deltas, and verify checks them`() throws {
         _ = try publish("1.0.0", ["--channel", "stable", "--create"])
         _ = try publish("1.1.0", ["--channel", "stable"])
         let folder = "\(site.feed)/releases/v1.1.0"
@@ -237,7 +237,8 @@ import Testing
         #expect(try verify().status == 23)
     }
 
-    @Test(.enabled(if: Stock.hasPython, "python3 and zstd are missing")) func `can be applied by another program`()
+    @Test(.enabled(if: Stock.hasPython, "python3 and zstd are missing"))
+    func `another program can apply a delta with python3 and zstd`()
         throws
     {
         _ = try publish("1.0.0")
@@ -252,7 +253,7 @@ import Testing
     }
 }
 
-/// What this machine has beside Swift.
+/// Programs of this machine that are not part of Swift.
 private enum Stock {
     static let hasPython =
         system(

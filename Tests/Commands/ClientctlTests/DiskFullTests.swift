@@ -3,9 +3,9 @@ import BundleTestTraits
 import BundleTesting
 import Testing
 
-/// A store on a disk of a few megabytes: every size installs or refuses with `diskFull`, never half.
+/// A store on a disk of a few megabytes: at every size, an installation completes or fails with `diskFull`.
 @Suite(.ownThread) struct DiskFullTests {
-    /// Leaves an answer and a status in `results` for every step; the last one is on a disk with room.
+    /// Stores the output and status of every step in `results`. The last step runs on a disk with free space.
     private static let script = """
         size=$1 mount=$2 results=$3 old=$4 new=$5 program=$6 key=$7 oldManifest=$8 newManifest=$9
         mount -t tmpfs -o size="$size"m,mode=700 tmpfs "$mount" || exit 90
@@ -33,7 +33,7 @@ import Testing
         site = try Site()
         try site.publish("1.0.0")
         old = site.folder.file("web-1.0.0")
-        // Three megabytes that no compressor makes smaller.
+        // Three megabytes that do not compress.
         var generator = SeededGenerator(seed: 5)
         var files = Site.client("2.0.0")
         for index in 0..<60 {
@@ -66,13 +66,14 @@ import Testing
             #expect(list.strings("versions") == ["embedded", "v1.0.0"], comment)
             let before = try TreeSnapshot(of: "\(results)/before").withoutWanted
             let after = try TreeSnapshot(of: "\(results)/after").withoutWanted
-            // A whole archive may be kept, so that it is not fetched twice; a part that filled the disk may not.
+            // The run may keep a complete archive, to avoid a second download, but not a partial one that filled the
+            // disk.
             let parts = after.files.filter { $0.key.hasPrefix("downloads/") && $0.key.hasSuffix(".part") }
             #expect(parts.values.allSatisfy { $0.count == archiveSize }, comment)
             let changes = after.changes(since: before).filter { !$0.hasPrefix("downloads/") }
             #expect(changes == [], comment)
         }
-        // With room, the next run needs no cleaning up.
+        // With free space, the next run needs no cleanup.
         let again = try answer("again", in: results)
         again.succeeded(outcome.status == 0 ? "upToDate" : "installed", comment)
         print("disk full: \(size) MB: \(outcome.status == 0 ? "installed" : "refused, then installed with more room")")
@@ -91,7 +92,7 @@ import Testing
 
     private static let sizes = [1, 2, 4, 8, 16]
 
-    @Test func `a release whose numbers are signed installs or is refused`() throws {
+    @Test func `install completes or fails with diskFull when the sizes are signed`() throws {
         guard possible() else { return }
         try site.publish(new, as: "2.0.0").succeeded("published")
         let archiveSize = try contents(ofFile: "\(site.feed)/releases/v2.0.0/client-v2.0.0.tar.zst").count
@@ -100,7 +101,7 @@ import Testing
         }
     }
 
-    @Test func `a release without numbers, which meets the end of the disk, installs or is refused`() throws {
+    @Test func `install completes or fails with diskFull when the release has no sizes`() throws {
         guard possible() else { return }
         let handmade = HandmadeRelease(site: site)
         try Clientctl.stock(["tar", "--zstd", "-C", new, "-cf", site.folder.file("client"), "."])

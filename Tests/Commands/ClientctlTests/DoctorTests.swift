@@ -4,7 +4,7 @@ import BundleValues
 import Glibc
 import Testing
 
-/// `clientctl doctor` by the built program.
+/// `clientctl doctor`, run as the built program.
 @Suite(.ownThread) struct DoctorTests {
     private let site: ChannelSite
     private var store: String { site.folder.file("store-kiosk") }
@@ -15,7 +15,7 @@ import Testing
         try site.install("kiosk").succeeded("installed")
     }
 
-    /// What a device of the site says of itself, with the feed at `channel`.
+    /// Runs `doctor` for a device of the site with the feed at `channel`.
     private func doctor(
         _ channel: String? = nil, _ more: [String] = [], environment: [String: String] = [:]
     ) throws -> Outcome {
@@ -26,21 +26,22 @@ import Testing
             environment: environment)
     }
 
-    private func severities(_ told: Outcome) -> [String: String] {
-        let findings = (told["findings"]?.arrayValue ?? []).compactMap(\.objectValue)
+    private func severities(_ outcome: Outcome) -> [String: String] {
+        let findings = (outcome["findings"]?.arrayValue ?? []).compactMap(\.objectValue)
         return Dictionary(
             findings.map { ($0["code"]?.stringValue ?? "", $0["severity"]?.stringValue ?? "") }, uniquingKeysWith: max)
     }
 
-    /// The codes that failed, of a run that ends as such a run must.
-    private func failures(_ told: Outcome, sourceLocation: SourceLocation = #_sourceLocation) -> Set<String> {
+    /// Returns the codes of the failed checks. Expects the status of a run with failures.
+    private func failures(_ outcome: Outcome, sourceLocation: SourceLocation = #_sourceLocation) -> Set<String> {
         #expect(
-            told.status == 62 && told.outcome == "unwell", "\(told.errors)\(told.text)", sourceLocation: sourceLocation)
-        return Set(severities(told).filter { $0.value == "failure" }.keys)
+            outcome.status == 62 && outcome.outcome == "unwell", "\(outcome.errors)\(outcome.text)",
+            sourceLocation: sourceLocation)
+        return Set(severities(outcome).filter { $0.value == "failure" }.keys)
     }
 
-    private func message(_ code: String, _ told: Outcome) -> String {
-        let finding = (told["findings"]?.arrayValue ?? []).compactMap(\.objectValue).first {
+    private func message(_ code: String, _ outcome: Outcome) -> String {
+        let finding = (outcome["findings"]?.arrayValue ?? []).compactMap(\.objectValue).first {
             $0["code"]?.stringValue == code
         }
         return finding?["message"]?.stringValue ?? ""
@@ -64,38 +65,38 @@ import Testing
         try server.url("/channels/stable.json").description
     }
 
-    // MARK: A device that is well
+    // MARK: A healthy device
 
-    @Test func `a device that is well ends with 0, and stays as it is`() throws {
+    @Test func `doctor ends with 0 on a healthy device and changes nothing`() throws {
         let server = try server()
         let before = try TreeSnapshot(of: store)
-        let told = try doctor(channel(of: server))
-        #expect(told.status == 0, "\(told.errors)\(told.text)")
-        // Where tests run, others may own folders above, and a kernel may have no Landlock.
-        let severities = severities(told).filter {
+        let outcome = try doctor(channel(of: server))
+        #expect(outcome.status == 0, "\(outcome.errors)\(outcome.text)")
+        // On test machines, other users may own parent folders, and the kernel may lack Landlock.
+        let severities = severities(outcome).filter {
             !["storeParents", "landlock", "diskSpace", "inodes"].contains($0.key)
         }
-        #expect(Set(severities.values) == ["ok"], "\(told.text)")
+        #expect(Set(severities.values) == ["ok"], "\(outcome.text)")
         #expect(
             Set(severities.keys).isSuperset(of: [
                 "clock", "storeFolder", "links", "rename", "ledger", "leftovers", "trust", "document", "tcp", "http",
             ]))
         #expect(severities["port"] == nil && severities["proxy"] == nil && severities["tls"] == nil)
         #expect(try TreeSnapshot(of: store).changes(since: before) == [])
-        #expect(message("document", told).contains("sequence 1"))
-        let people = try Clientctl.run(["doctor", "--store", store, "--port", "0"])
-        #expect(people.status == 0 && people.text.contains("no feed is named"), "\(people.text)")
-        #expect(people.text.contains("\nok       ledger: "), "\(people.text)")
+        #expect(message("document", outcome).contains("sequence 1"))
+        let plain = try Clientctl.run(["doctor", "--store", store, "--port", "0"])
+        #expect(plain.status == 0 && plain.text.contains("no feed is named"), "\(plain.text)")
+        #expect(plain.text.contains("\nok       ledger: "), "\(plain.text)")
     }
 
-    @Test func `a device without a store yet is well, and none is made`() throws {
+    @Test func `doctor passes without a store and creates none`() throws {
         let none = site.folder.file("none/below")
-        let told = try Clientctl.run(["doctor", "--store", none, "--port", "0", "--json"])
-        #expect(told.status == 0 && severities(told)["storeFolder"] == "ok", "\(told.text)")
+        let outcome = try Clientctl.run(["doctor", "--store", none, "--port", "0", "--json"])
+        #expect(outcome.status == 0 && severities(outcome)["storeFolder"] == "ok", "\(outcome.text)")
         #expect(access(site.folder.file("none"), F_OK) != 0)
     }
 
-    @Test func `nobody is kept from the store's locks meanwhile`() throws {
+    @Test func `doctor leaves the locks of the store free`() throws {
         let programs = try (0..<3).map { _ in
             try Clientctl.start(["doctor", "--store", store, "--port", "0", "--json"])
         }
@@ -103,31 +104,31 @@ import Testing
         for program in programs { #expect(try program.wait().status == 0) }
     }
 
-    @Test func `every lock of the store may be held meanwhile`() throws {
+    @Test func `doctor works while other processes hold all locks of the store`() throws {
         let locks = [store, "\(store)/lock", "\(store)/serving"].flatMap { ["flock", $0] }
         let ending = try Program.run(
             locks + [Clientctl.path, "doctor", "--store", store, "--port", "0", "--json"],
             environment: Clientctl.environment())
-        let told = Outcome(ending)
-        #expect(told.status == 0 && severities(told)["ledger"] == "ok", "\(told.errors)\(told.text)")
+        let outcome = Outcome(ending)
+        #expect(outcome.status == 0 && severities(outcome)["ledger"] == "ok", "\(outcome.errors)\(outcome.text)")
     }
 
-    // MARK: What is shown, to whom, and what comes next
+    // MARK: The screen and the next client
 
-    @Test func `a device that a rollout leaves out, with nothing to show`() throws {
+    @Test func `doctor reports a release that a rollout withholds and a device with nothing to show`() throws {
         try site.publish("1.1.0", ["--rollout", "0%"]).succeeded("published")
         let left = try doctor(nil, ["--device-id", "kiosk", "--shell-version", "1.5.0"])
         #expect(left.status == 0 && severities(left)["offer"] == "ok", "\(left.errors)\(left.text)")
         #expect(message("offer", left).contains("1.1.0 is not for this device yet"))
         let empty = try site.folder.makeFolder("store-empty")
-        let told = try Clientctl.run(["doctor", "--store", empty, "--port", "0", "--json"])
-        #expect(failures(told) == ["clients"], "\(told.errors)\(told.text)")
+        let outcome = try Clientctl.run(["doctor", "--store", empty, "--port", "0", "--json"])
+        #expect(failures(outcome) == ["clients"], "\(outcome.errors)\(outcome.text)")
         let seed = try site.folder.writeTree(Site.client("0.9.0"), to: "seed")
         let seeded = try Clientctl.run(["doctor", "--store", empty, "--port", "0", "--seed", seed, "--json"])
         #expect(severities(seeded)["clients"] == "ok", "\(seeded.errors)\(seeded.text)")
     }
 
-    @Test func `a shell that is too old for the offer, and an offer that is blocked`() throws {
+    @Test func `doctor reports an offered release that needs a newer shell or is blocked`() throws {
         let source = try site.folder.writeTree(Site.client("1.1.0"), to: "web-1.1.0")
         try Clientctl.run([
             "publish", source, "--version", "1.1.0", "--feed", site.feed, "--key", site.key("release"), "--min-shell",
@@ -144,7 +145,7 @@ import Testing
         #expect(message("offer", blocked).contains("1.2.0 is blocked"), "\(blocked.text)")
     }
 
-    @Test func `a device that is locked, and one whose session has ended`() throws {
+    @Test func `doctor reports a locked device and an ended session`() throws {
         let token = try site.folder.write(bytes("secret\n"), to: "token")
         func on(_ command: String, _ more: [String] = []) throws {
             try Clientctl.run([command, "--store", store, "--json"] + more).succeeded()
@@ -160,7 +161,7 @@ import Testing
         #expect(severities(out)["session"] == "warning" && message("session", out).contains("no seed"), "\(out.text)")
     }
 
-    @Test func `a release that does not arrive shows in status and doctor until it does`() throws {
+    @Test func `status and doctor report a release that does not arrive, until it does`() throws {
         try site.publish("1.1.0", ["--rollout", "100%"]).succeeded("published")
         let server = try LoopbackServer(folder: site.feed)
         let archive = "/releases/v1.1.0/client-v1.1.0.tar.zst"
@@ -181,10 +182,10 @@ import Testing
         let found = try #require(try wanted())
         #expect(found["version"]?.stringValue == "1.1.0" && found["attempts"]?.integerValue == 3)
         #expect(found["code"]?.stringValue == "httpStatus" && found["reason"]?.stringValue?.contains("503") == true)
-        let people = try Clientctl.run(["status", "--store", store]).text
-        #expect(people.contains("\n! v1.1.0 was offered but not installed since "), "\(people)")
-        let told = try doctor(channel)
-        #expect(told.status == 0 && severities(told)["wanted"] == "warning", "\(told.errors)\(told.text)")
+        let plain = try Clientctl.run(["status", "--store", store]).text
+        #expect(plain.contains("\n! v1.1.0 was offered but not installed since "), "\(plain)")
+        let outcome = try doctor(channel)
+        #expect(outcome.status == 0 && severities(outcome)["wanted"] == "warning", "\(outcome.errors)\(outcome.text)")
         server.set(archive, Route(try contents(ofFile: site.feed + archive)))
         try install().succeeded("installed")
         #expect(try wanted() == nil)
@@ -193,37 +194,40 @@ import Testing
 
     // MARK: The clock
 
-    @Test(arguments: [365 * 86_400, -365 * 86_400]) func `a clock that is a year off`(seconds: Int) throws {
+    @Test(arguments: [365 * 86_400, -365 * 86_400]) func `doctor reports a clock that is a year off`(seconds: Int)
+        throws
+    {
         let server = try server(ahead: seconds)
-        let told = try doctor(channel(of: server))
+        let outcome = try doctor(channel(of: server))
         if seconds > 0 {
-            #expect(failures(told) == ["clock"])
-            #expect(message("clock", told).contains("behind"))
+            #expect(failures(outcome) == ["clock"])
+            #expect(message("clock", outcome).contains("behind"))
         } else {
-            // The feed was signed today, so it is the server's.
-            #expect(severities(told)["clock"] == "warning", "\(told.text)")
+            // The feed was signed today, so the clock of the server is wrong.
+            #expect(severities(outcome)["clock"] == "warning", "\(outcome.text)")
         }
     }
 
     // MARK: The feed
 
-    @Test func `a document that has expired, and one that soon will`() throws {
+    @Test func `doctor reports a channel file that has expired or expires soon`() throws {
         try site.publish("1.1.0", ["--expires-in", "1d"])
         #expect(try severities(doctor())["document"] == "warning")
-        // A document that expires while it is made is refused, and a busy machine takes longer than a second.
+        // `publish` rejects a channel file that expires while it is created, and a busy machine needs more than a
+        // second.
         for time in ["1s", "10s", "60s"] {
             let published = try site.publish("1.2.0", ["--expires-in", time])
             if published.status == 0 { break }
             published.failed(21, "expired")
         }
         let deadline = ContinuousClock.now + .seconds(120)
-        var told = try doctor()
-        while told.status != 62, ContinuousClock.now < deadline { told = try doctor() }
-        #expect(failures(told) == ["document"])
-        #expect(message("document", told).contains("expired at"))
+        var outcome = try doctor()
+        while outcome.status != 62, ContinuousClock.now < deadline { outcome = try doctor() }
+        #expect(failures(outcome) == ["document"])
+        #expect(message("document", outcome).contains("expired at"))
     }
 
-    @Test func `a feed of somebody else, and a key that is none`() throws {
+    @Test func `doctor reports a feed of another publisher and an invalid key`() throws {
         let key = try site.folder.write(bytes("no key\n"), to: "text.pem")
         func run(_ trust: String) throws -> Outcome {
             try Clientctl.run([
@@ -237,7 +241,7 @@ import Testing
         #expect(try failures(doctor(nil, ["--app-id", "com.example.other"])) == ["document"])
     }
 
-    @Test func `a feed that cannot be reached, by how far one gets`() throws {
+    @Test func `doctor names the step at which a feed cannot be reached`() throws {
         let server = try server()
         let address = try channel(of: server)
         server.stop()
@@ -254,7 +258,7 @@ import Testing
         #expect(try failures(doctor()) == ["document"])
     }
 
-    @Test func `a proxy in the way`() throws {
+    @Test func `doctor reports a failing proxy`() throws {
         let refusing = try ConnectProxy(to: 9, status: 403)
         let url = "https://updates.example.com/channels/stable.json"
         let environment = ["https_proxy": "http://user:secret@127.0.0.1:\(refusing.port)"]
@@ -265,13 +269,13 @@ import Testing
         #expect(try failures(doctor(url, ["--proxy", "http://127.0.0.1:1"])) == ["proxy"])
         let secure = try TLSServer(serving: site.feed)
         let carrying = try ConnectProxy(to: try secure.url("/").origin.port)
-        // The certificate is for an address of this machine, so the connection through the proxy is not trusted.
+        // The certificate is valid only for a loopback address, so TLS fails through the proxy.
         let through = try doctor(url, ["--proxy", "http://127.0.0.1:\(carrying.port)", "--ca-file", secure.caFile])
         #expect(failures(through) == ["tls"])
         #expect(severities(through)["proxy"] == "ok" && severities(through)["dns"] == nil)
     }
 
-    @Test func `a session that the feed refuses is not ended by a look`() throws {
+    @Test func `doctor keeps a session that the feed rejects`() throws {
         let token = try site.folder.write(bytes("secret\n"), to: "token")
         try Clientctl.run(["login", "--store", store, "--token-file", token, "--json"]).succeeded()
         let before = try TreeSnapshot(of: store)
@@ -282,7 +286,7 @@ import Testing
 
     // MARK: The port
 
-    @Test func `a port that somebody has, and one that is serve's own`() throws {
+    @Test func `doctor tells a foreign process on the port from serve`() throws {
         let server = try server()
         let taken = try doctor(nil, ["--port", "\(server.port)"])
         #expect(failures(taken) == ["port"])
@@ -297,21 +301,23 @@ import Testing
             port = answer?.objectValue?["port"]?.integerValue
             if try serve.wait(within: .milliseconds(10)) != nil { break }
         }
-        // It waits five seconds for the metrics that say who has the port.
+        // `doctor` waits five seconds for the metrics that identify the process on the port.
         let question = ["--port", "\(try #require(port))"]
-        var told = try doctor(nil, question)
-        while severities(told)["port"] != "ok", ContinuousClock.now < deadline { told = try doctor(nil, question) }
-        #expect(told.status == 0 && severities(told)["port"] == "ok", "\(told.text)")
-        #expect(message("port", told).contains("clientctl serve"))
+        var outcome = try doctor(nil, question)
+        while severities(outcome)["port"] != "ok", ContinuousClock.now < deadline {
+            outcome = try doctor(nil, question)
+        }
+        #expect(outcome.status == 0 && severities(outcome)["port"] == "ok", "\(outcome.text)")
+        #expect(message("port", outcome).contains("clientctl serve"))
         serve.send(SIGTERM)
         _ = try serve.wait()
     }
 
     // MARK: The store
 
-    @Test func `a store that is damaged, or of which a run has left something`() throws {
+    @Test func `doctor reports a damaged store and leftovers of a run`() throws {
         try site.folder.write(bytes("{"), to: "store-kiosk/ledger.json")
-        #expect(try severities(doctor())["ledger"] == "warning", "the one before it counts")
+        #expect(try severities(doctor())["ledger"] == "warning", "the previous ledger is used")
         try site.folder.write(bytes("{"), to: "store-kiosk/ledger.before.json")
         #expect(try failures(doctor()).contains("ledger"))
         try site.install("kiosk").succeeded()
@@ -323,24 +329,25 @@ import Testing
         #expect(try failures(doctor()) == ["ledger"])
     }
 
-    @Test func `a store that everybody may write to, or that is none`() throws {
+    @Test func `doctor rejects a folder that other users may write to or that is not a store`() throws {
         chmod("\(store)/clients", 0o777)
         #expect(try failures(doctor()) == ["storeFolder"])
         chmod("\(store)/clients", 0o755)
         let other = try site.folder.makeFolder("other")
         try site.folder.write(bytes("mine"), to: "other/notes.txt")
-        let told = try Clientctl.run(["doctor", "--store", other, "--port", "0", "--json"])
-        #expect(failures(told) == ["storeFolder"])
+        let outcome = try Clientctl.run(["doctor", "--store", other, "--port", "0", "--json"])
+        #expect(failures(outcome) == ["storeFolder"])
         chmod(other, 0o777)
     }
 
-    @Test(.enabled(if: Clientctl.isRoot, "only root gives files away")) func `a store of another user`() throws {
+    @Test(.enabled(if: Clientctl.isRoot, "only root can change the owner of files"))
+    func `doctor reports a store of another user`() throws {
         try Clientctl.stock(["chown", "-R", "65534", store])
         let before = try TreeSnapshot(of: store)
-        let told = try doctor()
-        #expect(failures(told) == ["storeFolder"])
-        #expect(message("storeFolder", told).contains("65534"))
-        #expect(severities(told)["links"] == nil, "nothing is tried in another user's store")
+        let outcome = try doctor()
+        #expect(failures(outcome) == ["storeFolder"])
+        #expect(message("storeFolder", outcome).contains("65534"))
+        #expect(severities(outcome)["links"] == nil, "doctor writes nothing into another user's store")
         #expect(try TreeSnapshot(of: store).changes(since: before) == [])
     }
 
@@ -359,8 +366,8 @@ import Testing
         doctor >"$mount.readonly"; [ $? = 62 ] || exit 96
         """
 
-    @Test(.enabled(if: PrivateMounts.command != nil, "no mounts of one's own"))
-    func `a disk that is small, full, has no inodes left, or is read-only`() throws {
+    @Test(.enabled(if: PrivateMounts.command != nil, "no private mounts"))
+    func `doctor reports a disk that is small, full, read-only or out of inodes`() throws {
         let mount = try site.folder.makeFolder("mount")
         let ending = try Program.run(
             try #require(PrivateMounts.command)
@@ -389,18 +396,18 @@ import Testing
         """
 
     @Test(
-        .enabled(if: PrivateMounts.command != nil, "no mounts of one's own"),
+        .enabled(if: PrivateMounts.command != nil, "no private mounts"),
         arguments: [
             ("serving", ["links"], 0), ("downloads", ["rename"], 62), ("meteor", ["links", "rename"], 62),
         ] as [(String, [String], Int32)])
-    func `folders of a store that are on different disks`(name: String, codes: [String], status: Int32) throws {
+    func `doctor reports folders of a store on different disks`(name: String, codes: [String], status: Int32) throws {
         let ending = try Program.run(
             try #require(PrivateMounts.command)
                 + ["sh", "-c", Self.apart, "sh", "", store, Clientctl.path, name],
             environment: Clientctl.environment())
-        let told = Outcome(ending)
-        #expect(told.status == status, "\(ending.errors)\(ending.text)")
-        let severities = severities(told)
-        #expect(["links", "rename"].filter { severities[$0] != "ok" } == codes, "\(told.text)")
+        let outcome = Outcome(ending)
+        #expect(outcome.status == status, "\(ending.errors)\(ending.text)")
+        let severities = severities(outcome)
+        #expect(["links", "rename"].filter { severities[$0] != "ok" } == codes, "\(outcome.text)")
     }
 }

@@ -3,15 +3,15 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// A run that was stopped may have written everything but the last sync. Whoever finds its work done, and says so, makes
-/// it durable. What a power cut then leaves is tried by `Scripts/prove/faults --kinds again`.
+/// A stopped run may have written everything except its last sync. A run that reports finished work as unchanged makes
+/// it durable first. `Scripts/prove/faults --kinds again` tests the state after a power cut.
 @Suite(.ownThread, .enabled(if: Strace.works, "no strace, or it may not trace: Scripts/bootstrap installs it"))
 struct DurableOutputTests {
     private let site: Site
 
     init() throws { site = try Site() }
 
-    /// The paths that a run of `clientctl` synced.
+    /// Runs `clientctl` and returns the paths that it synced.
     private func synced(_ arguments: [String]) throws -> [String] {
         let trace = site.folder.file("trace")
         try Clientctl.stock(
@@ -21,7 +21,7 @@ struct DurableOutputTests {
         return paths.split(separator: "\n").map(String.init)
     }
 
-    @Test func `publishing again what is published syncs the feed`() throws {
+    @Test func `publish syncs the feed when the release is already published`() throws {
         try site.publish("1.0.0")
         let again = [
             "publish", site.folder.file("web-1.0.0"), "--version", "1.0.0", "--feed", site.feed, "--key", site.key,
@@ -32,7 +32,7 @@ struct DurableOutputTests {
         #expect(paths.contains { site.feed.hasSuffix($0) || $0.hasSuffix(site.feed) })
     }
 
-    @Test func `installing again what is installed syncs the store`() throws {
+    @Test func `install syncs the store when the release is already installed`() throws {
         try site.publish("1.0.0")
         try site.install().succeeded("installed")
         let again = [
@@ -42,7 +42,7 @@ struct DurableOutputTests {
         #expect(try synced(again).contains { $0.hasSuffix(site.store) })
     }
 
-    @Test func `letting a client run that is not blocked syncs the store`() throws {
+    @Test func `unblock syncs the store when the client is not blocked`() throws {
         try site.publish("1.0.0")
         try site.install().succeeded("installed")
         let paths = try synced(["unblock", "--version", "1.0.0", "--store", site.store])

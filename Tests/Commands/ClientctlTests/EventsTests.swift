@@ -4,13 +4,13 @@ import BundleValues
 import Glibc
 import Testing
 
-/// `events` as a monitor beside a shell reads it.
+/// `clientctl events`, read by a monitor.
 @Suite(.ownThread) struct EventsTests {
     private let site: Site
 
     init() throws { site = try Site() }
 
-    /// The whole lines so far.
+    /// Returns the complete lines so far.
     private func lines(_ program: Program) throws -> [JSONObject] {
         try program.printed().output.split(separator: "\n", omittingEmptySubsequences: false).dropLast().map { line in
             let object = try #require(
@@ -24,7 +24,7 @@ import Testing
         ["event", "name", "next"].compactMap { line[$0]?.stringValue }.joined(separator: " ")
     }
 
-    /// The lines after the first `count`, once the last of them is `last`.
+    /// Returns the lines after the first `count` as soon as the last of them is `last`.
     private func next(_ program: Program, after count: inout Int, until last: String) throws -> [String] {
         let deadline = ContinuousClock.now + .seconds(60)
         while ContinuousClock.now < deadline {
@@ -52,7 +52,7 @@ import Testing
         return ["--version", launched.string("version") ?? "", "--token", launched.string("token") ?? ""]
     }
 
-    @Test func `tells a client's whole life, from a store that is not there yet`() throws {
+    @Test func `events prints each step of a client, also when the store does not exist yet`() throws {
         let program = try Clientctl.start(["events", "--store", site.store])
         var count = 0
         #expect(try next(program, after: &count, until: "state embedded") == ["state embedded"])
@@ -77,7 +77,7 @@ import Testing
         #expect(try program.wait().signal == SIGTERM)
     }
 
-    @Test func `says what follows a start that nobody settled, and a block`() throws {
+    @Test func `events prints a block and the client selected after it`() throws {
         for version in ["1.0.0", "1.1.0"] {
             try site.publish(version)
             try site.install().succeeded("installed")
@@ -91,7 +91,7 @@ import Testing
         #expect(try next(program, after: &count, until: "selected v1.1.0") == ["unblocked v1.1.0", "selected v1.1.0"])
     }
 
-    @Test func `ends when nobody reads any more, and where there can be no store`() throws {
+    @Test func `events ends when its reader closes the pipe or no store can exist at the path`() throws {
         let outcome = try Clientctl.run(["events", "--store", "/dev/null/store"])
         #expect(outcome.status != 0 && outcome.text == "")
         #expect(outcome.errors.contains("/dev/null"))
@@ -101,7 +101,7 @@ import Testing
         #expect(ending.text.contains("\"state\""))
     }
 
-    @Test func `reports locks, logins and sessions that end`() throws {
+    @Test func `events prints locks, logins and sessions that end`() throws {
         try site.publish("1.0.0")
         try site.install().succeeded("installed")
         let program = try Clientctl.start(["events", "--store", site.store])
@@ -119,7 +119,7 @@ import Testing
             #expect(try next(program, after: &count, until: event) == [event])
             #expect(try lines(program).last?["detail"]?.stringValue == detail)
         }
-        // By itself.
+        // The session expires without a command.
         #expect(try next(program, after: &count, until: "loggedOut") == ["loggedOut"])
         #expect(try lines(program).last?["detail"] == .string("expired"))
     }

@@ -5,12 +5,13 @@ import Glibc
 import Synchronization
 import Testing
 
-/// Every flag of every command works from the environment and from the configuration file as it does on the command line.
+/// Every flag of every command has the same effect from the environment and the configuration file as on the command
+/// line.
 @Suite(.ownThread) struct EveryFlagTests {
-    /// A command as `--experimental-dump-help` tells of it.
+    /// A command, read from `--experimental-dump-help`.
     struct Command: CustomTestStringConvertible, Sendable {
         let words: [String]
-        /// Flags without their dashes, and whether each takes a value.
+        /// Flags without dashes, each with whether it has a value.
         let flags: [(name: String, takesValue: Bool)]
 
         var testDescription: String { words.joined(separator: " ") }
@@ -37,21 +38,22 @@ import Testing
         return leaves(root, []).filter { $0.words.first != "help" }
     }()
 
-    /// The same, a few flags at a time: one command after the other would take as long as all other tests.
+    /// `commands` in parts of a few flags each. A single test for every command would take as long as all other tests
+    /// together.
     static let parts: [Command] = commands.flatMap { command in
         stride(from: 0, to: command.flags.count, by: 6).map { start in
             Command(words: command.words, flags: Array(command.flags[start..<min(start + 6, command.flags.count)]))
         }
     }
 
-    /// What a command is given to get as far as the flag; files lie in the folder it runs in.
+    /// Returns the arguments that a command needs before it evaluates the flag. Files are in its working folder.
     private static func base(of words: [String]) -> [String] {
         let device = ["--store", "store", "--shell-version", "1.5.0"]
         let channel = ["--feed", "feed", "--channel", "stable", "--channel-key", "release.key.pem"]
         let version = ["--version", "1.0.0"]
         switch words.joined(separator: " ") {
         case "completion": return ["bash"]
-        // With a store it never ends.
+        // With a store, `events` does not end.
         case "events": return []
         case "keys generate": return ["--out", "made"]
         case "keys show": return ["release.key.pem"]
@@ -69,7 +71,7 @@ import Testing
         case "trust remove-key": return ["trust.json", "--role", "all", "--public", "spare.pub.pem"]
         case "trust rotate": return ["trust.json", "--old", "spare.pub.pem", "--new", "other.pub.pem"]
         case "publish":
-            // Without --channel, publish refuses a feed that has the channel stable.
+            // Without --channel, `publish` rejects a feed that has the channel stable.
             return ["web", "--version", "2.0.0", "--feed", "plain", "--key", "release.key.pem", "--min-shell", "1.0.0"]
         case "feed check": return ["file:///none"]
         case "feed copy": return ["feed", "copy"]
@@ -98,7 +100,7 @@ import Testing
         case "verify": return ["feed/manifest.json", "--trust", "release.pub.pem"]
         case "check", "install", "serve":
             return ["--manifest", "feed/manifest.json", "--trust", "release.pub.pem"] + device
-        // Other tests may have the usual port.
+        // Other tests may use the default port.
         case "doctor":
             return ["--manifest", "feed/manifest.json", "--trust", "release.pub.pem", "--port", "0"] + device
         case "launch": return device
@@ -115,7 +117,7 @@ import Testing
         }
     }
 
-    /// The same where `flag` only counts beside others, or where others on the command line win over it.
+    /// Returns these arguments with changes for a `flag` that requires other flags, or that other flags override.
     private static func base(of words: [String], for flag: String) -> [String] {
         var arguments = base(of: words)
         func useChannel() { arguments = arguments.map { $0 == "plain" ? "feed" : $0 } + ["--channel", "beta"] }
@@ -175,18 +177,18 @@ import Testing
             arguments += ["--sign-command", "exit 3"]
         case ("release", "ramp") where words.last == "rollout": arguments.removeFirst()
         case ("release", "every"), ("release", "start"): arguments[0...0] = ["--ramp", "1%,10%"]
-        // Only a key that is encrypted asks for a passphrase.
+        // Only an encrypted key asks for a passphrase.
         case (_, "passphrase-file"): arguments = arguments.map { $0 == "release.key.pem" ? "other.key.pem" : $0 }
         case ("host", "channel"), ("host", "ca-file"), ("host", "proxy"), ("host", "upstream-token-file"):
             arguments = ["--upstream", "http://127.0.0.1:1/"]
         default: break
         }
-        // By itself it would run for ever.
+        // Without this flag, the command would not end.
         let endsItself = words.first != "serve" || ["once", "startup-timeout"].contains(flag)
         return arguments + (endsItself ? [] : ["--once", "--startup-timeout", "100ms"])
     }
 
-    /// A value that each flag refuses, or that leads to another result than none.
+    /// Returns a value that the flag rejects, or one that changes the result.
     private static func value(of flag: String, _ words: [String]) -> String {
         switch flag {
         case "version": "one"
@@ -224,7 +226,7 @@ import Testing
         }
     }
 
-    /// What every command finds: made once, and removed when the tests end.
+    /// The files of every command, created once and removed when the tests end.
     private static let site = Mutex<TemporaryFolder?>(nil)
 
     private static func madeSite() throws -> TemporaryFolder {
@@ -287,7 +289,7 @@ import Testing
 
     private enum Place { case arguments, environment, file, nowhere }
 
-    /// What comes of `command` with `flag` given in one place, in a copy of the site.
+    /// Returns the result of `command` in a copy of the site, with `flag` given in one place.
     private func outcome(
         _ command: Command, _ flag: (name: String, takesValue: Bool), in place: Place
     ) throws -> String {
@@ -295,7 +297,7 @@ import Testing
         var object: JSONObject?
         var environment = ["SOURCE_DATE_EPOCH": "\(time(nil) / 3600 * 3600)", "CLIENTCTL_PASSPHRASE": "horse"]
         if place != .nowhere || !flag.takesValue {
-            // Given twice it would be refused: the last one counts, or none.
+            // On a command line, a repeated flag is rejected. A file has only its last value.
             if let index = arguments.firstIndex(of: "--\(flag.name)") {
                 arguments.removeSubrange(index...(flag.takesValue ? index + 1 : index))
             }
@@ -316,45 +318,47 @@ import Testing
         let ending = try Program.run(
             ["timeout", "60", Clientctl.path] + command.words + arguments,
             environment: Clientctl.environment(environment), in: copy.file("copy"))
-        // Places, ids, moments and durations differ from run to run.
+        // Paths, IDs, times and durations differ between runs.
         let said = "\(ending.status ?? -1)\n\(ending.text)\n\(ending.errors)".replacing(copy.path, with: "/")
         return said.replacing(/[0-9a-f]{16,}/, with: "#").replacing(/\d{4}-\d\d-\d\dT[\d:]+Z/, with: "@")
             .replacing(/"\w+Milliseconds": \d+/, with: "").replacing(/after \d+ ms/, with: "")
             .replacing(/[\d.]+ \w*B are free/, with: "").replacing(/\d+ more files/, with: "")
     }
 
-    /// Flags whose effect cannot be seen in what a command says here: there is no terminal, no old feed and no bucket.
+    /// Flags without a visible effect here, where there is no terminal, no old feed and no bucket.
     private static let unseen: Set<String> = [
         "prompt", "verify-on-launch", "json", "device-id", "clock-checked", "without-compare-and-swap",
-        // PublisherStateTests does.
+        // `PublisherStateTests` covers this flag.
         "publisher-state",
     ]
-    /// A refused token is all that is said; a file needs none. A guard that reaches nobody edits nothing.
+    /// Flags of single commands without a visible effect: a rejected token hides them, or a guard without an engine
+    /// edits nothing.
     private static let unseenHere: Set<[String]> = [
         ["fail", "reason"], ["inspect", "token-file"], ["inspect", "ca-file"], ["inspect", "proxy"],
         ["release guard", "query"], ["release guard", "expect-sequence"], ["release guard", "dry-run"],
-        // Nothing waits to be reported; ReportTests does.
+        // No report is pending here. `ReportTests` covers this flag.
         ["report", "manifest"], ["report", "channel"],
-        // HistoryCommandTests does.
+        // `HistoryCommandTests` covers this flag.
         ["release restore", "dry-run"], ["release unpublish", "dry-run"],
     ]
-    /// A device may have its store in its configuration, and verify a manifest all the same.
+    /// A device may have its store in the configuration and still verify a manifest, so the result differs.
     private static let different: Set<[String]> = [["verify", "store"]]
 
-    /// Whether `flag` is tried with `command`: with the first one that has it, since one and the same code reads environment and
-    /// file for all of them. `EVERY_FLAG=everywhere` tries every flag of every command, as `Scripts/check --all` does.
-    private static func isTried(_ flag: String, with command: Command) -> Bool {
+    /// Returns whether `flag` is tested with `command`. Only the first command that has it is, because all commands
+    /// share the code that reads environment and file. `EVERY_FLAG=everywhere` tests every flag of every command, as
+    /// `Scripts/check --all` does.
+    private static func isTested(_ flag: String, with command: Command) -> Bool {
         if getenv("EVERY_FLAG") != nil { return true }
         return commands.first { $0.flags.contains { $0.name == flag } }?.words == command.words
     }
 
     @Test(arguments: parts)
-    func `of a command`(command: Command) throws {
+    func `accepts the flags of a command from the environment and the configuration file`(command: Command) throws {
         let isServer = ["serve", "host"].contains(command.words.last)
         #expect(!command.flags.isEmpty)
         var withoutFlag: [[String]: String] = [:]
-        for flag in command.flags where Self.isTried(flag.name, with: command) {
-            // A server that runs is no refusal; whether it is told apart is tried with the flags that it refuses.
+        for flag in command.flags where Self.isTested(flag.name, with: command) {
+            // A running server has no result to compare, so only flags with invalid values are compared for servers.
             let isTaken = !flag.takesValue || flag.name == "device-id"
             if isServer && isTaken || Self.different.contains([command.testDescription, flag.name]) { continue }
             let given = try outcome(command, flag, in: .arguments)
@@ -373,12 +377,12 @@ import Testing
         }
     }
 
-    @Test func `there are commands with flags`() {
+    @Test func `lists all commands with their flags`() {
         #expect(Self.commands.count > 35)
         #expect(Set(Self.commands.flatMap { $0.flags.map(\.name) }).count > 75)
     }
 
-    @Test(arguments: ["1", "true", "TRUE", "yes", "on"]) func `a dry run of the environment writes nothing`(
+    @Test(arguments: ["1", "true", "TRUE", "yes", "on"]) func `CLIENTCTL_DRY_RUN makes publish write nothing`(
         value: String
     ) throws {
         let before = try TreeSnapshot(of: folder.file("site"))
@@ -389,7 +393,7 @@ import Testing
         #expect(try TreeSnapshot(of: folder.file("site")).changes(since: before) == [])
     }
 
-    @Test func `what is no flag, or neither true nor false, is refused`() throws {
+    @Test func `rejects unknown variables and switches other than true and false`() throws {
         let site = folder.file("site")
         let list = ["list", "--store", "store", "--json"]
         for name in ["CLIENTCTL_DRY_RUM", "CLIENTCTL_", "CLIENTCTL_store"] {

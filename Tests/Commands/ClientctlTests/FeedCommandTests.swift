@@ -3,13 +3,13 @@ import BundleTesting
 import BundleValues
 import Testing
 
-/// `clientctl feed` by the built program.
+/// `clientctl feed`, run as the built program.
 @Suite(.ownThread) struct FeedCommandTests {
     private func gc(_ site: ChannelSite, _ more: String...) throws -> Outcome {
         try Clientctl.run(["feed", "gc", "--feed", site.feed, "--json"] + more)
     }
 
-    @Test func `gc removes what nothing names when it is told to, and devices go on`() throws {
+    @Test func `feed gc removes unreferenced releases only with --remove, and devices still install`() throws {
         let site = try ChannelSite()
         for version in ["1.0.0", "1.1.0", "1.2.0"] { try site.publish(version, ["--rollout", "100%", "--no-deltas"]) }
         for version in ["1.0.0", "1.1.0"] { try site.release("remove", "--version", version).succeeded("changed") }
@@ -21,8 +21,8 @@ import Testing
         #expect((plan["bytes"]?.integerValue ?? 0) > 0)
         try Clientctl.run(["verify", "\(site.feed)/releases/v1.0.0/manifest.json", "--trust", site.trust, "--json"])
             .succeeded("verified")
-        let people = try Clientctl.run(["feed", "gc", "--feed", site.feed, "--keep", "1", "--min-age", "0s"])
-        #expect(people.text.contains("--remove does it") && people.text.contains("manifest.json offers it"))
+        let plain = try Clientctl.run(["feed", "gc", "--feed", site.feed, "--keep", "1", "--min-age", "0s"])
+        #expect(plain.text.contains("--remove does it") && plain.text.contains("manifest.json offers it"))
         try gc(site, "--keep", "1", "--min-age", "0s", "--remove").succeeded("removed")
         try gc(site, "--keep", "1", "--min-age", "0s", "--remove").succeeded("unchanged")
         try site.install("a").succeeded("installed")
@@ -30,7 +30,7 @@ import Testing
         try site.publish("1.0.0", ["--rollout", "100%"]).succeeded()
     }
 
-    @Test func `gc refuses what is no feed`() throws {
+    @Test func `feed gc rejects a folder that is not a feed`() throws {
         let site = try ChannelSite()
         try Clientctl.run(["feed", "gc", "--feed", site.folder.file("none"), "--json"]).failed(78, "configInvalid")
         let empty = try site.folder.makeFolder("web")
@@ -40,7 +40,7 @@ import Testing
 
     // MARK: check
 
-    @Test func `a server that is not there is told of once, as what it is`() throws {
+    @Test func `feed check reports an unreachable server once`() throws {
         let site = try ChannelSite()
         let server = try serve(site)
         let url = try server.url("/").description
@@ -49,7 +49,7 @@ import Testing
         #expect(dead.errors.ranges(of: "\(url)manifest.json").count == 1, "\(dead.errors)")
     }
 
-    /// The feed as a plain server gives it that was set up rightly, but for what `change` does.
+    /// A plain, correctly configured server of the feed. `change` can alter a response.
     private func serve(_ site: ChannelSite, _ change: @escaping @Sendable (String, inout Route) -> Void = { _, _ in })
         throws -> LoopbackServer
     {
@@ -75,8 +75,8 @@ import Testing
         }
     }
 
-    private func codes(_ told: Outcome) -> Set<String> {
-        Set((told["findings"]?.arrayValue ?? []).compactMap { $0.objectValue?["code"]?.stringValue })
+    private func codes(_ outcome: Outcome) -> Set<String> {
+        Set((outcome["findings"]?.arrayValue ?? []).compactMap { $0.objectValue?["code"]?.stringValue })
     }
 
     private func filled() throws -> ChannelSite {
@@ -85,22 +85,22 @@ import Testing
         return site
     }
 
-    @Test func `check finds nothing about a host and a server that was set up rightly`() throws {
+    @Test func `feed check finds no fault in clientctl host and a correct web server`() throws {
         let site = try filled()
         let host = try Hosting(site.feed)
         let server = try serve(site)
         for url in [host.url, try server.url("/").description] {
-            let told = try check(site, url, "--origin", site.feed).succeeded("good")
-            #expect(told["channels"] == .array([.object(["channel": .string("stable"), "sequence": .integer(2)])]))
-            #expect(told.string("offered") == "1.1.0" && told["verified"] == .bool(true))
-            #expect((told["files"]?.integerValue ?? 0) >= 2)
+            let outcome = try check(site, url, "--origin", site.feed).succeeded("good")
+            #expect(outcome["channels"] == .array([.object(["channel": .string("stable"), "sequence": .integer(2)])]))
+            #expect(outcome.string("offered") == "1.1.0" && outcome["verified"] == .bool(true))
+            #expect((outcome["files"]?.integerValue ?? 0) >= 2)
         }
         withExtendedLifetime(server) {}
         try host.stop()
         try check(site, "file://\(site.feed)/").succeeded("good")
     }
 
-    @Test func `check tells what slows devices down, and ends well`() throws {
+    @Test func `feed check ends with 0 when it finds only slow downloads`() throws {
         let site = try filled()
         let server = try serve(site) { path, route in
             route.headers = path.hasSuffix(".json") ? [("Cache-Control", "max-age=86400")] : []
@@ -110,11 +110,11 @@ import Testing
                 route.headers = [("ETag", "\"same\"")]
             }
         }
-        let told = try check(site, server).succeeded("slow")
-        #expect(codes(told) == ["cachedTooLong", "cachedTooShort", "noRanges"])
+        let outcome = try check(site, server).succeeded("slow")
+        #expect(codes(outcome) == ["cachedTooLong", "cachedTooShort", "noRanges"])
     }
 
-    @Test func `check ends with the failure that keeps devices from a release`() throws {
+    @Test func `feed check fails like a device that cannot get a release`() throws {
         let site = try filled()
         let gone = try serve(site) { path, route in if path.contains("client-v1.0.0") { route = Route(status: 404) } }
         let missing = try check(site, gone).failed(11, "httpStatus")
@@ -137,7 +137,7 @@ import Testing
         try check(site, "http://127.0.0.1:1/").failed(10, "networkUnavailable")
     }
 
-    @Test func `check sees that caches are behind where the feed is published`() throws {
+    @Test func `feed check compares the served feed with its origin and reports stale caches`() throws {
         let site = try filled()
         let server = try serve(site)
         let old = try contents(ofFile: "\(site.feed)/channels/stable.json")
@@ -148,15 +148,15 @@ import Testing
         }
         try site.publish("1.2.0", ["--rollout", "100%"])
         try check(site, server, ["--origin", site.feed]).succeeded("good")
-        let told = try check(site, behind, ["--origin", site.feed]).failed(22, "rollbackAttempt")
-        #expect(codes(told) == ["stale"] && told["findings"]?.arrayValue?.count == 2)
+        let outcome = try check(site, behind, ["--origin", site.feed]).failed(22, "rollbackAttempt")
+        #expect(codes(outcome) == ["stale"] && outcome["findings"]?.arrayValue?.count == 2)
         try site.publish("1.3.0", ["--expires-in", "1d"])
         #expect(try codes(check(site, server)) == ["expiresSoon"])
     }
 
     // MARK: copy
 
-    @Test func `copy brings a feed that devices follow, and goes on where it was stopped`() throws {
+    @Test func `feed copy copies a usable feed and resumes after an interruption`() throws {
         let site = try filled()
         try site.folder.write(bytes("hello"), to: "feed/index.html")
         let target = site.folder.file("copy")
@@ -180,7 +180,7 @@ import Testing
         try Clientctl.run(["verify", target, "--trust", site.trust, "--json"]).succeeded("verified")
     }
 
-    @Test func `copy never goes back, and never replaces what is written once`() throws {
+    @Test func `feed copy rejects an older source and never replaces release files`() throws {
         let site = try filled()
         let target = site.folder.file("copy")
         func copy(_ from: String, _ to: String) throws -> Outcome {
@@ -198,7 +198,7 @@ import Testing
         try copy(site.folder.file("web-1.0.0"), target).failed(78, "configInvalid")
     }
 
-    @Test func `copy refuses another application's feed and a step back before it copies a file`() throws {
+    @Test func `feed copy rejects another application or an older feed before it copies files`() throws {
         let site = try Site()
         try site.publish("1.9.0", nil, ["--app-id", "com.other.app"])
         let old = site.folder.file("old")
@@ -217,14 +217,14 @@ import Testing
         let nameless = try Site()
         try nameless.publish("3.0.0")
         try refused(nameless.feed, 43, "appMismatch")
-        // Of one version, with other bytes.
+        // The same version with other bytes.
         let same = try Site()
         try same.publish("2.0.0", Site.client("2.0.1"), ["--app-id", "com.other.app"])
         try same.publish("2.1.0", nil, ["--app-id", "com.other.app"])
         try refused(same.feed, 51, "versionExists")
     }
 
-    @Test func `copy follows a feed whose manifest.json was lowered by its publisher`() throws {
+    @Test func `feed copy copies a manifest.json that the publisher lowered`() throws {
         let site = try Site()
         for version in ["1.0.0", "1.1.0"] { try site.publish(version) }
         let target = site.folder.file("copy")

@@ -4,14 +4,14 @@ import BundleValues
 import Glibc
 import Testing
 
-/// `clientctl feed export` by the built program.
+/// `clientctl feed export`, run as the built program. An offline kit is a copy of a feed for a USB drive.
 @Suite(.ownThread) struct FeedExportTests {
     private let site: ChannelSite
     private let kit: String
 
     init() throws {
         site = try ChannelSite()
-        // A folder of its own: what is left beside a kit is seen.
+        // A separate folder shows files that a run leaves beside the kit.
         kit = try site.folder.writeTree(["usb/other": []], to: ".") + "/usb/kit"
     }
 
@@ -19,11 +19,11 @@ import Testing
         try Clientctl.run(["feed", "export", "--feed", site.feed, "--to", kit, "--json"] + more)
     }
 
-    private var beside: Set<String> {
+    private var filesBesideKit: Set<String> {
         get throws { Set(try TreeSnapshot(of: site.folder.file("usb")).files.keys) }
     }
 
-    @Test func `a device installs from the kit, by its channel and by its manifest`() throws {
+    @Test func `a device installs from an offline kit by channel or manifest`() throws {
         for version in ["0.9.0", "1.0.0", "1.1.0"] { try site.publish(version, ["--rollout", "100%"]) }
         try site.release("remove", "--version", "0.9.0").succeeded("changed")
         let done = try export("--trust", site.pinned).succeeded("exported")
@@ -37,7 +37,7 @@ import Testing
         #expect(
             readme.split(separator: "\n").count == 3
                 && readme.contains("clientctl install --channel KIT/channels/stable.json"))
-        // The feed itself is gone.
+        // The feed no longer exists.
         try Clientctl.stock(["mv", site.feed, site.folder.file("elsewhere")])
         func install(_ store: String, _ more: String...) throws -> Outcome {
             try Clientctl.run(
@@ -53,7 +53,7 @@ import Testing
         try Clientctl.run(["verify", kit, "--trust", site.trust, "--json"]).succeeded("verified")
     }
 
-    @Test func `a device that has the release before takes the delta of the kit`() throws {
+    @Test func `a device with the previous release downloads the delta of an offline kit`() throws {
         let site = try Site()
         var generator = SeededGenerator(seed: 1)
         let lines = (0..<800).map { _ in "const v\(UInt64.random(in: .min ... .max, using: &generator)) = 1;\n" }
@@ -76,22 +76,22 @@ import Testing
         #expect(try site.installed("1.1.0") == files("1.1.0"))
     }
 
-    @Test func `a channel alone comes without the manifest that follows another`() throws {
+    @Test func `feed export --channel omits the manifest.json of another channel`() throws {
         try site.publish("1.0.0", ["--rollout", "100%"])
         try site.publish("1.1.0", ["--no-deltas"], channel: "beta")
         let beta = try export("--channel", "beta").succeeded("exported")
         #expect(beta["offered"] == .null && beta.string("verifiedBy") == "feed")
         #expect(beta.strings("releases") == ["1.1.0"])
-        // Twice in the same place: it is not empty.
+        // The folder is not empty the second time.
         let refused = try export().failed(78, "configInvalid")
         #expect(refused.errors.contains("already exists and is not empty, or is a mount point. Name a new folder"))
         try Clientctl.stock(["rm", "-r", kit])
         try Clientctl.stock(["mkdir", kit])
         #expect(try export().succeeded("exported").strings("releases") == ["1.1.0", "1.0.0"])
-        #expect(try beside.allSatisfy { $0 == "other" || $0.hasPrefix("kit/") })
+        #expect(try filesBesideKit.allSatisfy { $0 == "other" || $0.hasPrefix("kit/") })
     }
 
-    @Test func `nothing is left of a kit that no device would take`() throws {
+    @Test func `feed export leaves no files when the kit would be unusable`() throws {
         try export().failed(78, "configInvalid")
         try site.publish("1.0.0", ["--rollout", "100%"])
         try export("--channel", "beta").failed(78, "configInvalid")
@@ -101,12 +101,12 @@ import Testing
         try export().failed(78, "configInvalid")
         try Clientctl.stock(["sh", "-c", "echo x >'\(archive)'"])
         #expect(try export().failed(23, "digestMismatch").subject?.hasSuffix("client-v1.0.0.tar.zst") == true)
-        #expect(try beside == ["other"])
+        #expect(try filesBesideKit == ["other"])
         try site.folder.write(bytes("x"), to: "usb/kit")
         try export().failed(78, "configInvalid")
     }
 
-    @Test func `what a run left that was killed goes with the next, and what is at work stays`() throws {
+    @Test func `feed export removes the files of a killed run and keeps those of a running one`() throws {
         try site.publish("1.0.0", ["--rollout", "100%"])
         try site.folder.writeTree(
             ["usb/.clientctl-kit-dead/a": [1], "usb/.clientctl-kit-live/b": [2]], to: ".")

@@ -4,7 +4,7 @@ import BundleValues
 import Glibc
 import Testing
 
-/// Whoever changes a feed waits for others no longer than a rename takes, and is told for whom.
+/// Locks of a feed: a command holds the lock only while it renames files, and a waiting command names the holder.
 @Suite(.ownThread) struct FeedLockTests {
     private let site: ChannelSite
 
@@ -13,7 +13,7 @@ import Testing
         try site.publish("1.0.0").succeeded("published")
     }
 
-    /// A signing command that says that it runs, and signs when the file `gate` is there.
+    /// Returns a signing command that reports its start, and signs when the file `gate` exists.
     private func slow(_ key: String) -> String {
         """
         echo x >>'\(site.folder.file("runs"))'; while ! test -e '\(site.folder.file("gate"))'; do sleep 0.02; done; \
@@ -45,13 +45,13 @@ import Testing
         }
     }
 
-    @Test func `a recall does not wait for a publisher whose token wants to be touched`() throws {
+    @Test func `a recall does not wait for a publisher that waits for its hardware token`() throws {
         let publisher = try start(
             "1.1.0",
             ["--sign-command", slow("release"), "--public", site.pub("release"), "--channel-key", site.key("channel")])
         try awaitRun()
         try site.release("revoke", "--version", "1.0.0", "--reason", "bad", "--wait", "0s").succeeded("changed")
-        // Nor does another publisher, and neither takes the other's work away.
+        // Another publisher does not wait either, and both keep their drafts.
         try site.publish("1.2.0", ["--wait", "0s"]).succeeded("published")
         #expect(try drafts.count == 1)
         #expect(try publisher.wait(within: .zero) == nil)
@@ -64,7 +64,7 @@ import Testing
         #expect(try drafts == [])
     }
 
-    @Test func `a channel that changes while a token signs it is signed once more, and nothing is lost`() throws {
+    @Test func `signs a channel again when it changed during signing, and loses no change`() throws {
         let signing = ["--channel-sign-command", slow("channel"), "--channel-public", site.pub("channel")]
         let publisher = try start("1.1.0", ["--key", site.key("release")] + signing)
         try awaitRun()
@@ -84,7 +84,7 @@ import Testing
         #expect(releases.map { $0["paused"] } == [.bool(false), .bool(true)])
     }
 
-    @Test func `an expected sequence that is gone while a token signs is refused`() throws {
+    @Test func `rejects --expect-sequence when the channel changed during signing`() throws {
         let before = try TreeSnapshot(of: "\(site.feed)/releases")
         let signing = ["--channel-sign-command", slow("channel"), "--channel-public", site.pub("channel")]
         let publisher = try start("1.1.0", ["--key", site.key("release"), "--expect-sequence", "1"] + signing)
@@ -95,7 +95,7 @@ import Testing
         #expect(try TreeSnapshot(of: "\(site.feed)/releases").changes(since: before) == [])
     }
 
-    @Test func `the same version of two publishers at once is there once`() throws {
+    @Test func `publishes a version once when several publishers run at the same time`() throws {
         let signing = ["--sign-command", slow("release"), "--public", site.pub("release")]
         let both = try site.folder.writeTree(Site.client("1.1.0"), to: "web-1.1.0")
         let first = try start("1.1.0", signing + ["--channel-key", site.key("channel")], of: both)
@@ -111,7 +111,7 @@ import Testing
         let outcomes = try [first, second, third].map { Outcome(try $0.wait()) }
         let one = outcomes.filter { $0.outcome == "published" }
         #expect(one.count == 1)
-        // Either the two of one content come to nothing, or the third does.
+        // Either the two publishers with equal content fail, or the third one does.
         if outcomes[2].outcome == "published" {
             for outcome in outcomes[..<2] { outcome.failed(51, "versionExists") }
         } else {
@@ -121,7 +121,7 @@ import Testing
         #expect(try drafts == [])
     }
 
-    @Test func `what a killed publisher leaves goes with the next one`() throws {
+    @Test func `publish removes the draft of a killed publisher`() throws {
         let publisher = try start(
             "1.1.0",
             ["--sign-command", slow("release"), "--public", site.pub("release"), "--channel-key", site.key("channel")])
@@ -134,7 +134,7 @@ import Testing
         #expect(try drafts == [])
     }
 
-    @Test func `whoever waits is told for whom, and for how long is a flag`() throws {
+    @Test func `names the process that holds the feed's lock, and waits for --wait`() throws {
         try Clientctl.run([
             "trust", "init", "--out", site.trust, "--root-key", site.pub("root1"), "--release-key",
             site.pub("release"), "--channel-key", site.pub("channel"), "--sign-key", site.key("root1"), "--json",

@@ -4,9 +4,9 @@ import BundleTestTraits
 import BundleTesting
 import Testing
 
-/// A disk that fills up between an installation and a launch, or in the middle of a trial.
+/// A disk that becomes full between an installation and a launch, or during a trial.
 @Suite(.ownThread) struct FullDiskLaunchTests {
-    /// Leaves what happens in `results`.
+    /// Stores the results in `results`.
     private static let script = """
         mount=$1 results=$2 seed=$3 program=$4 key=$5 feed=$6
         mount -t tmpfs -o size=4m,mode=700 tmpfs "$mount" || exit 90
@@ -86,7 +86,7 @@ import Testing
         """
 
     @Test(.enabled(if: PrivateMounts.command != nil))
-    func `shows what has proved itself, and writes down what it owes when there is room`() throws {
+    func `launches the confirmed client on a full disk and records pending verdicts when space is free`() throws {
         let site = try Site()
         for version in ["1.0.0", "2.0.0", "3.0.0", "4.0.0"] {
             let page = Array("<title>client \(version)</title>".utf8)
@@ -111,13 +111,13 @@ import Testing
         let freed = try text("freed")
         #expect(freed.contains("\"version\": \"2.0.0\"") && freed.contains("\"trial\": true"), "\(freed)")
         #expect(try text("trial") == "client 3.0.0\n")
-        let said = try text("serve.errors")
-        #expect(try text("fallen") == "client 2.0.0\n", "\(said)")
+        let log = try text("serve.errors")
+        #expect(try text("fallen") == "client 2.0.0\n", "\(log)")
         let status = try text("status")
         #expect(status.contains("\"cause\": \"notConfirmed\""), "\(status)")
-        // A confirmation counts at once, though it could not be written.
+        // A confirmation is valid at once, even if it could not be written.
         #expect(try text("confirmed") == "200")
-        #expect(try text("kept") == "client 4.0.0\n", "\(said)")
-        #expect(try text("end").contains("v4.0.0  good"), "\(said)")
+        #expect(try text("kept") == "client 4.0.0\n", "\(log)")
+        #expect(try text("end").contains("v4.0.0  good"), "\(log)")
     }
 }

@@ -5,7 +5,7 @@ import Glibc
 import Synchronization
 import Testing
 
-/// `clientctl release guard`, which asks an engine and edits a channel.
+/// `clientctl release guard`, which queries a Prometheus engine and edits a channel.
 @Suite(.ownThread) struct GuardTests {
     private let site: ChannelSite
 
@@ -32,19 +32,19 @@ import Testing
 
     private func isPaused() throws -> Bool? { try release()["paused"]?.boolValue }
 
-    private static func vector(_ facts: [String: Int]) -> Route {
-        let series = facts.map { #"{"metric":{"fact":"\#($0)"},"value":[1700000000,"\#($1)"]}"# }
+    private static func vector(_ counts: [String: Int]) -> Route {
+        let series = counts.map { #"{"metric":{"fact":"\#($0)"},"value":[1700000000,"\#($1)"]}"# }
         return Route(
             bytes(
                 #"{"status":"success","data":{"resultType":"vector","result":[\#(series.joined(separator: ","))]}}"#))
     }
 
-    /// An engine that counts the same whenever it is asked.
-    private static func engine(_ facts: [String: Int]) throws -> LoopbackServer {
-        try LoopbackServer { _ in vector(facts) }
+    /// An engine that returns the same counts for every query.
+    private static func engine(_ counts: [String: Int]) throws -> LoopbackServer {
+        try LoopbackServer { _ in vector(counts) }
     }
 
-    /// Until the step is older than the bake time of a second.
+    /// Runs the guard until the step is older than the bake time of one second.
     private func baked(_ server: String) throws -> Outcome {
         while true {
             let outcome = try guarded(server)
@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    @Test func `a release that does well goes from step to step`() throws {
+    @Test func `guard advances a release through the steps while few starts fail`() throws {
         let engine = try Self.engine(["started": 500, "confirmed": 499, "failed": 1])
         let server = "http://127.0.0.1:\(engine.port)"
         for step in ["5%", "25%", "100%"] {
@@ -65,7 +65,7 @@ import Testing
         #expect(target.contains("channel%3D%22stable%22") && target.contains("version%3D%221.1.0%22"))
     }
 
-    @Test func `a release that fails is paused at once, and stays so until a person resumes it`() throws {
+    @Test func `guard pauses a release with too many failures until a person resumes it`() throws {
         let engine = try Self.engine(["started": 10, "confirmed": 5, "failed": 5])
         let server = "http://127.0.0.1:\(engine.port)"
         let stopped = try guarded(server, bake: "1d")
@@ -78,7 +78,7 @@ import Testing
         #expect(try site.sequence() == sequence)
     }
 
-    @Test func `it recalls only where it is told to`() throws {
+    @Test func `guard recalls a release only with --on-failure revoke`() throws {
         let engine = try Self.engine(["started": 10, "confirmed": 5, "failed": 5])
         let outcome = try guarded("http://127.0.0.1:\(engine.port)/", "--on-failure", "revoke")
         #expect(outcome.status == 60)
@@ -89,7 +89,7 @@ import Testing
                 && again.string("reason") == "is recalled. Publish a higher version: devices install that one")
     }
 
-    @Test func `a dry run says what would be stopped`() throws {
+    @Test func `guard --dry-run reports what it would stop`() throws {
         let engine = try Self.engine(["started": 10, "confirmed": 5, "failed": 5])
         let outcome = try guarded("http://127.0.0.1:\(engine.port)", "--dry-run")
         #expect(outcome.status == 60)
@@ -97,14 +97,14 @@ import Testing
         #expect(try isPaused() == false)
     }
 
-    @Test func `a start without a verdict has failed`() throws {
+    @Test func `guard counts a start without a verdict as failed`() throws {
         let engine = try Self.engine(["started": 20, "confirmed": 10, "failed": 0])
         let outcome = try guarded("http://127.0.0.1:\(engine.port)")
         #expect(outcome.status == 60)
         #expect(outcome["failed"] == .integer(10))
     }
 
-    @Test func `without data nothing moves`() throws {
+    @Test func `guard changes nothing without data`() throws {
         let engine = try Self.engine([:])
         let server = "http://127.0.0.1:\(engine.port)"
         let sequence = try site.sequence()
@@ -116,7 +116,7 @@ import Testing
         #expect(try site.sequence() == sequence)
     }
 
-    @Test func `it tells what it waits for`() throws {
+    @Test func `guard reports the counts and times it waits for`() throws {
         let engine = try Self.engine(["started": 70, "confirmed": 70])
         let server = "http://127.0.0.1:\(engine.port)"
         let baking = try guarded(server, bake: "1d")
@@ -127,7 +127,7 @@ import Testing
         #expect(try rollout() == "1%")
     }
 
-    @Test func `more devices than there can be move nothing on, and may stop it`() throws {
+    @Test func `guard does not advance on more reports than devices, but may pause`() throws {
         let engine = try Self.engine(["started": 500, "confirmed": 500])
         let forged = try guarded("http://127.0.0.1:\(engine.port)", "--devices", "2000")
         #expect(forged.status == 61)
@@ -137,7 +137,7 @@ import Testing
         #expect(try guarded("http://127.0.0.1:\(bad.port)", "--devices", "2000").status == 60)
     }
 
-    @Test func `reports alone move nothing on, unless somebody says so`() throws {
+    @Test func `guard does not advance on reports alone without --trust-reports`() throws {
         let engine = try Self.engine(["started": 500, "confirmed": 500])
         let base = [
             "release", "guard", "--version", "1.1.0", "--feed", site.feed, "--channel", "stable", "--channel-key",
@@ -153,12 +153,12 @@ import Testing
         ("--devices", "0"), ("--devices", "1000000000001"), ("--group-devices", "-1"),
         ("--group-devices", "1000000000001"), ("--devices", "many"),
     ])
-    func `a number of devices that cannot be is refused`(flag: String, number: String) throws {
+    func `guard rejects an invalid number of devices`(flag: String, number: String) throws {
         let ending = try guarded("http://127.0.0.1:1", "\(flag)=\(number)").failed(64, "usage")
         #expect(ending.errors.contains("\(flag) takes a whole number from "))
     }
 
-    @Test func `a release for groups alone stays theirs, and one for groups first counts them`() throws {
+    @Test func `guard keeps a release for groups only, and counts groups before the rollout`() throws {
         let engine = try Self.engine(["started": 100, "confirmed": 100])
         let server = "http://127.0.0.1:\(engine.port)"
         try site.release("groups", "qa", "--version", "1.1.0").succeeded("changed")
@@ -176,7 +176,7 @@ import Testing
         #expect(try site.sequence() == sequence)
     }
 
-    @Test func `a key that devices would refuse is refused at every run, before an engine is asked`() throws {
+    @Test func `guard rejects a key that devices reject before it queries the engine`() throws {
         let engine = try Self.engine(["started": 70, "confirmed": 70])
         let server = "http://127.0.0.1:\(engine.port)"
         func guarded(_ feed: String, _ flag: String, _ key: String) throws -> Outcome {
@@ -196,7 +196,7 @@ import Testing
         #expect(engine.requests.isEmpty)
     }
 
-    @Test func `a dry run changes nothing`() throws {
+    @Test func `guard --dry-run leaves the channel unchanged`() throws {
         let engine = try Self.engine(["started": 10, "confirmed": 5, "failed": 5])
         let sequence = try site.sequence()
         #expect(try guarded("http://127.0.0.1:\(engine.port)", "--dry-run").status == 60)
@@ -207,7 +207,7 @@ import Testing
         ["--steps", "5%,1%"], ["--steps", "0%,1%"], ["--steps", ""], ["--max-failures", "0%"],
         ["--max-failures", "46%"], ["--on-failure", "shrug"], ["--allow-failures", "some"],
     ])
-    func `a plan that is none is refused`(flags: [String]) throws {
+    func `guard rejects invalid steps and thresholds`(flags: [String]) throws {
         try Clientctl.run(
             [
                 "release", "guard", "--version", "1.1.0", "--feed", site.feed, "--channel", "stable", "--channel-key",
@@ -216,9 +216,9 @@ import Testing
         ).failed(64, "usage")
     }
 
-    // MARK: A guard's key
+    // MARK: Guard keys
 
-    /// A feed whose trust root names these keys as its guards, all of which must sign.
+    /// A feed with a trust root that lists these guard keys, all of which must sign.
     private static func guardedSite(_ guards: [String] = ["new"]) throws -> ChannelSite {
         let site = try ChannelSite()
         for (index, name) in guards.enumerated() {
@@ -245,7 +245,7 @@ import Testing
             ] + more)
     }
 
-    @Test func `a guard's key stops a release, until a channel key says more`() throws {
+    @Test func `a guard key holds a release until a channel key lifts the hold`() throws {
         let site = try Self.guardedSite()
         try site.release("rollout", "50%", "--version", "1.1.0").succeeded("changed")
         let engine = try Self.engine(["started": 10, "confirmed": 5, "failed": 5])
@@ -264,12 +264,12 @@ import Testing
         #expect(shown.contains("</b> is for 50% of the devices, and held by the guard"))
         let listed = try Clientctl.run(["release", "list", "--feed", site.feed]).text
         #expect(listed.contains("  held\n") && !listed.contains("paused"))
-        // Devices on either side of the draw keep what they have.
+        // Devices inside and outside the rollout keep their client.
         for device in ["old", "b", "c", "d", "e"] {
             _ = try site.install(device)
             #expect(try site.runs(device) == "1.0.0")
         }
-        // Signed again for another reason, the channel itself has it paused.
+        // When the channel is signed again for another reason, it records the pause itself.
         let resigned = try site.release("resign")
         resigned.succeeded("changed")
         #expect(resigned.strings("changes")?.contains { $0.contains("as the guard holds it") } == true)
@@ -282,7 +282,7 @@ import Testing
         #expect(try site.runs("old") == "1.1.0")
     }
 
-    @Test func `a guard's key takes no other step`() throws {
+    @Test func `a guard key cannot raise a rollout or edit a channel`() throws {
         let site = try Self.guardedSite()
         try site.release("rollout", "1%", "--version", "1.1.0").succeeded("changed")
         let engine = try Self.engine(["started": 500, "confirmed": 500, "failed": 0])
@@ -294,11 +294,11 @@ import Testing
         #expect(outcome.status == 3)
         #expect(outcome.string("outcome") == "waiting")
         #expect(try site.sequence() == sequence)
-        // Nobody edits a channel with it.
+        // A guard key does not authorize edits of a channel.
         try site.release("pause", "--version", "1.1.0", key: "new").failed(20, "keyUnknown")
     }
 
-    @Test func `what follows a hold is what follows an edit`() throws {
+    @Test func `a hold runs the hook and waits for the public address like an edit`() throws {
         let site = try Self.guardedSite()
         try site.release("rollout", "50%", "--version", "1.1.0").succeeded("changed")
         let engine = try Self.engine(["started": 10, "confirmed": 5, "failed": 5])
@@ -307,7 +307,7 @@ import Testing
         let hook = ["--after-publish", "sh -c 'env >\"$0\"' \(seen)"]
         #expect(try Self.hold(site, key: "new", server, hook + ["--dry-run"]).status == 60)
         #expect(access(seen, F_OK) != 0)
-        // A cache has the feed of before, without the hold.
+        // A cache serves the feed without the hold.
         let feed = site.feed
         let stale = try LoopbackServer { request in
             if request.target.hasSuffix("hold.json") { return Route(status: 404) }
@@ -319,24 +319,24 @@ import Testing
             hook + ["--public-url", try stale.url("/").description, "--public-within", "\(BusyMachine.seconds(3))s"])
         late.failed(53, "notPublic")
         #expect(late.errors.contains("channels/stable.hold.json"))
-        let facts = String(decoding: try contents(ofFile: seen), as: UTF8.self)
-        #expect(facts.contains("PUBLISHED_DOCUMENTS=channels/stable.hold.json\n"))
-        #expect(facts.contains("PUBLISHED_OUTCOME=changed\n") && facts.contains("PUBLISHED_VERSION=1.1.0\n"))
+        let variables = String(decoding: try contents(ofFile: seen), as: UTF8.self)
+        #expect(variables.contains("PUBLISHED_DOCUMENTS=channels/stable.hold.json\n"))
+        #expect(variables.contains("PUBLISHED_OUTCOME=changed\n") && variables.contains("PUBLISHED_VERSION=1.1.0\n"))
     }
 
-    @Test func `check says no where a guard holds what is offered`() throws {
+    @Test func `check reports a release that a guard holds`() throws {
         let site = try Self.guardedSite()
         let engine = try Self.engine(["started": 10, "confirmed": 5, "failed": 5])
         try site.release("rollout", "50%", "--version", "1.1.0").succeeded("changed")
         _ = try Self.hold(site, key: "new", "http://127.0.0.1:\(engine.port)")
-        let told = try Clientctl.run([
+        let outcome = try Clientctl.run([
             "check", "--channel", "\(site.feed)/channels/stable.json", "--trust", site.trust, "--store",
             site.folder.file("store-check"), "--shell-version", "1.5.0", "--app-id", ChannelSite.appId,
         ])
-        #expect(told.text.contains("no   hold: 1.1.0 held since "))
+        #expect(outcome.text.contains("no   hold: 1.1.0 held since "))
     }
 
-    @Test func `whoever is no guard holds nothing`() throws {
+    @Test func `guard rejects a key that is not a guard key and writes no hold`() throws {
         let site = try Self.guardedSite()
         try site.release("rollout", "50%", "--version", "1.1.0").succeeded("changed")
         let engine = try Self.engine(["started": 10, "confirmed": 5, "failed": 5])
@@ -349,7 +349,7 @@ import Testing
         #expect(access("\(site.feed)/channels/stable.hold.json", F_OK) != 0)
     }
 
-    @Test func `a copy of the feed has the hold, too`() throws {
+    @Test func `copies, kits, hosts and verify include the hold of a feed`() throws {
         let site = try Self.guardedSite()
         try site.release("rollout", "50%", "--version", "1.1.0").succeeded("changed")
         let engine = try Self.engine(["started": 10, "confirmed": 5, "failed": 5])
@@ -372,9 +372,9 @@ import Testing
             try Clientctl.run(["release", "list", "--feed", site.feed, "--json"])["channels"]?.arrayValue?.count == 1)
     }
 
-    /// Whatever the fake above says, this is the engine itself; skipped by name where it is not installed.
+    /// Runs the real Prometheus. The test is skipped where it is not installed.
     @Test(.enabled(if: access("/usr/bin/prometheus", X_OK) == 0, "no Prometheus is installed"))
-    func `the counts of a real Prometheus move it`() throws {
+    func `guard pauses a release by the counts of a real Prometheus`() throws {
         let failed = Mutex(0)
         let devices = try LoopbackServer { _ in
             let lines = [("started", 40), ("confirmed", 40), ("failed", failed.withLock { $0 })].map { fact, count in
@@ -386,7 +386,7 @@ import Testing
             bytes(
                 "scrape_configs: [{job_name: host, scrape_interval: 1s, scrape_timeout: 1s, static_configs: "
                     + "[{targets: ['127.0.0.1:\(devices.port)']}]}]\n"), to: "prometheus.yml")
-        // Bound and not listening: nobody else gets it, and the engine may.
+        // The port is bound but not listening, so only the engine can use it.
         let place = try Socket.closed()
         let port = try place.port()
         let engine = try Program(
@@ -405,7 +405,7 @@ import Testing
         #expect(outcome.status == 3)
         #expect(outcome["good"] == .integer(40))
         failed.withLock { $0 = 20 }
-        // A scrape that comes too late on a busy machine leaves no data for a moment.
+        // On a busy machine, a late scrape leaves a moment without data.
         while [3, 10, 11, 61].contains(outcome.status), ContinuousClock.now < deadline {
             outcome = try guarded(server, bake: "1d")
         }

@@ -1,16 +1,16 @@
 import BundleTesting
 import Testing
 
-/// Manifests made with `openssl` alone, from the contract and not from this product's code.
+/// Manifests created with `openssl` by the wire format, independent of our code.
 struct HandmadeRelease {
-    /// The lines of the statement, in the contract's order.
+    /// The lines of the statement in their required order.
     static let signedFields = [
         "appId", "version", "sha256", "size", "contentSha256", "installedSize", "fileCount", "minShellVersion",
         "maxShellVersion", "createdAt",
     ]
     static let integers: Set<String> = ["schema", "size", "installedSize", "fileCount"]
 
-    /// How `openssl` signs the file `$2` with the key `$1`.
+    /// The command with which `openssl` signs the file `$2` with the key `$1`.
     static let ed25519 = "openssl pkeyutl -sign -rawin -inkey \"$1\" -in \"$2\""
     static let ecdsa = "openssl dgst -sha256 -sign \"$1\" \"$2\""
     static let rsaPSS =
@@ -18,7 +18,7 @@ struct HandmadeRelease {
 
     let site: Site
 
-    /// Signs `fields` with the site's key and writes the manifest; gives its path.
+    /// Signs `fields` with the site's key and writes the manifest. Returns its path.
     func write(_ fields: [String: String], to name: String, key: String? = nil, signing openSSL: String = ed25519)
         throws -> String
     {
@@ -35,12 +35,12 @@ struct HandmadeRelease {
         return try site.folder.write(bytes(document), to: name)
     }
 
-    /// Lower-case hex of the SHA-256 of a file, from `sha256sum`.
+    /// Returns the SHA-256 of a file in lower-case hex, from `sha256sum`.
     static func sha256(_ path: String) throws -> String {
         String(try Clientctl.stock(["sha256sum", path]).prefix(64))
     }
 
-    /// The five required fields for an archive beside the manifest.
+    /// Returns the five required fields for an archive beside the manifest.
     func required(_ version: String, archive: String) throws -> [String: String] {
         [
             "version": version, "url": archive, "sha256": try Self.sha256(site.folder.file(archive)),

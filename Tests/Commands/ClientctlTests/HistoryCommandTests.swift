@@ -3,14 +3,15 @@ import BundleTesting
 import BundleValues
 import Testing
 
-/// `release log`, `release restore` and `release unpublish` by the built program.
+/// `release log`, `release restore` and `release unpublish`, run as the built program.
 @Suite(.ownThread) struct HistoryCommandTests {
     private func log(_ site: ChannelSite, _ more: String...) throws -> [JSONObject] {
-        let told = try Clientctl.run(["release", "log", "--feed", site.feed, "--channel", "stable", "--json"] + more)
-        return (told.succeeded()["entries"]?.arrayValue ?? []).compactMap(\.objectValue)
+        let outcome = try Clientctl.run(
+            ["release", "log", "--feed", site.feed, "--channel", "stable", "--json"] + more)
+        return (outcome.succeeded()["entries"]?.arrayValue ?? []).compactMap(\.objectValue)
     }
 
-    @Test func `log says who signed what, and what was different`() throws {
+    @Test func `release log shows signers and differences of every sequence`() throws {
         let site = try ChannelSite()
         try site.publish("1.0.0")
         try site.release("rollout", "5%", "--version", "1.0.0").succeeded("changed")
@@ -21,10 +22,10 @@ import Testing
         #expect(entries.allSatisfy { $0["keyIds"] == .array([.string(key)]) && $0["verified"] == .bool(true) })
         #expect(try log(site, "--trust", site.pub("new")).allSatisfy { $0["verified"] == .bool(false) })
         #expect(try log(site).allSatisfy { $0["verified"] == .null })
-        let people = try Clientctl.run(["release", "log", "--feed", site.feed, "--channel", "stable"])
-        #expect(people.text.hasPrefix("3  "))
-        #expect(people.text.contains("1.0.0: recalled, "))
-        #expect(!people.text.contains("\u{1B}"))
+        let plain = try Clientctl.run(["release", "log", "--feed", site.feed, "--channel", "stable"])
+        #expect(plain.text.hasPrefix("3  "))
+        #expect(plain.text.contains("1.0.0: recalled, "))
+        #expect(!plain.text.contains("\u{1B}"))
         try Clientctl.run(["release", "log", "--feed", site.feed, "--channel", "../x", "--json"]).failed(64, "usage")
         #expect(
             try Clientctl.run(["release", "log", "--feed", site.feed, "--channel", "none"]).errors.contains(
@@ -32,7 +33,7 @@ import Testing
     }
 
     @Test(arguments: ["lost", "rolled back", "damaged"])
-    func `a channel comes back, and devices take it`(_ accident: String) throws {
+    func `release restore recovers a lost, old or damaged channel for devices`(_ accident: String) throws {
         let site = try ChannelSite()
         let document = "\(site.feed)/channels/stable.json"
         try site.publish("1.0.0", ["--rollout", "100%"])
@@ -55,7 +56,7 @@ import Testing
         try site.install("a").succeeded("installed")
     }
 
-    @Test func `an earlier copy comes back without what was recalled`() throws {
+    @Test func `release restore --copy keeps recalls`() throws {
         let site = try ChannelSite()
         try site.publish("1.0.0", ["--rollout", "100%"])
         try site.publish("1.1.0", ["--rollout", "100%"])
@@ -74,7 +75,7 @@ import Testing
         try site.release("restore", channel: "beta").failed(78, "configInvalid")
     }
 
-    @Test func `manifest.json goes back to an earlier release`() throws {
+    @Test func `release unpublish returns manifest.json to an earlier release`() throws {
         let site = try Site()
         func offered() throws -> JSONValue? { try site.object(site.manifest)["version"] }
         func unpublish(_ version: String, _ more: String...) throws -> Outcome {
@@ -91,7 +92,7 @@ import Testing
         try site.install().succeeded("installed")
         #expect(try site.installed("1.1.0") == Site.client("1.1.0"))
         #expect(try unpublish("1.1.0", "--to", "1.0.0").succeeded("changed").string("offered") == "1.0.0")
-        // Where it runs, it goes on.
+        // Devices that run it keep running it.
         try site.install().succeeded("upToDate")
         #expect(try site.installed("1.1.0") == Site.client("1.1.0"))
         try unpublish("1.0.0").failed(78, "configInvalid")
@@ -99,11 +100,11 @@ import Testing
         #expect(try offered() == .string("1.3.0"))
     }
 
-    @Test func `a release that a channel offers is not taken back past it`() throws {
+    @Test func `release unpublish rejects a release that a channel offers`() throws {
         let site = try ChannelSite()
         try site.publish("1.0.0", ["--rollout", "100%"])
         try site.publish("1.1.0", ["--rollout", "100%"])
-        let told = try Clientctl.run(["release", "unpublish", "--version", "1.1.0", "--feed", site.feed, "--json"])
-        #expect(told.failed(78, "configInvalid").errors.contains("release pause"))
+        let outcome = try Clientctl.run(["release", "unpublish", "--version", "1.1.0", "--feed", site.feed, "--json"])
+        #expect(outcome.failed(78, "configInvalid").errors.contains("release pause"))
     }
 }

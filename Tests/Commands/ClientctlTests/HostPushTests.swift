@@ -7,7 +7,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// What devices hear of `clientctl host` when a publisher changes the feed.
+/// Messages that `clientctl host` sends to devices when a publisher changes the feed.
 @Suite(.ownThread) struct HostPushTests {
     private let site: ChannelSite
 
@@ -20,7 +20,7 @@ import Testing
         }
     }
 
-    @Test func `whoever comes hears of every channel, and then of each change`() async throws {
+    @Test func `host announces every channel to a new socket, then each change`() async throws {
         try site.publish("1.0.0").succeeded()
         try site.publish("1.0.0", channel: "beta").succeeded()
         let host = try Hosting(site.feed)
@@ -32,7 +32,7 @@ import Testing
         let second = try await host.listen()
         try await hello(second, ["beta": 1, "stable": 2])
 
-        // Of two changes at once, only the second may be told.
+        // Of two changes in quick succession, the host may announce only the second.
         try site.release("rollout", "--version", "1.0.1", "1%").succeeded()
         for socket in [first, second] {
             #expect(try await socket.next() == .release(channel: "stable", sequence: 3))
@@ -47,7 +47,7 @@ import Testing
         await second.close()
     }
 
-    @Test func `who asks for one channel hears of no other`() async throws {
+    @Test func `host announces only the requested channel to a socket`() async throws {
         try site.publish("1.0.0").succeeded()
         try site.publish("1.0.0", channel: "beta").succeeded()
         let host = try Hosting(site.feed)
@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    @Test func `a feed's first channel is heard of, too`() async throws {
+    @Test func `host announces the first channel of an empty feed`() async throws {
         let empty = try site.folder.makeFolder("empty")
         let host = try Hosting(empty)
         let socket = try await host.listen()
@@ -81,7 +81,7 @@ import Testing
         return site.feed
     }
 
-    @Test func `a document that cannot be read is told to people and to nobody else`() async throws {
+    @Test func `host logs an unreadable channel file and announces nothing`() async throws {
         try site.publish("1.0.0").succeeded()
         let host = try Hosting(site.feed)
         let socket = try await host.listen()
@@ -89,7 +89,7 @@ import Testing
         let document = try contents(ofFile: site.feed + "/channels/stable.json")
         try site.folder.write(bytes("{"), to: "feed/channels/stable.json")
         try site.folder.write(bytes("{}"), to: "feed/channels/nothing.json")
-        // A document of another channel than its name says.
+        // The file belongs to another channel than its name states.
         try site.folder.write(document, to: "feed/channels/other.json")
         let deadline = ContinuousClock.now + .seconds(60)
         while try !host.program.printed().errors.contains("channels/stable.json cannot be read"),
@@ -103,7 +103,7 @@ import Testing
         #expect(try await socket.next() == .release(channel: "stable", sequence: 2))
     }
 
-    @Test func `only those with a token may listen, and no page of another origin`() async throws {
+    @Test func `host accepts sockets only with a token and from its own origin`() async throws {
         let tokens = try site.folder.write(bytes("fleet\n"), to: "tokens")
         let host = try Hosting(site.feed, ["--token-file", tokens])
         for token in [nil, "other"] as [String?] {
@@ -135,12 +135,12 @@ import Testing
         #expect(try status(upgrade, method: "POST").status == 405)
     }
 
-    @Test func `a socket can be opened behind other requests, and what comes with them is heard`() throws {
+    @Test func `host upgrades a connection after other requests and reads data sent with the upgrade`() throws {
         let host = try Hosting(site.feed)
         let socket = try RawConnection(port: host.port)
         socket.send("GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n")
         #expect(try socket.receiveAnswer().status == 200)
-        // A ping, masked with zeros, in one piece with the request.
+        // A ping with a mask of zeros, in one piece with the request.
         let ping: [UInt8] = [0x89, 0x82, 0, 0, 0, 0, 0x68, 0x69]
         socket.send(
             bytes(
@@ -153,7 +153,7 @@ import Testing
         #expect(got == Array(expected.joined()) || got == Array(expected.reversed().joined()))
     }
 
-    @Test func `sockets end in good order with the host`() async throws {
+    @Test func `host closes its sockets when it ends`() async throws {
         let host = try Hosting(site.feed)
         let socket = try await host.listen()
         try await hello(socket, [:])
@@ -163,7 +163,7 @@ import Testing
         #expect(ending.status == 0)
     }
 
-    @Test func `devices come back to a host that was killed, and hear what they missed`() async throws {
+    @Test func `devices reconnect to a restarted host and receive missed changes`() async throws {
         try site.publish("1.0.0").succeeded()
         var host: Hosting? = try Hosting(site.feed)
         let port = try #require(host?.port)
@@ -172,36 +172,37 @@ import Testing
         configuration.backoff.first = .milliseconds(50)
         configuration.backoff.longest = .milliseconds(200)
         let client = SyncClient(configuration, connector: Hosting.connector())
-        let (events, teller) = AsyncStream<SyncEvent>.makeStream()
-        let running = Task { await client.run { teller.yield($0) } }
+        let (events, continuation) = AsyncStream<SyncEvent>.makeStream()
+        let running = Task { await client.run { continuation.yield($0) } }
         defer { running.cancel() }
         var iterator = events.makeAsyncIterator()
-        func hears(_ message: SyncMessage) async -> Bool {
+        func receives(_ message: SyncMessage) async -> Bool {
             while let event = await iterator.next() {
                 if event == .text(message.text) { return true }
             }
             return false
         }
-        #expect(await hears(.release(channel: "stable", sequence: 1)))
+        #expect(await receives(.release(channel: "stable", sequence: 1)))
         host?.program.send(SIGKILL)
         _ = try host?.program.wait()
         host = nil
         let place = try Socket.closed(port: port)
         try site.publish("1.0.1").succeeded()
         host = try Hosting(site.feed, port: port)
-        #expect(await hears(.release(channel: "stable", sequence: 2)))
+        #expect(await receives(.release(channel: "stable", sequence: 2)))
         try site.release("pause", "--version", "1.0.1").succeeded()
-        #expect(await hears(.release(channel: "stable", sequence: 3)))
+        #expect(await receives(.release(channel: "stable", sequence: 3)))
         withExtendedLifetime((host, place)) {}
     }
 
     @Test(.enabled(if: access("/usr/bin/stdbuf", X_OK) == 0, "no stdbuf"))
-    func `a shell that embeds the library hears of it, too`() throws {
+    func `a shell that embeds the library receives announcements of host`() throws {
         try site.publish("1.0.0").succeeded()
         let host = try Hosting(site.feed)
         let store = site.folder.file("tiny")
         let seed = try site.folder.writeTree(Site.client("0.1.0"), to: "seed")
-        // Without a terminal, what it prints would wait for its end. It ends with its input, and this one never ends by itself.
+        // Without `stdbuf`, the output would be buffered until the program ends. It ends when its input ends, and this
+        // input does not end.
         let tiny = try Program(
             [
                 "sh", "-c", "mkfifo \"$0\" && exec stdbuf -oL \"$@\" <>\"$0\"", site.folder.file("input"),
@@ -211,8 +212,8 @@ import Testing
         func wait(for text: String) throws {
             let deadline = ContinuousClock.now + .seconds(60)
             while try !tiny.printed().output.contains(text) {
-                let said = try tiny.printed()
-                try #require(ContinuousClock.now < deadline, "no \(text): \(said)")
+                let output = try tiny.printed()
+                try #require(ContinuousClock.now < deadline, "no \(text): \(output)")
                 poll(nil, 0, 10)
             }
         }

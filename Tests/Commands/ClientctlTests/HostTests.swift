@@ -7,7 +7,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// `clientctl host` as a web server: the built program, asked byte for byte.
+/// `clientctl host` as a web server: the built program, tested byte for byte.
 @Suite(.ownThread) struct HostTests {
     private static let token = "s3cret-Token.of~the=fleet"
 
@@ -30,10 +30,10 @@ import Testing
         return outcome.error["message"]?.stringValue ?? ""
     }
 
-    // MARK: Its life
+    // MARK: Start and end
 
-    @Test(.enabled(if: geteuid() == 0, "only root becomes somebody else"))
-    func `answers for a user without rights`() throws {
+    @Test(.enabled(if: geteuid() == 0, "only root can run as another user"))
+    func `host serves as a user without privileges`() throws {
         try Clientctl.stock(["chmod", "-R", "a+rX", site.folder.path])
         try Clientctl.stock(["chmod", "a+rx", "\(site.folder.path)/.."])
         let host = try Hosting(site.feed, wrapper: ["setpriv", "--reuid", "4321", "--clear-groups"])
@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test(arguments: [SIGTERM, SIGINT])
-    func `says its address in one object, and ends with status 0`(signal: Int32) throws {
+    func `host prints its address as one object and ends with 0 on a signal`(signal: Int32) throws {
         let host = try Hosting(site.feed)
         #expect(host.url == "http://127.0.0.1:\(host.port)/")
         #expect(try host.ask("/healthz").text == "ok\n")
@@ -51,9 +51,9 @@ import Testing
         #expect(object?.members.map(\.name) == ["url", "port"])
     }
 
-    @Test func `says why it cannot start`() throws {
-        let nowhere = site.folder.file("nowhere")
-        #expect(try refused([nowhere], 78, "configInvalid").contains(nowhere))
+    @Test func `host reports why it cannot start`() throws {
+        let missing = site.folder.file("missing")
+        #expect(try refused([missing], 78, "configInvalid").contains(missing))
         #expect(try refused([], 64, "usage").contains("feed"))
         #expect(try refused([site.feed, "--bind", "somewhere"], 78, "configInvalid").contains("somewhere"))
         #expect(try refused([site.feed, "--bind", "192.0.2.1"], 78, "configInvalid").contains("192.0.2.1"))
@@ -62,7 +62,7 @@ import Testing
         #expect(try refused([site.feed, "--port", "\(host.port)"], 78, "configInvalid").contains("in use"))
     }
 
-    @Test func `says when a folder is no feed`() throws {
+    @Test func `host warns when its folder is not a feed`() throws {
         let empty = try site.folder.writeTree(["index.html": []], to: "dist")
         let host = try Hosting(empty)
         try host.wait(until: "\(empty) has no manifest.json and no channels")
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test func `SIGHUP reads the tokens again and reopens the access log; bad tokens change nothing`() throws {
+    @Test func `SIGHUP reloads tokens and reopens the access log of host, and keeps valid tokens`() throws {
         let log = site.folder.file("access.log")
         let host = try Hosting(site.feed, ["--token-file", try tokenFile(), "--access-log", log])
         func status(_ token: String) throws -> Int {
@@ -83,16 +83,16 @@ import Testing
             host.program.send(SIGHUP)
             let deadline = ContinuousClock.now + .seconds(60)
             while true {
-                let said = String(decoding: try host.program.printed().errors.utf8.dropFirst(before), as: UTF8.self)
-                if said.contains(word) { return }
-                try #require(ContinuousClock.now < deadline, "\(said)")
+                let log = String(decoding: try host.program.printed().errors.utf8.dropFirst(before), as: UTF8.self)
+                if log.contains(word) { return }
+                try #require(ContinuousClock.now < deadline, "\(log)")
                 poll(nil, 0, 10)
             }
         }
         #expect(try status(Self.token) == 200)
         _ = try tokenFile("another-token\n")
         #expect(try status("another-token") == 401)
-        // An answer may be read before its line is written.
+        // A response may arrive before its log line is written.
         let deadline = ContinuousClock.now + .seconds(60)
         while try contents(ofFile: log).split(separator: 10).count < 2, ContinuousClock.now < deadline {
             poll(nil, 0, 10)
@@ -114,7 +114,7 @@ import Testing
         #expect(try contents(ofFile: log).split(separator: 10).count == 5)
     }
 
-    @Test func `SIGHUP names neither tokens nor an access log of a host that has none`() throws {
+    @Test func `SIGHUP log of host names only files that the host has`() throws {
         let host = try Hosting(site.feed)
         host.program.send(SIGHUP)
         try host.wait(until: "there is nothing to read again")
@@ -122,7 +122,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func `another folder in the feed's place is served at once, and announced`(isLink: Bool) async throws {
+    func `host serves and announces a replaced feed folder at once`(isLink: Bool) async throws {
         let site = try ChannelSite()
         try site.publish("1.0.0").succeeded()
         let (one, two, place) = (site.folder.file("one"), site.folder.file("two"), site.folder.file("place"))
@@ -152,7 +152,7 @@ import Testing
         try host.stop()
     }
 
-    @Test func `release list shows a channel that a web server has, verified where a key is named`() throws {
+    @Test func `release list reads a channel over HTTP and verifies it with --trust`() throws {
         let site = try ChannelSite()
         try site.publish("1.0.0").succeeded()
         let host = try Hosting(site.feed, ["--token-file", try tokenFile()])
@@ -173,20 +173,20 @@ import Testing
         try host.stop()
     }
 
-    @Test func `says in every answer what time it is`() throws {
+    @Test func `host sends the current date with every response`() throws {
         let host = try Hosting(site.feed)
-        for path in ["/manifest.json", "/nowhere", "/healthz"] {
+        for path in ["/manifest.json", "/missing", "/healthz"] {
             let date = try #require(try host.ask(path)["Date"], "\(path)")
             #expect(
                 date.wholeMatch(of: /[A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9:]{8} GMT/) != nil, "\(date)")
-            // Another program's reading of it.
+            // Another program parses the date.
             let seconds = try Program.run(["date", "-u", "-d", date, "+%s"], environment: Clientctl.environment()).text
             let read = try #require(Int(seconds.split(separator: "\n").first ?? ""))
             #expect(abs(read - Timestamp.now.secondsSinceEpoch) <= 3600)
         }
     }
 
-    @Test func `takes its flags from a file, too`() throws {
+    @Test func `host accepts flags from a configuration file`() throws {
         let log = site.folder.file("access.log")
         let text = """
             {"feed": "\(site.feed)", "bind": "127.0.0.2", "token-file": "\(try tokenFile())", "access-log": "\(log)"}
@@ -208,7 +208,7 @@ import Testing
 
     // MARK: Files
 
-    @Test func `gives the feed's files with their kind of caching`() throws {
+    @Test func `host serves files of a feed with their cache headers`() throws {
         let host = try Hosting(site.feed)
         for (path, caching) in [
             ("/manifest.json", "no-cache"),
@@ -239,7 +239,7 @@ import Testing
         #expect(try host.ask("/manifest.json")["Content-Type"] == "application/json; charset=utf-8")
     }
 
-    @Test func `gives parts of an archive, as long as it is the same`() throws {
+    @Test func `host serves ranges of an unchanged archive`() throws {
         let host = try Hosting(site.feed)
         let content = try contents(ofFile: site.feed + archive)
         let tag = try #require(try host.ask(archive)["ETag"])
@@ -259,7 +259,7 @@ import Testing
         #expect(beyond["Content-Range"] == "bytes */\(content.count)")
     }
 
-    @Test func `gives large archives whole and in parts`() throws {
+    @Test func `host serves large archives whole and in ranges`() throws {
         try site.publish("2.0.0", ["index.html": bytes("<!doctype html>"), "noise.bin": noise(400_000)])
         let host = try Hosting(site.feed)
         let path = "/releases/v2.0.0/client-v2.0.0.tar.zst"
@@ -269,7 +269,7 @@ import Testing
         #expect(try host.ask(path, ["Range: bytes=200000-299999"]).body == Array(content[200_000..<300_000]))
     }
 
-    @Test func `gives the new manifest as soon as it is published`() throws {
+    @Test func `host serves a new manifest as soon as it is published`() throws {
         let host = try Hosting(site.feed)
         let before = try host.ask("/manifest.json")
         try site.publish("1.0.1")
@@ -279,7 +279,7 @@ import Testing
         #expect(after["ETag"] != before["ETag"])
     }
 
-    @Test func `shows nothing beside the feed's files`() throws {
+    @Test func `host serves only files of the feed`() throws {
         try site.folder.write(bytes("SECRET"), to: "secret.json")
         for hidden in [
             ".hidden.json", "manifest.json.new", "other.json", "channels/.x.json", "channels/stable.json.new",
@@ -315,7 +315,7 @@ import Testing
         }
     }
 
-    @Test func `answers what is no question for a file with a status`() throws {
+    @Test func `host rejects requests that do not ask for a file`() throws {
         let host = try Hosting(site.feed)
         let put = try host.ask("/manifest.json", method: "PUT", ["Content-Length: 0"])
         #expect(put.status == 405)
@@ -328,7 +328,7 @@ import Testing
         #expect(try connection.receiveAnswer().status == 400)
     }
 
-    @Test func `answers many requests on one connection, in their order`() throws {
+    @Test func `host answers pipelined requests in order`() throws {
         let host = try Hosting(site.feed)
         let connection = try RawConnection(port: host.port)
         let request = { (target: String) in "GET \(target) HTTP/1.1\r\nHost: h\r\n\r\n" }
@@ -341,7 +341,7 @@ import Testing
 
     // MARK: Tokens
 
-    @Test func `asks for a token, and says that it does`() throws {
+    @Test func `host requires a token and names the scheme`() throws {
         let host = try Hosting(site.feed, ["--token-file", try tokenFile("other\n\(Self.token)\n")])
         for target in ["/manifest.json", archive, "/none", "/push"] {
             let answer = try host.ask(target)
@@ -359,27 +359,27 @@ import Testing
             #expect(try host.ask("/manifest.json", ["Authorization: Bearer \(token)"]).status == 200)
         }
         #expect(try host.ask("/healthz").status == 200)
-        // What takes a token is kept by no cache that others share.
+        // Responses that require a token are not stored in shared caches.
         let authorization = ["Authorization: Bearer \(Self.token)"]
         #expect(try host.ask("/manifest.json", authorization)["Cache-Control"] == "private, no-cache")
         #expect(try host.ask(archive, authorization)["Cache-Control"] == "private, max-age=31536000, immutable")
     }
 
-    @Test func `takes no tokens that others can read, and none that are none`() throws {
+    @Test func `host rejects token files that others can read and malformed tokens`() throws {
         for mode in [0o644, 0o640, 0o604] as [mode_t] {
-            let said = try refused([site.feed, "--token-file", try tokenFile(mode: mode)], 31, "permissionDenied")
-            #expect(said.contains("chmod 600"))
+            let message = try refused([site.feed, "--token-file", try tokenFile(mode: mode)], 31, "permissionDenied")
+            #expect(message.contains("chmod 600"))
         }
         #expect(
             try refused([site.feed, "--token-file", try tokenFile("\n")], 78, "configInvalid").contains("no token"))
-        let said = try refused([site.feed, "--token-file", try tokenFile("two words\n")], 78, "configInvalid")
-        #expect(said.contains("Line 1") && !said.contains("words"))
+        let message = try refused([site.feed, "--token-file", try tokenFile("two words\n")], 78, "configInvalid")
+        #expect(message.contains("Line 1") && !message.contains("words"))
     }
 
     // MARK: The log
 
     @Test(arguments: [true, false])
-    func `writes a line an answer, with nothing secret in it`(toFile: Bool) throws {
+    func `host writes one access log line per response without secrets`(toFile: Bool) throws {
         let path = site.folder.file("access.log")
         let host = try Hosting(
             site.feed, ["--token-file", try tokenFile()] + (toFile ? ["--access-log", path] : []))
@@ -412,7 +412,7 @@ import Testing
         }
     }
 
-    @Test func `writes behind what is in the log, or to nowhere`() throws {
+    @Test func `host appends to an existing access log, and writes none by default`() throws {
         let path = try site.folder.write(bytes("before\n"), to: "access.log")
         for log in [path, "/dev/null"] {
             let host = try Hosting(site.feed, ["--access-log", log])
@@ -428,7 +428,7 @@ import Testing
     // MARK: Devices
 
     @Test(arguments: [false, true])
-    func `a device installs from it`(withToken: Bool) throws {
+    func `a device installs from host`(withToken: Bool) throws {
         let channel = try ChannelSite()
         try channel.publish("1.0.0")
         let tokens = withToken ? ["--token-file", try tokenFile()] : []

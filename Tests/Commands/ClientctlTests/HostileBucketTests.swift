@@ -4,7 +4,7 @@ import BundleValues
 import Glibc
 import Testing
 
-@Suite("A hostile bucket", .ownThread) struct HostileBucketTests {
+@Suite("HostileBucket", .ownThread) struct HostileBucketTests {
     private let site: Site
     private let scratch: String
 
@@ -14,7 +14,7 @@ import Testing
         scratch = try site.folder.makeFolder("scratch")
     }
 
-    /// A store that has the feed of the site, but for what `change` answers.
+    /// A bucket server with the feed of the site. `change` can replace a response.
     private func store(_ change: @escaping @Sendable (String) -> Route?) throws -> LoopbackServer {
         let feed = site.feed
         let listed = try TreeSnapshot(of: feed).files.map { name, content in
@@ -51,7 +51,7 @@ import Testing
         try Clientctl.stock(["ls", "-A", scratch]).split(separator: "\n").map(String.init)
     }
 
-    @Test func `cannot send more of an archive than its signed size`() throws {
+    @Test func `stops reading an archive from a bucket at its signed size`() throws {
         let server = try store { path in
             path.contains("client-v1.0.0") ? Route().with { $0.body = .endless } : nil
         }
@@ -64,7 +64,7 @@ import Testing
         #expect(try Clientctl.stock(["ls", "-A", site.folder.path]).contains(".clientctl-kit") == false)
     }
 
-    @Test func `cannot send an endless document`() throws {
+    @Test func `stops reading an endless manifest from a bucket`() throws {
         let server = try store { path in
             path.hasSuffix("/manifest.json") ? Route().with { $0.body = .endless } : nil
         }
@@ -72,7 +72,7 @@ import Testing
         #expect(try left() == [])
     }
 
-    @Test func `leaves no temporary file when SIGTERM ends the command`() throws {
+    @Test func `removes temporary files of a bucket when a signal ends the command`() throws {
         let server = try store { path in
             path.contains("client-v1.0.0") ? Route(bytes("incomplete")).with { $0.pace = .stall(after: 1) } : nil
         }
@@ -91,7 +91,7 @@ import Testing
         }
     }
 
-    @Test func `is found by the region and endpoint of the AWS configuration file`() throws {
+    @Test func `reads the region and endpoint of a bucket from the AWS configuration file`() throws {
         let server = try store { _ in nil }
         let text = """
             [default]
@@ -118,7 +118,7 @@ import Testing
         try run(list, server, shop).failed(31, "permissionDenied")
     }
 
-    @Test func `gets no session token in the clear`() throws {
+    @Test func `sends no session token to a bucket without TLS`() throws {
         let server = try store { _ in nil }
         let token = ["AWS_SESSION_TOKEN": "session-token"]
         let list = ["feed", "gc", "--feed", "s3://buck"]

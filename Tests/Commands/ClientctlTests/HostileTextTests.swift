@@ -4,9 +4,9 @@ import BundleTesting
 import BundleValues
 import Testing
 
-/// What reaches a terminal and a log of text that an attacker wrote.
+/// Text of an attacker that reaches terminals and logs.
 @Suite(.ownThread) struct HostileTextTests {
-    /// What moves a cursor, hides text or ends a line. A line feed stands for itself only in JSON, as an escape.
+    /// Characters that move a cursor, hide text or end a line. A line feed appears only in JSON, as an escape.
     private static let characters: [(name: String, text: String)] =
         (0x01...0x1F).map { ("C0 control \($0)", String(Unicode.Scalar(UInt8($0)))) }
         + (0x7F...0x9F).map { ("control \($0)", String(Unicode.Scalar(UInt8($0)))) }
@@ -51,7 +51,7 @@ import Testing
         ]
     }
 
-    /// Waits until the log of a `serve` contains `word`; returns the log.
+    /// Waits until the log of a `serve` contains `word`. Returns the log.
     private func log(of serving: ServeRun, with word: String) throws -> String {
         let deadline = ContinuousClock.now + .seconds(60)
         while try !serving.program.printed().errors.contains(word), ContinuousClock.now < deadline {
@@ -60,7 +60,7 @@ import Testing
         return try serving.stop().errors
     }
 
-    @Test func `prints nothing of a trust root whose signatures do not count`() throws {
+    @Test func `prints no text of a trust root with invalid signatures`() throws {
         try site.publish("1.0.0", ["--rollout", "100%"])
         try site.install("kiosk").succeeded("installed")
         let first = try TrustRootFormat.parse(contents(ofFile: site.pinned))
@@ -83,16 +83,16 @@ import Testing
         }
         let doctor = ["--store", site.folder.file("store-kiosk"), "--trust", site.pinned, "--channel", channel]
         for form in [[], ["--json"]] {
-            let told = try Clientctl.run(["doctor", "--port", "0"] + doctor + form)
-            expectPrintable(told, "doctor")
-            #expect(!told.text.contains("9.9.9") && !told.errors.contains("9.9.9"))
+            let outcome = try Clientctl.run(["doctor", "--port", "0"] + doctor + form)
+            expectPrintable(outcome, "doctor")
+            #expect(!outcome.text.contains("9.9.9") && !outcome.errors.contains("9.9.9"))
         }
         let serving = try ServeRun(Array(device("serve").dropFirst()) + ["--check-interval", "1s"])
         let log = try log(of: serving, with: "trust root 2")
         #expect(log.contains("trust root 2") && !log.contains("9.9.9"), "\(log)")
     }
 
-    @Test func `escapes what a channel key signed, on the terminal, in logs and in JSON`() throws {
+    @Test func `escapes text that a channel key signed on terminals, in logs and in JSON`() throws {
         try site.publish("1.0.0", ["--rollout", "100%"])
         try site.publish("1.1.0", ["--rollout", "100%"])
         try site.install("kiosk").succeeded("installed")
@@ -105,10 +105,10 @@ import Testing
             ["release", "resume", "--version", "1.1.0", "--channel-key", site.key("channel")] + place,
         ] {
             for form in [[], ["--json"]] {
-                let told = try Clientctl.run(arguments + form)
-                expectPrintable(told, arguments[0])
+                let outcome = try Clientctl.run(arguments + form)
+                expectPrintable(outcome, arguments[0])
                 if arguments[0] == "status", form.isEmpty {
-                    #expect(told.text.contains("verified 9.9.9"), "\(told.text)")
+                    #expect(outcome.text.contains("verified 9.9.9"), "\(outcome.text)")
                 }
             }
         }
@@ -124,7 +124,7 @@ import Testing
         }
     }
 
-    @Test func `escapes the names of files and of arguments`() throws {
+    @Test func `escapes file names and arguments in messages`() throws {
         let name = "\u{202E}x\u{9B}y\nclientctl: verified"
         try site.folder.writeTree(["index.html": bytes("<!doctype html>"), "\(name).pem": bytes("x")], to: "web-1.0.0")
         for form in [[], ["--json"]] {

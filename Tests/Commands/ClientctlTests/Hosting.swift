@@ -11,15 +11,15 @@ import Testing
 final class Hosting {
     let program: Program
     let port: Int
-    /// The address with its last slash.
+    /// The address with a trailing slash.
     let url: String
 
-    /// Starts it for a feed, and waits for its address.
+    /// Starts a host of a feed and waits for its address.
     convenience init(_ feed: String, _ more: [String] = [], port: Int = 0, wrapper: [String] = []) throws {
         try self.init(arguments: [feed] + more, port: port, wrapper: wrapper)
     }
 
-    /// Starts a relay of the feed at `upstream`, and waits for its address.
+    /// Starts a relay of the feed at `upstream` and waits for its address.
     convenience init(relaying upstream: String, _ more: [String] = [], port: Int = 0) throws {
         try self.init(arguments: ["--upstream", upstream] + more, port: port)
     }
@@ -41,10 +41,10 @@ final class Hosting {
         url = try #require(object?["url"]?.stringValue)
     }
 
-    /// It did not start.
+    /// The host ended before it listened.
     struct Ended: Error { let errors: String }
 
-    /// Sends a request over a connection of its own, and gives the answer.
+    /// Sends a request over a new connection and returns the response.
     func ask(_ target: String, method: String = "GET", _ fields: [String] = []) throws -> RawResponse {
         let connection = try RawConnection(port: port)
         connection.send(
@@ -53,7 +53,7 @@ final class Hosting {
         return try connection.receiveAnswer(toHead: method == "HEAD")
     }
 
-    /// Ends it in good order, and gives what it said.
+    /// Ends the host with a signal and returns its output.
     @discardableResult
     func stop(_ signal: Int32 = SIGTERM) throws -> Program.Ending {
         program.send(signal)
@@ -64,18 +64,18 @@ final class Hosting {
 
     // MARK: Push
 
-    /// Opens a socket where devices listen.
+    /// Opens a WebSocket to the push endpoint.
     func listen(token: String? = nil, for channel: String? = nil) async throws -> any SyncTransport {
         let query = channel.map { "?channel=\($0)" } ?? ""
         return try await Self.connector(token).connect(try SocketURL(parsing: "\(url)push\(query)"))
     }
 
-    /// Waits until it has said this to people that often.
+    /// Waits until the log contains this text that many times.
     func wait(until text: String, times: Int = 1) throws {
         let deadline = ContinuousClock.now + .seconds(60)
         while try program.printed().errors.ranges(of: text).count < times {
-            let said = try program.printed().errors
-            try #require(ContinuousClock.now < deadline, "\"\(text)\" is not said: \(said)")
+            let log = try program.printed().errors
+            try #require(ContinuousClock.now < deadline, "\"\(text)\" is not log: \(log)")
             poll(nil, 0, 20)
         }
     }
@@ -90,7 +90,8 @@ final class Hosting {
 }
 
 extension SyncTransport {
-    /// The next message; an error when none comes for a while, which is shorter than a look without being told would take.
+    /// Returns the next message. Throws if none arrives within a timeout that is shorter than the interval between
+    /// polls.
     func next() async throws -> SyncMessage? {
         try await withThrowingTaskGroup(of: SyncMessage?.self) { group in
             group.addTask {
@@ -99,7 +100,7 @@ extension SyncTransport {
             }
             group.addTask {
                 try await Task.sleep(for: .seconds(25))
-                throw Silence()
+                throw NoMessage()
             }
             defer { group.cancelAll() }
             return try await group.next() ?? nil
@@ -107,5 +108,5 @@ extension SyncTransport {
     }
 }
 
-/// Nothing was heard.
-struct Silence: Error {}
+/// No message arrived.
+struct NoMessage: Error {}

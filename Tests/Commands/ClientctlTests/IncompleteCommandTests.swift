@@ -4,12 +4,12 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// A command that did nothing does not end with 0.
+/// Commands with missing or mistyped arguments.
 @Suite(.ownThread) struct IncompleteCommandTests {
     private static let publish = ["--feed", "feed", "--key", "release.key.pem", "--min-shell", "1.0.0"]
     private static let channel = ["--feed", "feed", "--channel", "stable", "--channel-key", "release.key.pem"]
 
-    /// What a script's empty variable leaves out; each names the version of something.
+    /// Command lines in which a script's variable was empty. Each one names a version.
     private static let incomplete: [[String]] = [
         ["publish", "--version", "1.0.0"] + publish,
         ["publish", "--version", "1.0.0", "--bogus"] + publish,
@@ -42,14 +42,16 @@ import Testing
         ["install", "--manifest", "", "--trust", "t", "--store", "store", "--shell-version", "1.0.0"],
         ["serve", "--channel", "", "--store", "store", "--shell-version", "1.0.0"],
         ["serve", "--trust", "release.pub.pem", "--store", "store", "--shell-version", "1.0.0"],
-        // Only the program itself has a version.
+        // Only the program itself has --version.
         ["install", "--version"], ["list", "--version"], ["release", "--version"], ["--version", "install"],
         ["--version", "--bogus"],
-        // A group is no command.
+        // A group is not a command.
         [], ["release"], ["trust"], ["keys"],
     ]
 
-    @Test(arguments: incomplete) func `an incomplete command is a usage error`(arguments: [String]) throws {
+    @Test(arguments: incomplete) func `rejects an incomplete command as a usage error and changes nothing`(
+        arguments: [String]
+    ) throws {
         let site = try Site()
         try site.folder.writeTree(Site.client("1.0.0"), to: "web")
         let before = try TreeSnapshot(of: site.folder.path)
@@ -60,7 +62,7 @@ import Testing
         #expect(try TreeSnapshot(of: site.folder.path).changes(since: before) == [])
     }
 
-    @Test func `a program without a command names the commands by whom they are for, in ten lines`() throws {
+    @Test func `lists the commands by group in ten lines when none is given`() throws {
         let refused = try Clientctl.run([])
         let lines = refused.errors.split(separator: "\n")
         #expect(lines.count <= 10)
@@ -81,14 +83,14 @@ import Testing
         (["publish", "web", "--version", "1"], "See 'clientctl publish --help' for more information."),
         (["trust", "add-key", "x.json"], "See 'clientctl trust add-key --help'"),
         (["install", "--bogus"], "clientctl install"),
-    ]) func `a usage error says what was meant, and whose help to read`(arguments: [String], told: String) throws {
+    ]) func `suggests the closest command and the help to read`(arguments: [String], expected: String) throws {
         let refused = try Clientctl.run(arguments)
         #expect(refused.status == 64)
-        #expect(refused.errors.contains(told), "\(refused.errors)")
-        if told.hasPrefix("See") { #expect(!refused.errors.contains("See 'clientctl --help'")) }
+        #expect(refused.errors.contains(expected), "\(refused.errors)")
+        if expected.hasPrefix("See") { #expect(!refused.errors.contains("See 'clientctl --help'")) }
     }
 
-    /// Without the flags that may be missing, and those in brackets.
+    /// Returns the flags of a usage line outside brackets.
     private static func needed(_ usage: String) -> [String] {
         usage.replacing(/\[[^\]]*\]/, with: "").split { !($0.isLetter || $0 == "-") }.map(String.init).filter {
             $0.hasPrefix("--")
@@ -96,7 +98,7 @@ import Testing
     }
 
     @Test(arguments: EveryFlagTests.commands)
-    func `names every missing flag at once, as the usage of the command does`(command: EveryFlagTests.Command) throws {
+    func `names all missing flags that the usage line of the command requires`(command: EveryFlagTests.Command) throws {
         let help = try Clientctl.run(command.words + ["--help"])
         #expect(help.status == 0)
         let usage = try #require(help.text.split(separator: "\n").first { $0.hasPrefix("USAGE: ") })
@@ -121,14 +123,14 @@ import Testing
         #expect(Set(needed).isSubset(of: named), "\(usage)\n\(refused.errors)")
     }
 
-    @Test func `names the one flag that is missing, with its variable`() throws {
+    @Test func `names a single missing flag with its variable`() throws {
         let refused = try Clientctl.run(["unblock", "--version", "1.0.0"])
         #expect(refused.errors.contains("Missing --store: give the flag, set CLIENTCTL_STORE, or put \"store\" into"))
         let given = try Clientctl.run(["unblock", "--version", "1.0.0"], environment: ["CLIENTCTL_STORE": "/nowhere"])
         #expect(!given.errors.contains("Missing"))
     }
 
-    @Test func `what nobody has is not looked at, nor taken back, with success`() throws {
+    @Test func `fails for a channel, store or recall that does not exist`() throws {
         let site = try ChannelSite(withRoot: false)
         try site.publish("1.0.0").succeeded("published")
         try site.release("revoke", "--undo", "--version", "7.7.7").failed(78, "configInvalid")
@@ -146,7 +148,7 @@ import Testing
         #expect(nameless.errors.contains("path is empty"), "\(nameless.errors)")
     }
 
-    @Test func `one flag names a version in every command`() throws {
+    @Test func `accepts --version in every command that names a version`() throws {
         let site = try ChannelSite(withRoot: false)
         try site.publish("1.0.0").succeeded("published")
         for (command, more) in [
@@ -172,8 +174,8 @@ import Testing
         try run("unblock").succeeded("notBlocked")
     }
 
-    @Test(.enabled(if: PrivateMounts.command != nil, "no mounts of one's own"))
-    func `arguments are read without proc, and where a library moves the environment before main`() throws {
+    @Test(.enabled(if: PrivateMounts.command != nil, "no private mounts"))
+    func `reads arguments without /proc and after a library moved the environment`() throws {
         let mounts = try #require(PrivateMounts.command)
         let site = try Site()
         try site.publish("1.0.0")
@@ -195,8 +197,8 @@ import Testing
     }
 }
 
-/// A folder or an address that is not what a command means is refused before anything in it is touched.
-@Suite(.ownThread) struct WrongPlaceTests {
+/// Folders and addresses that a command rejects before it changes anything in them.
+@Suite(.ownThread) struct WrongLocationTests {
     private static let foreign = [
         "clients/acme/crm.txt", "downloads/report.pdf", "staging/prod/site.conf", "receipts/2026.txt",
         "serving/menu.txt", "meteor/app/server.js",
@@ -214,7 +216,7 @@ import Testing
     @Test(arguments: [
         "install", "launch", "gc", "confirm", "fail", "rollback", "unblock", "serve", "lock", "logout", "login",
     ])
-    func `a folder that is no store is left alone`(command: String) throws {
+    func `rejects a foreign folder as a store and leaves it unchanged`(command: String) throws {
         let token = try site.folder.write(bytes("secret\n"), to: "token")
         let more: [String] =
             switch command {
@@ -233,17 +235,17 @@ import Testing
         }
     }
 
-    @Test func `one file of something else makes a folder no store`() throws {
+    @Test func `rejects a folder with a foreign file as a store`() throws {
         try Clientctl.stock(["rm", "-r", site.store])
         _ = try site.folder.writeTree(["notes.txt": bytes("mine")], to: "store")
         try site.leavingStoreAlone { try site.install().failed(78, "configInvalid") }
     }
 
-    @Test func `an empty folder, and one that a first run left unfinished, become a store`() throws {
+    @Test func `accepts an empty folder and an unfinished store`() throws {
         try Clientctl.stock(["rm", "-r", site.store])
         try site.folder.makeFolder("store")
         try site.install().succeeded("installed")
-        // All that a first run makes before its ledger.
+        // The folders that a first run creates before its ledger.
         try Clientctl.stock(["rm", "-r", site.store])
         for name in ["clients", "meteor", "receipts", "staging", "downloads", "serving"] {
             try site.folder.makeFolder("store/\(name)")
@@ -255,13 +257,13 @@ import Testing
         "azure://bucket/feed", "https://updates.example.com/", "http://127.0.0.1/feed", "gs://b", "file:///tmp/feed",
         "S3://bucket", "sftp://h/f",
     ])
-    func `a feed that is a URL is not published to`(feed: String) throws {
+    func `rejects a feed that cannot be written by its URL`(feed: String) throws {
         let before = try TreeSnapshot(of: site.folder.path)
         let source = try site.folder.writeTree(Site.client("2.0.0"), to: "web")
         let made = try TreeSnapshot(of: site.folder.path)
         #expect(made.changes(since: before) != [])
         let place = ["--feed", feed, "--json"]
-        // A web server and a folder can be read by their URLs.
+        // A feed on a web server or in a folder can be read by its URL.
         let canBeRead = ["http:", "https:", "file:"].contains { feed.hasPrefix($0) }
         for arguments in [
             ["publish", source, "--version", "2.0.0", "--key", site.key, "--min-shell", "1.0.0"],
@@ -275,7 +277,7 @@ import Testing
             let refused = try Clientctl.run(arguments + place, in: site.folder.path).failed(64, "usage")
             #expect(refused.errors.contains("--feed takes a folder"), "\(arguments)")
         }
-        // A bucket, too: nothing there is served from here.
+        // `host` rejects a bucket, too, because it serves only folders.
         for hosted in [feed, "s3://bucket/feed"] {
             try Clientctl.run(["host", hosted, "--json"], in: site.folder.path).failed(64, "usage")
         }

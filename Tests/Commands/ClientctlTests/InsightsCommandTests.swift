@@ -3,7 +3,7 @@ import BundleTesting
 import BundleValues
 import Testing
 
-/// `release insights` by the built program.
+/// `release insights`, run as the built program.
 @Suite(.ownThread) struct InsightsCommandTests {
     private let site: ChannelSite
 
@@ -28,7 +28,7 @@ import Testing
                 #"{"status":"success","data":{"resultType":"vector","result":[\#(result.joined(separator: ","))]}}"#))
     }
 
-    /// An engine that counts the same whenever it is asked, by version and without.
+    /// An engine that returns the same counts for every query, by version and in total.
     private static func engine(confirmed: Int = 500, failed: Int = 1) throws -> LoopbackServer {
         let version = #""version":"1.1.0""#
         let all = [
@@ -42,48 +42,51 @@ import Testing
         return try LoopbackServer { vector($0.target.contains("route") ? all : facts) }
     }
 
-    @Test func `tells what devices report, by route and by code, and what the guard makes of it`() throws {
+    @Test func `insights shows reports by route and code, and the guard's decision`() throws {
         let engine = try Self.engine()
-        let told = try insights("http://127.0.0.1:\(engine.port)/", ["--json", "--trust", site.pub("channel")])
-        #expect(told.status == 0)
+        let outcome = try insights("http://127.0.0.1:\(engine.port)/", ["--json", "--trust", site.pub("channel")])
+        #expect(outcome.status == 0)
         let counts = ["installed", "started", "confirmed", "failed", "rolledBack", "blocked"].map {
-            told[$0]?.integerValue
+            outcome[$0]?.integerValue
         }
         #expect(counts == [520, 510, 500, 1, 1, 0])
-        #expect(told.string("rollout") == "25%" && told["paused"] == .bool(false) && told["revoked"] == .bool(false))
         #expect(
-            told["fleet"] == .integer(2000) && told.string("share") == "25%" && told.string("installedShare") == "26%")
-        let routes = (told["routes"]?.arrayValue ?? []).compactMap(\.objectValue)
+            outcome.string("rollout") == "25%" && outcome["paused"] == .bool(false)
+                && outcome["revoked"] == .bool(false))
+        #expect(
+            outcome["fleet"] == .integer(2000) && outcome.string("share") == "25%"
+                && outcome.string("installedShare") == "26%")
+        let routes = (outcome["routes"]?.arrayValue ?? []).compactMap(\.objectValue)
         #expect(routes.map { $0["route"] } == [.string("delta"), .string("archive")])
         #expect(routes.map { $0["installs"] } == [.integer(400), .integer(120)])
         #expect((routes.last?["bytes"]?.integerValue ?? 0) % 120 == 0 && routes.last?["bytes"] != .integer(0))
-        let guarding = told["guard"]?.objectValue
+        let guarding = outcome["guard"]?.objectValue
         #expect(guarding?["finding"] == .string("fewEnough") && guarding?["missing"] == .null)
         #expect(guarding?["good"] == .integer(500) && guarding?["bound"] == .string("1%"))
-        let people = try insights("http://127.0.0.1:\(engine.port)")
+        let plain = try insights("http://127.0.0.1:\(engine.port)")
         #expect(
-            people.text.hasPrefix("1.1.0 in channel stable: for 25% of the devices\n  installed   520 (400 by delta"))
-        #expect(people.text.contains("  failed      1 (1 health\\x1BFailed)\n"))
-        #expect(people.text.contains("has it and works: 500 of 2000 (25%); took it: 520 of 2000 (26%)"))
-        #expect(people.text.contains("few enough starts fail, where 2% may") && people.text.contains("fewer than 1%"))
-        #expect(!people.text.contains("\u{1B}"))
+            plain.text.hasPrefix("1.1.0 in channel stable: for 25% of the devices\n  installed   520 (400 by delta"))
+        #expect(plain.text.contains("  failed      1 (1 health\\x1BFailed)\n"))
+        #expect(plain.text.contains("has it and works: 500 of 2000 (25%); took it: 520 of 2000 (26%)"))
+        #expect(plain.text.contains("few enough starts fail, where 2% may") && plain.text.contains("fewer than 1%"))
+        #expect(!plain.text.contains("\u{1B}"))
     }
 
-    @Test func `tells who may have a release by its ramp and its groups`() throws {
+    @Test func `insights shows the devices of a release by its ramp and groups`() throws {
         let engine = try Self.engine()
         let server = "http://127.0.0.1:\(engine.port)"
         try site.release("rollout", "--ramp", "10%,100%", "--every", "1d", "--version", "1.1.0").succeeded("changed")
         #expect(try insights(server, ["--json"]).string("rollout") == "10%")
         #expect(try insights(server).text.hasPrefix("1.1.0 in channel stable: for 10% of the devices\n"))
         try site.release("groups", "qa", "--only", "--version", "1.1.0").succeeded("changed")
-        let told = try insights(server, ["--json"])
-        #expect(told["groups"] == .array([.string("qa")]) && told["only"] == .bool(true))
+        let outcome = try insights(server, ["--json"])
+        #expect(outcome["groups"] == .array([.string("qa")]) && outcome["only"] == .bool(true))
         #expect(try insights(server).text.hasPrefix("1.1.0 in channel stable: for the group qa alone\n"))
         let listed = try Clientctl.run(["release", "list", "--feed", site.feed, "--channel", "stable"]).text
         #expect(listed.contains("1.1.0  the group qa alone  shells"))
     }
 
-    @Test func `judges as the guard is told to`() throws {
+    @Test func `insights judges with the thresholds of the guard flags`() throws {
         let engine = try Self.engine(confirmed: 70, failed: 3)
         let server = "http://127.0.0.1:\(engine.port)"
         func finding(_ more: String...) throws -> JSONObject? {
@@ -96,12 +99,12 @@ import Testing
         try insights(server, ["--json", "--max-failures", "50%"]).failed(64, "usage")
     }
 
-    @Test func `says so where nobody reported the release`() throws {
+    @Test func `insights ends with 61 when no device reported the release`() throws {
         let engine = try LoopbackServer { _ in Self.vector([]) }
         let server = "http://127.0.0.1:\(engine.port)"
-        let told = try insights(server, ["--json"])
-        #expect(told.status == 61)
-        #expect(told["installed"] == .null && told["guard"] == .null && told["routes"] == .array([]))
+        let outcome = try insights(server, ["--json"])
+        #expect(outcome.status == 61)
+        #expect(outcome["installed"] == .null && outcome["guard"] == .null && outcome["routes"] == .array([]))
         #expect(try insights(server).text.contains("no device reported it"))
         let other = try insights(server, ["--json"], version: "9.9.9")
         #expect(other.status == 61 && other["rollout"] == .null)

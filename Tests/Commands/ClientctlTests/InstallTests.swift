@@ -16,7 +16,7 @@ import Testing
         return UInt(status.st_ino)
     }
 
-    @Test func `a release over http becomes the current client, and asking again costs one request`() throws {
+    @Test func `install makes a release from HTTP the current client, and a second check sends one request`() throws {
         let published = try site.publish("1.0.0")
         let server = try LoopbackServer(folder: site.feed)
         let url = try server.url("/manifest.json").display
@@ -61,7 +61,7 @@ import Testing
         #expect(server.connectionCount == 2)
     }
 
-    @Test func `a path, a relative path and a file URL work without a network`() throws {
+    @Test func `install accepts a path, a relative path or a file URL without a network`() throws {
         try site.publish("1.0.0")
         for manifest in [site.manifest, "file://\(site.manifest)", "feed/manifest.json"] {
             let outcome = try Clientctl.run(
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    @Test func `goes through the proxy that is named in place of the environment's, or through none`() throws {
+    @Test func `--proxy overrides the proxy of the environment, or disables it`() throws {
         try site.publish("1.0.0")
         let archive = "/releases/v1.0.0/client-v1.0.0.tar.zst"
         let proxy = try LoopbackServer([
@@ -98,7 +98,7 @@ import Testing
         }
     }
 
-    @Test func `an argument that is no text names no other folder`() throws {
+    @Test func `rejects an argument that is not UTF-8`() throws {
         let line =
             #"exec "$0" install --json --shell-version 1.5.0 --store "$(printf '"# + site.folder.path + #"/a\377')""#
         let refused = Outcome(
@@ -107,7 +107,7 @@ import Testing
         #expect(try TreeSnapshot(of: site.folder.path).paths.allSatisfy { !$0.hasPrefix("a") })
     }
 
-    @Test func `a feed's folder stands for its manifest where one is looked at`() throws {
+    @Test func `inspect and verify accept the folder of a feed for its manifest`() throws {
         try site.publish("1.0.0")
         let shown = try Clientctl.run(["inspect", site.feed, "--json"]).succeeded()
         #expect(shown.string("kind") == "manifest")
@@ -118,7 +118,7 @@ import Testing
         #expect(refused.errors.contains("manifest.json"))
     }
 
-    @Test func `the next version runs, keeps the one before, and shares its unchanged files`() throws {
+    @Test func `install keeps the previous client and shares its unchanged files`() throws {
         try site.publish("1.0.0")
         try site.install().succeeded("installed")
         let old = try site.installed("1.0.0")
@@ -139,7 +139,7 @@ import Testing
         try Clientctl.run(["verify", "--store", site.store, "--json"]).succeeded()
     }
 
-    @Test func `three clients are kept, by version and not by text`() throws {
+    @Test func `install keeps three clients by semantic version`() throws {
         let steps: [(version: String, removed: [String], kept: [String])] = [
             ("1.9.0", [], ["v1.9.0"]),
             ("1.10.0", [], ["v1.9.0", "v1.10.0"]),
@@ -162,7 +162,7 @@ import Testing
         #expect(try site.installed("1.12.0") == Site.client("1.12.0"))
     }
 
-    @Test func `the list is in the order of semantic versions`() throws {
+    @Test func `list sorts clients by semantic version`() throws {
         let versions = ["1.9.0", "1.10.0-alpha", "1.10.0-alpha.1", "1.10.0-rc.2", "1.10.0-rc.10", "1.10.0", "1.10.1"]
         for version in versions {
             try site.publish(version)
@@ -170,7 +170,8 @@ import Testing
         }
         #expect(try site.list().strings("versions") == ["embedded"] + versions.map { "v\($0)" })
 
-        // What gc would remove, it only shows at first; current, previous and newest stay whatever is asked.
+        // With --dry-run, `gc` only lists what it would remove. The current, previous and newest clients are always
+        // kept.
         let arguments = ["gc", "--store", site.store, "--keep", "1", "--json"]
         try site.leavingStoreAlone {
             let plan = try Clientctl.run(arguments + ["--dry-run"]).succeeded("dryRun")
@@ -181,13 +182,13 @@ import Testing
         #expect(try site.list().strings("versions") == ["embedded", "v1.10.0", "v1.10.1"])
     }
 
-    @Test func `the newest client that the shell can show is the one that runs`() throws {
+    @Test func `install selects the newest client that the shell supports`() throws {
         try site.publish("1.0.0")
         try site.install().succeeded("installed")
         try site.publish("2.0.0", nil, ["--max-shell", "1.5.0"])
         #expect(try site.install(shell: "1.5.0").succeeded("installed").string("current") == "v2.0.0")
 
-        // The shell went past what 2.0.0 is for: 1.1.0 is lower, but newer than what is usable.
+        // This shell is too new for 2.0.0. 1.1.0 is lower, but the newest usable version.
         try site.publish("1.1.0")
         let manifest = "\(site.feed)/releases/v1.1.0/manifest.json"
         #expect(try site.install(manifest, shell: "1.5.0").succeeded("upToDate").string("version") == "2.0.0")
@@ -204,7 +205,7 @@ import Testing
         #expect(rows.last?["reason"]?.stringValue?.contains("1.5.0") == true)
     }
 
-    @Test func `check tells what install would do, with every rule, and touches nothing`() throws {
+    @Test func `check evaluates every rule like install and changes nothing`() throws {
         try site.publish("1.0.0")
         let available = try site.check().succeeded("available")
         #expect(available.string("version") == "1.0.0")
@@ -240,7 +241,7 @@ import Testing
         return rules.filter { $0["passed"] == .bool(false) }.compactMap { $0["rule"]?.stringValue }
     }
 
-    @Test func `a blocked version is not installed`() throws {
+    @Test func `install rejects a blocked version`() throws {
         try site.publish("1.0.0")
         try site.install().succeeded("installed")
         try site.publish("2.0.0")
@@ -253,7 +254,7 @@ import Testing
         #expect(status["blocked"]?.arrayValue?.first?.objectValue?["version"] == .string("2.0.0"))
     }
 
-    @Test func `a folder of keys trusts each of them, and refuses what is no key`() throws {
+    @Test func `--trust accepts a folder of keys and rejects a file in it that is not a key`() throws {
         try site.publish("1.0.0")
         let keys = try site.folder.makeFolder("keys")
         try Clientctl.run(["keys", "generate", "--out", site.folder.file("other"), "--json"]).succeeded()
@@ -266,7 +267,7 @@ import Testing
 }
 
 extension Site {
-    /// Blocks the version that the feed offers, as somebody would who does not like it.
+    /// Blocks the version that the feed offers with a manual rollback.
     func block(_ version: String, goingBackTo older: String) throws {
         try install().succeeded("installed")
         let answer = try Clientctl.run(["rollback", "--version", older, "--store", store, "--json"]).succeeded(

@@ -19,7 +19,9 @@ import Testing
     }
 
     @Test(arguments: [("ed25519", 256), ("ecdsa-p256", 256), ("rsa-pss", 3072)])
-    func `a key pair is private, shown with one id, and readable by openssl`(algorithm: String, bits: Int) throws {
+    func `keys generate writes a private key pair that openssl reads with the same key ID`(algorithm: String, bits: Int)
+        throws
+    {
         let made = try generate(["--algorithm", algorithm]).succeeded()
         #expect(made.string("algorithm") == algorithm)
         #expect(made["encrypted"] == .bool(false))
@@ -41,7 +43,7 @@ import Testing
             #expect(shown.string("keyId") == made.string("keyId"))
         }
 
-        // The contract's key id, by openssl alone; and the private key gives the same public half there.
+        // `openssl` computes the same key ID, and derives the same public key from the private key.
         let id = try Clientctl.stock([
             "sh", "-c", "openssl pkey -pubin -in \"$1\" -outform DER | sha256sum", "sh", folder.file("k.pub.pem"),
         ])
@@ -52,7 +54,7 @@ import Testing
     }
 
     @Test(arguments: ["k.key.pem", "k.pub.pem"])
-    func `a file that exists is never overwritten`(name: String) throws {
+    func `keys generate never overwrites an existing file`(name: String) throws {
         try folder.write(bytes("precious"), to: name)
         let before = try TreeSnapshot(of: folder.path)
         let refused = try generate([]).failed(78, "configInvalid")
@@ -60,14 +62,14 @@ import Testing
         #expect(try TreeSnapshot(of: folder.path).changes(since: before) == [])
     }
 
-    @Test func `a key pair is never overwritten by another one`() throws {
+    @Test func `keys generate never overwrites an existing key pair`() throws {
         try generate([]).succeeded()
         let before = try TreeSnapshot(of: folder.path)
         try generate(["--algorithm", "ecdsa-p256"]).failed(78, "configInvalid")
         #expect(try TreeSnapshot(of: folder.path).changes(since: before) == [])
     }
 
-    @Test func `a passphrase from a file encrypts, and openssl decrypts`() throws {
+    @Test func `encrypts a key with a passphrase from a file, and openssl decrypts it`() throws {
         let secret = try folder.write(bytes("correct horse\n"), to: "secret")
         let made = try generate(["--passphrase-file", secret]).succeeded()
         #expect(made["encrypted"] == .bool(true))
@@ -83,7 +85,7 @@ import Testing
         try Clientctl.run(show).failed(31, "permissionDenied")
     }
 
-    @Test func `a pipe gives its passphrase for several keys`() throws {
+    @Test func `reads the passphrases of several keys from one pipe`() throws {
         for name in ["k", "c"] {
             try Clientctl.run(
                 ["keys", "generate", "--out", folder.file(name), "--json"],
@@ -103,7 +105,7 @@ import Testing
         #expect(ending.status == 0, "\(ending.errors)")
     }
 
-    @Test func `where nobody can be asked, the key that is encrypted is named`() throws {
+    @Test func `names the encrypted key when no passphrase can be asked for`() throws {
         try generate([], environment: ["CLIENTCTL_PASSPHRASE": "eins"]).succeeded()
         let refused = try show("k.key.pem").failed(78, "configInvalid")
         #expect(refused.errors.contains("\(folder.file("k.key.pem")) is encrypted"), "\(refused.errors)")
@@ -112,14 +114,14 @@ import Testing
         #expect(!asked.errors.contains("encrypted"), "\(asked.errors)")
     }
 
-    @Test func `a passphrase from the environment encrypts and decrypts`() throws {
+    @Test func `encrypts and decrypts a key with a passphrase from the environment`() throws {
         let secret = ["CLIENTCTL_PASSPHRASE": "battery staple"]
         let made = try generate([], environment: secret).succeeded()
         #expect(made["encrypted"] == .bool(true))
         #expect(try show("k.key.pem", environment: secret).succeeded().string("keyId") == made.string("keyId"))
     }
 
-    @Test func `a passphrase is set, changed and removed, and the key stays the same`() throws {
+    @Test func `keys passwd sets, changes and removes a passphrase without changing the key`() throws {
         let id = try #require(try generate([]).succeeded().string("keyId"))
         let (one, two) = (try folder.write(bytes("one\n"), to: "one"), try folder.write(bytes("two\n"), to: "two"))
         let key = folder.file("k.key.pem")
@@ -142,7 +144,7 @@ import Testing
         }
         #expect(try contents(ofFile: key) == plain)
 
-        // What is refused changes nothing.
+        // Rejected commands leave the file unchanged.
         try change("--new-passphrase-file", one).succeeded()
         try folder.write([], to: "empty")
         try Clientctl.stock(["ln", "-s", key, folder.file("link")])
@@ -158,12 +160,12 @@ import Testing
     }
 
     @Test(arguments: [["CLIENTCTL_PASSPHRASE": "wrong"], [:]])
-    func `without the right passphrase an encrypted key is refused`(environment: [String: String]) throws {
+    func `rejects an encrypted key without the right passphrase`(environment: [String: String]) throws {
         try generate([], environment: ["CLIENTCTL_PASSPHRASE": "right"]).succeeded()
         try show("k.key.pem", environment: environment).failed(78, "configInvalid")
     }
 
-    @Test func `an algorithm that does not exist is a usage error`() throws {
+    @Test func `keys generate rejects an unknown algorithm`() throws {
         try generate(["--algorithm", "dsa"]).failed(64, "usage")
         #expect(try TreeSnapshot(of: folder.path).paths == [])
     }
@@ -174,7 +176,7 @@ import Testing
         ["-algorithm", "RSA-PSS", "-pkeyopt", "rsa_keygen_bits:2048"],
         ["-algorithm", "ED25519", "-aes-256-cbc", "-pass", "pass:from openssl"],
     ])
-    func `keys made by openssl publish and are trusted`(options: [String]) throws {
+    func `publishes with and trusts keys that openssl created`(options: [String]) throws {
         let site = try Site()
         let key = site.folder.file("theirs.pem")
         let isEncrypted = options.contains("-pass")

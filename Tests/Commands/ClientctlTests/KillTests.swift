@@ -3,16 +3,16 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// `install` killed at any moment leaves whole versions only, and the next one works.
+/// An `install` killed at any moment leaves only complete versions, and the next one succeeds.
 @Suite(.ownThread) struct KillTests {
-    /// `KILLS=500 Scripts/test --filter KillTests` tries more.
+    /// `KILLS=500 Scripts/test --filter KillTests` runs more of them.
     private static let kills = getenv("KILLS").flatMap { Int(String(cString: $0)) } ?? 12
 
     private let site: Site
 
     init() throws { site = try Site() }
 
-    /// One of 300 files; where more is tried a real one, if it was fetched.
+    /// Returns the folder of a client with 300 files. For long runs it is a real client, if one was downloaded.
     private func source() throws -> String {
         if getenv("KILLS") == nil { return try generated(files: 300) }
         let cache =
@@ -37,7 +37,7 @@ import Testing
         return try site.folder.writeTree(files, to: "web-2.0.0")
     }
 
-    /// Every version that `list` shows is what was published, byte for byte; gives the versions.
+    /// Expects each version of `list` to be the published one, byte for byte. Returns the versions.
     private func wholeVersions(_ sources: [String: String], _ moment: Comment) throws -> [String] {
         let versions = try site.list().succeeded(nil, moment).strings("versions") ?? []
         #expect(versions.first == "embedded", moment)
@@ -57,18 +57,18 @@ import Testing
         return Int(start.duration(to: clock.now) / .milliseconds(1))
     }
 
-    @Test func `kills at random moments leave whole versions, and the next install succeeds`() throws {
+    @Test func `an install killed at random moments leaves whole versions, and the next one succeeds`() throws {
         for version in ["1.0.0", "1.1.0"] {
             try site.publish(version)
             try site.install().succeeded("installed")
         }
         let source = try source()
-        // What is tried is the installation; a delta to something else altogether takes minutes to find out that it is not worth it.
+        // The test is about installation. A delta between unrelated clients would take minutes and be discarded.
         try site.publish(source, as: "2.0.0", ["--no-deltas"]).succeeded("published")
         let sources = [
             "v1.0.0": site.folder.file("web-1.0.0"), "v1.1.0": site.folder.file("web-1.1.0"), "v2.0.0": source,
         ]
-        // Keeping one client makes the same run install, select and remove.
+        // With --keep 1, the same run installs, selects and removes clients.
         let arguments = site.arguments("install", nil, ["--keep", "1"])
         try Clientctl.stock(["cp", "-a", site.store, site.folder.file("template")])
         func restore() throws {
@@ -79,11 +79,12 @@ import Testing
         #expect(try wholeVersions(sources, "unharmed") == ["embedded", "v1.1.0", "v2.0.0"])
 
         var generator = SeededGenerator(seed: 4)
-        // Where the machine is faster or slower than in the first run, the span of moments follows.
+        // The range of moments follows the duration of later runs.
         var span = Double(whole)
         var killed = 0
         var rounds = 0
-        // The moments are spread over the whole run, so most of them hit it, unless the first run took much longer than the others.
+        // The moments cover the whole run, so most kills hit it, unless the first run took much longer than the
+        // others.
         while rounds < Self.kills || killed < Self.kills / 2 && rounds < Self.kills * 4 {
             rounds += 1
             try restore()
@@ -107,9 +108,9 @@ import Testing
         #expect(killed >= Self.kills / 2)
     }
 
-    /// Random moments rarely meet the commit, which takes a few system calls; `strace` does, one call after the other.
+    /// Random moments rarely hit the commit, which is a few system calls. `strace` hits each of these calls in turn.
     @Test(arguments: ["renameat2", "renameat", "fsync", "syncfs", "mkdirat"])
-    func `a kill at any call of the commit is made good by the next install`(call: String) throws {
+    func `install recovers a run that was killed at a system call of the commit`(call: String) throws {
         guard Strace.works else {
             print("kill test: KNOWN LIMITATION: strace cannot run here; kills at each \(call) are not tested")
             return

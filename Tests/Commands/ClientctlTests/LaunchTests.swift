@@ -5,7 +5,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// The launch line as a shell script uses it.
+/// Launches and verdicts, run as a shell script runs them.
 @Suite(.ownThread) struct LaunchTests {
     private let site: Site
     private let seed: String
@@ -23,7 +23,7 @@ import Testing
         try run("launch", ["--shell-version", shell, "--seed", seed] + more)
     }
 
-    /// The flags of a verdict on `launched`.
+    /// Returns the flags of a verdict for `launched`.
     private func verdict(_ launched: Outcome) -> [String] {
         ["--version", launched.string("version") ?? "", "--token", launched.string("token") ?? ""]
     }
@@ -45,7 +45,7 @@ import Testing
         ["--port", "99999"], ["--csp", "nonsense"], ["--cross-origin", "x"], ["--fallback", "x"],
         ["--permissions", "x"],
     ])
-    func `a usage error of serve leaves a launch that waits for its verdict alone`(flags: [String]) throws {
+    func `serve keeps a pending verdict after a usage error`(flags: [String]) throws {
         try install("1.0.0")
         let launched = try launch().succeeded()
         let place = ["serve", "--store", site.store, "--shell-version", "1.5.0", "--seed", seed, "--json"]
@@ -53,7 +53,7 @@ import Testing
         try run("confirm", verdict(launched)).succeeded("confirmed")
     }
 
-    @Test func `a value of --json that is neither true nor false is refused before a launch is recorded`() throws {
+    @Test func `launch rejects an invalid value for --json before it records a launch`() throws {
         try install("1.0.0")
         try site.leavingStoreAlone {
             let place = ["launch", "--store", site.store, "--shell-version", "1.5.0", "--seed", seed]
@@ -62,7 +62,7 @@ import Testing
         }
     }
 
-    @Test func `the evidence of a failure names the time at which its start began`() throws {
+    @Test func `status names the time at which a failed start began`() throws {
         try install("1.0.0")
         let launched = try launch().succeeded()
         let started = try #require(
@@ -73,9 +73,9 @@ import Testing
         #expect(text.contains("its start at \(started) was reported as failed"), "\(text)")
     }
 
-    // MARK: Back by hand
+    // MARK: Manual rollback
 
-    @Test func `rollback leaves the good client alone after the one that failed was rolled back by itself`() throws {
+    @Test func `rollback keeps the confirmed client after the failed one was rolled back automatically`() throws {
         try install("1.0.0")
         try launchAndConfirm()
         try install("1.1.0")
@@ -90,9 +90,9 @@ import Testing
         #expect(try run("rollback", ["--of", "1.0.0"]).succeeded("rolledBack").string("version") == "embedded")
     }
 
-    // MARK: The line
+    // MARK: Launches
 
-    @Test func `a launch answers with exactly what a shell needs`() throws {
+    @Test func `launch prints exactly the members that a shell needs`() throws {
         try install("1.0.0")
         let launched = try launch().succeeded()
         #expect(
@@ -111,7 +111,7 @@ import Testing
         #expect(page.contains("<title>1.0.0</title>"))
         #expect(page.contains("WebAppLocalServer"))
         #expect(try contents(ofFile: "\(root)/app/main.1.0.0.js") == bytes("console.log('1.0.0')\n"))
-        // The attempt is on the disk, the secret is not.
+        // The attempt is stored, but its token is not.
         let ledger = String(decoding: try contents(ofFile: "\(site.store)/ledger.json"), as: UTF8.self)
         #expect(!ledger.contains(launched.string("token") ?? "-"))
         let status = try run("status").succeeded()
@@ -123,7 +123,7 @@ import Testing
         #expect(status.string("current") == "v1.0.0")
     }
 
-    @Test func `the seed is called embedded everywhere`() throws {
+    @Test func `every command names the seed embedded`() throws {
         let launched = try launch().succeeded()
         #expect(launched.string("version") == "embedded")
         #expect(launched.string("source") == "embedded")
@@ -135,7 +135,7 @@ import Testing
         #expect(try run("list").strings("versions") == ["embedded"])
     }
 
-    @Test func `for people, a launch says the same in three lines`() throws {
+    @Test func `launch prints three lines for plain`() throws {
         try install("1.0.0")
         let outcome = try Clientctl.run(
             ["launch", "--store", "store", "--shell-version", "1.5.0", "--seed", "seed"], in: site.folder.path)
@@ -147,8 +147,8 @@ import Testing
         #expect(lines.last?.hasPrefix("  token  ") == true)
     }
 
-    @Test func `status tells what runs from what is next`() throws {
-        func told() throws -> [String] {
+    @Test func `status tells the running client from the next one`() throws {
+        func states() throws -> [String] {
             let status = try run("status")
             let rows = status["clients"]?.arrayValue?.compactMap(\.objectValue) ?? []
             let next = rows.filter { $0["next"]?.boolValue == true }.compactMap { $0["name"]?.stringValue }
@@ -158,24 +158,24 @@ import Testing
             return [status.string("running") ?? "null", status.string("next") ?? "null", line]
         }
         try install("1.0.0")
-        #expect(try told() == ["null", "v1.0.0", "runs: nothing yet; next: v1.0.0"])
+        #expect(try states() == ["null", "v1.0.0", "runs: nothing yet; next: v1.0.0"])
         let first = try launch().succeeded()
         try install("2.0.0")
         let at = try #require(try run("status")["launch"]?.objectValue?["at"]?.stringValue)
-        #expect(try told() == ["v1.0.0", "v2.0.0", "runs: v1.0.0, launched at \(at); next: v2.0.0"])
+        #expect(try states() == ["v1.0.0", "v2.0.0", "runs: v1.0.0, launched at \(at); next: v2.0.0"])
         let reasons = try Clientctl.run(["status", "--store", site.store]).text
         #expect(reasons.contains("* v2.0.0") && !reasons.contains("v2.0.0 runs"))
         try run("confirm", verdict(first)).succeeded()
         try Clientctl.run(["lock", "--store", site.store, "--json"]).succeeded("locked")
-        #expect(try told() == ["null", "v2.0.0", "runs: nothing, for the device is locked; next: v2.0.0"])
+        #expect(try states() == ["null", "v2.0.0", "runs: nothing, for the device is locked; next: v2.0.0"])
         try Clientctl.run(["unlock", "--store", site.store, "--json"]).succeeded("unlocked")
         let token = try site.folder.write(bytes("token"), to: "token")
         try Clientctl.run(["login", "--store", site.store, "--token-file", token, "--json"]).succeeded()
         try Clientctl.run(["logout", "--store", site.store, "--json"]).succeeded()
-        #expect(try told() == ["embedded", "v2.0.0", "runs: the seed, for guests; next: v2.0.0"])
+        #expect(try states() == ["embedded", "v2.0.0", "runs: the seed, for guests; next: v2.0.0"])
     }
 
-    @Test func `fail, fall back, retry, block: as a script sees it`() throws {
+    @Test func `a failed start falls back, is tried once more and is then blocked`() throws {
         try install("1.0.0")
         try launchAndConfirm()
         try install("1.1.0")
@@ -208,7 +208,7 @@ import Testing
         let retry = try launch().succeeded()
         #expect(retry.string("version") == "1.1.0")
         #expect(retry.string("reason")?.contains("once more") == true)
-        // This shell ends without a word.
+        // This shell ends without a verdict.
         #expect(try launch().succeeded().string("version") == "1.0.0")
         let status = try run("status").succeeded()
         let block = try #require(status["blocked"]?.arrayValue?.first?.objectValue)
@@ -222,7 +222,7 @@ import Testing
         #expect(try launch().succeeded().string("version") == "1.1.0")
     }
 
-    @Test func `the token may come from the environment`() throws {
+    @Test func `confirm reads the token from the environment`() throws {
         try install("1.0.0")
         let launched = try launch().succeeded()
         let environment = ["CLIENTCTL_TOKEN": launched.string("token") ?? ""]
@@ -232,11 +232,11 @@ import Testing
         #expect(confirmed.strings("removed") == [])
         try run("confirm", flags, environment: environment).succeeded("alreadyConfirmed")
         try run("fail", ["--version", "1.0.0"], environment: environment).failed(27, "versionMismatch")
-        // A flag wins.
+        // A flag overrides the environment.
         try run("confirm", flags + ["--token", "x"], environment: environment).failed(27, "versionMismatch")
     }
 
-    @Test func `a good start lets old clients go, a gc does, and neither what has a role`() throws {
+    @Test func `confirm and gc remove old clients and keep those that have a role`() throws {
         try install("1.0.0")
         try launchAndConfirm()
         try install("1.1.0", "1.2.0", "1.3.0")
@@ -249,7 +249,7 @@ import Testing
         #expect(try run("gc", ["--keep", "1"]).succeeded("collected").strings("removed") == [])
     }
 
-    @Test func `a rollback takes effect at the next launch and outlives an install`() throws {
+    @Test func `rollback takes effect at the next launch and remains after an install`() throws {
         try install("1.0.0", "1.1.0", "1.2.0")
         _ = try launch()
         let result = try run("rollback", ["--version", "v1.0.0"]).succeeded("rolledBack")
@@ -265,7 +265,7 @@ import Testing
         #expect(try run("rollback").status == 3)
     }
 
-    @Test func `a store is compared with its receipts, and where asked for before each launch`() throws {
+    @Test func `--verify-on-launch compares a store with its receipts before a launch`() throws {
         try install("1.0.0", "1.1.0")
         #expect(try run("verify").succeeded("verified").strings("versions") == ["v1.0.0", "v1.1.0"])
         try site.folder.write(bytes("evil"), to: "store/clients/v1.1.0/app/main.1.1.0.js")
@@ -279,7 +279,7 @@ import Testing
         #expect(try run("verify").succeeded("verified").strings("versions") == ["v1.0.0", "v1.1.0"])
     }
 
-    // MARK: Refusals
+    // MARK: Rejected input
 
     @Test(
         arguments: [
@@ -297,13 +297,13 @@ import Testing
             (["rollback", "--version", "3.0.0"], 64, "usage", "not installed"),
             (["unblock", "--version", "one"], 64, "usage", "--version"),
         ] as [([String], Int32, String, String)])
-    func `bad input is refused with one clear sentence, and changes nothing`(
+    func `commands reject bad input with one sentence and change nothing`(
         arguments: [String], status: Int32, code: String, part: String
     ) throws {
         _ = try run("gc")
         try site.publish("1.0.0", nil, ["--min-shell", "9.0.0"])
         try site.install(shell: "9.0.0").succeeded("installed")
-        // A picture that no shell can run: its ledger has no launch yet.
+        // No shell can run this client, so the ledger has no launch.
         try site.leavingStoreAlone {
             let outcome = try run(arguments[0], Array(arguments.dropFirst()))
             outcome.failed(status, code, "\(arguments)")
@@ -313,19 +313,19 @@ import Testing
         }
     }
 
-    @Test func `with nothing to go back to, a rollback does nothing and says so`() throws {
+    @Test func `rollback ends with 3 when there is no older client`() throws {
         try site.publish("1.0.0")
         try site.install().succeeded("installed")
         try site.leavingStoreAlone {
             let outcome = try run("rollback")
             #expect(outcome.status == 3 && outcome.outcome == "nothingBelow", "\(outcome.errors)\(outcome.text)")
             #expect(outcome.string("version") == "1.0.0" && outcome.strings("blocked") == [])
-            let people = try Clientctl.run(["rollback", "--store", site.store])
-            #expect(people.status == 3 && people.text.contains("--version"), "\(people.text)")
+            let plain = try Clientctl.run(["rollback", "--store", site.store])
+            #expect(plain.status == 3 && plain.text.contains("--version"), "\(plain.text)")
         }
     }
 
-    @Test func `a verdict needs a store`() throws {
+    @Test func `store commands reject a path without a store`() throws {
         for command in ["confirm", "fail"] {
             try run(command, ["--version", "1.0.0", "--token", "x"]).failed(78, "configInvalid")
         }
@@ -343,22 +343,22 @@ import Testing
         #expect(try Clientctl.run(["verify", "--store", site.store]).text == "no clients to verify\n")
     }
 
-    @Test func `a previous client that is the current one is not told`() throws {
+    @Test func `install prints no previous client when it is the current one`() throws {
         try site.publish("1.0.0")
         try site.install().succeeded("installed")
         let token = verdict(try launch().succeeded())
         try run("confirm", token).succeeded("confirmed")
         try site.publish("1.1.0")
-        let told = try Clientctl.run([
+        let states = try Clientctl.run([
             "install", "--manifest", site.manifest, "--trust", site.trust, "--store", site.store, "--shell-version",
             "1.5.0",
         ])
-        #expect(told.text.contains("current v1.0.0, next v1.1.0\n"), "\(told.text)")
+        #expect(states.text.contains("current v1.0.0, next v1.1.0\n"), "\(states.text)")
     }
 
-    // MARK: Kills
+    // MARK: Killed launches
 
-    @Test func `a launch that is killed leaves a store that launches`() throws {
+    @Test func `a killed launch leaves a store that launches`() throws {
         try install("1.0.0")
         try launchAndConfirm()
         try install("1.1.0")
@@ -368,12 +368,12 @@ import Testing
         _ = try launch().succeeded()
         let whole = max(4, Int(begin.duration(to: clock.now) / .milliseconds(1)))
         var (killed, round, span) = (0, 0, Double(whole))
-        // The first launch may have taken much longer than the others.
+        // The first launch may have been much slower than the others.
         while round < 24 || killed < 6 && round < 96 {
             round += 1
             let moment = Int.random(in: 0...Int(span), using: &generator)
             let comment: Comment = "round \(round), killed after \(moment) of \(Int(span)) ms"
-            // The serving root is made again in every third round.
+            // Every third round, the launch has to create the serving root again.
             if round % 3 == 0 { try Clientctl.stock(["rm", "-rf", "\(site.store)/serving/archive-1.1.0"]) }
             let running = try Clientctl.start([
                 "launch", "--store", site.store, "--shell-version", "1.5.0", "--seed", seed, "--json",
@@ -390,7 +390,7 @@ import Testing
             #expect(page.contains("WebAppLocalServer"), comment)
             #expect(["1.0.0", "1.1.0"].contains(next.string("version")), comment)
             try run("verify").succeeded("verified", comment)
-            // What two trials in a row blocked may run again.
+            // Two killed trials in a row block the version.
             try run("unblock", ["--version", "1.1.0"]).succeeded(nil, comment)
         }
         print("launch kill test: \(killed) of \(round) runs were killed before their end, one takes \(whole) ms")

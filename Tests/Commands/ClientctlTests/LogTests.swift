@@ -5,7 +5,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// What the log of the built program looks like.
+/// The log of the built program.
 @Suite(.ownThread) struct LogTests {
     private let site: Site
 
@@ -18,7 +18,7 @@ import Testing
         ["--store", site.store, "--shell-version", "1.5.0", "--seed", site.folder.file("seed")]
     }
 
-    /// Tells the program that its standard error is the journal.
+    /// A command that runs the program with the journal as its standard error.
     private static let inJournal = [
         "sh", "-c", "JOURNAL_STREAM=$(stat -L -c %d:%i /proc/self/fd/2) exec \"$@\"", "sh",
     ]
@@ -29,7 +29,7 @@ import Testing
         }
     }
 
-    /// Shows 1.0.0 and confirms it.
+    /// Shows 1.0.0 and confirms it. Returns the log.
     private func life(_ more: [String], wrapper: [String] = []) throws -> String {
         try site.publish("1.0.0")
         try site.install().succeeded("installed")
@@ -42,22 +42,22 @@ import Testing
         return ending.errors
     }
 
-    @Test func `serve writes sentences by default`() throws {
+    @Test func `serve logs sentences by default`() throws {
         let log = try life([])
         #expect(log == "clientctl: v1.0.0 is shown, on trial\nclientctl: v1.0.0 confirmed its start\n")
     }
 
-    @Test func `the journal gets their priority`() throws {
+    @Test func `log lines for the journal have priorities`() throws {
         let log = try life([], wrapper: Self.inJournal)
         #expect(log == "<6>clientctl: v1.0.0 is shown, on trial\n<6>clientctl: v1.0.0 confirmed its start\n")
     }
 
-    @Test func `another stream than the journal gets none`() throws {
+    @Test func `log lines for other streams have no priorities`() throws {
         let other = ["env", "JOURNAL_STREAM=1:2"]
         #expect(try life([], wrapper: other).hasPrefix("clientctl: "))
     }
 
-    @Test func `serve writes one object a line, if told to`() throws {
+    @Test func `--log-format json logs one object per line`() throws {
         let objects = try objects(try life(["--log-format", "json"], wrapper: Self.inJournal))
         #expect(objects.map { $0["event"] } == [.string("launched"), .string("confirmed")])
         for object in objects {
@@ -69,7 +69,7 @@ import Testing
         #expect(objects.first?["message"] == .string("v1.0.0 is shown, on trial"))
     }
 
-    @Test func `a failure is an object with its reason, and so is the last one`() throws {
+    @Test func `--log-format json logs a failure with its reason, also as the last line`() throws {
         let refused = try Clientctl.run([
             "serve", "--store", site.folder.file("none"), "--shell-version", "1.5.0", "--log-format", "json",
         ])
@@ -82,7 +82,7 @@ import Testing
         #expect(try objects(host.errors).map { $0["code"] } == [.string("configInvalid")])
     }
 
-    @Test func `a usage error of several lines has its priority on each`() throws {
+    @Test func `a usage error of several lines has a priority on each line`() throws {
         let ending = try Program.run(
             Self.inJournal + [Clientctl.path, "serve", "--nonsense"], environment: Clientctl.environment())
         #expect(ending.status == 64)
@@ -91,7 +91,7 @@ import Testing
         #expect(lines.allSatisfy { $0.hasPrefix("<4>") })
     }
 
-    @Test func `the form can be configured, and no other is taken`() throws {
+    @Test func `accepts --log-format from the configuration and rejects unknown formats`() throws {
         let refused = try Clientctl.run(["serve", "--log-format", "xml", "--json"] + place)
         refused.failed(64, "usage")
         let serving = try ServeRun(place, environment: ["CLIENTCTL_LOG_FORMAT": "json"])
@@ -99,7 +99,7 @@ import Testing
         #expect(try objects(try serving.stop().errors).count == 1)
     }
 
-    @Test func `no token is ever in it`() throws {
+    @Test func `logs contain no token`() throws {
         let token = "s3cret-Token-of-the-fleet"
         let server = try LoopbackServer(["/manifest.json": Route(bytes("no"), status: 401)])
         let path = try site.folder.write(bytes(token), to: "token")
@@ -120,7 +120,7 @@ import Testing
         for text in [log, metrics] { #expect(!text.contains(token)) }
     }
 
-    @Test func `the access log of host keeps its own form`() throws {
+    @Test func `the access log of host keeps its own format`() throws {
         try site.publish("1.0.0")
         let host = try Hosting(site.feed, ["--log-format", "json"])
         #expect(try host.ask("/manifest.json").status == 200)

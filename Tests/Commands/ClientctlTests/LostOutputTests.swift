@@ -2,7 +2,7 @@ import BundleTestTraits
 import BundleTesting
 import Testing
 
-/// What a full disk, or a reader that went away, does to an answer.
+/// Output that is lost to a full disk or a closed pipe.
 @Suite(.ownThread) struct LostOutputTests {
     private let site: Site
 
@@ -11,18 +11,18 @@ import Testing
         try site.publish("1.0.0")
     }
 
-    /// Runs `clientctl` with an output that takes nothing, and expects `status`.
+    /// Runs `clientctl` with an output that accepts no bytes, and expects `status`.
     private func lose(_ arguments: [String], expecting status: Int32) throws {
         let command = "\"$0\" \"$@\" > /dev/full"
         try Clientctl.stock(["sh", "-c", command, Clientctl.path] + arguments, expecting: status)
     }
 
-    @Test func `a lost answer is a failure of what only answers`() throws {
+    @Test func `list fails when its output is lost`() throws {
         try lose(["list", "--store", site.store], expecting: 1)
         try lose(["list", "--store", site.store, "--json"], expecting: 1)
     }
 
-    @Test func `an installation stands though its answer is lost, and its status says so`() throws {
+    @Test func `install succeeds when only its output is lost`() throws {
         try lose(
             [
                 "install", "--manifest", site.manifest, "--trust", site.trust, "--store", site.store, "--shell-version",

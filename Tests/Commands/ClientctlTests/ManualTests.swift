@@ -5,11 +5,11 @@ import Glibc
 import Synchronization
 import Testing
 
-/// What `Scripts/lib/manual` makes of the built program: the page, and what shells complete.
+/// The manual page and the shell completions that `Scripts/lib/manual` generates from the built program.
 @Suite(.ownThread) struct ManualTests {
     private static let script = "\(Checkout.root)/Scripts/lib/manual"
 
-    /// What the script makes: once for all tests, and removed when they end.
+    /// The output of the script, generated once for all tests and removed when they end.
     private static let made = Mutex<TemporaryFolder?>(nil)
 
     private static func makeOnce() throws -> TemporaryFolder {
@@ -39,7 +39,7 @@ import Testing
         (try? Program.run(["sh", "-c", "command -v \(program)"], environment: Clientctl.environment()))?.status == 0
     }
 
-    /// Every command that does something, by its words.
+    /// Returns the words of every command that is not a group.
     private func commands() throws -> [[String]] {
         let dump = try Clientctl.run(["--experimental-dump-help"])
         let root = try #require(dump["command"]?.objectValue)
@@ -51,10 +51,10 @@ import Testing
         return leaves(root, []).map { Array($0.dropFirst()) }.filter { $0 != ["help"] }
     }
 
-    /// Words as the page writes them.
+    /// Returns the text as the page escapes it.
     private func written(_ text: String) -> String { text.replacing("-", with: "\\-") }
 
-    @Test func `every command has its part of the page, and is completed in every shell`() throws {
+    @Test func `the manual page and the completions contain every command`() throws {
         let commands = try commands()
         for known in [["serve"], ["host"], ["install"], ["keys", "generate"], ["trust", "remove-key"], ["lock"]] {
             #expect(commands.contains(known))
@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    @Test func `a shell's completions come from a command, too`() throws {
+    @Test func `completions prints the completions of a shell`() throws {
         for (shell, file) in [("bash", "clientctl.bash"), ("zsh", "_clientctl"), ("fish", "clientctl.fish")] {
             let answer = try Clientctl.run(["completion", shell, "--json"])
             let script = try #require(answer["script"]?.stringValue)
@@ -82,7 +82,7 @@ import Testing
         #expect(refused.errors.contains("name bash, zsh or fish"))
     }
 
-    @Test func `help is written for 80 columns`() throws {
+    @Test func `help fits into 80 columns`() throws {
         let dump = try Clientctl.run(["--experimental-dump-help"])
         func long(_ command: JSONObject) -> [String] {
             let lines = (command["discussion"]?.stringValue ?? "").split(separator: "\n").map(String.init)
@@ -92,7 +92,7 @@ import Testing
         #expect(long(try #require(dump["command"]?.objectValue)) == [])
     }
 
-    @Test func `the page has its sections, in order`() throws {
+    @Test func `the manual page has its sections in order`() throws {
         let page = try made("clientctl.1")
         let sections = page.split(separator: "\n").filter { $0.hasPrefix(".SH ") }.map { $0.dropFirst(4) }
         #expect(
@@ -105,7 +105,7 @@ import Testing
         }
     }
 
-    @Test func `every reason of a failure stands beside its status`() throws {
+    @Test func `the manual page lists every error code beside its exit status`() throws {
         let page = try made("clientctl.1")
         for code in FailureCode.allCases {
             let row = try #require(
@@ -114,21 +114,21 @@ import Testing
         }
     }
 
-    @Test(.enabled(if: isInstalled("groff"), "no groff")) func `groff has nothing to say about it`() throws {
+    @Test(.enabled(if: isInstalled("groff"), "no groff")) func `groff reports no problem in the manual page`() throws {
         let ending = try Program.run(
             ["groff", "-man", "-ww", "-z", "\(out)/clientctl.1"], environment: Clientctl.environment())
         #expect(ending.status == 0)
         #expect(ending.errors == "")
     }
 
-    @Test(.enabled(if: isInstalled("mandoc"), "no mandoc")) func `mandoc warns of nothing in it`() throws {
+    @Test(.enabled(if: isInstalled("mandoc"), "no mandoc")) func `mandoc warns of nothing in the manual page`() throws {
         let ending = try Program.run(
             ["mandoc", "-Tlint", "-W", "warning", "\(out)/clientctl.1"], environment: Clientctl.environment())
         #expect(ending.status == 0)
         #expect(ending.text == "")
     }
 
-    @Test func `bash completes with it`() throws {
+    @Test func `bash completes commands and flags`() throws {
         try Clientctl.stock(["bash", "-n", "\(out)/clientctl.bash"])
         for (line, found) in [
             (["tru"], ["trust"]), (["trust", "re"], ["remove-key", "renew"]), (["hos"], ["host"]),
@@ -152,20 +152,20 @@ import Testing
         }
     }
 
-    @Test(.enabled(if: isInstalled("zsh"), "no zsh")) func `zsh can read it`() throws {
+    @Test(.enabled(if: isInstalled("zsh"), "no zsh")) func `zsh reads its completions`() throws {
         try Clientctl.stock(["zsh", "-n", "\(out)/_clientctl"])
         #expect(
             try made("_clientctl").contains(
                 "--key[The private key (PEM); repeat it where several must sign.]:file:_files"))
     }
 
-    @Test(.enabled(if: isInstalled("fish"), "no fish")) func `fish completes with it`() throws {
+    @Test(.enabled(if: isInstalled("fish"), "no fish")) func `fish completes commands and flags`() throws {
         let answer = try Clientctl.stock(
             ["env", "HOME=\(folder.path)", "fish", "-c", "source \(out)/clientctl.fish; complete -C 'clientctl trus'"])
         #expect(answer.split(separator: "\t").first == "trust")
     }
 
-    @Test func `nothing is made of a program that is no clientctl`() throws {
+    @Test func `the script for the manual rejects a program other than clientctl`() throws {
         let ending = try Program.run(
             [Self.script, folder.file("none"), "--clientctl", "/bin/false"], environment: Clientctl.environment())
         #expect(ending.status == 1)

@@ -6,13 +6,13 @@ import Glibc
 import MeteorTesting
 import Testing
 
-/// Hot code pushes through the built program, as a user has them: what is installed, and what is refused.
+/// Hot code pushes with the built program: accepted and rejected installations.
 @Suite(.ownThread) struct MeteorCommandTests {
     private let push: PushSite
 
     init() throws { push = try PushSite() }
 
-    /// What the server must send for version2: all that the seed does not have.
+    /// Returns the files of version2 that the server must send, because the seed does not have them.
     private var changed: [String] {
         [
             "/", "/manifest.json", "/app/template.mobileapp.js", "/some-file", "/some-other-file",
@@ -22,7 +22,7 @@ import Testing
 
     // MARK: Installing
 
-    @Test func `an installation answers with what it brought, to the byte`() throws {
+    @Test func `install reports the files and bytes of a hot code push`() throws {
         try push.serve(.version2)
         let installed = try push.install().succeeded("installed")
         #expect(installed.string("version") == "version2")
@@ -45,7 +45,7 @@ import Testing
                 == contents(ofFile: push.fixtures.folder(of: .version2) + "/manifest.json"))
     }
 
-    @Test func `the next one follows it, and brings only what neither has`() throws {
+    @Test func `install downloads only changed files of a second hot code push`() throws {
         try push.serve(.version2)
         try push.install().succeeded("installed")
         try push.launchAndConfirm()
@@ -62,7 +62,7 @@ import Testing
         #expect(try push.names() == ["embedded", "meteor-version2", "meteor-version3"])
     }
 
-    @Test func `without --json it says the same in lines`() throws {
+    @Test func `install prints lines for a hot code push without --json`() throws {
         try push.serve(.version2)
         let said = try Clientctl.run(["install", "--store", push.store] + push.pushing())
         #expect(said.status == 0)
@@ -71,7 +71,7 @@ import Testing
         #expect(again.text == "up to date: version2 is installed\n")
     }
 
-    @Test func `what is here already is up to date: install says so with 0, check with 3`() throws {
+    @Test func `install ends with 0 and check with 3 when the version is installed`() throws {
         // The seed is version1.
         #expect(try push.check().outcome == "upToDate")
         #expect(try push.check().status == 3)
@@ -93,19 +93,19 @@ import Testing
         #expect(push.requests == ["/manifest.json", "/manifest.json"])
     }
 
-    @Test func `without a seed everything comes over the network, and the page names the application`() throws {
+    @Test func `install downloads every file without a seed and reads the application from the page`() throws {
         try push.serve(.version2)
         let bare = ["--store", push.store, "--meteor", push.server.rootURL, "--shell-version", "1.5.0", "--json"]
         let other = try Clientctl.run(["install", "--app-id", "another_app_id"] + bare).failed(26, "unsuitableBundle")
         #expect(other.error["message"]?.stringValue?.contains("does not match current appId") == true)
         try Clientctl.run(["install"] + bare).succeeded("installed")
         #expect(try push.installed("version2").count == 21)
-        let facts = try push.run("status").succeeded()["meteor"]
-        // Facts are those of what runs.
-        #expect(facts?.objectValue?["appId"] == .string(CordovaBundles.appId))
+        let settings = try push.run("status").succeeded()["meteor"]
+        // `status` shows the settings of the running client.
+        #expect(settings?.objectValue?["appId"] == .string(CordovaBundles.appId))
     }
 
-    @Test func `the server may be named in the configuration file`() throws {
+    @Test func `install reads the Meteor server from the configuration file`() throws {
         try push.serve(.version2)
         let file = try push.folder.write(
             bytes(
@@ -129,15 +129,15 @@ import Testing
         (["--sources", ""], "--sources"),
         (["--meteor", "ftp://127.0.0.1/"], "--meteor"), (["--meteor", "localhost:3000"], "--meteor"),
     ])
-    func `what no flag takes is refused as wrong use`(flags: [String], named: String) throws {
+    func `Meteor flags reject invalid values as usage errors`(flags: [String], named: String) throws {
         let outcome = try push.run("install", push.pushing(flags)).failed(64, "usage", "\(flags)")
         #expect(outcome.errors.contains(named))
         #expect(access(push.store, F_OK) != 0)
     }
 
-    // MARK: Refusing
+    // MARK: Rejected bundles
 
-    /// Expects a refusal of what is served, and the store to be left alone.
+    /// Expects an error for the served version and an unchanged store.
     private func refused(
         _ status: Int32, _ code: String, saying words: String, sourceLocation: SourceLocation = #_sourceLocation
     ) throws {
@@ -160,21 +160,23 @@ import Testing
         (.missingAppId, "Could not find appId"), (.missingRootURL, "Could not find ROOT_URL"),
         (.differentCompatibility, "potentially incompatible"),
     ])
-    func `a bundle that this device must not take is unsuitable`(version: CordovaVersion, words: String) throws {
+    func `install rejects a bundle of another application, address or compatibility`(
+        version: CordovaVersion, words: String
+    ) throws {
         try holdVersion2()
         try push.serve(version)
         try refused(26, "unsuitableBundle", saying: words)
         #expect(try push.names() == ["embedded", "meteor-version2"])
     }
 
-    @Test func `check knows about compatibility, too`() throws {
+    @Test func `check rejects a bundle with another compatibility version`() throws {
         try push.serve(.differentCompatibility)
         let outcome = try push.check().failed(26, "unsuitableBundle")
         #expect(outcome.error["message"]?.stringValue?.contains("f9d1e65c341c1b68740d41d35250e6a8e9503236") == true)
         #expect(access(push.store, F_OK) != 0)
     }
 
-    @Test func `a public address is not given up for localhost`() throws {
+    @Test func `install rejects a bundle that changes a public ROOT_URL to localhost`() throws {
         try push.serve(.loopbackRootURL)
         try push.install().succeeded("installed")
         try push.launchAndConfirm()
@@ -182,7 +184,7 @@ import Testing
         try refused(26, "unsuitableBundle", saying: "would change current ROOT_URL to localhost")
     }
 
-    @Test func `the platform decides which compatibility version counts`() throws {
+    @Test func `--platform selects the compatibility version to compare`() throws {
         try push.serve("for-android") { $0.compatibility = ["android": .string(CordovaBundles.androidCompatibility)] }
         try push.install(["--platform", "ios"]).failed(25, "manifestMalformed")
         try push.serve("other-ios") {
@@ -193,7 +195,7 @@ import Testing
         try push.install(["--platform", "android"]).succeeded("installed")
     }
 
-    @Test func `a page of another version than the manifest is a mismatch`() throws {
+    @Test func `install rejects a page of another version than the manifest`() throws {
         try holdVersion2()
         try push.serve(.version1)
         try push.serve("version2b", like: .version2) { $0.page.version = "version3" }
@@ -201,7 +203,7 @@ import Testing
             27, "versionMismatch", saying: "Version mismatch for index page, expected: version2b, actual: version3")
     }
 
-    @Test func `a file that the server does not have ends it with the server's status`() throws {
+    @Test func `install ends with httpStatus for a file that the server lacks`() throws {
         try push.serve(.missingAsset)
         let outcome = try push.install().failed(11, "httpStatus")
         #expect(outcome.subject?.contains("/app/template.mobileapp.js") == true)
@@ -209,7 +211,7 @@ import Testing
         #expect(try push.names() == ["embedded"])
     }
 
-    @Test func `a manifest that the server does not give ends it with the server's status`() throws {
+    @Test func `install ends with httpStatus for a manifest that the server fails to send`() throws {
         push.server.fault("/manifest.json", .status(500))
         let outcome = try push.install().failed(11, "httpStatus")
         #expect(
@@ -217,10 +219,10 @@ import Testing
         #expect(access(push.store, F_OK) != 0)
     }
 
-    @Test func `other bytes than the manifest lists are refused`() throws {
+    @Test func `install rejects files that differ from the manifest`() throws {
         try push.serve(.invalidAsset)
         let script = "/app/template.mobileapp.js"
-        // The label of other content is refused in every mode, no word about it in one.
+        // An ETag of other content is rejected in every mode, a missing one only in strict mode.
         push.server.fault(
             script, .entityTag("\"\(push.fixtures.hash(of: "app/template.mobileapp.js", in: .version3))\""))
         for mode in ["compatible", "strict"] {
@@ -234,7 +236,7 @@ import Testing
         #expect(try push.names() == ["embedded"])
     }
 
-    @Test func `no server is no network`() throws {
+    @Test func `install ends with networkUnavailable without a server`() throws {
         try holdVersion2()
         push.server.stop()
         try refused(10, "networkUnavailable", saying: "Error downloading asset manifest")
@@ -242,7 +244,7 @@ import Testing
 
     // MARK: Hostile manifests
 
-    /// A manifest like version2's with one change in its text.
+    /// Returns a manifest like the one of version2 with one change in its text.
     private func manifest(_ old: String, _ new: String) throws -> [UInt8] {
         let text = String(
             decoding: try contents(ofFile: push.fixtures.folder(of: .version2) + "/manifest.json"), as: UTF8.self)
@@ -270,7 +272,7 @@ import Testing
     ]
 
     @Test(arguments: changes.indices)
-    func `a hostile manifest changes nothing`(index: Int) throws {
+    func `install rejects a hostile manifest and changes nothing`(index: Int) throws {
         let change = Self.changes[index]
         try holdVersion2()
         try push.serve(.version2)
@@ -282,7 +284,7 @@ import Testing
                 #expect(message.contains("invalidAssetManifest") && message.contains(change.words), "\(message)")
             }
         }
-        // Nothing that it lists is asked for.
+        // No file of the manifest is requested.
         #expect(push.requests == ["/manifest.json", "/manifest.json"])
         #expect(try push.next() == "meteor-version2")
     }
@@ -292,15 +294,15 @@ import Testing
         ("no object", "[]"),
         ("no entries", #"{"format":"web-program-pre1","version":"x","cordovaCompatibilityVersions":{"android":"x"}}"#),
     ])
-    func `what is no manifest changes nothing`(name: String, text: String) throws {
+    func `install rejects text that is not a manifest and changes nothing`(name: String, text: String) throws {
         try holdVersion2()
         push.server.fault("/manifest.json", .content(bytes(text)))
         try refused(25, "manifestMalformed", saying: "invalidAssetManifest")
     }
 
-    // MARK: One at a time, and after a kill
+    // MARK: Locks and killed runs
 
-    @Test func `of two at once one works and the other says that the store is locked`() throws {
+    @Test func `concurrent installs of a hot code push: the second fails with storeLocked`() throws {
         let gate = try Gate()
         try push.serve(.version2)
         push.server.fault("/some-other-file", .hold(gate))
@@ -314,14 +316,14 @@ import Testing
         try push.install().succeeded("upToDate")
     }
 
-    /// The journal of the attempt under way, as text.
+    /// Returns the journal of the current attempt as text.
     private func journal() throws -> String {
         let files = try TreeSnapshot(of: "\(push.store)/staging").files
         return files.first { $0.key.hasSuffix("/assets.journal") }.map { String(decoding: $0.value, as: UTF8.self) }
             ?? ""
     }
 
-    @Test func `after a kill in the middle only the rest is asked for`() throws {
+    @Test func `install downloads only the remaining files after a kill`() throws {
         let gate = try Gate()
         try push.serve(.version2)
         push.server.fault("/some-other-file", .hold(gate))

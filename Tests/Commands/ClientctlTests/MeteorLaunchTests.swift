@@ -5,21 +5,21 @@ import Glibc
 import MeteorTesting
 import Testing
 
-/// Launches, verdicts and changes by hand with Meteor bundles, alone and beside archives.
+/// Launches, verdicts and manual changes with Meteor bundles, alone and together with archives.
 @Suite(.ownThread) struct MeteorLaunchTests {
     private let push: PushSite
 
     init() throws { push = try PushSite() }
 
-    private func bring(_ version: CordovaVersion) throws {
+    private func install(_ version: CordovaVersion) throws {
         try push.serve(version)
         try push.install().succeeded("installed")
     }
 
-    // MARK: The line
+    // MARK: Launches
 
-    @Test func `a launch shows the bundle with the seed's files`() throws {
-        try bring(.version2)
+    @Test func `launch shows a bundle together with files of the seed`() throws {
+        try install(.version2)
         let launched = try push.launch().succeeded()
         #expect(launched.string("version") == "version2")
         #expect(launched.string("source") == "meteor")
@@ -37,7 +37,7 @@ import Testing
         #expect(status["launch"]?.objectValue?["name"] == .string("meteor-version2"))
     }
 
-    @Test func `a seed that cannot be linked is extracted once, and every bundle links what it inherits from there`()
+    @Test func `launch extracts a seed that cannot be linked once, and links every bundle to it`()
         throws
     {
         guard let elsewhere = try TemporaryFolder(elsewhereThan: push.folder.path) else {
@@ -56,7 +56,7 @@ import Testing
             try #require(stat(file, &status) == 0, "\(file)")
             #expect(try contents(ofFile: file) == bytes("some-text.txt\n"))
             files.append(status.st_ino)
-            // Itself, the seed's root and each bundle's.
+            // One link each for the file itself, the root of the seed and each bundle.
             #expect(status.st_nlink == files.count + 1)
         }
         #expect(Set(files).count == 1)
@@ -67,8 +67,8 @@ import Testing
     }
 
     @Test(arguments: ["version2", "meteor-version2"])
-    func `a verdict may use the version or the name`(name: String) throws {
-        try bring(.version2)
+    func `confirm accepts the version or the name of a bundle`(name: String) throws {
+        try install(.version2)
         let first = try push.launch().succeeded()
         let confirmed = try push.run("confirm", push.verdict(first, as: name)).succeeded("confirmed")
         #expect(confirmed.string("version") == "version2")
@@ -78,10 +78,10 @@ import Testing
         try push.run("confirm", push.verdict(first, as: "version3")).failed(64, "usage")
     }
 
-    @Test func `list and status say what there is`() throws {
-        try bring(.version2)
+    @Test func `list and status show Meteor bundles`() throws {
+        try install(.version2)
         try push.launchAndConfirm()
-        try bring(.version3)
+        try install(.version3)
         let list = try push.run("list").succeeded()
         #expect(list.strings("versions") == ["embedded", "meteor-version2", "meteor-version3"])
         #expect(list.string("current") == "meteor-version2")
@@ -108,14 +108,14 @@ import Testing
         #expect(try push.status(of: "meteor-version3").state == "staged")
     }
 
-    // MARK: Failing
+    // MARK: Failed starts
 
-    @Test func `two failed launches block a version, and no check brings it back`() throws {
-        try bring(.version2)
+    @Test func `two failed launches block a Meteor version, and checks skip it`() throws {
+        try install(.version2)
         #expect(try push.launchAndFail() == "version2")
         #expect(try push.status(of: "meteor-version2").state == "failed")
         #expect(try push.launchAndConfirm() == "embedded")
-        // Retried: it is on the disk, and asked for it is only named.
+        // For the retry, the files are installed already, so only the manifest is requested.
         try push.serve(.version2)
         _ = try push.install().succeeded()
         #expect(push.requests == ["/manifest.json"])
@@ -133,14 +133,14 @@ import Testing
             #expect(check.outcome == "blocked")
         }
         #expect(push.requests == ["/manifest.json", "/manifest.json"])
-        // What the server rolls forward to is new.
-        try bring(.version3)
+        // A newer version of the server is not blocked.
+        try install(.version3)
         #expect(try push.launchAndConfirm() == "version3")
     }
 
     @Test(arguments: ["version2", "meteor-version2"])
-    func `what is blocked may run again by hand`(name: String) throws {
-        try bring(.version2)
+    func `unblock allows a blocked Meteor version by version or name`(name: String) throws {
+        try install(.version2)
         for _ in 0..<2 {
             #expect(try push.launchAndFail() == "version2")
             try push.launchAndConfirm()
@@ -156,10 +156,10 @@ import Testing
     }
 
     @Test(arguments: ["version2", "meteor-version2", "embedded"])
-    func `a rollback goes back to what is named`(name: String) throws {
-        try bring(.version2)
+    func `rollback returns to a Meteor client by version or name`(name: String) throws {
+        try install(.version2)
         try push.launchAndConfirm()
-        try bring(.version3)
+        try install(.version3)
         try push.launchAndConfirm()
         let target = name == "embedded" ? "embedded" : "version2"
         let result = try push.run("rollback", ["--version", name]).succeeded("rolledBack")
@@ -171,7 +171,7 @@ import Testing
         #expect(refused.error["message"]?.stringValue?.contains("blacklisted") == true)
     }
 
-    @Test func `a bare version that two clients have is asked back about`() throws {
+    @Test func `rollback and unblock reject a version that two clients have`() throws {
         try push.site.publish("1.0.0")
         try push.site.install().succeeded("installed")
         try push.launchAndConfirm()
@@ -180,7 +180,7 @@ import Testing
         #expect(try push.names() == ["embedded", "v1.0.0", "meteor-1.0.0"])
         let launched = try push.launch().succeeded()
         #expect(launched.string("source") == "meteor")
-        // The launch says which one is meant.
+        // The token identifies the client.
         try push.run("confirm", push.verdict(launched)).succeeded("confirmed")
         for command in [["rollback", "--version", "1.0.0"], ["unblock", "--version", "1.0.0"]] {
             let asked = try push.run(command[0], Array(command.dropFirst())).failed(64, "usage")
@@ -193,7 +193,7 @@ import Testing
 
     // MARK: Both sources
 
-    @Test func `archive, push, failing push: the push leads, and falls back to what was good`() throws {
+    @Test func `a hot code push precedes an archive and falls back to the confirmed client`() throws {
         try push.site.publish("1.0.0")
         let first = try push.run("install", push.both()).succeeded("installed")
         #expect(first.string("version") == "1.0.0")
@@ -207,7 +207,7 @@ import Testing
         #expect(try push.status(of: "v1.0.0").reason.contains("the order of the sources is meteor,archive"))
         #expect(try push.launchAndConfirm() == "version2")
 
-        // A newer archive changes nothing on the screen.
+        // A newer archive is not shown.
         try push.site.publish("1.1.0")
         try push.run("install", push.both()).succeeded("installed")
         #expect(try push.next() == "meteor-version2")
@@ -223,7 +223,7 @@ import Testing
         #expect(try push.next() == "meteor-version2")
     }
 
-    @Test func `a source that fails does not keep the other one from its turn`() throws {
+    @Test func `a failing source does not stop the other one`() throws {
         try push.site.publish("1.0.0")
         push.server.fault("/manifest.json", .status(503))
         for command in ["check", "install"] {
@@ -234,10 +234,10 @@ import Testing
         }
         #expect(try push.names() == ["embedded", "v1.0.0"])
         try push.site.publish("1.1.0")
-        let said = try Clientctl.run(["install", "--store", push.store] + push.both())
-        #expect(said.status == 11)
-        #expect(said.text.hasPrefix("installed 1.1.0 in "))
-        // The other way round.
+        let plain = try Clientctl.run(["install", "--store", push.store] + push.both())
+        #expect(plain.status == 11)
+        #expect(plain.text.hasPrefix("installed 1.1.0 in "))
+        // The same with the sources reversed.
         push.server.heal()
         try push.serve(.version2)
         let feed = ["--manifest", "http://127.0.0.1:9/manifest.json", "--trust", push.site.trust]
@@ -245,7 +245,7 @@ import Testing
         #expect(try push.next() == "meteor-version2")
     }
 
-    @Test func `the other order: the archive leads, and a push waits`() throws {
+    @Test func `with --sources archive,meteor an archive precedes a hot code push`() throws {
         let order = ["--sources", "archive,meteor"]
         try push.serve(.version2)
         try push.run("install", push.pushing(order)).succeeded("installed")
@@ -255,7 +255,7 @@ import Testing
         #expect(try push.next() == "v1.0.0")
         #expect(try push.run("status").strings("sources") == ["archive", "meteor"])
         #expect(try push.status(of: "meteor-version2").reason.contains("the order of the sources is archive,meteor"))
-        // Remembered without being said again.
+        // The store remembers the order.
         #expect(try push.launchAndFail() == "1.0.0")
         #expect(try push.launchAndConfirm() == "version2")
         #expect(try push.launchAndFail() == "1.0.0")
@@ -266,13 +266,13 @@ import Testing
         #expect(try push.launchAndConfirm() == "version3")
     }
 
-    @Test func `a source that is switched off has nothing to say`() throws {
-        try bring(.version2)
+    @Test func `a disabled source is ignored`() throws {
+        try install(.version2)
         try push.site.publish("1.0.0")
         try push.site.install().succeeded("installed")
         #expect(try push.launchAndConfirm(["--sources", "archive"]) == "1.0.0")
         #expect(try push.status(of: "meteor-version2").reason.contains("the source meteor is disabled"))
-        // The store remembers it, so an update that nobody will see says so.
+        // The store remembers the sources, so an installation from a disabled source prints a warning.
         try push.serve(.version3)
         let unseen = try push.install()
         unseen.succeeded("installed")
@@ -284,24 +284,24 @@ import Testing
 
     // MARK: The store
 
-    @Test func `N-13: with another seed the pushes go, and archives stay`() throws {
+    @Test func `N-13: a new seed removes hot code pushes and keeps archives`() throws {
         try push.site.publish("1.0.0")
         try push.site.install().succeeded("installed")
-        try bring(.version2)
+        try install(.version2)
         try push.launchAndConfirm()
         let other = push.folder.file("other-seed")
         try CordovaBundles.seed().with { $0.version = .stated("version1b") }.build().writeBundleLayout(to: other)
         #expect(try push.launchAndConfirm(["--seed", other]) == "1.0.0")
         #expect(try push.names() == ["embedded", "v1.0.0"])
         #expect(access("\(push.store)/meteor/version2", F_OK) != 0)
-        // And come again, made for the new one.
+        // The bundles are installed again for the new seed.
         try push.serve(.version2)
         try push.install(["--seed", other]).succeeded("installed")
         #expect(try push.launch(["--seed", other]).succeeded().string("version") == "version2")
     }
 
-    @Test func `gc removes what nothing needs`() throws {
-        try bring(.version2)
+    @Test func `gc removes unused Meteor bundles`() throws {
+        try install(.version2)
         try push.launchAndConfirm()
         for version in ["a", "b", "c"] {
             try push.serve(version)
@@ -315,10 +315,10 @@ import Testing
         #expect(try push.launchAndConfirm() == "c")
     }
 
-    @Test func `a damaged file is found`() throws {
+    @Test func `verify finds a damaged file of a Meteor bundle`() throws {
         try push.site.publish("1.0.0")
         try push.site.install().succeeded("installed")
-        try bring(.version2)
+        try install(.version2)
         let verified = try push.run("verify").succeeded("verified")
         #expect(verified.strings("versions") == ["v1.0.0", "meteor-version2"])
         try push.folder.write(bytes("some-file (chAnged)\n"), to: "store/meteor/version2/app/some-file")

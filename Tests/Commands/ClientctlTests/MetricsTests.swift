@@ -4,7 +4,7 @@ import Glibc
 import Synchronization
 import Testing
 
-/// The metrics of the built program, through an installation, launches, a confirmation and a rollback.
+/// The metrics of the built program through an installation, launches, a confirmation and a rollback.
 @Suite(.ownThread) struct MetricsTests {
     private let site: ChannelSite
 
@@ -22,13 +22,13 @@ import Testing
             ] + more)
     }
 
-    @Test func `tell of an installation, a launch, a confirmation and a rollback`() throws {
+    @Test func `metrics count an installation, a launch, a confirmation and a rollback`() throws {
         try site.publish("1.0.0")
         let file = site.folder.file("clientctl.prom")
         let serving = try serve(["--metrics-file", file])
         let reader = WholeReader(file)
         try serving.wait(for: "1.0.0 is installed") { $0["clientctl_channel_sequence{channel=\"stable\"}"] == 1 }
-        // The seed is ready until the shell has seen what is new.
+        // The seed is shown until the shell finds the new client.
         try serving.wait(for: "it is shown") { _ in
             _ = try? serving.loadPage()
             return (try? serving.metrics()["clientctl_client_info{version=\"1.0.0\",source=\"archive\"}"]) == 1
@@ -66,7 +66,7 @@ import Testing
             $0["clientctl_client_info{version=\"2.0.0\",source=\"archive\"}"] == 1
                 && $0["clientctl_update_available"] == 0
         }
-        // It says that it is in front, and never that it works.
+        // The page reports that it is visible, but does not confirm its start.
         try serving.call("visibility", token: next, body: "{\"page\":\"a\",\"number\":1,\"hidden\":false}")
         try serving.wait(for: "it is rolled back") { $0["clientctl_rollbacks_total"] == 1 }
         #expect(try serving.metrics()["clientctl_blocked_versions"] == 0)
@@ -79,7 +79,7 @@ import Testing
         #expect(Set(heads).count == heads.count)
         for secret in [token, next] { #expect(!text.contains(secret)) }
 
-        // The file says the same, a second later at most.
+        // The file has the same values at most a second later.
         let deadline = ContinuousClock.now + .seconds(60)
         while ServeRun.samples(in: reader.last())["clientctl_rollbacks_total"] != 1 {
             try #require(ContinuousClock.now < deadline, "\(reader.last())")
@@ -97,7 +97,7 @@ import Testing
         #expect(access(file, F_OK) != 0)
     }
 
-    @Test func `count a download that goes on where it stopped, and checks that fail`() throws {
+    @Test func `metrics count a resumed download and failing checks`() throws {
         let site = try Site()
         try site.publish("1.0.0", ["index.html": bytes("<!doctype html>"), "noise.bin": noise(400_000)])
         let path = "/releases/v1.0.0/client-v1.0.0.tar.zst"
@@ -126,7 +126,7 @@ import Testing
         try serving.stop()
     }
 
-    @Test func `a file that no collector would read is refused, and so is a folder that is not there`() throws {
+    @Test func `rejects a metrics file with another extension or in a missing folder`() throws {
         for name in ["metrics.txt", ".prom", "metrics.prom/"] {
             try refused(site.folder.file(name), 64, "usage")
         }
@@ -140,7 +140,7 @@ import Testing
     }
 }
 
-/// Reads a file again and again, on a thread of its own, and keeps what was not whole.
+/// Reads a file repeatedly on its own thread and collects incomplete contents.
 private final class WholeReader: Sendable {
     private struct Seen {
         var last = ""

@@ -1,8 +1,9 @@
 import BundleTesting
 
-/// Disks of a test's own.
+/// Disks that only one test sees.
 enum PrivateMounts {
-    /// What to put in front of a command that mounts: by root, or by anybody where user namespaces are allowed. Nil where neither is.
+    /// The command to run before a command that mounts: for root, or for any user where user namespaces are allowed.
+    /// Nil if neither works.
     static let command: [String]? = [
         ["unshare", "-m", "--propagation", "private"], ["unshare", "-Urm", "--propagation", "private"],
     ].first { command in

@@ -4,7 +4,7 @@ import BundleValues
 import Glibc
 import Testing
 
-/// `publish` looks at a folder before it packs it, tells what it found, and leaves out what it was asked to.
+/// `publish` inspects a folder before it packs it: warnings, exclusions and rejections.
 @Suite(.ownThread) struct PublishInspectionTests {
     private let site: Site
     private let source: String
@@ -37,7 +37,7 @@ import Testing
         return codes
     }
 
-    @Test func `a pattern that leaves nothing out is told`() throws {
+    @Test func `publish warns of an --exclude pattern without a match`() throws {
         let published = try site.publish(
             source, as: "1.0.0", ["--exclude", "nothere.*", "--exclude", "*.map", "--exclude", "deep"])
         published.succeeded("published")
@@ -45,7 +45,7 @@ import Testing
         for pattern in ["*.map", "deep"] { #expect(!published.errors.contains("--exclude \(pattern) leaves")) }
     }
 
-    @Test func `what it finds is told and published`() throws {
+    @Test func `publish reports findings and publishes the files`() throws {
         let published = try site.publish(source, as: "1.0.0").succeeded("published")
         #expect(published["files"] == .integer(files.count + 2))
         #expect(
@@ -66,7 +66,7 @@ import Testing
             "verified")
     }
 
-    @Test func `what it is asked to leave out it leaves out, and verify does the same`() throws {
+    @Test func `publish leaves out dropped files, and verify --rebuild does the same`() throws {
         let drop = ["--drop", "precompressed,maps,junk"]
         let rehearsed = try site.publish(source, as: "1.0.0", drop + ["--dry-run"]).succeeded("dryRun")
         #expect(rehearsed["files"] == .integer(files.count - 3))
@@ -87,7 +87,7 @@ import Testing
         try site.publish(source, as: "1.0.1", ["--drop", "maps,gone"]).failed(64, "usage")
     }
 
-    @Test func `refuses scripts that index.html loads and the folder lacks, unless they are allowed`() throws {
+    @Test func `publish rejects missing scripts of index.html unless they are allowed`() throws {
         try site.folder.write(
             bytes("<script src=/app.js></script><script src=gone/main.js></script>"), to: "web/index.html")
         let refused = try site.publish(source, as: "1.0.0").failed(24, "archiveRejected")
@@ -99,7 +99,7 @@ import Testing
         try site.publish(source, as: "1.0.0", ["--allow", "other.js"]).failed(24, "archiveRejected")
     }
 
-    @Test func `warns of a client that cannot confirm its start`() throws {
+    @Test func `publish warns of a client that cannot confirm its start`() throws {
         func warnings(_ files: [String: String]) throws -> Outcome {
             let folder = try site.folder.writeTree(files.mapValues(bytes), to: "start")
             defer { _ = try? Clientctl.stock(["rm", "-r", folder]) }
@@ -124,7 +124,7 @@ import Testing
         #expect(codes(compiled["findings"]) == [:])
     }
 
-    @Test func `warns of a release with the content of another one`() throws {
+    @Test func `publish warns of content that equals another release`() throws {
         try site.publish("1.0.0")
         try site.publish("1.1.0")
         let same = try site.publish(site.folder.file("web-1.0.0"), as: "1.2.0").succeeded("published")
@@ -134,13 +134,13 @@ import Testing
         #expect(codes(again["findings"])["sameContent"] == nil)
     }
 
-    @Test func `repositories and dependencies are junk`() throws {
+    @Test func `publish treats repositories and dependencies as junk`() throws {
         _ = try site.folder.writeTree([".git/HEAD": bytes("ref"), "lib/node_modules/x.js": bytes("1")], to: "web")
         try site.publish(source, as: "1.0.0", ["--drop", "maps"]).failed(24, "archiveRejected")
         try site.publish(source, as: "1.0.0", ["--drop", "junk"]).succeeded("published")
     }
 
-    @Test func `a file over the budget is refused with a status of its own`() throws {
+    @Test func `publish rejects files over --budget with status 52`() throws {
         let refused = try site.publish(source, as: "1.0.0", ["--budget", "2999B"]).failed(52, "overBudget")
         #expect(refused.subject == "large.bin")
         #expect(refused.errors.contains("1 file of more than 3.0 kB: large.bin 3.0 kB"))
@@ -150,7 +150,7 @@ import Testing
         try site.publish(source, as: "1.0.2", ["--budget", "some"]).failed(64, "usage")
     }
 
-    @Test func `source maps are kept under the version, and dropped only if that is asked for`() throws {
+    @Test func `publish --archive-maps stores source maps by version and keeps them in the release`() throws {
         _ = try site.folder.writeTree(["deep/b.css.map": bytes("{}")], to: "web")
         let maps = site.folder.file("maps/of/kiosk")
         let kept = ["app.js.map": bytes("{\"version\":3}"), "deep/b.css.map": bytes("{}")]
@@ -163,7 +163,7 @@ import Testing
         try Clientctl.stock(["rm", "-r", "\(maps)/v1.0.0"])
         try site.publish(source, as: "1.0.0", ["--archive-maps", maps]).succeeded("unchanged")
         #expect(try TreeSnapshot(of: maps).files.count == 4)
-        // Maps of what was not published take no published version's place.
+        // Maps of a rejected release do not replace those of the published version.
         try site.folder.write(bytes("{\"other\":1}"), to: "web/app.js.map")
         try site.publish(source, as: "1.0.0", ["--archive-maps", maps]).failed(51, "versionExists")
         #expect(try TreeSnapshot(of: "\(maps)/v1.0.0").files == kept)

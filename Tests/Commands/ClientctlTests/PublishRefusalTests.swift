@@ -5,7 +5,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// What a client may not hold is refused before anything is signed, and the feed stays byte for byte as it was.
+/// Folders that `publish` rejects before it signs anything. The feed stays unchanged, byte for byte.
 @Suite(.ownThread) struct PublishRefusalTests {
     private let site: Site
     private let source: String
@@ -26,12 +26,12 @@ import Testing
         return outcome.failed(status, code, sourceLocation: sourceLocation)
     }
 
-    @Test func `a folder without index html`() throws {
+    @Test func `publish rejects a folder without index.html`() throws {
         try Clientctl.stock(["mv", "\(source)/index.html", "\(source)/app/index.html"])
         #expect(try refused(24, "archiveRejected").subject == "no-index")
     }
 
-    @Test func `a folder that is not there`() throws {
+    @Test func `publish rejects a missing folder`() throws {
         let file = try site.publish("\(source)/index.html", as: "2.0.0").failed(78, "configInvalid")
         #expect(file.errors.contains("\(source)/index.html is a file. Name the folder that contains it."))
         try Clientctl.stock(["rm", "-r", source])
@@ -39,30 +39,30 @@ import Testing
     }
 
     @Test(arguments: ["index.html", "/etc/passwd", "nowhere"])
-    func `a symbolic link`(target: String) throws {
+    func `publish rejects a symbolic link`(target: String) throws {
         try #require(symlink(target, "\(source)/app/link") == 0)
         #expect(try refused(24, "archiveRejected").subject == "type-symlink: app/link")
     }
 
-    @Test func `a symbolic link to a folder`() throws {
+    @Test func `publish rejects a symbolic link to a folder`() throws {
         try #require(symlink("app", "\(source)/linked") == 0)
         #expect(try refused(24, "archiveRejected").subject == "type-symlink: linked")
     }
 
-    @Test func `a pipe, without waiting for its writer`() throws {
+    @Test func `publish rejects a pipe without waiting for its writer`() throws {
         try #require(mkfifo("\(source)/app/pipe", 0o644) == 0)
         #expect(try refused(24, "archiveRejected").subject == "type-special: app/pipe")
     }
 
     @Test(arguments: ["index.html", "app"])
-    func `what the publisher may not read`(name: String) throws {
+    func `publish rejects files that the publisher may not read`(name: String) throws {
         try #require(chmod("\(source)/\(name)", 0) == 0)
         var command = [
             Clientctl.path, "publish", source, "--version", "2.0.0", "--feed", site.feed, "--key", site.key,
             "--min-shell", "1.0.0", "--json",
         ]
         if Clientctl.isRoot {
-            // Root may read anything; so it publishes as root without that privilege.
+            // Root may read any file, so the test removes that privilege.
             command = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search", "--inh-caps", "-all"] + command
         }
         let before = try TreeSnapshot(of: site.feed)
@@ -73,19 +73,19 @@ import Testing
     }
 
     @Test(arguments: ["a\nb", "a\\b", "a\u{1B}[2Jb", "\u{7F}", "\u{202E}cod", "a\u{200B}b"])
-    func `a name that an installer would refuse`(name: String) throws {
+    func `publish rejects names that installers reject`(name: String) throws {
         try site.folder.write(bytes("x"), to: "web/app/\(name)")
         let subject = try refused(24, "archiveRejected").subject ?? ""
         #expect(subject.contains(": app/"))
         #expect(!subject.unicodeScalars.contains { $0.properties.generalCategory == .control })
     }
 
-    @Test func `a name that is not UTF-8`() throws {
+    @Test func `publish rejects a name that is not UTF-8`() throws {
         try Clientctl.stock(["sh", "-c", "printf x > \"$(printf 'a\\377b')\""], in: source)
         _ = try refused(24, "archiveRejected")
     }
 
-    @Test func `a name that archives write in another form`() throws {
+    @Test func `publish rejects a name that archives would normalize`() throws {
         _ = try site.folder.writeTree(["app/cafe\u{301}.js": bytes("1"), "app/th\u{e9}.js": bytes("1")], to: "web")
         let refusal = try refused(24, "archiveRejected")
         #expect(refusal.subject?.utf8.elementsEqual("name-form: app/cafe\u{301}.js".utf8) == true)
@@ -95,7 +95,7 @@ import Testing
             .succeeded("verified")
     }
 
-    @Test func `what is wrong names the folder, all twins, and what to do`() throws {
+    @Test func `publish reports the folder, all colliding names and the remedy`() throws {
         _ = try site.folder.writeTree(
             ["App/x.js": bytes("1"), "img/a.svg": bytes("1"), "img/A.svg": bytes("1")], to: "web")
         let twins = try refused(24, "archiveRejected")
@@ -117,7 +117,7 @@ import Testing
     }
 
     @Test(arguments: [("app/Main.js", "app/main.js"), ("é.js", "e\u{301}.js"), ("App/x.js", "app/y.js")])
-    func `names that a device without case or normal forms takes for one`(one: String, other: String) throws {
+    func `publish rejects names that differ only in case or Unicode normalization`(one: String, other: String) throws {
         for path in [one, other] { try site.folder.writeTree([path: bytes(path)], to: "web") }
         #expect(try refused(24, "archiveRejected").subject?.contains(": ") == true)
     }
@@ -129,7 +129,7 @@ import Testing
         [0x7F] + bytes("ELF rest"), [0xCF, 0xFA, 0xED, 0xFE, 7, 0, 0, 1], [0xFE, 0xED, 0xFA, 0xCE, 0, 0, 0, 1],
         [0xCA, 0xFE, 0xBA, 0xBE, 0, 0, 0, 2], portable,
     ])
-    func `a native executable`(content: [UInt8]) throws {
+    func `publish rejects a native executable`(content: [UInt8]) throws {
         try site.folder.write(content, to: "web/app/tool")
         #expect(try refused(24, "archiveRejected").subject == "native-code: app/tool")
     }
@@ -151,7 +151,7 @@ import Testing
         ("age.txt", "AGE-SECRET-KEY-1ABC\n"),
         ("minisign.key", "untrusted comment: minisign encrypted secret key\n"),
     ])
-    func `a private key, whatever is allowed`(name: String, content: String) throws {
+    func `publish rejects a private key in spite of --allow`(name: String, content: String) throws {
         try site.folder.write(bytes(content), to: "web/\(name)")
         let refusal = try refused(24, "archiveRejected", ["--allow", name, "--allow", "*"])
         #expect(refusal.subject == "private-key: \(name)")
@@ -159,8 +159,7 @@ import Testing
         try site.publish(source, as: "2.0.0", ["--exclude", name]).succeeded("published")
     }
 
-    /// A key that openssl made, as files of all kinds have it.
-    @Test func `a private key in any form`() throws {
+    @Test func `publish rejects a private key from openssl in any form`() throws {
         let key = site.folder.file("made.pem")
         try Clientctl.stock(["openssl", "genrsa", "-traditional", "-out", key, "2048"])
         let pem = String(decoding: try contents(ofFile: key), as: UTF8.self)
@@ -182,7 +181,7 @@ import Testing
         let wide = pem.utf16.flatMap { [UInt8($0 & 0xFF), UInt8($0 >> 8)] }
         let old = try made("openssl", "rsa", "-traditional", "-aes128", "-passout", "pass:x", "-in", key)
         let oldLines = String(decoding: old, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
-        // Their headers are no multiple of three bytes apart, so the second one is not the same in base64.
+        // The headers are not a multiple of three bytes apart, so base64 encodes them differently.
         let curve = try made("openssl", "ecparam", "-name", "secp384r1", "-genkey")
         func inBase64(_ content: [UInt8]) throws -> [UInt8] {
             try made("openssl", "base64", "-A", "-in", try site.folder.write(content, to: "plain.out"))
@@ -251,7 +250,7 @@ import Testing
         }
     }
 
-    @Test func `a request for a time stamp, a certificate and a public key are web content`() throws {
+    @Test func `publish accepts certificates, public keys and requests`() throws {
         let key = site.folder.file("made.pem")
         try Clientctl.stock(["openssl", "genrsa", "-out", key, "2048"])
         func web(_ name: String) -> String { site.folder.file("web/\(name)") }
@@ -263,7 +262,7 @@ import Testing
         try site.publish(source, as: "2.0.0").succeeded("published")
     }
 
-    @Test func `no secret is in a folder that lacks what would name one`() throws {
+    @Test func `publish rejects the user's credentials file and accepts a home folder without one`() throws {
         try site.publish(source, as: "2.0.0", environment: ["HOME": source]).succeeded("published")
         let line =
             "cd \"$1\" && \"$0\" publish . --version 2.1.0 --min-shell 1.0.0 --feed \"$2\" --key - --json <\"$3\""
@@ -276,14 +275,14 @@ import Testing
         #expect(refusal.subject == "secrets: .aws/credentials")
     }
 
-    @Test func `a file that this command reads a secret from, whatever is allowed`() throws {
+    @Test func `publish rejects a file that the command reads a secret from in spite of --allow`() throws {
         let words = try site.folder.write(bytes("open sesame\n"), to: "web/app/words.txt")
         try #require(chmod(words, 0o600) == 0)
         let refusal = try refused(24, "archiveRejected", ["--passphrase-file", words, "--allow", "*"])
         #expect(refusal.subject == "secrets: app/words.txt")
     }
 
-    @Test func `source maps that are kept where everybody can read them`() throws {
+    @Test func `publish rejects an --archive-maps folder inside the feed or the client`() throws {
         for place in ["feed/maps", "web/maps"] {
             let folder = site.folder.file(place)
             #expect(try refused(78, "configInvalid", ["--archive-maps", folder]).subject == folder)
@@ -298,7 +297,7 @@ import Testing
         ("NODE_MODULES/a.js", "dependencies"), (".GIT/HEAD", "repository"),
         ("old/releases/v1.0.0/client-v1.0.0.zip", "feed"),
     ])
-    func `what is secret or foreign by its name`(name: String, rule: String) throws {
+    func `publish rejects files with the name of a secret or a foreign file`(name: String, rule: String) throws {
         _ = try site.folder.writeTree([name: bytes("1")], to: "web")
         #expect(try refused(24, "archiveRejected").subject?.hasPrefix("\(rule): ") == true)
         let first = String(name.split(separator: "/").first ?? "")
@@ -321,7 +320,7 @@ import Testing
         (".environment", "1"), ("releases/v1/index.html", "1"),
         ("ca.pem", "-----BEGIN CERTIFICATE-----\nMIIB\n"), ("Main.class", "\u{0}"), (".well-known/x", "env"),
     ])
-    func `what only looks like something secret is web content`(name: String, content: String) throws {
+    func `publish accepts files that only resemble a secret`(name: String, content: String) throws {
         let java: [UInt8] = [0xCA, 0xFE, 0xBA, 0xBE, 0, 0, 0, 61, 0, 1]
         let pack: [UInt8] = [0x94, 0x28, 0x04, 0x02, 0x07, 0x09, 0x08, 0x03] + [UInt8](repeating: 1, count: 90)
         let binary = ["Main.class": java, "levels.msgpack": pack]
@@ -329,7 +328,7 @@ import Testing
         try site.publish(source, as: "2.0.0").succeeded("published")
     }
 
-    @Test func `a build folder with everything that got into it, each named once`() throws {
+    @Test func `publish names each unwanted file of a build folder once`() throws {
         let tool = [0x7F] + bytes("ELF rest of it")
         _ = try site.folder.writeTree(
             [
@@ -352,13 +351,14 @@ import Testing
             .succeeded("published")
         #expect(published.errors.contains("app.js.map"))
         #expect(published["files"] == .integer(Site.client("2.0.0").count + 2))
-        // The same without what was left out is the same release.
+        // Without the excluded files, the release is identical.
         let verify = ["verify", site.manifest, "--trust", site.trust, "--rebuild", source, "--json"]
         try Clientctl.run(verify).failed(23, "digestMismatch")
         try Clientctl.run(verify + excluded).succeeded("verified")
     }
 
-    @Test(arguments: ["web", "web/feed", "web/app/../deep/feed"]) func `the feed inside the folder`(place: String)
+    @Test(arguments: ["web", "web/feed", "web/app/../deep/feed"])
+    func `publish rejects a feed inside the client's folder`(place: String)
         throws
     {
         try site.folder.makeFolder("web/deep")
@@ -374,41 +374,41 @@ import Testing
         }
     }
 
-    @Test(arguments: ["", "/", "a//b"]) func `a pattern that names nothing`(pattern: String) throws {
+    @Test(arguments: ["", "/", "a//b"]) func `publish rejects a pattern that matches no path`(pattern: String) throws {
         _ = try refused(64, "usage", ["--exclude", pattern])
         _ = try refused(64, "usage", ["--allow", pattern])
     }
 
-    @Test func `a page that no device could confirm`() throws {
+    @Test func `publish rejects a page that cannot confirm its start`() throws {
         let page = "<!doctype html><title>ü</title>".utf16.flatMap { [UInt8($0 & 0xFF), UInt8($0 >> 8)] }
         try site.folder.write([0xFF, 0xFE] + page, to: "web/index.html")
         #expect(try refused(24, "archiveRejected").subject == "encoding: index.html")
     }
 
-    @Test func `text that starts like an executable is web content`() throws {
+    @Test func `publish accepts text that starts like an executable`() throws {
         try site.folder.writeTree(
             ["app/mz.txt": bytes("MZ is a prefix of no importance here, none at all, is it now? Well.")], to: "web")
         try site.publish(source, as: "2.0.0").succeeded("published")
     }
 
-    @Test func `other content under a published version`() throws {
+    @Test func `publish rejects other content for a published version`() throws {
         let refusal = try refused(51, "versionExists", version: "1.0.0")
         #expect(refusal.subject == "1.0.0")
     }
 
     @Test(arguments: [["--min-shell", "1.1.0"], ["--max-shell", "9.0.0"], ["--app-id", "com.example.other"]])
-    func `other signed values under a published version`(more: [String]) throws {
+    func `publish rejects other signed values for a published version`(more: [String]) throws {
         try site.publish("2.0.0", Site.client("2.0.0"))
         _ = try refused(51, "versionExists", more)
     }
 
     @Test(arguments: [0o640, 0o604, 0o660] as [UInt32])
-    func `a private key that others can read`(mode: UInt32) throws {
+    func `publish rejects a private key that other users can read`(mode: UInt32) throws {
         try #require(chmod(site.key, mode) == 0)
         #expect(try refused(31, "permissionDenied").subject == site.key)
     }
 
-    @Test func `a public key in place of the private one`() throws {
+    @Test func `publish rejects a public key given as the private key`() throws {
         try #require(chmod(site.trust, 0o600) == 0)
         _ = try refused(78, "configInvalid", ["--key", site.trust])
     }
@@ -417,12 +417,12 @@ import Testing
         ["--format", "rar"], ["--level", "20"], ["--level", "0"], ["--window-log", "31"], ["--app-id", "kiosk"],
         ["--min-shell", "1"], ["--max-shell", "0.9.0"],
     ])
-    func `values that mean nothing are usage errors`(more: [String]) throws {
+    func `publish rejects invalid values as usage errors`(more: [String]) throws {
         _ = try refused(64, "usage", more)
     }
 
     @Test(arguments: ["1.0", "1.0.0+build", "01.0.0", "../1.0.0", "", "1.0.0\n"])
-    func `a version that is none`(version: String) throws {
+    func `publish rejects an invalid version`(version: String) throws {
         _ = try refused(64, "usage", version: version)
     }
 }

@@ -9,7 +9,7 @@ import Testing
 
     init() throws { site = try Site() }
 
-    @Test func `a feed has the contract's layout and complete manifests`() throws {
+    @Test func `publish writes the layout of the wire format with complete manifests`() throws {
         let notes = try site.folder.write(bytes("Fixes “it”.\n"), to: "notes")
         let published = try site.publish(
             "1.5.0", nil, ["--max-shell", "2.0.0", "--app-id", "com.example.kiosk", "--notes", notes],
@@ -57,7 +57,7 @@ import Testing
         #expect(largest?["path"] == .string("index.html"))
     }
 
-    @Test func `the same folder again changes nothing`() throws {
+    @Test func `publishing the same folder again changes nothing`() throws {
         try site.publish("1.0.0")
         let before = try TreeSnapshot(of: site.feed)
         let again = try site.publish(site.folder.file("web-1.0.0"), as: "1.0.0").succeeded("unchanged")
@@ -65,7 +65,7 @@ import Testing
         #expect(try TreeSnapshot(of: site.feed).changes(since: before) == [])
     }
 
-    @Test func `place, times and modes do not change the content's digest`() throws {
+    @Test func `path, times and modes of a folder do not change its digest`() throws {
         let first = try site.publish("1.0.0")
         let elsewhere = try site.folder.writeTree(Site.client("1.0.0"), to: "some/where/else")
         try Clientctl.stock(
@@ -78,7 +78,7 @@ import Testing
         #expect(first.string("sha256") == second.string("sha256"))
     }
 
-    @Test func `SOURCE_DATE_EPOCH makes two publishes the same bytes`() throws {
+    @Test func `SOURCE_DATE_EPOCH makes two publications identical`() throws {
         let epoch = ["SOURCE_DATE_EPOCH": "1700000000"]
         try site.publish("1.0.0", environment: epoch)
         let first = try TreeSnapshot(of: site.feed)
@@ -87,19 +87,19 @@ import Testing
         #expect(try TreeSnapshot(of: site.feed).changes(since: first) == [])
     }
 
-    @Test func `an empty SOURCE_DATE_EPOCH is none`() throws {
+    @Test func `publish ignores an empty SOURCE_DATE_EPOCH`() throws {
         try site.publish("1.0.0", environment: ["SOURCE_DATE_EPOCH": ""])
         #expect(try site.object(site.manifest)["createdAt"] != .string("1970-01-01T00:00:00Z"))
     }
 
-    @Test func `SOURCE_DATE_EPOCH that is no number is refused`() throws {
+    @Test func `publish rejects a SOURCE_DATE_EPOCH that is not a number`() throws {
         let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
         try site.publish(source, as: "1.0.0", environment: ["SOURCE_DATE_EPOCH": "yesterday"])
             .failed(78, "configInvalid")
         #expect(try TreeSnapshot(of: site.feed).paths == [])
     }
 
-    @Test func `a dry run writes nothing`() throws {
+    @Test func `publish --dry-run writes nothing`() throws {
         let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
         let rehearsed = try site.publish(source, as: "1.0.0", ["--dry-run"]).succeeded("dryRun")
         #expect(access(site.feed, F_OK) != 0)
@@ -112,7 +112,7 @@ import Testing
         #expect(try TreeSnapshot(of: site.feed).changes(since: before) == [])
     }
 
-    @Test func `an older version does not become the feed's newest`() throws {
+    @Test func `publishing an older version keeps manifest.json`() throws {
         try site.publish("2.0.0")
         let newest = try contents(ofFile: site.manifest)
         let older = try site.publish("1.10.0")
@@ -127,7 +127,7 @@ import Testing
 
     private func warnings(_ outcome: Outcome) -> [String] { outcome.strings("warnings") ?? [] }
 
-    @Test func `warns of a new feed once`() throws {
+    @Test func `publish warns once that a feed is new`() throws {
         let first = try site.publish("1.0.0")
         #expect(warnings(first).map { $0.contains("was not a feed before") } == [true])
         #expect(first.errors.contains("was not a feed before"))
@@ -135,7 +135,7 @@ import Testing
     }
 
     @Test(arguments: ["deploy@updates.example.com:/srv/feed", "updates:feed", "./"])
-    func `refuses the address of another machine as a feed`(feed: String) throws {
+    func `publish rejects an address of another machine as --feed`(feed: String) throws {
         let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
         let arguments = [
             "publish", source, "--version", "1.0.0", "--key", site.key, "--min-shell", "1.0.0", "--json", "--feed",
@@ -150,13 +150,13 @@ import Testing
         #expect(refused.errors.contains("names another machine"))
     }
 
-    @Test func `warns of a release below the one that manifest.json offers`() throws {
+    @Test func `publish warns of a release below the one that manifest.json offers`() throws {
         try site.publish("2.0.0")
         let lower = try site.publish("1.0.0")
         #expect(warnings(lower).map { $0.contains("no device takes 1.0.0") } == [true])
     }
 
-    @Test func `warns of notes and a format that a published release does not get`() throws {
+    @Test func `publish warns that a published release keeps its notes and format`() throws {
         try site.publish("1.0.0")
         let notes = try site.folder.write(bytes("New."), to: "notes")
         let again = try site.publish(
@@ -165,7 +165,7 @@ import Testing
         #expect(warnings(again).map { $0.contains("keeps its notes and its format") } == [true])
     }
 
-    @Test func `refuses flags that have no effect`() throws {
+    @Test func `publish rejects flags without effect`() throws {
         let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
         for flags in [
             ["--document-max-age", "1m"], ["--without-compare-and-swap"], ["--credential-command", "true"],
@@ -175,21 +175,21 @@ import Testing
         #expect(access(site.feed, F_OK) != 0)
     }
 
-    @Test func `a dry run creates documents that the feed does not have`() throws {
+    @Test func `publish --dry-run lists files that a new feed would get`() throws {
         let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
         let rehearsed = try site.publish(source, as: "1.0.0", ["--dry-run"]).succeeded("dryRun")
         let kinds = (rehearsed["writes"]?.arrayValue ?? []).compactMap { $0.objectValue?["kind"]?.stringValue }
         #expect(kinds == ["create", "create", "create"])
     }
 
-    @Test func `a prerelease does not replace its release as the newest`() throws {
+    @Test func `publishing a prerelease keeps its release in manifest.json`() throws {
         try site.publish("2.0.0")
         #expect(try site.publish("2.0.0-rc.1")["newest"] == .bool(false))
         #expect(try site.publish("2.0.1-rc.1")["newest"] == .bool(true))
     }
 
     @Test(arguments: ["tar.gz", "zip", "tar", "tar.zst"])
-    func `every format installs as the same tree`(format: String) throws {
+    func `every archive format installs the same files`(format: String) throws {
         let published = try site.publish("1.0.0", nil, ["--format", format])
         #expect(access("\(site.feed)/releases/v1.0.0/client-v1.0.0.\(format)", F_OK) == 0)
         try site.install().succeeded("installed")
@@ -198,7 +198,7 @@ import Testing
         #expect(client["contentSha256"] == published["contentSha256"])
     }
 
-    @Test func `verify confirms what was released, and tells another folder`() throws {
+    @Test func `verify --rebuild accepts the released folder and rejects another one`() throws {
         try site.publish("1.0.0")
         let source = site.folder.file("web-1.0.0")
         let arguments = ["verify", site.manifest, "--trust", site.trust, "--json", "--rebuild", source]
@@ -213,7 +213,7 @@ import Testing
                 "These files differ: app/shared.js, empty (missing), new.js (not released)."))
     }
 
-    @Test func `inspect shows a manifest and an archive without trusting them`() throws {
+    @Test func `inspect shows a manifest and an archive without verifying them`() throws {
         try site.publish("1.0.0")
         let manifest = try Clientctl.run(["inspect", site.manifest, "--json"]).succeeded()
         #expect(manifest.string("kind") == "manifest")

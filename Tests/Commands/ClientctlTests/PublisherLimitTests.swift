@@ -5,7 +5,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// What devices would refuse is not published without a word.
+/// Releases that devices would reject, which `publish` rejects or reports.
 @Suite(.ownThread) struct PublisherLimitTests {
     private let site: Site
 
@@ -22,7 +22,7 @@ import Testing
         #expect(try TreeSnapshot(of: site.feed).changes(since: before) == [], sourceLocation: sourceLocation)
     }
 
-    @Test func `the limit of the archive is the publisher's, too`() throws {
+    @Test func `publish rejects an archive over --max-archive-size`() throws {
         let source = try site.folder.writeTree(["index.html": bytes("<p>"), "big": noise(20_000)], to: "web")
         try leavingFeedAlone {
             let refused = try site.publish(source, as: "2.0.0", ["--max-archive-size", "10kB"])
@@ -34,7 +34,7 @@ import Testing
                 == .array([]))
     }
 
-    @Test func `one file may be larger where the limit is raised on both sides, and that is said`() throws {
+    @Test func `publish accepts a raised file size limit and names the flags that devices need`() throws {
         let source = try site.folder.writeTree(["index.html": bytes("<p>"), "big": noise(300_000)], to: "web")
         try leavingFeedAlone {
             try site.publish(source, as: "2.0.0", ["--max-file-size", "200kB"]).failed(24, "archiveRejected")
@@ -52,7 +52,7 @@ import Testing
         try site.install(nil, raised).succeeded("installed")
     }
 
-    @Test func `a key that devices of the feed do not trust is told before, with and without trust`() throws {
+    @Test func `publish rejects a key that the devices of the feed do not trust`() throws {
         try Clientctl.run(["keys", "generate", "--out", site.folder.file("other"), "--json"]).succeeded()
         let key = ["--key", site.folder.file("other.key.pem")]
         let other = site.folder.file("other.pub.pem")
@@ -64,12 +64,12 @@ import Testing
             try site.publish(source, as: "2.0.0", ["--trust", other]).failed(20, "keyUnknown")
             try site.publish(site.folder.file("web-1.0.0"), as: "1.0.0", ["--trust", other]).failed(20, "keyUnknown")
         }
-        // Whoever replaces the key on the devices says so.
+        // With --trust, the publisher states that the devices get the new key.
         try site.publish(source, as: "2.0.0", key + ["--trust", other]).succeeded("published")
         try site.publish(source, as: "2.0.1", key).succeeded("published")
     }
 
-    @Test func `another application is told before`() throws {
+    @Test func `publish rejects a release of another application than the feed`() throws {
         try site.publish("1.1.0", nil, ["--app-id", "com.example.kiosk"])
         let source = try site.folder.writeTree(Site.client("2.0.0"), to: "web")
         try leavingFeedAlone {
@@ -80,7 +80,7 @@ import Testing
     }
 
     @Test(arguments: ["s/\"version\": \"1.0.0\"/\"version\": \"9.9.9\"/", "s/\"signature\": \"./\"signature\": \"/"])
-    func `a manifest that was changed is not built on`(change: String) throws {
+    func `publish rejects a feed with a changed manifest`(change: String) throws {
         try Clientctl.stock(["sed", "-i", change, site.manifest])
         let source = try site.folder.writeTree(Site.client("1.0.1"), to: "web")
         try leavingFeedAlone {
@@ -92,7 +92,7 @@ import Testing
         try site.publish(source, as: "1.0.1").succeeded("published")
     }
 
-    @Test func `an incomplete release is no fault of the disk`() throws {
+    @Test func `publish reports an incomplete release folder as configInvalid`() throws {
         let folder = "\(site.feed)/releases/v1.0.0"
         try Clientctl.stock(["rm", "\(folder)/manifest.json"])
         try leavingFeedAlone {
@@ -107,13 +107,13 @@ import Testing
         }
     }
 
-    @Test func `a manifest that names an archive elsewhere is no fault of the disk either`() throws {
+    @Test func `publish reports a manifest with another archive path as digestMismatch`() throws {
         try Clientctl.stock(["cp", site.manifest, "\(site.feed)/releases/v1.0.0/manifest.json"])
         let refused = try site.publish(site.folder.file("web-1.0.0"), as: "1.0.0").failed(23, "digestMismatch")
         #expect(!refused.errors.contains("disk"))
     }
 
-    @Test func `what completes a feed says that it wrote`() throws {
+    @Test func `publish reports completed when it restores files of a feed`() throws {
         let manifest = try contents(ofFile: site.manifest)
         try Clientctl.stock(["rm", site.manifest])
         try site.publish(site.folder.file("web-1.0.0"), as: "1.0.0").succeeded("completed")
@@ -121,13 +121,13 @@ import Testing
         try site.publish(site.folder.file("web-1.0.0"), as: "1.0.0").succeeded("unchanged")
     }
 
-    @Test func `a file that is rewritten while it is packed is not signed`() throws {
+    @Test func `publish rejects a file that changes while it is packed`() throws {
         let source = try site.folder.writeTree(["index.html": bytes("<p>"), "big": noise(60_000_000)], to: "web")
         let publisher = try Clientctl.start([
             "publish", source, "--version", "2.0.0", "--feed", site.feed, "--key", site.key, "--min-shell", "1.0.0",
             "--format", "zip", "--level", "9", "--json",
         ])
-        // Once it has its folder aside, it has listed the files and begun to pack.
+        // The temporary folder appears after the files are listed and packing has begun.
         var isPacking = false
         while !isPacking, try publisher.wait(within: .milliseconds(1)) == nil {
             isPacking = try Clientctl.stock(["ls", "-A", "\(site.feed)/releases"]).contains(".publish-")
@@ -140,7 +140,7 @@ import Testing
     }
 }
 
-/// A channel begins, is promoted and recalled with what that means for everybody said.
+/// Creation, promotion and recall of channels, with their effects on the feed.
 @Suite(.ownThread) struct ChannelBeginningTests {
     private let site: ChannelSite
 
@@ -157,13 +157,13 @@ import Testing
             ] + more)
     }
 
-    @Test func `a channel is made only where that is asked for`() throws {
+    @Test func `publish creates a channel only with --create`() throws {
         let refused = try publish("1.0.0", "stable").failed(78, "configInvalid")
         #expect(refused.subject == "channel stable")
         #expect(refused.errors.contains("--create"))
         #expect(access("\(site.feed)/releases/v1.0.0", F_OK) != 0)
         try publish("1.0.0", "stable", ["--create"]).succeeded("published")
-        // Again it is no fault, where a stopped run may have been the first.
+        // --create is accepted again for the same release, because the first run may have been stopped.
         try publish("1.0.0", "stable", ["--create"]).succeeded("unchanged")
         try publish("1.1.0", "stable", ["--create"]).failed(78, "configInvalid")
         #expect(access("\(site.feed)/releases/v1.1.0", F_OK) != 0)
@@ -172,7 +172,7 @@ import Testing
         try site.release("promote", "--version", "1.0.0", "--to", "beta", "--create").succeeded("changed")
     }
 
-    @Test func `a channel whose document was lost goes on above what devices have seen`() throws {
+    @Test func `publish --create --sequence restarts a lost channel above the sequence of devices`() throws {
         try publish("1.0.0", "stable", ["--create"]).succeeded("published")
         for _ in 1...3 { try site.release("resign").succeeded("changed") }
         func install() throws -> Outcome {
@@ -192,7 +192,7 @@ import Testing
         try install().succeeded("installed")
     }
 
-    @Test func `a release is promoted as it is`() throws {
+    @Test func `release promote keeps rollout and pause`() throws {
         try publish("1.0.0", "stable", ["--create"]).succeeded("published")
         try publish("1.1.0", "stable", ["--rollout", "2.5%"]).succeeded("published")
         try site.release("pause", "--version", "1.1.0").succeeded("changed")
@@ -206,7 +206,7 @@ import Testing
         #expect(other?["paused"] == .bool(true))
     }
 
-    @Test func `a recall says what becomes of the manifest`() throws {
+    @Test func `release revoke reports the effect on manifest.json`() throws {
         func manifest(_ outcome: Outcome) -> JSONObject? { outcome["manifest"]?.objectValue }
         try publish("1.0.0", "stable", ["--create"]).succeeded("published")
         try publish("1.1.0", "stable").succeeded("published")
@@ -218,13 +218,13 @@ import Testing
             "release", "resign", "--feed", site.feed, "--channel", "stable", "--channel-key", site.key("channel"),
         ])
         #expect(plain.text.contains("manifest.json goes on offering 1.0.0"))
-        // What was written is said even where the document was right.
+        // The outcome names written files even if the channel did not change.
         try site.release("revoke", "--version", "1.0.0", "--undo").succeeded("changed")
         try Clientctl.stock(["rm", "\(site.feed)/manifest.json"])
         try site.release("revoke", "--version", "1.0.0", "--undo").succeeded("completed")
     }
 
-    @Test func `nothing is published under a trust root that has expired`() throws {
+    @Test func `publish rejects a feed with an expired trust root`() throws {
         let rooted = try ChannelSite(withRoot: false)
         try rooted.publish("1.0.0").succeeded("published")
         let made = try rooted.initRoot(["--expires-in", "1s"]).succeeded("made")
@@ -242,7 +242,7 @@ import Testing
     }
 }
 
-/// What a person or a shell hands over beside the flags.
+/// Secrets that a person or a shell provides beside the flags.
 @Suite(.ownThread) struct SecretInputTests {
     private let site: Site
     private let encrypted: String
@@ -262,7 +262,7 @@ import Testing
         "\"$0\" keys show \"$E\" --passphrase-file <(echo horse) --json",
         "\"$0\" publish web --version 1.0.0 --feed feed --min-shell 1.0.0 --key <(cat \"$K\") --json",
     ])
-    func `keys and passphrases come through pipes`(line: String) throws {
+    func `reads keys and passphrases from pipes`(line: String) throws {
         try site.folder.writeTree(Site.client("1.0.0"), to: "web")
         let ending = try Program.run(
             ["bash", "-c", line, Clientctl.path],
@@ -270,7 +270,7 @@ import Testing
         Outcome(ending).succeeded()
     }
 
-    @Test func `a pipe without an end gives no key`() throws {
+    @Test func `rejects an endless pipe as a key`() throws {
         let refused = try Clientctl.run(["keys", "show", "/dev/zero", "--json"]).failed(78, "configInvalid")
         #expect(refused.subject?.contains("/dev/zero") == true)
     }
@@ -310,13 +310,13 @@ import Testing
     }
 
     @Test(arguments: [(#"\x03"#, "2 -2 False\n"), (#"\x04"#, "0 78 False\n")])
-    func `the keys that end a program end a question`(keys: String, ending: String) throws {
+    func `Ctrl-C and Ctrl-D end a passphrase prompt`(keys: String, ending: String) throws {
         let out = site.folder.file("typed")
         #expect(try type(keys, "keys", "generate", "--out", out, "--prompt") == ending)
         #expect(access("\(out).key.pem", F_OK) != 0)
     }
 
-    @Test func `a passphrase is typed, and not shown`() throws {
+    @Test func `reads a typed passphrase without echo`() throws {
         let out = site.folder.file("typed")
         #expect(try type(#"horse\n|horse\n"#, "keys", "generate", "--out", out, "--prompt") == "0 0 False\n")
         try Clientctl.run(["keys", "show", "\(out).key.pem", "--json"], environment: ["CLIENTCTL_PASSPHRASE": "horse"])
@@ -324,13 +324,13 @@ import Testing
     }
 }
 
-/// A reader that has read enough, and a command that never has.
+/// Readers that close early and commands that never stop writing.
 @Suite(.ownThread) struct BoundedOutputTests {
     private let site: Site
 
     init() throws { site = try Site() }
 
-    @Test func `a listing that nobody reads to its end leaves nothing behind, and says nothing`() throws {
+    @Test func `a listing ends quietly when its reader closes the pipe`() throws {
         var files = Site.client("1.0.0")
         for number in 1...3000 { files["many/file-with-a-long-name-\(number)"] = [] }
         try site.publish("1.0.0", files)
@@ -348,7 +348,7 @@ import Testing
     }
 
     @Test(arguments: ["cat /dev/zero", "yes", "exec cat /dev/zero"])
-    func `a signing command that never ends writing is ended`(command: String) throws {
+    func `ends a signing command that never stops writing`(command: String) throws {
         let scratch = try site.folder.makeFolder("scratch")
         let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
         let refused = try Clientctl.run(
@@ -361,11 +361,12 @@ import Testing
         #expect(try TreeSnapshot(of: scratch).paths == [])
     }
 
-    @Test(.enabled(if: Clientctl.isRoot, "only root becomes somebody else"), arguments: [false, true])
-    func `a signing command that nobody may end is named, and not waited for`(isStopped: Bool) throws {
+    @Test(.enabled(if: Clientctl.isRoot, "only root can run as another user"), arguments: [false, true])
+    func `names a signing command of another user that it may not end, and does not wait`(isStopped: Bool) throws {
         let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
         let id = site.folder.file("id")
-        // Root without the right to end what is another user's, as a user is to what sudo starts.
+        // The test runs as root without the right to end processes of other users, like a user whose command uses
+        // sudo.
         let tool = "echo ready >&2; \(isStopped ? "" : "head -c 99999 /dev/zero; ")exec sleep 600"
         let signer = "echo $$ > \(id); exec setpriv --reuid 4321 --clear-groups sh -c '\(tool)'"
         let publisher = try Program(

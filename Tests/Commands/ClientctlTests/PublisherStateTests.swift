@@ -4,7 +4,7 @@ import BundleValues
 import Glibc
 import Testing
 
-/// A publisher whose feed an attacker can write to, without a key.
+/// A publisher whose feed an attacker can write to without a key.
 @Suite(.ownThread) struct PublisherStateTests {
     private let site: ChannelSite
 
@@ -20,7 +20,7 @@ import Testing
             ] + more, environment: environment)
     }
 
-    @Test func `an older document in the feed does not undo a recall, on devices or by the publisher`() throws {
+    @Test func `an older channel file in the feed does not undo a recall for devices or the publisher`() throws {
         let state = ["CLIENTCTL_PUBLISHER_STATE": site.folder.file("state")]
         try site.publish("1.1.0", environment: state).succeeded("published")
         try site.publish("1.2.0", environment: state).succeeded("published")
@@ -44,7 +44,7 @@ import Testing
         try resign("--expect-sequence", "4").failed(22, "rollbackAttempt")
         try site.publish("1.3.0", environment: state).failed(22, "rollbackAttempt")
 
-        // A publisher without a memory builds on it; the device keeps the recall all the same.
+        // A publisher without state accepts the older file, but the device keeps the recall.
         for _ in 0..<3 { try resign().succeeded("changed") }
         try site.install("one").succeeded()
         #expect(try site.runs("one") == "1.1.0")
@@ -53,7 +53,7 @@ import Testing
         #expect(try site.runs("one") == "1.2.0")
     }
 
-    @Test func `an unexpected sequence is refused before anything is packed or signed`() throws {
+    @Test func `publish rejects an unexpected sequence before it packs or signs`() throws {
         try site.publish("1.0.0").succeeded("published")
         let source = try site.folder.writeTree(Site.client("1.1.0"), to: "web")
         let signed = site.folder.file("signed")
@@ -66,7 +66,7 @@ import Testing
         #expect(access(signed, F_OK) != 0)
     }
 
-    @Test func `a restored feed is built on only where the operator says so, and the answer names the loss`() throws {
+    @Test func `publish accepts a restored feed only with the operator's flag and names the loss`() throws {
         let state = ["CLIENTCTL_PUBLISHER_STATE": site.folder.file("state")]
         try site.publish("1.1.0", environment: state).succeeded("published")
         let old = try contents(ofFile: document)
@@ -78,7 +78,7 @@ import Testing
         #expect(done.strings("changes")?.first?.contains("is lost") == true)
     }
 
-    @Test func `the state lies below XDG_STATE_HOME or the home folder, and a folder that is not writable is reported`()
+    @Test func `stores publisher state in XDG_STATE_HOME or the home folder and warns when it cannot`()
         throws
     {
         try site.publish("1.1.0").succeeded("published")
@@ -100,12 +100,12 @@ import Testing
         #expect(try TreeSnapshot(of: "\(home)/.local/state/clientctl").files.count == 1)
         _ = try resign(["HOME": home, "XDG_STATE_HOME": site.folder.file("xdg")])
         #expect(try TreeSnapshot(of: site.folder.file("xdg/clientctl")).files.count == 1)
-        let noted = try resign(["HOME": "/dev/null"])
-        #expect(noted.errors.contains("what is signed is not remembered"))
+        let unwritable = try resign(["HOME": "/dev/null"])
+        #expect(unwritable.errors.contains("what is signed is not remembered"))
         try self.resign("--publisher-state", "/dev/null/state").failed(78, "configInvalid")
     }
 
-    @Test func `a release without a channel is refused in a feed that has the channel stable`() throws {
+    @Test func `publish requires --channel in a feed that has the channel stable`() throws {
         try site.publish("1.0.0").succeeded("published")
         try site.publish("1.1.0", ["--rollout", "10%"]).succeeded("published")
         try site.release("revoke", "--version", "1.1.0", "--reason", "white").succeeded("changed")
@@ -120,7 +120,7 @@ import Testing
             #expect(refused.errors.contains("--channel stable"))
         }
         #expect(try contents(ofFile: "\(site.feed)/manifest.json") == before)
-        // Another channel does not offer what this one recalls either.
+        // Another channel does not offer a release that this one recalled.
         try site.publish("1.1.0", channel: "beta").failed(41, "versionBlocked")
     }
 }

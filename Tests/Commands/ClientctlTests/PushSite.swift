@@ -5,7 +5,7 @@ import Glibc
 import MeteorTesting
 import Testing
 
-/// One Meteor server and one device in a folder of their own, beside a publisher of archives.
+/// One Meteor server and one device in a folder, beside a publisher of archives.
 final class PushSite {
     let site: Site
     let fixtures: CordovaFixtures
@@ -15,7 +15,7 @@ final class PushSite {
     var store: String { site.store }
     var seed: String { fixtures.seed }
 
-    /// Serves a version of the Cordova suite's fixtures, whose seed the device has.
+    /// Serves a version of the Cordova suite's fixtures whose seed the device has.
     init(serving version: CordovaVersion = .version1, talksDDP: Bool = false) throws {
         site = try Site()
         fixtures = try CordovaFixtures(in: site.folder.file("fixtures"))
@@ -47,13 +47,13 @@ final class PushSite {
         try Clientctl.run([command, "--store", store, "--json"] + more)
     }
 
-    /// The flags of `install` and `check` that follow the server.
+    /// Returns the flags of `install` and `check` for the Meteor server.
     func pushing(_ more: [String] = []) -> [String] {
         let seed = more.contains("--seed") ? [] : ["--seed", seed]
         return ["--meteor", server.rootURL, "--shell-version", "1.5.0"] + seed + more
     }
 
-    /// The same, and the feed of archives.
+    /// Returns these flags and those for the feed of archives.
     func both(_ more: [String] = []) -> [String] {
         pushing(["--manifest", site.manifest, "--trust", site.trust] + more)
     }
@@ -67,12 +67,12 @@ final class PushSite {
         return try run("launch", ["--shell-version", "1.5.0"] + seed + more)
     }
 
-    /// The flags of a verdict on `launched`, which is called `name` if that is given.
+    /// Returns the flags of a verdict for `launched`, with `name` as its version if given.
     func verdict(_ launched: Outcome, as name: String? = nil) -> [String] {
         ["--version", name ?? launched.string("version") ?? "", "--token", launched.string("token") ?? ""]
     }
 
-    /// Launches, and says that it works; what was launched.
+    /// Launches and confirms. Returns the launched version.
     @discardableResult
     func launchAndConfirm(_ more: [String] = []) throws -> String? {
         let launched = try launch(more).succeeded()
@@ -80,7 +80,7 @@ final class PushSite {
         return launched.string("version")
     }
 
-    /// Launches, and says that it does not work; what was launched.
+    /// Launches and reports a failure. Returns the launched version.
     @discardableResult
     func launchAndFail(_ more: [String] = []) throws -> String? {
         let launched = try launch(more).succeeded()
@@ -88,22 +88,22 @@ final class PushSite {
         return launched.string("version")
     }
 
-    // MARK: Looking
+    // MARK: State
 
-    /// What `list` names.
+    /// Returns the client names that `list` prints.
     func names() throws -> [String] { try run("list").succeeded().strings("versions") ?? [] }
 
-    /// What would run next, as `status` says.
+    /// Returns the next client that `status` prints.
     func next() throws -> String? { try run("status").succeeded().string("next") }
 
-    /// What `status` says of a client: its state and the reason.
+    /// Returns the state and the reason of a client from `status`.
     func status(of name: String) throws -> (state: String, reason: String) {
         let rows = try run("status").succeeded()["clients"]?.arrayValue?.compactMap(\.objectValue) ?? []
         let row = try #require(rows.first { $0["name"]?.stringValue == name }, "\(name) is not there")
         return (row["state"]?.stringValue ?? "", row["reason"]?.stringValue ?? "")
     }
 
-    /// The files of an installed bundle.
+    /// Returns the files of an installed bundle.
     func installed(_ version: String) throws -> [String: [UInt8]] {
         try TreeSnapshot(of: "\(store)/meteor/\(version)").files
     }
@@ -111,7 +111,7 @@ final class PushSite {
     /// The requests since the last `serve`, by path without the prefix, sorted.
     var requests: [String] { server.requests.map { String($0.path.dropFirst("/__cordova".count)) }.sorted() }
 
-    /// Body bytes that the server has for these requests.
+    /// Returns the total size of the response bodies for these paths.
     func bytes(of paths: [String], in version: CordovaVersion) throws -> Int {
         try paths.reduce(0) { sum, path in
             let file = path == "/" ? "/index.html" : path

@@ -4,7 +4,7 @@ import BundleTestTraits
 import BundleTesting
 import Testing
 
-/// A disk that the kernel has made read-only, as it does after an error.
+/// A disk that the kernel made read-only, as it does after an error.
 @Suite(.ownThread) struct ReadOnlyStoreTests {
     private static let script = """
         mount=$1 seed=$2 program=$3
@@ -16,7 +16,8 @@ import Testing
         launch
         """
 
-    @Test(.enabled(if: PrivateMounts.command != nil)) func `with a damaged ledger still shows the seed`() throws {
+    @Test(.enabled(if: PrivateMounts.command != nil))
+    func `launch shows the seed with a damaged ledger on a read-only disk`() throws {
         let folder = try TemporaryFolder()
         let seed = try folder.writeTree(["index.html": bytes("<p>seed")], to: "seed")
         let mount = try folder.makeFolder("mount")
@@ -36,7 +37,8 @@ import Testing
         "$program" launch --store "$mount/below/store" --shell-version 1.0.0 --seed "$seed" --json
         """
 
-    @Test(.enabled(if: PrivateMounts.command != nil)) func `that takes no store still shows the seed, from its folder`()
+    @Test(.enabled(if: PrivateMounts.command != nil))
+    func `launch shows the seed in place when a read-only disk has no store`()
         throws
     {
         let folder = try TemporaryFolder()
@@ -76,7 +78,7 @@ import Testing
         """
 
     @Test(.enabled(if: PrivateMounts.command != nil))
-    func `serve shows the seed in place until the disk takes its store, at the same address, and says so once`()
+    func `serve shows the seed until the disk is writable, at the same address, and reports it once`()
         throws
     {
         let folder = try TemporaryFolder()
@@ -110,7 +112,8 @@ import Testing
         kill $! && wait $!
         """
 
-    @Test(.enabled(if: PrivateMounts.command != nil)) func `serve without a seed waits, and ends when it is told to`()
+    @Test(.enabled(if: PrivateMounts.command != nil))
+    func `serve without a seed waits for a writable disk and ends on a signal`()
         throws
     {
         let folder = try TemporaryFolder()

@@ -5,7 +5,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// Servers that fail or lie about the archive; and what the next run makes of it.
+/// Servers that fail or send other bytes than the signed archive, and the next run after them.
 @Suite(.ownThread) struct RefusedDownloadTests {
     private static let archivePath = "/releases/v2.0.0/client-v2.0.0.tar.zst"
 
@@ -24,7 +24,7 @@ import Testing
         archive = try contents(ofFile: site.feed + Self.archivePath)
     }
 
-    /// Noise keeps its size in any archive.
+    /// Random bytes keep their size in an archive.
     private static let client = Site.client("2.0.0").merging(["noise": noise(300_000)]) { $1 }
 
     private func serve(_ change: (inout Route) -> Void) {
@@ -35,13 +35,13 @@ import Testing
 
     private func downloads() throws -> [String: [UInt8]] { try TreeSnapshot(of: "\(site.store)/downloads").files }
 
-    /// The store but for downloads in progress, which the contract lets the next run resume.
+    /// Returns the store without unfinished downloads, which the next run may resume.
     private func settled() throws -> TreeSnapshot {
         let downloads = try downloads().keys.map { "downloads/\($0)" }
         return try TreeSnapshot(of: site.store, without: Set(downloads)).withoutWanted
     }
 
-    @Test func `bytes that were not signed are refused, and nothing of them stays`() throws {
+    @Test func `install rejects unsigned bytes and keeps none of them`() throws {
         var flipped = archive
         flipped[archive.count / 2] ^= 1
         let lies: [(String, String, (inout Route) -> Void)] = [
@@ -82,7 +82,7 @@ import Testing
         try site.install(url).succeeded("installed")
     }
 
-    @Test func `an archive that is signed but unsafe is refused with its rule`() throws {
+    @Test func `install rejects a signed but unsafe archive and names the rule`() throws {
         let handmade = HandmadeRelease(site: site)
         let source = try site.folder.writeTree(Site.client("3.0.0"), to: "unsafe")
         try #require(symlink("/etc/passwd", "\(source)/link") == 0)
@@ -94,7 +94,7 @@ import Testing
         }
     }
 
-    @Test func `a server that says no`() throws {
+    @Test func `install fails with httpStatus when the server rejects the request`() throws {
         try site.leavingStoreAlone {
             for status in [404, 403, 410, 500, 503] {
                 serve { $0 = Route([], status: status) }
@@ -104,16 +104,16 @@ import Testing
         }
     }
 
-    @Test func `nobody there`() throws {
+    @Test func `install fails with networkUnavailable without a server`() throws {
         server.stop()
         try site.leavingStoreAlone { try site.install(url).failed(10, "networkUnavailable") }
         try site.leavingStoreAlone {
-            // No network is to blame for a file.
+            // A missing file is not a network error.
             try site.install("\(site.feed)/nothing.json").failed(78, "configInvalid")
         }
     }
 
-    /// Every attempt of one run ends after 40,000 bytes, until the run gives up.
+    /// Cuts every attempt of one run after 40,000 bytes, until the run gives up. Returns the bytes it kept.
     private func interrupt() throws -> Int {
         serve { $0.pace = .cut(after: 40_000) }
         let before = try settled()
@@ -126,7 +126,7 @@ import Testing
         return part.value.count
     }
 
-    @Test func `an interrupted download is resumed by the next run`() throws {
+    @Test func `install resumes an interrupted download`() throws {
         let had = try interrupt()
         serve { _ in }
         let requests = archiveRequests.count
@@ -139,7 +139,7 @@ import Testing
         #expect(try downloads().isEmpty)
     }
 
-    @Test func `a server that names the same archive otherwise is asked for the rest only`() throws {
+    @Test func `install resumes a download when only the ETag changed`() throws {
         let had = try interrupt()
         server.set(Self.archivePath, .resource(archive, entityTag: "\"two\""))
         let requests = archiveRequests.count
@@ -149,7 +149,7 @@ import Testing
         #expect(try downloads().isEmpty)
     }
 
-    @Test func `when the archive changed on the server, the download starts over`() throws {
+    @Test func `install restarts a download when the archive changed on the server`() throws {
         let had = try interrupt()
         var other = archive
         other[had + 10] ^= 1
@@ -166,7 +166,7 @@ import Testing
         #expect(try downloads().isEmpty)
     }
 
-    @Test func `a part that was damaged meanwhile is noticed and fetched again`() throws {
+    @Test func `install downloads a damaged partial file again`() throws {
         _ = try interrupt()
         let part = try #require(try downloads().first { $0.key.hasSuffix(".part") })
         var damaged = part.value
@@ -177,20 +177,20 @@ import Testing
         #expect(try site.installed("2.0.0") == Self.client)
     }
 
-    @Test func `a part behind which the server has nothing is fetched again`() throws {
+    @Test func `install downloads a partial file again when the server has no more bytes`() throws {
         let had = try interrupt()
         server.set(Self.archivePath, .resource(Array(archive.prefix(had)), entityTag: "\"one\""))
-        // The server's file is short for good: refused, and nothing stays.
+        // The file on the server is too short, so the archive is rejected and no bytes are kept.
         try site.install(url).failed(23, "sizeMismatch")
         #expect(try downloads().isEmpty)
         #expect(archiveRequests.suffix(2).map { $0["Range"] } == ["bytes=\(had)-", nil])
     }
 
-    /// The second read of the archive by one thread is in the midst of its unpacking.
+    /// The second read of the archive by a thread happens during unpacking.
     @Test(
         .enabled(if: Strace.works, "no strace, or it may not trace"),
         arguments: [("EIO", 1, "internal"), ("ENOMEM", 34, "resourcesExhausted")] as [(String, Int32, String)])
-    func `what the machine cannot do is no refusal of the archive, which is kept`(
+    func `install keeps a valid archive when the machine cannot unpack it`(
         error: String, status: Int32, code: String
     ) throws {
         serve { _ in }
@@ -208,9 +208,9 @@ import Testing
         #expect(installed["bytesDownloaded"] == .integer(0))
     }
 
-    /// Each thread fails with the first bytes that it sends: to wake libcurl, or to the server.
+    /// The first send of each thread fails: the one that wakes libcurl or one to the server.
     @Test(.enabled(if: Strace.works, "no strace, or it may not trace"))
-    func `an installation whose wake-up of libcurl is lost ends, and leaves the store to the next`() throws {
+    func `install ends when it cannot wake libcurl, and releases the store`() throws {
         serve { _ in }
         let calls = site.folder.file("calls")
         let ending = try Program.run(
@@ -219,11 +219,11 @@ import Testing
                 "inject=sendto:error=EPIPE:when=1", Clientctl.path,
             ] + site.arguments("install", url), environment: Clientctl.environment())
         #expect(String(decoding: try contents(ofFile: calls), as: UTF8.self).contains("INJECTED"))
-        #expect(ending.status != 124, "it waits for good")
+        #expect(ending.status != 124, "the install never ends")
         #expect(try ["installed", "upToDate"].contains(site.install(url).outcome))
     }
 
-    /// openat2, and the walk in its place.
+    /// Covers openat2 and the fallback that opens each folder of a path.
     @Test(
         .enabled(if: Strace.works, "no strace, or it may not trace"),
         arguments: [
@@ -231,7 +231,9 @@ import Testing
             ("EPERM", 31, "permissionDenied", "owner and mode"), ("EOPNOTSUPP", 78, "configInvalid", "file system"),
             ("EIO", 1, "internal", "Check the disk"),
         ] as [(String, Int32, String, String)])
-    func `each reason of the kernel has its own sentence`(error: String, status: Int32, code: String, word: String)
+    func `install reports each kernel error with its own message`(
+        error: String, status: Int32, code: String, word: String
+    )
         throws
     {
         serve { _ in }
@@ -247,9 +249,9 @@ import Testing
         try site.install(url).succeeded("installed")
     }
 
-    /// As where a limit on memory leaves no room for it.
+    /// The loader gets ENOMEM, as under a memory limit.
     @Test(.enabled(if: Strace.works, "no strace, or it may not trace"))
-    func `a library that cannot be loaded is no fault of the network`() throws {
+    func `install reports a library that cannot be loaded as resourcesExhausted`() throws {
         let failed = Outcome(
             try Program.run(
                 [
@@ -260,14 +262,14 @@ import Testing
         #expect(failed.errors.contains("libcurl") && !failed.errors.contains("network"), "\(failed.errors)")
     }
 
-    /// Where the loader finds it.
+    /// The path of libcurl in the loader's cache.
     private static let libcurl: String = {
         let cache = (try? Clientctl.stock(["ldconfig", "-p"])) ?? ""
         let words = cache.split { $0.isWhitespace }
         return words.first { $0.hasPrefix("/") && $0.hasSuffix("/libcurl.so.4") }.map(String.init) ?? "libcurl.so.4"
     }()
 
-    @Test func `a limit on open files is called so`() throws {
+    @Test func `install names the limit on open files`() throws {
         serve { _ in }
         let failed = Outcome(
             try Program.run(
@@ -278,7 +280,7 @@ import Testing
         try site.install(url).succeeded("installed")
     }
 
-    @Test func `another release drops the part of the one before`() throws {
+    @Test func `installing another release removes the partial download before it`() throws {
         _ = try interrupt()
         try site.publish("2.1.0")
         let installed = try site.install(url).succeeded("installed")
@@ -286,14 +288,14 @@ import Testing
         #expect(try downloads().isEmpty)
     }
 
-    @Test func `of two installs at once one works and the other says that the store is locked`() throws {
+    @Test func `concurrent installs of a release: the second fails with storeLocked`() throws {
         let gate = try Gate()
         serve { $0.pace = .held(after: 1000, gate) }
         let first = try Clientctl.start(site.arguments("install", url))
         try #require(server.wait(for: Self.archivePath))
         let refused = try site.install(url).failed(32, "storeLocked")
         #expect(refused.subject == site.store)
-        // Looking needs no lock.
+        // `list` needs no lock.
         #expect(try site.list().succeeded().strings("versions") == ["embedded", "v1.0.0"])
         try Clientctl.run(["gc", "--store", site.store, "--json"]).failed(32, "storeLocked")
         gate.open()
@@ -301,7 +303,7 @@ import Testing
         try site.install(url).succeeded("upToDate")
     }
 
-    @Test func `a lock ends with its holder`() throws {
+    @Test func `a killed process releases the store's lock`() throws {
         serve { $0.pace = .stall(after: 1000) }
         let first = try Clientctl.start(site.arguments("install", url))
         try #require(server.wait(for: Self.archivePath))

@@ -3,7 +3,7 @@ import BundleTestTraits
 import BundleTesting
 import Testing
 
-/// Manifests that must not be believed: status, code, and a store that is byte for byte what it was.
+/// Manifests that `install` rejects: exit status, code and an unchanged store.
 @Suite(.ownThread) struct RefusedManifestTests {
     private let site: Site
 
@@ -14,7 +14,7 @@ import Testing
         try site.publish("2.0.0", nil, ["--app-id", "com.example.kiosk", "--max-shell", "3.0.0"])
     }
 
-    /// The manifest of 2.0.0, changed; gives its path.
+    /// Returns the path of a changed copy of the manifest of 2.0.0.
     private func changed(_ change: (inout JSONObject) -> Void) throws -> String {
         var manifest = try site.object(site.manifest)
         change(&manifest)
@@ -30,15 +30,15 @@ import Testing
         return "\(site.feed)/changed.json"
     }
 
-    @Test func `a key that is not trusted is unknown`() throws {
+    @Test func `install rejects an untrusted key with keyUnknown`() throws {
         try Clientctl.run(["keys", "generate", "--out", site.folder.file("other"), "--json"]).succeeded()
         let other = ["--trust", site.folder.file("other.pub.pem")]
         try site.leavingStoreAlone {
             let refused = try site.install(nil, other).failed(20, "keyUnknown")
             #expect(refused.subject == site.keyId)
-            // Without the hint there is only a signature that nobody made.
+            // Without a key ID, the signature is only invalid.
             try site.install(changed { $0["keyId"] = nil }, other).failed(20, "signatureInvalid")
-            // With another key's id in it, likewise.
+            // The same with the ID of another key.
             let other = try Clientctl.run(["keys", "show", site.folder.file("other.pub.pem"), "--json"])
             try site.install(
                 changed { $0["keyId"] = other["keyId"] }, ["--trust", site.folder.file("other.pub.pem")]
@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    @Test func `every signed field is covered by the signature`() throws {
+    @Test func `install rejects a change of any signed field`() throws {
         let others: [(String, JSONValue?)] = [
             ("appId", .string("com.example.other")), ("appId", nil), ("version", .string("2.0.1")),
             ("sha256", .string(String(repeating: "a", count: 64))), ("size", .integer(1)), ("size", nil),
@@ -62,20 +62,20 @@ import Testing
             for (name, value) in others {
                 try site.install(changed { $0[name] = value }).failed(20, "signatureInvalid", "\(name)")
             }
-            // What is not signed may change.
+            // Unsigned members may change.
             for (name, value) in [("notes", "an unknown member"), ("keyId", String(repeating: "0", count: 64))] {
                 try site.check(changed { $0[name] = .string(value) }).succeeded("available", "\(name)")
             }
         }
     }
 
-    @Test func `one that was changed on the way is called so, and nobody is asked for keys`() throws {
+    @Test func `install reports a changed manifest as damaged and asks for no key`() throws {
         let refused = try site.install(changed { $0["size"] = .integer(1) }).failed(20, "signatureInvalid")
         #expect(refused.errors.contains("changed, or damaged on the way"))
         #expect(!refused.errors.contains("missing"))
     }
 
-    @Test func `a web page in its place is somebody else's`() throws {
+    @Test func `install reports a web page instead of a manifest as a captive portal`() throws {
         let page = try LoopbackServer { _ in
             Route(bytes("\n <!DOCTYPE html><title>Welcome to the guest network</title>"))
         }
@@ -99,7 +99,7 @@ import Testing
         #expect(!refused.errors.contains("at fault"))
     }
 
-    @Test func `bytes that are no manifest are refused`() throws {
+    @Test func `install rejects malformed manifests`() throws {
         let changes: [(String, (String) -> String)] = [
             ("duplicate key", { $0.replacing("\"schema\": 1,", with: "\"schema\": 1, \"schema\": 1,") }),
             ("duplicate key, escaped", { $0.replacing("\"schema\": 1,", with: "\"schema\": 1, \"\\u0073chema\": 1,") }),
@@ -112,7 +112,7 @@ import Testing
             ("beyond 2^53", { $0.replacing("\"fileCount\": 5", with: "\"fileCount\": 9007199254740992") }),
             ("number as text", { $0.replacing("\"fileCount\": 5", with: "\"fileCount\": \"5\"") }),
             ("trailing comma", { $0.replacing("\n}", with: ",\n}") }),
-            ("something behind it", { $0 + "x" }), ("two of them", { $0 + $0 }),
+            ("trailing text", { $0 + "x" }), ("two of them", { $0 + $0 }),
             ("byte order mark", { "\u{FEFF}" + $0 }), ("nothing", { _ in "" }), ("a list", { "[\($0)]" }),
             ("cut off", { String($0.dropLast(40)) }), ("HTML", { _ in "<!doctype html>" }),
             (
@@ -126,11 +126,11 @@ import Testing
             ("leading v", { $0.replacing("\"version\": \"", with: "\"version\": \"v") }),
             ("build metadata", { $0.replacing("\"version\": \"2.0.0\"", with: "\"version\": \"2.0.0+1\"") }),
             (
-                "shells upside down",
+                "reversed shell range",
                 { $0.replacing("\"maxShellVersion\": \"3.0.0\"", with: "\"maxShellVersion\": \"0.1.0\"") }
             ),
             ("local time", { $0.replacing("Z\",", with: "+00:00\",") }),
-            ("signature that is no base64", { $0.replacing("\"signature\": \"", with: "\"signature\": \"!") }),
+            ("signature that is not base64", { $0.replacing("\"signature\": \"", with: "\"signature\": \"!") }),
             (
                 "deep",
                 {
@@ -151,13 +151,13 @@ import Testing
                 try site.install(changed { $0[name] = .integer(1) }).failed(25, "manifestMalformed", "\(name)")
                 try site.install(changed { $0[name] = .string("") }).failed(25, "manifestMalformed", "\(name)")
             }
-            // The harness changes nothing by itself, and what is unknown is ignored.
+            // An unchanged copy and unknown members are accepted.
             try site.check(changed { _ in }).succeeded("available")
             try site.check(changed { $0["unknown"] = .array([.integer(1)]) }).succeeded("available")
         }
     }
 
-    @Test func `bytes that are not UTF-8 are refused`() throws {
+    @Test func `install rejects a manifest that is not UTF-8`() throws {
         let manifest = try contents(ofFile: site.manifest)
         try site.leavingStoreAlone {
             for bad in [[0xFF], [0xC0, 0xAF], [0xED, 0xA0, 0x80]] as [[UInt8]] {
@@ -168,7 +168,7 @@ import Testing
         }
     }
 
-    @Test func `a shell out of range gets an answer and a failure`() throws {
+    @Test func `install reports a shell outside the supported range as incompatible`() throws {
         let clients = try site.list()["versions"]
         func needed(_ shell: String) throws -> String? {
             try Clientctl.run(["status", "--store", site.store, "--shell-version", shell, "--json"])
@@ -178,20 +178,20 @@ import Testing
             let refused = try site.install(shell: shell).failed(42, "incompatibleShell", "\(shell)")
             #expect(refused.outcome == "incompatible")
             #expect(refused.string("version") == "2.0.0")
-            // What was never installed is remembered, for shells that are too old for it.
+            // The store remembers the release for shells that are too old for it.
             #expect(try needed(shell) == missing, "\(shell)")
             #expect(try needed("1.0.0") == nil)
         }
-        let told = try Clientctl.run(["status", "--store", site.store, "--shell-version", "0.9.9"]).text
-        #expect(told.contains("! a better client needs shell 1.0.0: update the shell"))
+        let plain = try Clientctl.run(["status", "--store", site.store, "--shell-version", "0.9.9"]).text
+        #expect(plain.contains("! a better client needs shell 1.0.0: update the shell"))
         #expect(try site.list()["versions"] == clients)
         try site.leavingStoreAlone {
             for shell in ["1.0.0", "3.0.0"] { try site.check(shell: shell).succeeded("available", "\(shell)") }
         }
     }
 
-    @Test func `a manifest of another application, or of none, is refused`() throws {
-        // A feed has one application.
+    @Test func `install rejects a manifest of another application or none`() throws {
+        // Each feed has one application.
         let feeds = ["3.0.0": site.folder.file("other"), "4.0.0": site.folder.file("none")]
         for (version, feed) in feeds {
             let appId = version == "3.0.0" ? ["--app-id", "com.example.other"] : []
@@ -202,7 +202,7 @@ import Testing
             for version in ["3.0.0", "4.0.0"] {
                 let manifest = try #require(feeds[version]) + "/manifest.json"
                 try site.install(manifest, ["--app-id", "com.example.kiosk"]).failed(43, "appMismatch", "\(version)")
-                // The store knows its application without being told.
+                // The store has recorded its application.
                 try site.install(manifest).failed(43, "appMismatch", "\(version)")
                 try site.check(manifest).failed(43, "appMismatch", "\(version)")
             }

@@ -6,7 +6,7 @@ import BundleValues
 import Glibc
 import Testing
 
-/// `clientctl host --upstream`: what devices behind relays hear of a feed that is served elsewhere.
+/// `clientctl host --upstream`: announcements for devices of a feed that another server serves.
 @Suite(.ownThread) struct RelayTests {
     private let site: ChannelSite
 
@@ -19,9 +19,9 @@ import Testing
         #expect(try await socket.next() == .hello(version: 1))
     }
 
-    private func serve(_ upstream: String, push: String) throws -> Kept {
+    private func serve(_ upstream: String, push: String) throws -> NotifiedServe {
         let seed = try site.folder.writeTree(["index.html": bytes("<p>seed")], to: "seed")
-        return try Kept(
+        return try NotifiedServe(
             store: site.folder.file("store"), seed: seed,
             [
                 "--app-id", ChannelSite.appId, "--channel", "\(upstream)channels/stable.json", "--trust", site.pinned,
@@ -47,7 +47,7 @@ import Testing
         withExtendedLifetime(host) {}
     }
 
-    @Test func `devices of a relay that is killed go on with another`() throws {
+    @Test func `devices reconnect to another relay when one is killed`() throws {
         let host = try Hosting(site.feed)
         let relays = try [Hosting(relaying: host.url), Hosting(relaying: host.url)]
         let balancer = try Balancer(before: relays.map(\.port))
@@ -67,7 +67,7 @@ import Testing
 
     // MARK: Sockets
 
-    @Test func `relays side by side tell of each channel that is asked for, and of each change`() async throws {
+    @Test func `parallel relays announce each requested channel and each change`() async throws {
         try site.publish("1.0.0", channel: "beta").succeeded()
         let host = try Hosting(site.feed)
         for relay in try [Hosting(relaying: host.url), Hosting(relaying: host.url)] {
@@ -81,7 +81,7 @@ import Testing
                 Issue.record("\(String(describing: first))")
                 return
             }
-            // Whoever asks for nothing is told of all that others ask for.
+            // A socket without a channel receives all channels that other sockets request.
             #expect(try await old.next() == first)
             let late = try await relay.listen(for: "beta")
             try await hello(late)
@@ -93,7 +93,9 @@ import Testing
         }
     }
 
-    @Test func `sockets stay while the upstream is away, and hear what it has when it is back`() async throws {
+    @Test func `sockets of a relay stay open while the upstream is away, and receive its changes afterwards`()
+        async throws
+    {
         var host: Hosting? = try Hosting(site.feed)
         let port = try #require(host?.port)
         let relay = try Hosting(relaying: "http://127.0.0.1:\(port)", ["--channel", "stable"])
@@ -115,7 +117,7 @@ import Testing
         withExtendedLifetime((host, place)) {}
     }
 
-    @Test func `a relay starts without its upstream, and says so`() async throws {
+    @Test func `a relay starts and warns without its upstream`() async throws {
         let closed = try LoopbackServer()
         let port = closed.port
         closed.stop()
@@ -126,7 +128,7 @@ import Testing
         withExtendedLifetime(closed) {}
     }
 
-    @Test func `any web server will do, and one without entity tags is told of`() async throws {
+    @Test func `a relay polls any web server and warns when it sends no ETag`() async throws {
         let server = try Command([
             "python3", "-u", "-m", "http.server", "--bind", "127.0.0.1", "--directory", site.feed, "0",
         ])
@@ -142,7 +144,7 @@ import Testing
         withExtendedLifetime(server) {}
     }
 
-    @Test func `an older document is announced to nobody`() async throws {
+    @Test func `a relay does not announce an older channel file`() async throws {
         let old = try contents(ofFile: site.feed + "/channels/stable.json")
         try site.publish("1.0.1").succeeded()
         let host = try Hosting(site.feed)
@@ -160,7 +162,7 @@ import Testing
 
     // MARK: HTTP
 
-    @Test func `it has no files, and says so`() throws {
+    @Test func `a relay answers file requests with 404`() throws {
         let relay = try Hosting(relaying: "http://127.0.0.1:1/")
         #expect(try relay.ask("/healthz").text == "ok\n")
         for path in ["/manifest.json", "/channels/stable.json", "/releases/v1.0.0/manifest.json", "/trust/1.json"] {
@@ -181,7 +183,7 @@ import Testing
         return file
     }
 
-    @Test func `its own token goes upstream, and devices show theirs`() async throws {
+    @Test func `a relay sends its own token upstream and requires one of devices`() async throws {
         let (above, below) = (try secret("upstream-t0ken\n", to: "above"), try secret("device-t0ken\n", to: "below"))
         let host = try Hosting(site.feed, ["--token-file", above])
         let stranger = try Hosting(relaying: host.url, ["--channel", "stable"])
@@ -197,7 +199,7 @@ import Testing
         #expect(try !relay.stop().errors.contains("t0ken"))
     }
 
-    @Test func `--ca-file says whom it believes about the upstream`() async throws {
+    @Test func `a relay trusts an upstream by --ca-file`() async throws {
         let server = try TLSServer(serving: site.feed)
         let upstream = try server.url("/").display
         let strange = try Hosting(relaying: upstream, ["--channel", "stable"])
@@ -208,7 +210,7 @@ import Testing
 
     // MARK: Arguments
 
-    @Test func `what makes no sense is refused`() throws {
+    @Test func `host rejects contradictory relay flags`() throws {
         func refused(_ arguments: [String]) throws -> String {
             let outcome = try Clientctl.run(["host"] + arguments + ["--json"]).failed(64, "usage")
             return outcome.error["message"]?.stringValue ?? ""
@@ -223,7 +225,7 @@ import Testing
         #expect(try refused(["--upstream", "http://127.0.0.1:1/"] + channel).contains("--channel takes the name"))
     }
 
-    @Test func `the environment names a folder or an upstream, and an empty name is none`() throws {
+    @Test func `host reads a folder or an upstream from the environment and ignores empty values`() throws {
         func message(_ environment: [String: String]) throws -> String {
             let outcome = try Clientctl.run(["host", "--json"], environment: environment).failed(64, "usage")
             return outcome.error["message"]?.stringValue ?? ""
@@ -235,7 +237,7 @@ import Testing
         #expect(try message(["CLIENTCTL_FEED": "", "CLIENTCTL_UPSTREAM": ""]).contains("Missing <feed>"))
     }
 
-    @Test func `a configuration that others share names a channel, and a folder is served all the same`() throws {
+    @Test func `host with a folder ignores relay settings of a shared configuration`() throws {
         let config = try site.folder.write(
             bytes(#"{"channel": "https://h/channels/stable.json", "upstream": "https://h/"}"#), to: "config.json")
         let host = try Hosting(site.feed, ["--config", config])

@@ -4,11 +4,11 @@ import BundleValues
 import Glibc
 import Testing
 
-/// `repair` brings installed files back to what their receipts say, whoever shows them meanwhile.
+/// `repair` restores installed files to their receipts, also while a shell shows them.
 @Suite(.ownThread) struct RepairTests {
     private let site: Site
 
-    /// Two clients that share a file, and the feed of the second.
+    /// Two clients that share a file, and the feed of the second one.
     init() throws {
         site = try Site()
         for version in ["1.0.0", "1.1.0"] {
@@ -19,12 +19,12 @@ import Testing
 
     private func client(_ version: String, _ path: String) -> String { "\(site.store)/clients/v\(version)/\(path)" }
 
-    /// Writes into the file as it is: every name of it is damaged.
-    private func spoil(_ path: String) throws {
+    /// Overwrites the file in place, so that every link to it is damaged.
+    private func damage(_ path: String) throws {
         try Clientctl.stock(["sh", "-c", "printf damaged > \"$1\"", "sh", path])
     }
 
-    /// Gives the file an inode of its own.
+    /// Replaces the file by a copy with its own inode.
     private func unlinkOthers(of path: String) throws {
         try Clientctl.stock(["sh", "-c", "cp \"$1\" \"$1.new\" && mv \"$1.new\" \"$1\"", "sh", path])
     }
@@ -33,10 +33,10 @@ import Testing
         try Clientctl.run(["repair", "--store", site.store, "--json"] + more)
     }
 
-    @Test func `a store that is intact says so, and damage names repair`() throws {
+    @Test func `repair reports an intact store, and verify suggests repair for damage`() throws {
         let intact = try Clientctl.run(["repair", "--store", site.store])
         #expect(intact.text.contains("2 clients compared: all are intact"), "\(intact.text)")
-        try spoil(client("1.1.0", "index.html"))
+        try damage(client("1.1.0", "index.html"))
         let damaged = try Clientctl.run(["verify", "--store", site.store, "--json"]).failed(33, "storeDamaged")
         #expect(damaged.errors.contains("clientctl repair --store \(site.store)"), "\(damaged.errors)")
     }
@@ -50,7 +50,7 @@ import Testing
             })
     }
 
-    private func requireWhole(_ comment: Comment? = nil) throws {
+    private func requireIntact(_ comment: Comment? = nil) throws {
         try Clientctl.run(["verify", "--store", site.store, "--json"]).succeeded("verified", comment)
         for version in ["1.0.0", "1.1.0"] { #expect(try site.installed(version) == Site.client(version), comment) }
         #expect(
@@ -59,7 +59,7 @@ import Testing
 
     private var feed: [String] { ["--manifest", site.manifest] }
 
-    @Test func `a store that is whole stays as it is`() throws {
+    @Test func `repair leaves an intact store unchanged`() throws {
         try site.leavingStoreAlone {
             let outcome = try repair(feed).succeeded("intact")
             #expect(outcome.strings("clients") == ["v1.0.0", "v1.1.0"])
@@ -67,38 +67,38 @@ import Testing
         }
     }
 
-    @Test func `another client has the content`() throws {
+    @Test func `repair restores a file from another client`() throws {
         try unlinkOthers(of: client("1.1.0", "app/shared.js"))
-        try spoil(client("1.0.0", "app/shared.js"))
+        try damage(client("1.0.0", "app/shared.js"))
         try Clientctl.run(["verify", "--store", site.store, "--json"]).failed(33, "storeDamaged")
         #expect(repaired(try repair().succeeded("repaired")) == ["v1.0.0 app/shared.js v1.1.0"])
-        try requireWhole()
+        try requireIntact()
         try repair().succeeded("intact")
     }
 
-    @Test func `one damaged file of several clients is mended in each, from the archive`() throws {
-        try spoil(client("1.0.0", "app/shared.js"))
+    @Test func `repair restores a shared file in each client from the archive`() throws {
+        try damage(client("1.0.0", "app/shared.js"))
         let outcome = try repair(feed).succeeded("repaired")
         #expect(repaired(outcome) == ["v1.0.0 app/shared.js archive", "v1.1.0 app/shared.js archive"])
-        try requireWhole()
+        try requireIntact()
         var one = stat(), other = stat()
         #expect(
             stat(client("1.0.0", "app/shared.js"), &one) == 0 && stat(client("1.1.0", "app/shared.js"), &other) == 0)
         #expect(one.st_ino == other.st_ino)
     }
 
-    @Test func `the seed has the content, and keeps its own file`() throws {
+    @Test func `repair restores a file from the seed and leaves the seed's file alone`() throws {
         let seed = try site.folder.writeTree(
             ["index.html": bytes("seed"), "other/name.js": Site.client("1.0.0")["app/shared.js"] ?? []], to: "seed")
-        try spoil(client("1.0.0", "app/shared.js"))
+        try damage(client("1.0.0", "app/shared.js"))
         let outcome = try repair(["--seed", seed]).succeeded("repaired")
         #expect(repaired(outcome) == ["v1.0.0 app/shared.js seed", "v1.1.0 app/shared.js seed"])
-        try requireWhole()
-        try spoil(client("1.0.0", "app/shared.js"))
+        try requireIntact()
+        try damage(client("1.0.0", "app/shared.js"))
         #expect(try contents(ofFile: "\(seed)/other/name.js") == Site.client("1.0.0")["app/shared.js"])
     }
 
-    @Test func `whatever stands in the place of a file`() throws {
+    @Test func `repair replaces folders, links and extra files`() throws {
         let place = client("1.1.0", "")
         try Clientctl.stock(["rm", "-r", "\(place)app"])
         try Clientctl.stock(["rm", "\(place)index.html", "\(place)empty"])
@@ -114,14 +114,14 @@ import Testing
         #expect(try contents(ofFile: "/etc/passwd").count > 10)
     }
 
-    @Test func `a folder that is a file is a folder again`() throws {
+    @Test func `repair replaces a file by the folder that belongs there`() throws {
         try Clientctl.stock(["sh", "-c", "rm -r \"$1\" && printf x > \"$1\"", "sh", client("1.1.0", "app")])
         try repair(feed).succeeded("repaired")
-        try requireWhole()
+        try requireIntact()
     }
 
-    @Test func `nothing has the content, so the client is blocked until it is mended`() throws {
-        try spoil(client("1.1.0", "app/main.1.1.0.js"))
+    @Test func `repair blocks a client that it cannot restore, until it can`() throws {
+        try damage(client("1.1.0", "app/main.1.1.0.js"))
         let failed = try repair().failed(33, "storeDamaged")
         #expect(failed.string("outcome") == "damaged")
         #expect(failed["damaged"]?.arrayValue?.count == 1)
@@ -132,11 +132,11 @@ import Testing
         try repair().failed(33, "storeDamaged")
         #expect(try site.stored().changes(since: store) == [])
         try repair(feed).succeeded("repaired")
-        try requireWhole()
+        try requireIntact()
         #expect(try site.list().string("current") == "v1.1.0")
     }
 
-    @Test func `repair blames no start for damaged files, and a good client that is mended is good`() throws {
+    @Test func `repair counts no failed start, and a restored client is confirmed again`() throws {
         let place = ["--store", site.store, "--json"]
         let launched = try Clientctl.run(["launch", "--shell-version", "1.5.0"] + place).succeeded()
         let token = try #require(launched.string("token"))
@@ -146,7 +146,7 @@ import Testing
             let clients = (status["clients"]?.arrayValue ?? []).compactMap(\.objectValue)
             return try #require(clients.first { $0["name"] == .string("v1.1.0") })
         }
-        try spoil(self.client("1.1.0", "app/main.1.1.0.js"))
+        try damage(self.client("1.1.0", "app/main.1.1.0.js"))
         try repair().failed(33, "storeDamaged")
         #expect(try client()["state"] == .string("blocked"))
         #expect(try client()["failures"]?.arrayValue?.isEmpty == true)
@@ -158,17 +158,17 @@ import Testing
         #expect(try client()["state"] == .string("good"))
     }
 
-    @Test func `the only client runs on, damaged as it is`() throws {
+    @Test func `the only client is still launched when it stays damaged`() throws {
         try Clientctl.stock(["rm", "-r", site.store])
         try site.install().succeeded("installed")
-        try spoil(client("1.1.0", "app/main.1.1.0.js"))
+        try damage(client("1.1.0", "app/main.1.1.0.js"))
         try repair().failed(33, "storeDamaged")
         let launch = ["launch", "--store", site.store, "--shell-version", "1.5.0", "--json"]
         #expect(try Clientctl.run(launch).succeeded().string("version") == "1.1.0")
     }
 
-    @Test func `an archive that is gone or another one is no help`() throws {
-        try spoil(client("1.1.0", "app/main.1.1.0.js"))
+    @Test func `repair rejects a missing or damaged archive`() throws {
+        try damage(client("1.1.0", "app/main.1.1.0.js"))
         try Clientctl.stock([
             "sh", "-c", "for f in \"$1\"/releases/v1.1.0/*.zst; do printf damaged > \"$f\"; done", "sh", site.feed,
         ])
@@ -179,23 +179,23 @@ import Testing
         #expect(try contents(ofFile: client("1.1.0", "app/main.1.1.0.js")) == bytes("damaged"))
     }
 
-    @Test func `a receipt that was changed vouches for nothing`() throws {
+    @Test func `repair rejects a changed receipt`() throws {
         let receipt = "\(site.store)/receipts/v1.0.0.json"
         try Clientctl.stock(["sed", "-i", "s/\"contentSha256\":\"./\"contentSha256\":\"x/", receipt])
-        try spoil(client("1.0.0", "app/main.1.0.0.js"))
+        try damage(client("1.0.0", "app/main.1.0.0.js"))
         let failed = try repair(feed).failed(33, "storeDamaged")
         #expect(failed.subject?.hasPrefix("v1.0.0: has no valid receipt") == true)
     }
 
-    @Test func `a dry run tells and changes nothing`() throws {
-        try spoil(client("1.1.0", "app/main.1.1.0.js"))
+    @Test func `repair --dry-run changes nothing`() throws {
+        try damage(client("1.1.0", "app/main.1.1.0.js"))
         try site.leavingStoreAlone {
             let outcome = try repair(feed + ["--dry-run"]).failed(33, "storeDamaged")
             #expect(outcome.string("outcome") == "dryRun")
         }
     }
 
-    @Test func `what is no store is refused, and nothing is made`() throws {
+    @Test func `repair rejects a path without a store and creates nothing`() throws {
         let path = site.folder.file("nowhere")
         try Clientctl.run(["repair", "--store", path, "--json"]).failed(78, "configInvalid")
         #expect(access(path, F_OK) != 0)
@@ -203,15 +203,15 @@ import Testing
         try repair(feed + ["--channel", site.manifest]).failed(64, "usage")
     }
 
-    @Test func `a client that is shown is mended under its shell`() throws {
+    @Test func `repair restores files that a shell is serving`() throws {
         let run = try ServeRun([
             "--store", site.store, "--shell-version", "1.5.0", "--manifest", site.manifest, "--trust", site.trust,
         ])
         _ = try run.loadPage()
         let root = "\(site.store)/serving/archive-1.1.0"
         #expect(try run.ask("GET /app/shared.js").body == Site.client("1.1.0")["app/shared.js"])
-        try spoil(client("1.1.0", "app/shared.js"))
-        try spoil("\(root)/index.html")
+        try damage(client("1.1.0", "app/shared.js"))
+        try damage("\(root)/index.html")
         let outcome = try repair(feed).succeeded("repaired")
         #expect(
             repaired(outcome) == [
@@ -222,16 +222,16 @@ import Testing
         #expect(try run.ask("GET /", ["Accept: text/html"]).text.contains("WebAppLocalServer"))
         #expect(try contents(ofFile: "\(root)/app/shared.js") == Site.client("1.1.0")["app/shared.js"])
         try run.stop()
-        try requireWhole()
+        try requireIntact()
     }
 
     @Test(arguments: ["renameat", "renameat2", "linkat", "fsync", "syncfs", "mkdirat", "unlinkat"])
-    func `a kill at any call leaves the old bytes or the right ones, and the next repair ends it`(call: String) throws {
+    func `repair completes after a kill at any system call`(call: String) throws {
         guard Strace.works else {
             print("repair test: KNOWN LIMITATION: strace cannot run here; kills at each \(call) are not tested")
             return
         }
-        try spoil(client("1.0.0", "app/shared.js"))
+        try damage(client("1.0.0", "app/shared.js"))
         try Clientctl.stock(["rm", "-r", client("1.1.0", "img")])
         _ = try site.folder.writeTree(["clients/v1.0.0/more/x": bytes("more")], to: "store")
         try Clientctl.stock(["cp", "-a", site.store, site.folder.file("template")])
@@ -250,7 +250,7 @@ import Testing
             }
             let next = try Clientctl.run(arguments).succeeded(nil, comment)
             #expect(["repaired", "intact"].contains(next.outcome), comment)
-            try requireWhole(comment)
+            try requireIntact(comment)
             try Clientctl.stock(["rm", "-rf", site.store])
             try Clientctl.stock(["cp", "-a", site.folder.file("template"), site.store])
         }

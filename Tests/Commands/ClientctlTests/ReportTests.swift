@@ -4,7 +4,7 @@ import BundleValues
 import Glibc
 import Testing
 
-/// What devices report, and who counts it: the built programs.
+/// Reports of devices and the host that counts them, with the built programs.
 @Suite(.ownThread) struct ReportTests {
     private let site: ChannelSite
 
@@ -64,7 +64,7 @@ import Testing
     private static let one =
         #"{"schema":1,"appId":null,"dropped":2,"reports":[{"id":"0123456789abcdef0123456789abcdef","fact":"installed","version":"1.0.0","channel":"stable","previous":null,"route":"archive","code":null}]}"#
 
-    @Test func `a host adds up what becomes of a release, across its own restarts`() throws {
+    @Test func `host counts reports of a release and keeps the totals over restarts`() throws {
         let counts = site.folder.file("counts.json")
         var host = try Hosting(site.feed, ["--reports", counts])
         for device in ["a", "b", "c"] {
@@ -84,7 +84,7 @@ import Testing
         #expect(try counted(host) == sums)
         try start("c", failing: true)
         try report("c", to: host.url + "report").succeeded("reported")
-        // What is shown is a second old at most.
+        // The metrics are at most a second old.
         let deadline = ContinuousClock.now + .seconds(60)
         while try counted(host)[key("blocked", code: "failedStarts")] != 1 {
             try #require(ContinuousClock.now < deadline)
@@ -93,7 +93,7 @@ import Testing
         #expect(try counted(host)[key("failed", code: "reported")] == 1)
     }
 
-    @Test func `a host that is open to others says that metrics show the size of the fleet`() throws {
+    @Test func `host warns that open metrics reveal the size of the fleet`() throws {
         let reports = ["--reports", site.folder.file("counts.json"), "--bind", "0.0.0.0"]
         let token = try site.folder.write(bytes("feed-token-of-the-fleet"), to: "token")
         chmod(token, 0o600)
@@ -105,17 +105,17 @@ import Testing
         #expect(try !here.stop().errors.contains("the size of the fleet"))
     }
 
-    @Test func `what nobody took waits, and a message that comes twice counts once`() throws {
+    @Test func `report keeps undelivered reports, and host counts a repeated message once`() throws {
         try install("a", ["--report", "http://127.0.0.1:1/report"]).succeeded("installed")
         try report("a", to: "http://127.0.0.1:1/report").failed(10, "networkUnavailable")
-        // One that takes the message, and cannot say so any more.
-        let deaf = try LoopbackServer { _ in
+        // A receiver that stores the message but sends no response.
+        let silent = try LoopbackServer { _ in
             var route = Route()
             route.raw = []
             return route
         }
-        try report("a", to: "http://127.0.0.1:\(deaf.port)/report").failed(10, "networkUnavailable")
-        let message = try #require(deaf.requests.first?.body)
+        try report("a", to: "http://127.0.0.1:\(silent.port)/report").failed(10, "networkUnavailable")
+        let message = try #require(silent.requests.first?.body)
         let host = try Hosting(site.feed, ["--reports", site.folder.file("counts.json")])
         #expect(try post(host, String(decoding: message, as: UTF8.self)).status == 200)
         try report("a", to: host.url + "report").succeeded("reported")
@@ -124,7 +124,7 @@ import Testing
         #expect(sums["clientctl_reports_repeated_total"] == 1)
     }
 
-    @Test func `every byte that leaves a device is listed here, and none does without the flag`() throws {
+    @Test func `devices send exactly these reports, and none without --report`() throws {
         let receiver = try LoopbackServer { _ in Route(bytes("{}")) }
         let url = "http://127.0.0.1:\(receiver.port)/report"
         try install("anne", []).succeeded("installed")
@@ -164,13 +164,13 @@ import Testing
             ])
     }
 
-    @Test func `the feed's token goes to a receiver of its origin, and to no other`() throws {
+    @Test func `report sends the feed's token only to receivers of its origin`() throws {
         let tokens = try site.folder.write(bytes("a-token\n"), to: "token")
         chmod(tokens, 0o600)
         let receiver = try LoopbackServer { _ in Route(bytes("{}")) }
         let (url, other) = ("http://127.0.0.1:\(receiver.port)/report", "http://127.0.0.1:1/channels/stable.json")
         func shown() -> String? { receiver.requests.last?.headers.first { $0.name == "Authorization" }?.value }
-        // Of a folder, nobody has the origin.
+        // A feed in a folder has no origin.
         try install("a", ["--report", url, "--token-file", tokens]).succeeded("installed")
         #expect(receiver.requests.count == 1 && shown() == nil)
         try start("a")
@@ -188,7 +188,7 @@ import Testing
         #expect(message?.stringValue?.contains("--channel or --manifest") == true)
     }
 
-    @Test func `VictoriaMetrics gets samples`() throws {
+    @Test func `report sends samples to VictoriaMetrics`() throws {
         let receiver = try LoopbackServer { _ in Route(status: 204) }
         try install("a", ["--report", "http://127.0.0.1:\(receiver.port)/api/v1/import/prometheus"]).succeeded()
         let text = String(decoding: try #require(receiver.requests.first?.body), as: UTF8.self)
@@ -198,7 +198,7 @@ import Testing
         #expect(try report("a", to: "http://127.0.0.1:1/report").string("outcome") == "nothingToReport")
     }
 
-    @Test func `a receiver that redirects gets nothing sent elsewhere`() throws {
+    @Test func `report does not follow redirects of a receiver`() throws {
         let other = try LoopbackServer { _ in Route(bytes("{}")) }
         let receiver = try LoopbackServer { _ in .redirect(to: "http://127.0.0.1:\(other.port)/report", status: 307) }
         try install("a", ["--report", "http://127.0.0.1:\(receiver.port)/report"]).succeeded("installed")
@@ -206,7 +206,7 @@ import Testing
         #expect(other.requests.isEmpty)
     }
 
-    @Test func `serve reports by itself, and without the flag notes nothing`() throws {
+    @Test func `serve sends reports automatically, and records none without --report`() throws {
         let host = try Hosting(site.feed, ["--reports", site.folder.file("counts.json")])
         try install("a", ["--report", "http://127.0.0.1:1/report"]).succeeded("installed")
         let run = try ServeRun([
@@ -223,9 +223,9 @@ import Testing
         try report("a", to: host.url + "report").succeeded("nothingToReport")
     }
 
-    // MARK: Who posts whatever
+    // MARK: Untrusted messages
 
-    @Test func `a host counts only what its feed has`() throws {
+    @Test func `host counts only reports about versions and channels of its feed`() throws {
         let host = try Hosting(site.feed, ["--reports", site.folder.file("counts.json")])
         #expect(try post(host, Self.one).text == #"{"counted":1}"#)
         #expect(try post(host, Self.one).text == #"{"counted":0}"#)
@@ -240,7 +240,7 @@ import Testing
         #expect(sums.keys.filter { $0.hasPrefix("clientctl_reports_total") }.count == 1)
     }
 
-    @Test func `a host refuses what is no report`() throws {
+    @Test func `host rejects malformed reports`() throws {
         let host = try Hosting(site.feed, ["--reports", site.folder.file("counts.json")])
         for (part, other) in [
             (#""schema":1"#, #""schema":2"#), ("installed", "exploded"), ("archive", "pigeon"),
@@ -261,7 +261,7 @@ import Testing
         #expect(try plain.ask("/metrics").status == 404)
     }
 
-    @Test func `a host with tokens takes reports of those that have one`() throws {
+    @Test func `host with tokens accepts only reports with a token`() throws {
         let tokens = try site.folder.write(bytes("a-token\n"), to: "tokens")
         chmod(tokens, 0o600)
         let host = try Hosting(site.feed, ["--reports", site.folder.file("counts.json"), "--token-file", tokens])
@@ -274,7 +274,7 @@ import Testing
         try report("a", to: host.url + "report", ["--token-file", tokens] + feed).succeeded("reported")
     }
 
-    @Test func `two hosts do not count in one file`() throws {
+    @Test func `host rejects a counter file that another host uses`() throws {
         let counts = site.folder.file("counts.json")
         let host = try Hosting(site.feed, ["--reports", counts])
         let outcome = try Clientctl.run(["host", site.feed, "--reports", counts, "--json"]).failed(78, "configInvalid")
@@ -285,7 +285,7 @@ import Testing
         _ = try Hosting(site.feed, ["--reports", counts])
     }
 
-    @Test func `a file that has no counts is left alone`() throws {
+    @Test func `host rejects a file without counters and leaves it unchanged`() throws {
         let counts = try site.folder.write(bytes("holiday"), to: "holiday.txt")
         let outcome = try Clientctl.run(["host", site.feed, "--reports", counts, "--json"])
         outcome.failed(78, "configInvalid")

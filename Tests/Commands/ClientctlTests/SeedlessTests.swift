@@ -3,9 +3,9 @@ import BundleTestTraits
 import BundleTesting
 import Testing
 
-/// A shell that brings no client of its own.
+/// A shell without a seed.
 @Suite(.ownThread) struct SeedlessTests {
-    @Test func `answers name no seed as what ran, what was good or what can be shown on a device without one`() throws {
+    @Test func `commands name no seed on a device without one`() throws {
         let site = try Site()
         try site.publish("1.0.0")
         let text = try Clientctl.run([
@@ -27,7 +27,7 @@ import Testing
         #expect(clients == ["v1.0.0"])
     }
 
-    @Test func `a new device waits for its first update on the screen, without a flag, and shows it when it comes`()
+    @Test func `serve shows a waiting page on a new device until the first update`()
         throws
     {
         let site = try Site()
@@ -51,7 +51,7 @@ import Testing
         #expect(try serving.stop().errors.contains("waiting for the first update"))
     }
 
-    @Test func `status promises no seed to a shell that brought none`() throws {
+    @Test func `status offers no seed to a shell without one`() throws {
         let site = try Site()
         try site.publish("1.0.0")
         try site.install().succeeded("installed")
@@ -68,7 +68,7 @@ import Testing
         #expect(try !Clientctl.run(["status", "--store", site.store]).text.contains("* embedded"))
         try Clientctl.run(["launch", "--shell-version", "1.5.0"] + place).failed(78, "configInvalid")
 
-        // Nor to guests, nor in another answer; and a block is told of when its client is gone.
+        // The same for guests and other commands. A block stays visible after its client is removed.
         let token = try site.folder.write(bytes("t0ken\n"), to: "token")
         try Clientctl.stock(["chmod", "600", token])
         try Clientctl.run(["login", "--token-file", token] + place).succeeded()

@@ -5,7 +5,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// `serve --once`: one check, one client, one verdict. The page is a real client's, spoken for by requests of ours.
+/// `serve --once`: one check, one client and one verdict. The test sends the requests that a page would send.
 @Suite(.ownThread) struct ServeOnceTests {
     private let site: ChannelSite
 
@@ -14,7 +14,7 @@ import Testing
         try site.publish("1.0.0").succeeded("published")
     }
 
-    private struct Silent: Error { let errors: String }
+    private struct NotListening: Error { let errors: String }
 
     private func serve(_ more: [String] = []) throws -> (program: Program, port: Int) {
         let program = try Clientctl.start(
@@ -31,10 +31,10 @@ import Testing
             }
             poll(nil, 0, 10)
         }
-        throw Silent(errors: try program.printed().errors)
+        throw NotListening(errors: try program.printed().errors)
     }
 
-    /// Loads the page, as a browser does; returns its launch token.
+    /// Loads the page as a browser does. Returns its launch token.
     private func load(_ port: Int) throws -> String {
         let connection = try RawConnection(port: port)
         connection.send(
@@ -43,7 +43,7 @@ import Testing
         return String(try #require(page.firstMatch(of: /clientctl-token" content="([^"]+)"/), "\(page)").output.1)
     }
 
-    /// Makes a call as the page with `token` does.
+    /// Makes a call as the page with `token`.
     private func call(_ method: String, _ token: String, _ body: String, _ port: Int) throws {
         let connection = try RawConnection(port: port)
         connection.send(
@@ -58,19 +58,19 @@ import Testing
         return (ending.status, ending.errors)
     }
 
-    @Test func `ends with 0 when the client confirms its start`() throws {
+    @Test func `serve --once ends with 0 when the client confirms its start`() throws {
         let (program, port) = try serve()
         try call("startupDidComplete", try load(port), "{}", port)
         let ending = try status(program)
         #expect(ending.status == 0, "\(ending.errors)")
         #expect(ending.errors.contains("v1.0.0 confirmed its start"))
-        // What has proved itself is shown without a trial.
+        // A confirmed client is shown without a trial.
         let (again, second) = try serve()
         _ = try load(second)
         #expect(try status(again).status == 0)
     }
 
-    @Test func `ends with 40 when it is rolled back`() throws {
+    @Test func `serve --once ends with 40 when the client is rolled back`() throws {
         try site.folder.writeTree(["index.html": Array("<title>seed</title>".utf8)], to: "seed")
         let (program, port) = try serve(["--seed", site.folder.file("seed"), "--startup-timeout", "3s"])
         try call("visibility", try load(port), #"{"page":"a","number":0}"#, port)
@@ -81,7 +81,7 @@ import Testing
         #expect(shown.text.hasPrefix("runs: nothing; v1.0.0, launched at "), "\(shown.text)")
     }
 
-    @Test func `ends with 40 and blames no client when a page is loaded and none reports`() throws {
+    @Test func `serve --once ends with 40 and blames no client when a page loads without reporting`() throws {
         try site.folder.writeTree(["index.html": Array("<title>seed</title>".utf8)], to: "seed")
         let (program, port) = try serve(["--seed", site.folder.file("seed"), "--startup-timeout", "1s"])
         _ = try load(port)
@@ -92,7 +92,7 @@ import Testing
         #expect(shown.text.contains("v1.0.0  staged"), "\(shown.text)")
     }
 
-    @Test func `ends with the failure of its check, and shows nothing`() throws {
+    @Test func `serve --once ends with the error of its check and shows nothing`() throws {
         let outcome = try Clientctl.run([
             "serve", "--once", "--channel", "\(site.feed)/channels/none.json", "--trust", site.pinned, "--store",
             site.folder.file("store"), "--shell-version", "1.5.0", "--port", "0", "--json",
@@ -100,15 +100,15 @@ import Testing
         outcome.failed(78, "configInvalid")
     }
 
-    @Test func `ends with 40 when no browser comes`() throws {
+    @Test func `serve --once ends with 40 when no browser connects`() throws {
         let (program, _) = try serve(["--startup-timeout", "2s"])
         let ending = try status(program)
         #expect(ending.status == 40)
-        // A browser has three startup timeouts.
+        // The limit for a browser is three startup timeouts.
         #expect(ending.errors.contains("no browser has loaded the page within 6.0 seconds"), "\(ending.errors)")
     }
 
-    @Test func `ends with 40 when it is stopped before`() throws {
+    @Test func `serve --once ends with 40 when it is stopped`() throws {
         let (program, _) = try serve()
         program.send(SIGTERM)
         let ending = try status(program)

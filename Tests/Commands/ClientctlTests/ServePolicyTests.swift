@@ -3,7 +3,7 @@ import BundleTestTraits
 import BundleTesting
 import Testing
 
-/// Whom the pages of `serve` may talk to.
+/// The content security policy of the pages of `serve`.
 @Suite(.ownThread) struct ServePolicyTests {
     private let site: Site
 
@@ -12,7 +12,7 @@ import Testing
         try site.folder.writeTree(Site.client("seed"), to: "seed")
     }
 
-    /// The sources of `connect-src` with these flags and variables.
+    /// Returns the sources of `connect-src` with these flags and variables.
     private func connections(_ flags: [String], _ environment: [String: String]) throws -> [String] {
         let place = ["--store", site.store, "--shell-version", "1.5.0", "--seed", site.folder.file("seed")]
         let serving = try ServeRun(place + flags, environment: environment)
@@ -22,7 +22,7 @@ import Testing
         return directive.split(separator: " ").dropFirst().map(String.init)
     }
 
-    @Test func `several policies are one`() throws {
+    @Test func `serve joins several --csp policies`() throws {
         let flags = ["--csp", "connect-src https://a; img-src https://b", "--csp", "connect-src https://c"]
         #expect(try connections(flags, [:]) == ["'self'", "https://a", "https://c"])
     }
@@ -30,14 +30,14 @@ import Testing
     private static let server = ["CLIENTCTL_METEOR": "http://meteor.example/app"]
     private static let sources = ["http://meteor.example:80", "ws://meteor.example:80"]
 
-    @Test func `a Meteor server that is followed is one of them`() throws {
+    @Test func `serve allows connections to the Meteor server it follows`() throws {
         #expect(try connections([], Self.server).suffix(2) == Self.sources)
         #expect(try connections(["--meteor", "http://meteor.example/"], [:]).suffix(2) == Self.sources)
     }
 
-    @Test func `what a policy keeps from a page is in status once, until its client is launched again`() throws {
+    @Test func `status shows a policy violation once, until the client is launched again`() throws {
         let place = ["--store", site.store, "--shell-version", "1.5.0", "--seed", site.folder.file("seed")]
-        func complaints() throws -> [String] {
+        func pageErrors() throws -> [String] {
             let status = try Clientctl.run(["status", "--store", site.store, "--json"]).succeeded()
             let clients = (status["clients"]?.arrayValue ?? []).compactMap(\.objectValue)
             let seed = try #require(clients.first { $0["name"] == .string("embedded") })
@@ -48,21 +48,21 @@ import Testing
         try serving.call("startupDidComplete", token: token)
         let body = "{\"kind\": \"blocked\", \"directive\": \"connect-src\", \"url\": \"https://api.example\"}"
         for _ in 0..<2 { #expect(try serving.call("report", token: token, body: body).status == 200) }
-        let told = ": --csp \"connect-src https://api.example\" would allow it"
+        let advice = ": --csp \"connect-src https://api.example\" would allow it"
         let deadline = ContinuousClock.now + .seconds(60)
-        while try complaints().isEmpty { try #require(ContinuousClock.now < deadline, "status says nothing") }
-        #expect(try complaints().count == 1)
-        #expect(try complaints().first?.hasSuffix(told) == true)
-        #expect(try Clientctl.run(["status", "--store", site.store]).text.contains(told))
+        while try pageErrors().isEmpty { try #require(ContinuousClock.now < deadline, "status shows no violation") }
+        #expect(try pageErrors().count == 1)
+        #expect(try pageErrors().first?.hasSuffix(advice) == true)
+        #expect(try Clientctl.run(["status", "--store", site.store]).text.contains(advice))
         try serving.stop()
         let again = try ServeRun(place + ["--csp", "connect-src https://api.example"])
         _ = try again.loadPage()
         let later = ContinuousClock.now + .seconds(60)
-        while try !complaints().isEmpty { try #require(ContinuousClock.now < later, "it stays") }
+        while try !pageErrors().isEmpty { try #require(ContinuousClock.now < later, "the violation stays") }
         try again.stop()
     }
 
-    @Test func `one that flags leave out is none`() throws {
+    @Test func `serve allows no connection to a Meteor server that flags disable`() throws {
         try site.publish("1.0.0")
         let feed = ["--manifest", site.manifest, "--trust", site.trust]
         #expect(try !connections(feed, Self.server).contains { $0.contains("meteor.example") })

@@ -4,12 +4,12 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// A running `clientctl serve`, asked as a page and as a program would.
+/// A running `clientctl serve` that receives requests like those of a page or another program.
 final class ServeRun {
     let program: Program
     let port: Int
 
-    /// Starts it in `wrapper`, which may set things up, and waits for its address.
+    /// Starts `serve` in `wrapper`, which may prepare its environment, and waits for its address.
     init(
         _ arguments: [String], port: [String] = ["--port", "0"], environment: [String: String] = [:],
         wrapper: [String] = []
@@ -30,7 +30,7 @@ final class ServeRun {
         }
     }
 
-    /// It did not start.
+    /// `serve` ended before it listened.
     struct Ended: Error { let errors: String }
 
     func ask(_ line: String, _ fields: [String] = [], body: String? = nil) throws -> RawResponse {
@@ -42,14 +42,14 @@ final class ServeRun {
         return try connection.receiveAnswer()
     }
 
-    /// Loads the page as a browser does; its token.
+    /// Loads the page as a browser does. Returns its token.
     func loadPage() throws -> String {
         let page = try ask("GET /", ["Accept: text/html"]).text
         let token = try #require(page.firstMatch(of: /name="clientctl-token" content="([^"]+)"/), "no page: \(page)")
         return String(token.output.1)
     }
 
-    /// Makes a call as the page with `token` would.
+    /// Makes a call as the page with `token`.
     @discardableResult
     func call(_ method: String, token: String, body: String = "{}") throws -> RawResponse {
         try ask(
@@ -57,7 +57,7 @@ final class ServeRun {
             body: body)
     }
 
-    /// The metrics, by the name of each sample with its labels.
+    /// The metrics by name and labels.
     func metrics() throws -> [String: Double] {
         let answer = try ask("GET /__clientctl/v1/metrics")
         try #require(answer.status == 200)
@@ -77,7 +77,7 @@ final class ServeRun {
         return samples
     }
 
-    /// Waits until the metrics are what is wanted.
+    /// Waits until the metrics meet the condition.
     func wait(
         for what: Comment, sourceLocation: SourceLocation = #_sourceLocation,
         _ isMet: ([String: Double]) -> Bool
@@ -86,14 +86,14 @@ final class ServeRun {
         while true {
             let samples = try metrics()
             if isMet(samples) { return }
-            let said = try program.printed().errors
+            let log = try program.printed().errors
             try #require(
-                ContinuousClock.now < deadline, "\(what): \(samples) \(said)", sourceLocation: sourceLocation)
+                ContinuousClock.now < deadline, "\(what): \(samples) \(log)", sourceLocation: sourceLocation)
             poll(nil, 0, 20)
         }
     }
 
-    /// Ends it in good order, and gives what it said.
+    /// Ends `serve` with SIGTERM and returns its output.
     @discardableResult
     func stop() throws -> Program.Ending {
         program.send(SIGTERM)

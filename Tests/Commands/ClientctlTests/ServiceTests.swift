@@ -3,7 +3,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// What a service manager hears of the built program.
+/// Notifications of the built program to a service manager.
 @Suite(.ownThread) struct ServiceTests {
     private let site: Site
     private let address: String
@@ -20,7 +20,7 @@ import Testing
         ["--store", site.store, "--shell-version", "1.5.0", "--seed", site.folder.file("seed")]
     }
 
-    @Test func `serve says when it is ready, what it does, and when it ends`() throws {
+    @Test func `serve notifies systemd when it is ready, shows a client and stops`() throws {
         try site.publish("1.0.0")
         try site.install().succeeded("installed")
         let serving = try ServeRun(place, environment: ["NOTIFY_SOCKET": address])
@@ -30,10 +30,10 @@ import Testing
         try serving.stop()
         let rest = try socket.drain()
         #expect(rest.last == "STOPPING=1\nSTATUS=stopping")
-        #expect(!rest.contains { $0.contains("WATCHDOG") }, "nobody waits for signs of life")
+        #expect(!rest.contains { $0.contains("WATCHDOG") }, "no keep-alive was requested")
     }
 
-    @Test func `host says so, too, at an abstract name, and gives signs of life`() throws {
+    @Test func `host notifies an abstract socket and sends keep-alives`() throws {
         try site.publish("1.0.0")
         let name = "@clientctl-host-\(getpid())-\(UInt64.random(in: .min ... .max))"
         let socket = try DatagramSocket(name)
@@ -50,9 +50,9 @@ import Testing
         (try? Program.run(["strace", "-o", "/dev/null", "true"], environment: Clientctl.environment()))?.status == 0
 
     @Test(.enabled(if: canTrace, "no strace"))
-    func `a signal that comes as soon as the address is said is not lost`() throws {
+    func `host handles a signal that arrives with its first output`() throws {
         try site.publish("1.0.0")
-        // The first handler that each thread installs takes its time; with -D the tracer is none of our processes.
+        // The first signal handler of each thread is delayed. With -D, the tracer is not a child of the test.
         let program = try Program(
             [
                 "strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=rt_sigaction", "-e",
@@ -64,7 +64,7 @@ import Testing
         #expect(try program.wait(within: .seconds(60))?.status == 0)
     }
 
-    @Test func `what cannot start is never ready`() throws {
+    @Test func `serve sends no READY when it cannot start`() throws {
         let refused = try Clientctl.run(
             ["serve", "--store", site.folder.file("none"), "--shell-version", "1.5.0", "--port", "0"],
             environment: ["NOTIFY_SOCKET": address])
@@ -72,7 +72,7 @@ import Testing
         #expect(try socket.drain() == [])
     }
 
-    @Test func `a manager that is not there, or not for this process, changes nothing`() throws {
+    @Test func `serve ignores a missing service manager and a watchdog of another process`() throws {
         for environment in [
             ["NOTIFY_SOCKET": site.folder.file("nobody"), "WATCHDOG_USEC": "100000"], ["NOTIFY_SOCKET": "nonsense"],
             ["WATCHDOG_USEC": "100000"],
@@ -84,7 +84,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `a seed without a store gives signs of life, and metrics, until it ends`(isStopped: Bool) throws {
+    func `serve sends keep-alives and metrics while it shows a seed without a store`(isStopped: Bool) throws {
         let store = try site.folder.write(bytes("a file"), to: "other")
         let metrics = site.folder.file("clientctl.prom")
         let serving = try ServeRun(
@@ -97,7 +97,7 @@ import Testing
         let deadline = ContinuousClock.now + .seconds(60)
         while access(metrics, F_OK) != 0 {
             try #require(ContinuousClock.now < deadline, "no metrics")
-            // Nobody else reads what it says, and only some fits into the socket.
+            // The socket buffer is small, so the test keeps reading it.
             _ = try socket.drain()
             poll(nil, 0, 20)
         }
@@ -113,7 +113,7 @@ import Testing
             try #require(ContinuousClock.now < deadline, "no store")
             poll(nil, 0, 20)
         }
-        // The shell's writer begins where the seed's ends.
+        // The shell's metrics writer replaces the one of the seed.
         try #require(unlink(metrics) == 0 || errno == ENOENT)
         while access(metrics, F_OK) != 0 {
             try #require(ContinuousClock.now < deadline, "no metrics of the shell")
@@ -123,21 +123,23 @@ import Testing
         try serving.stop()
     }
 
-    @Test func `a shell that hangs gives no sign of life, until it works again`() throws {
+    @Test func `serve sends no keep-alive while the shell hangs`() throws {
         try site.publish("1.0.0")
         try site.install().succeeded("installed")
         let serving = try ServeRun(
             place, environment: ["NOTIFY_SOCKET": address, "WATCHDOG_USEC": "400000"])
         #expect(try socket.next { $0 == "WATCHDOG=1" } != nil)
-        // A boot attempt is written under this lock, on the shell's own thread, which waits for it.
+        // The shell's own thread waits for this lock to record the launch.
         let folder = open(site.store, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         defer { close(folder) }
         try #require(flock(folder, LOCK_EX) == 0)
         let page = try RawConnection(port: serving.port)
         page.send("GET / HTTP/1.1\r\nHost: 127.0.0.1:\(serving.port)\r\nAccept: text/html\r\n\r\n")
-        // Those of before it came so far: then ten times the pause between two without any.
+        // Earlier keep-alives may still arrive. The wait is ten times their interval.
         let deadline = ContinuousClock.now + .seconds(60)
-        while try socket.next(within: 2000) != nil { try #require(ContinuousClock.now < deadline, "it goes on") }
+        while try socket.next(within: 2000) != nil {
+            try #require(ContinuousClock.now < deadline, "keep-alives continue")
+        }
         try #require(flock(folder, LOCK_UN) == 0)
         #expect(try socket.next { $0 == "WATCHDOG=1" } != nil)
         #expect(try page.receiveAnswer().status == 200)

@@ -5,7 +5,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// Logging in and out, locking and unlocking, and where the token goes.
+/// Login, logout, lock and unlock, and the requests that carry the token.
 @Suite(.ownThread) struct SessionTests {
     private static let secret = "s3cret.t0ken-of/the+feed="
 
@@ -17,7 +17,7 @@ import Testing
         token = try site.folder.write(bytes(Self.secret + "\n"), to: "token")
     }
 
-    /// Runs a command on the store; nothing that it says ever shows the token.
+    /// Runs a command on the store. Expects its output not to contain the token.
     @discardableResult
     private func run(_ arguments: [String], sourceLocation: SourceLocation = #_sourceLocation) throws -> Outcome {
         let outcome = try Clientctl.run(arguments + ["--store", site.store, "--json"])
@@ -37,7 +37,7 @@ import Testing
 
     private func session(_ outcome: Outcome) -> JSONObject { outcome["session"]?.objectValue ?? [:] }
 
-    @Test func `a path without a store is refused, unless a lock or a login creates one`() throws {
+    @Test func `lock and login reject a path without a store unless --create is given`() throws {
         for command in [["lock"], ["unlock"], ["logout"], ["login", "--token-file", token]] {
             let refused = try run(command).failed(78, "configInvalid")
             #expect(refused.subject == site.store)
@@ -51,7 +51,7 @@ import Testing
         try run(["lock"]).succeeded("locked")
     }
 
-    @Test func `a session gets another end, and keeps its token`() throws {
+    @Test func `login --renew changes the expiry and keeps the token`() throws {
         try run(["login", "--renew"]).failed(64, "usage")
         try login()
         try run(["login", "--renew", "--expires", "2099-01-31T00:00:00Z"]).succeeded("renewed")
@@ -62,7 +62,7 @@ import Testing
         try run(["login", "--renew", "--expires", "1h"]).failed(45, "loginRequired")
     }
 
-    @Test func `launch shows nothing of a locked device, and the seed or nothing to guests`() throws {
+    @Test func `launch shows no client on a locked device and only the seed to guests`() throws {
         let seed = try site.folder.writeTree(["index.html": bytes("<title>seed</title>")], to: "guests-seed")
         try site.publish("1.0.0")
         try site.install().succeeded("installed")
@@ -88,7 +88,7 @@ import Testing
 
     private func status() throws -> JSONObject { session(try run(["status"]).succeeded()) }
 
-    /// What is kept.
+    /// Returns the content of the session file.
     private func file() throws -> String {
         String(decoding: try #require(try site.stored().files["session.json"]), as: UTF8.self)
     }
@@ -97,7 +97,7 @@ import Testing
 
     // MARK: Commands
 
-    @Test func `a device that nobody logged in on needs no session, and has no file`() throws {
+    @Test func `a device without logins needs no session and stores no file`() throws {
         #expect(try status() == ["state": .string("none"), "required": .bool(false)])
         try site.publish("1.0.0")
         try site.install().succeeded("installed")
@@ -105,7 +105,7 @@ import Testing
         #expect(try site.stored().files["session.json"] == nil)
     }
 
-    @Test func `login, lock, unlock and logout, as status tells them`() throws {
+    @Test func `status shows login, lock, unlock and logout`() throws {
         #expect(session(try login())["state"] == .string("active"))
         let active = try status()
         #expect(active["required"] == .bool(true))
@@ -113,10 +113,10 @@ import Testing
         #expect(active["expires"] == .null)
 
         for lock in [["lock"], ["lock"], ["lock", "--maintenance"]] {
-            let told = session(try run(lock).succeeded("locked"))["state"]
-            #expect(told == .string(lock.count == 1 ? "locked" : "maintenance"))
+            let state = session(try run(lock).succeeded("locked"))["state"]
+            #expect(state == .string(lock.count == 1 ? "locked" : "maintenance"))
         }
-        // Who logs in finds it locked still.
+        // The device is still locked after a login.
         #expect(session(try login())["state"] == .string("maintenance"))
         #expect(session(try run(["unlock"]).succeeded("unlocked"))["state"] == .string("active"))
 
@@ -129,37 +129,37 @@ import Testing
         #expect(try !file().contains("\"at\""))
     }
 
-    @Test func `people are told, too, and never the token`() throws {
-        func said(_ arguments: [String]) throws -> String {
+    @Test func `session commands print sentences without the token`() throws {
+        func output(_ arguments: [String]) throws -> String {
             let outcome = try Clientctl.run(arguments + ["--store", site.store])
             #expect(outcome.status == 0, "\(outcome.errors)")
             expectNoSecret(outcome)
             return outcome.text
         }
-        #expect(try !said(["status"]).contains("session"))
+        #expect(try !output(["status"]).contains("session"))
         #expect(
-            try said(["login", "--token-file", token, "--create", "--expires", "2099-01-31T00:00:00Z"])
+            try output(["login", "--token-file", token, "--create", "--expires", "2099-01-31T00:00:00Z"])
                 == "logged in until 2099-01-31T00:00:00Z\n")
-        #expect(try said(["status"]).contains("session: logged in until 2099-01-31T00:00:00Z"))
-        #expect(try said(["lock"]) == "locked\n")
-        #expect(try said(["status"]).contains("session: the device is locked"))
-        #expect(try said(["unlock"]) == "unlocked\n")
-        #expect(try said(["logout"]) == "logged out\n")
-        #expect(try said(["status"]).contains("session: logged out"))
+        #expect(try output(["status"]).contains("session: logged in until 2099-01-31T00:00:00Z"))
+        #expect(try output(["lock"]) == "locked\n")
+        #expect(try output(["status"]).contains("session: the device is locked"))
+        #expect(try output(["unlock"]) == "unlocked\n")
+        #expect(try output(["logout"]) == "logged out\n")
+        #expect(try output(["status"]).contains("session: logged out"))
     }
 
-    @Test func `a device that was only locked is open again`() throws {
+    @Test func `unlock reopens a device that was only locked`() throws {
         #expect(session(try run(["lock", "--create"]).succeeded())["required"] == .bool(false))
         #expect(try state() == "locked")
         try run(["unlock"]).succeeded()
         #expect(try state() == "none")
     }
 
-    @Test func `a session ends at its time`() throws {
+    @Test func `a session ends at its expiry`() throws {
         try login(["--expires", "1s"])
         usleep(2_100_000)
         #expect(try state() == "expired")
-        // Status only looks.
+        // `status` does not write.
         #expect(try file().contains("s3cret"))
         let end = try #require(session(try login(["--expires", "12h"]))["expires"]?.stringValue)
         let seconds = try Timestamp(parsing: end).secondsSinceEpoch - Timestamp.now.secondsSinceEpoch
@@ -167,13 +167,13 @@ import Testing
     }
 
     @Test(arguments: ["0s", "soon", "12", "2020-01-01T00:00:00Z", "2099-01-01", "2099-02-30T00:00:00Z", "-1h", ""])
-    func `a session that would not end in the future is refused`(text: String) throws {
+    func `login rejects an expiry that is not in the future`(text: String) throws {
         try run(["login", "--token-file", token, "--expires=\(text)"]).failed(64, "usage")
         #expect(try state() == "none")
     }
 
     @Test(arguments: [("", "empty"), ("s3cret token", "character"), ("s3cret\nx: y", "character"), ("ä", "character")])
-    func `a file that holds no token is refused`(text: String, word: String) throws {
+    func `login rejects a file without a valid token`(text: String, word: String) throws {
         try site.folder.write(bytes(text), to: "token")
         let refused = try run(["login", "--token-file", token]).failed(78, "configInvalid")
         #expect(refused.errors.contains(word))
@@ -181,7 +181,7 @@ import Testing
         #expect(try state() == "none")
     }
 
-    @Test func `a token comes through a pipe`() throws {
+    @Test func `login reads a token from a pipe`() throws {
         try site.publish("1.0.0")
         let own = try LoopbackServer(folder: site.feed)
         let line = """
@@ -199,7 +199,7 @@ import Testing
         #expect(own.requests.map { $0["Authorization"] } == ["Bearer \(Self.secret)", "Bearer \(Self.secret)"])
     }
 
-    @Test func `a token comes late through a non-blocking pipe`() throws {
+    @Test func `login waits for a token from a non-blocking pipe`() throws {
         let program = """
             import os, subprocess, sys, time
             read, write = os.pipe()
@@ -221,7 +221,7 @@ import Testing
         #expect(try state() == "active")
     }
 
-    @Test func `a token comes through a socket`() throws {
+    @Test func `login reads a token from a socket`() throws {
         var route = Route([])
         route.takeover = { connection in
             _ = connection.write(bytes(Self.secret + "\n"))
@@ -239,7 +239,7 @@ import Testing
         #expect(try state() == "active")
     }
 
-    @Test func `a token that is too long is refused`() throws {
+    @Test func `login rejects a token that is too long`() throws {
         try site.folder.write([UInt8](repeating: 0x61, count: 8193), to: "token")
         try run(["login", "--token-file", token]).failed(78, "configInvalid")
         try site.folder.write([UInt8](repeating: 0x61, count: 8192), to: "token")
@@ -247,21 +247,21 @@ import Testing
     }
 
     @Test(arguments: [0o604, 0o640, 0o660, 0o602] as [mode_t])
-    func `a token that others may read or change is refused`(mode: mode_t) throws {
+    func `login rejects a token file that other users can access`(mode: mode_t) throws {
         chmod(token, mode)
         let refused = try run(["login", "--token-file", token]).failed(31, "permissionDenied")
         #expect(refused.subject == token)
         #expect(try state() == "none")
     }
 
-    @Test func `login needs a token file that is there`() throws {
+    @Test func `login requires an existing token file`() throws {
         try run(["login"]).failed(64, "usage")
         try run(["login", "--token-file", site.folder.file("none")]).failed(78, "configInvalid")
     }
 
     // MARK: The file
 
-    @Test func `the file is its owner's alone, and no command that clears up touches it`() throws {
+    @Test func `the session file is private, and gc and recovery keep it`() throws {
         try login()
         try site.publish("1.0.0")
         try site.publish("1.1.0")
@@ -276,7 +276,7 @@ import Testing
         #expect(try state() == "active")
     }
 
-    @Test func `a file that cannot be used is told by status, keeps no release away, and is replaced by a login`()
+    @Test func `status reports an unusable session file, updates continue, and a login replaces it`()
         throws
     {
         try login()
@@ -298,7 +298,7 @@ import Testing
 
     // MARK: The feed
 
-    @Test func `the token goes to the feed's origin, and to no other`() throws {
+    @Test func `sends the session token only to the feed's origin`() throws {
         try site.publish("1.0.0")
         try login()
         let archive = "/releases/v1.0.0/client-v1.0.0.tar.zst"
@@ -311,7 +311,7 @@ import Testing
         #expect(elsewhere.requests.map(\.target) == [archive])
         #expect(elsewhere.requests.map { $0["Authorization"] } == [nil])
 
-        // By the manifest's word, which nobody signs.
+        // The manifest's `url` is not signed.
         var manifest = try site.object(site.manifest)
         manifest["url"] = .string(try elsewhere.url(archive).display)
         own.set("/manifest.json", Route(JSONWriter.bytes(of: .object(manifest))))
@@ -322,7 +322,7 @@ import Testing
         #expect(elsewhere.requests.map { $0["Authorization"] } == [nil, nil])
     }
 
-    @Test func `another token by flag wins, and an open device sends none`() throws {
+    @Test func `--token-file overrides the session token, and a device without a session sends none`() throws {
         try site.publish("1.0.0")
         let own = try LoopbackServer(folder: site.feed)
         try site.check(own.url("/manifest.json").display).succeeded()
@@ -334,7 +334,7 @@ import Testing
         #expect(own.requests.map { $0["Authorization"] } == [nil, "Bearer other", nil])
     }
 
-    /// Notes in the session that the feed has refused its token twice in the last minutes.
+    /// Records in the session that the feed rejected its token twice in the last minutes.
     private func noteRejections() throws {
         let now = Timestamp.now.secondsSinceEpoch
         let (first, last) = (Timestamp(clamping: now - 600), Timestamp(clamping: now - 60))
@@ -346,7 +346,7 @@ import Testing
         }
     }
 
-    @Test func `one 401 leaves the session as it is, and the third in some minutes ends it`() throws {
+    @Test func `the third response 401 within minutes ends the session`() throws {
         try site.publish("1.0.0")
         try login()
         let own = try LoopbackServer(folder: site.feed)
@@ -363,7 +363,7 @@ import Testing
         #expect(ended["state"] == .string("expired"))
         #expect(ended["ended"]?.objectValue?["cause"] == .string("rejected"))
         #expect(try !file().contains("s3cret"))
-        // It is not tried again.
+        // The token is not sent again.
         try site.install(own.url("/manifest.json").display).failed(11, "httpStatus")
         #expect(own.requests.map { $0["Authorization"] } == ["Bearer \(Self.secret)", "Bearer \(Self.secret)", nil])
         try login()
@@ -371,14 +371,14 @@ import Testing
         try site.install(own.url("/manifest.json").display).succeeded("installed")
     }
 
-    @Test(arguments: [403, 404, 500]) func `no other refusal does`(status: Int) throws {
+    @Test(arguments: [403, 404, 500]) func `other error statuses keep the session`(status: Int) throws {
         try login()
         let own = try LoopbackServer(["/manifest.json": Route(bytes("no"), status: status)])
         expectNoSecret(try site.install(own.url("/manifest.json").display).failed(11, "httpStatus"))
         #expect(try state() == "active")
     }
 
-    @Test func `a token is not sent over http, but to this machine`() throws {
+    @Test func `sends no token over http except to this machine`() throws {
         let refused = try {
             try login()
             return try site.install("http://192.0.2.1/manifest.json").failed(78, "configInvalid")
@@ -387,13 +387,13 @@ import Testing
         expectNoSecret(refused)
         try run(["logout", "--forget"]).succeeded()
         try site.install("http://192.0.2.1/manifest.json", ["--token-file", token]).failed(78, "configInvalid")
-        // A feed of files needs none.
+        // A feed in a folder needs no token.
         try login()
         try site.publish("1.0.0")
         try site.install().succeeded("installed")
     }
 
-    @Test func `an address inside the client is there again after a lock`() throws {
+    @Test func `serve shows an address inside the client again after unlock`() throws {
         try site.publish("1.0.0")
         try site.install().succeeded("installed")
         let run = try ServeRun(["--store", site.store, "--shell-version", "1.5.0"])
@@ -411,7 +411,7 @@ import Testing
         try run.stop()
     }
 
-    @Test func `every flag can be configured`() throws {
+    @Test func `session commands accept every flag from environment and file`() throws {
         let outcome = try Clientctl.run(
             ["login"],
             environment: [

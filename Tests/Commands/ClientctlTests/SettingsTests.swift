@@ -3,7 +3,7 @@ import BundleTestTraits
 import BundleTesting
 import Testing
 
-/// Where flags come from when the command line does not give them.
+/// Flags from the environment and from configuration files.
 @Suite(.ownThread) struct SettingsTests {
     private let site: Site
 
@@ -23,7 +23,7 @@ import Testing
         """
     }
 
-    @Test func `--config reads a file of variables as systemd does`() throws {
+    @Test func `--config reads a file of variables like systemd`() throws {
         let folder = try TemporaryFolder()
         try folder.write(
             bytes(
@@ -43,7 +43,7 @@ import Testing
         #expect(unknown.failed(78, "configInvalid").errors.contains("CLIENTCTL_STROE"))
     }
 
-    @Test func `what is mistaken for something else is refused with its name`() throws {
+    @Test func `commands name a file of the wrong kind and the flag for it`() throws {
         let device = ["--store", site.store, "--shell-version", "1.5.0", "--json"]
         let trust = ["--trust", site.trust]
         let rows: [([String], Int32, String)] = [
@@ -70,18 +70,18 @@ import Testing
         }
     }
 
-    @Test func `every flag can come from a file`() throws {
+    @Test func `accepts every flag of install from a file`() throws {
         try Clientctl.run(["install", "--config", try config(whole)]).succeeded("installed")
         #expect(try site.installed("1.0.0") == Site.client("1.0.0"))
     }
 
-    @Test func `the file can be named by the environment, or lie in the user's configuration`() throws {
+    @Test func `reads the configuration file that the environment names or the user's own`() throws {
         let file = try config(whole)
         try Clientctl.run(["check"], environment: ["CLIENTCTL_CONFIG": file]).succeeded("available")
         try Clientctl.run(["check"], environment: ["XDG_CONFIG_HOME": site.folder.path]).succeeded("available")
     }
 
-    @Test func `every flag can come from the environment`() throws {
+    @Test func `accepts every flag of install from the environment`() throws {
         let outcome = try Clientctl.run(
             ["install"],
             environment: [
@@ -91,7 +91,7 @@ import Testing
         outcome.succeeded("installed")
     }
 
-    @Test func `relative paths in a configuration file begin in its folder`() throws {
+    @Test func `resolves relative paths of a configuration file in its folder`() throws {
         let text =
             #"{"manifest": "../feed/manifest.json", "trust": "../release.pub.pem", "store": "../store-c", "shell-version": "1.5.0"}"#
         try site.folder.makeFolder("conf")
@@ -108,7 +108,7 @@ import Testing
         #expect(try Clientctl.stock(["ls", site.folder.file("store-d")]).contains("clients"))
     }
 
-    @Test func `every flag that completes to a path is resolved against the configuration file`() throws {
+    @Test func `resolves every flag with a path in the folder of the configuration file`() throws {
         let dump = try Clientctl.run(["--experimental-dump-help"])
         var found: Set<String> = []
         func collect(_ command: JSONObject) {
@@ -134,12 +134,12 @@ import Testing
         #expect(found == known)
     }
 
-    @Test func `a flag wins over the environment, the environment over the file`() throws {
+    @Test func `a flag overrides the environment, and the environment the file`() throws {
         let file = try config(whole)
         func shell(_ flag: [String], _ environment: [String: String]) throws -> Int32? {
             try Clientctl.run(["check", "--config", file] + flag, environment: environment).status
         }
-        // Shell 0.1.0 is too old for the release, 1.5.0 of the file is not.
+        // Shell 0.1.0 is too old for the release, and the shell 1.5.0 of the file is not.
         #expect(try shell([], [:]) == 0)
         #expect(try shell([], ["CLIENTCTL_SHELL_VERSION": "0.1.0"]) == 3)
         #expect(try shell(["--shell-version", "1.0.0"], ["CLIENTCTL_SHELL_VERSION": "0.1.0"]) == 0)
@@ -150,17 +150,17 @@ import Testing
         "{\"shop\": \"x\"}", "{\"Store\": \"x\"}", "{\"store\": \"x\", \"store\": \"y\"}", "[]", "{", "",
         "{\"store\": [\"x\"]}", "{\"passphrase\": \"x\"}",
     ])
-    func `a configuration that means nothing is refused`(text: String) throws {
+    func `rejects an invalid configuration file`(text: String) throws {
         let file = try config(text)
         let refused = try Clientctl.run(["list", "--json", "--config", file]).failed(78, "configInvalid")
         #expect(refused.subject?.hasPrefix(file) == true)
     }
 
-    @Test func `a configuration that is named must exist`() throws {
+    @Test func `rejects a missing configuration file`() throws {
         try Clientctl.run(["list", "--json", "--config", site.folder.file("nothing")]).failed(78, "configInvalid")
     }
 
-    @Test func `a failure is JSON too when the file asks for JSON`() throws {
+    @Test func `prints errors as JSON when the file requests JSON`() throws {
         try site.folder.write(bytes("{}"), to: "feed/manifest.json")
         try Clientctl.run(["install", "--config", try config(whole)]).failed(25, "manifestMalformed")
         try Clientctl.run(["install", "--config", try config("{\"json\": true}")]).failed(64, "usage")
@@ -172,7 +172,7 @@ import Testing
         ["gc", "--store", "/nonexistent", "--keep", "many"],
         ["status", "--store", "/nonexistent", "--shell-version", "one"],
     ])
-    func `a usage error is told in JSON and to people`(arguments: [String]) throws {
+    func `prints a usage error as JSON and as text`(arguments: [String]) throws {
         try Clientctl.run(arguments + ["--json"]).failed(64, "usage")
         let plain = try Clientctl.run(arguments)
         #expect(plain.status == 64)
@@ -196,7 +196,7 @@ import Testing
         if command != ["keys"] { #expect(help.text.contains("clientctl \(command.joined(separator: " "))")) }
     }
 
-    @Test func `the version is a semantic version`() throws {
+    @Test func `--version prints a semantic version`() throws {
         let version = try Clientctl.run(["--version"])
         #expect(version.status == 0)
         #expect(throws: Never.self) { try SemanticVersion(parsing: String(version.text.dropLast())) }

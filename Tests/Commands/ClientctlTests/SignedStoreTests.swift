@@ -17,7 +17,7 @@ import Testing
         try Clientctl.run(["verify", "--store", site.store, "--json"] + more)
     }
 
-    /// Puts other bytes in the place of an installed file.
+    /// Replaces an installed file with other bytes.
     private func change(_ path: String, to content: [UInt8]) throws {
         let file = "\(site.store)/clients/v1.0.0/\(path)"
         try Clientctl.stock(["rm", "-f", file])
@@ -28,18 +28,18 @@ import Testing
         }
     }
 
-    @Test func `accepts a store whose clients a trusted key signed`() throws {
+    @Test func `verify --store --trust accepts clients that a trusted key signed`() throws {
         let told = try verify("--trust", site.trust).succeeded("verified")
         #expect(told.strings("signed") == ["v1.0.0"])
         #expect(try verify().succeeded("verified").strings("signed") == [])
     }
 
-    @Test func `rejects another key with status 20`() throws {
+    @Test func `verify --store --trust rejects another key with status 20`() throws {
         try Clientctl.run(["keys", "generate", "--out", site.folder.file("other"), "--json"]).succeeded()
         try verify("--trust", site.folder.file("other.pub.pem")).failed(20, "keyUnknown")
     }
 
-    @Test func `rejects files that were changed together with their receipt with status 23`() throws {
+    @Test func `verify --store --trust rejects files that were changed together with their receipt`() throws {
         let old = try HandmadeRelease.sha256("\(site.store)/clients/v1.0.0/app/shared.js")
         try change("app/shared.js", to: bytes("export const shared = 2\n"))
         let new = try HandmadeRelease.sha256("\(site.store)/clients/v1.0.0/app/shared.js")
@@ -50,14 +50,14 @@ import Testing
         #expect(changed.subject == "v1.0.0")
     }
 
-    @Test func `rejects a link in the place of a file with status 23`() throws {
+    @Test func `verify --store --trust rejects a link instead of a file`() throws {
         try Clientctl.stock([
             "sh", "-c", "cd \"$1\" && ln -sf index.html app/shared.js", "sh", "\(site.store)/clients/v1.0.0",
         ])
         try verify("--trust", site.trust).failed(23, "digestMismatch")
     }
 
-    @Test func `goes on from the trust roots that the store has followed`() throws {
+    @Test func `verify --store --trust follows the trust roots that the store has`() throws {
         let site = try ChannelSite()
         try site.publish("1.0.0", ["--rollout", "100%"])
         try Clientctl.run([
@@ -72,7 +72,7 @@ import Testing
         try Clientctl.run(store + ["--trust", site.pub("release")]).failed(20, "keyUnknown")
     }
 
-    @Test func `refuses flags that it would ignore`() throws {
+    @Test func `verify --store --trust rejects flags that it would ignore`() throws {
         try verify("--rebuild", site.folder.file("web-1.0.0")).failed(64, "usage")
         let empty = try Site()
         try empty.publish("1.0.0")

@@ -5,13 +5,13 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// Keys that only a command can use.
+/// Keys that only a signing command can use.
 @Suite(.ownThread) struct SigningCommandLineTests {
     private let site: ChannelSite
 
     init() throws { site = try ChannelSite(withRoot: false) }
 
-    /// What a wrapper around a hardware key looks like from outside.
+    /// Returns a signing command like a wrapper around a hardware key.
     private func command(_ name: String) throws -> String {
         let script = """
             #!/bin/sh
@@ -37,7 +37,7 @@ import Testing
             ] + (isMade ? [] : ["--create"]) + more)
     }
 
-    @Test func `sign releases, channels and trust roots as files do`() throws {
+    @Test func `signing commands sign releases, channels and trust roots like key files`() throws {
         try Clientctl.run([
             "trust", "init", "--out", site.trust, "--app-id", ChannelSite.appId, "--root-key", site.pub("root1"),
             "--release-key", site.pub("release"), "--channel-key", site.pub("channel"), "--json",
@@ -67,14 +67,14 @@ import Testing
         try site.install("d", trust: site.trust).succeeded("installed")
     }
 
-    @Test func `that fail leave the feed as it was, and their words stand on standard error`() throws {
+    @Test func `a failing signing command leaves the feed unchanged, and its errors are printed`() throws {
         try publish("1.0.0", ["--key", site.key("release")]).succeeded("published")
         let before = try TreeSnapshot(of: site.feed)
         let failing = ["--sign-command", "echo no token >&2; exit 3", "--public", site.pub("release")]
         let refused = try publish("1.1.0", failing).failed(78, "configInvalid")
         #expect(refused.subject == "signing command")
         #expect(refused.errors.contains("no token\n"))
-        // The release could be signed, its channel could not: nothing is published.
+        // The release can be signed but its channel cannot, so nothing is published.
         try publish(
             "1.1.0",
             ["--key", site.key("release"), "--channel-sign-command", "exit 3", "--channel-public", site.pub("release")]
@@ -88,7 +88,7 @@ import Testing
         #expect(try TreeSnapshot(of: site.feed).changes(since: before) == [])
     }
 
-    @Test func `may stand in the configuration with their public keys`() throws {
+    @Test func `the configuration accepts signing commands and their public keys`() throws {
         let config = try site.folder.write(
             bytes(
                 """
@@ -100,11 +100,12 @@ import Testing
         #expect(shown["manifest"]?.objectValue?["signatures"]?.arrayValue?.count == 1)
     }
 
-    /// Starts a publisher with a command that begins another program and waits, and says when it does so; with that program's id.
+    /// Starts a publisher with a signing command that starts another program and waits. Returns the publisher and the
+    /// ID of that program.
     private func waiting(_ word: String, _ scratch: String) throws -> (publisher: Program, started: pid_t) {
-        let (said, gate) = (site.folder.file("id-\(word)"), site.folder.file("gate"))
+        let (idFile, gate) = (site.folder.file("id-\(word)"), site.folder.file("gate"))
         let line = """
-            sleep 600 & echo $! >'\(said).new' && mv '\(said).new' '\(said)'; while ! test -e '\(gate)'; do sleep 0.02; done; \
+            sleep 600 & echo $! >'\(idFile).new' && mv '\(idFile).new' '\(idFile)'; while ! test -e '\(gate)'; do sleep 0.02; done; \
             kill $!; '\(try command("release"))'
             """
         var client = Site.client("1.0.0")
@@ -116,13 +117,15 @@ import Testing
                 "--min-shell",
                 "1.0.0", "--json", "--sign-command", line, "--public", site.pub("release"),
             ], environment: Clientctl.environment(["TMPDIR": scratch]))
-        for _ in 0..<6000 where access(said, F_OK) != 0 { poll(nil, 0, 10) }
-        let id = String(decoding: try contents(ofFile: said), as: UTF8.self)
+        for _ in 0..<6000 where access(idFile, F_OK) != 0 { poll(nil, 0, 10) }
+        let id = String(decoding: try contents(ofFile: idFile), as: UTF8.self)
         return (publisher, try #require(pid_t(id.split(separator: "\n")[0])))
     }
 
     @Test(arguments: [(SIGTERM, "TERM"), (SIGINT, "INT"), (SIGHUP, "HUP")])
-    func `end with a publisher that is told to end, and their message is removed`(signal: Int32, name: String) throws {
+    func `a signal to the publisher ends its signing command and removes the message`(signal: Int32, name: String)
+        throws
+    {
         let scratch = try site.folder.makeFolder("scratch")
         let (publisher, started) = try waiting("--default-signal=\(name)", scratch)
         publisher.send(signal)
@@ -132,7 +135,7 @@ import Testing
         #expect(try TreeSnapshot(of: scratch).paths == [])
     }
 
-    @Test func `go on where the publisher's terminal was closed and that is ignored`() throws {
+    @Test func `a signing command continues when SIGHUP is ignored`() throws {
         let (publisher, started) = try waiting("--ignore-signal=HUP", site.folder.makeFolder("scratch"))
         publisher.send(SIGHUP)
         #expect(try publisher.wait(within: .milliseconds(200)) == nil)
@@ -142,7 +145,7 @@ import Testing
     }
 }
 
-/// SoftHSM: a PKCS #11 token in files.
+/// SoftHSM, a PKCS #11 token in files.
 private enum SoftHSM {
     static let modules = [
         "/usr/lib/softhsm/libsofthsm2.so", "/usr/lib64/pkcs11/libsofthsm2.so", "/usr/local/lib/softhsm/libsofthsm2.so",
@@ -167,7 +170,7 @@ struct SoftHSMTests {
         try site.folder.makeFolder("tokens")
         let configuration = try site.folder.write(
             bytes("directories.tokendir = \(site.folder.file("tokens"))\nobjectstore.backend = file\n"), to: "hsm.conf")
-        // The PIN is no argument either.
+        // The PIN is not an argument either.
         environment = ["SOFTHSM2_CONF": configuration, "HSM_PIN": "1234"]
         tool = "pkcs11-tool --module \(SoftHSM.module ?? "") --login --pin env:HSM_PIN --token-label release"
         try run("softhsm2-util --init-token --free --label release --pin 1234 --so-pin 1234")
@@ -186,11 +189,11 @@ struct SoftHSMTests {
         ),
         ("rsa:3072", "TOOL --sign --mechanism SHA256-RSA-PKCS-PSS --id 01"),
     ])
-    func `signs releases and channels`(type: String, line: String) throws {
+    func `a key in SoftHSM signs releases and channels`(type: String, line: String) throws {
         try run("\(tool) --keypairgen --key-type \(type) --id 01")
         let file = site.folder.file("token.pub")
         try run("\(tool) --read-object --type pubkey --id 01 -o \(file)")
-        // Some versions write DER, some PEM.
+        // Some versions write DER, some write PEM.
         try run(
             "grep -q BEGIN \(file) || openssl pkey -pubin -inform DER -in \(file) -out \(file).pem; "
                 + "test -e \(file).pem || cp \(file) \(file).pem")
@@ -218,7 +221,7 @@ struct SoftHSMTests {
         ]).succeeded("installed")
     }
 
-    /// The lines of `Guide/guides/keys.md`.
+    /// Runs the commands of `Guide/guides/keys.md`.
     @Test(arguments: [
         (
             "EC:prime256v1",
@@ -226,13 +229,13 @@ struct SoftHSMTests {
         ),
         ("rsa:2048", "TOOL --sign --mechanism SHA256-RSA-PKCS-PSS --id 01"),
     ])
-    func `signs a channel of 100 kB`(type: String, line: String) throws {
+    func `a key in SoftHSM signs a channel file of 100 kB`(type: String, line: String) throws {
         try run("\(tool) --keypairgen --key-type \(type) --id 01")
         let file = site.folder.file("token")
         try run("\(tool) --read-object --type pubkey --id 01 -o \(file).der")
         try run("openssl pkey -pubin -inform DER -in \(file).der -out \(file).pem")
         try site.publish("1.0.0").succeeded("published")
-        // Recalls may have any length.
+        // Recall reasons have no length limit.
         for number in 1...3 {
             let reason = String(repeating: "n", count: 100_000)
             try site.release("revoke", "--version", "1.0.0", "--reason", "\(number)\(reason)").succeeded("changed")
@@ -247,7 +250,7 @@ struct SoftHSMTests {
         #expect(try contents(ofFile: "\(site.feed)/channels/stable.json").count > 130_000)
     }
 
-    @Test func `gives raw ECDSA signatures unless told otherwise, and that is explained`() throws {
+    @Test func `publish explains raw ECDSA signatures of a PKCS 11 tool`() throws {
         try run("\(tool) --keypairgen --key-type EC:prime256v1 --id 01")
         let file = site.folder.file("token.pub")
         try run(

@@ -4,7 +4,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// One publisher and one device in a folder of their own: a key pair, a feed, a store, and web folders.
+/// One publisher and one device in a folder: a key pair, a feed, a store and web folders.
 final class Site {
     let folder: TemporaryFolder
     let keyId: String
@@ -15,7 +15,7 @@ final class Site {
     var store: String { folder.file("store") }
     var manifest: String { "\(feed)/manifest.json" }
 
-    /// The key pair of all publishers, which takes its time to make.
+    /// The key pair of all sites. Creating it is slow, so it happens once.
     private static let keys = Result {
         let folder = try TemporaryFolder()
         let made = try Clientctl.run(["keys", "generate", "--out", folder.file("release"), "--json"])
@@ -30,7 +30,7 @@ final class Site {
         try folder.writeTree(keys.files, to: ".")
     }
 
-    /// A small client that differs from version to version in two of its files.
+    /// Returns a small client in which two files differ between versions.
     static func client(_ version: String) -> [String: [UInt8]] {
         [
             "index.html": bytes("<!doctype html><title>\(version)</title>\n"),
@@ -52,7 +52,7 @@ final class Site {
         return outcome.succeeded("published", "\(version)", sourceLocation: sourceLocation)
     }
 
-    /// Publishes a folder, whatever comes of it.
+    /// Publishes a folder and returns the outcome, also on failure.
     func publish(
         _ source: String, as version: String, _ more: [String] = [], environment: [String: String] = [:]
     ) throws -> Outcome {
@@ -83,21 +83,21 @@ final class Site {
 
     func list() throws -> Outcome { try Clientctl.run(["list", "--store", store, "--json"]) }
 
-    /// The whole store.
+    /// Returns a snapshot of the whole store.
     func stored() throws -> TreeSnapshot { try TreeSnapshot(of: store) }
 
-    /// The files of an installed version.
+    /// Returns the files of an installed version.
     func installed(_ version: String) throws -> [String: [UInt8]] {
         try TreeSnapshot(of: "\(store)/clients/v\(version)").files
     }
 
-    /// The members of a JSON file of the site.
+    /// Returns the members of a JSON file.
     func object(_ path: String) throws -> JSONObject {
         let value = try JSONScanner.parse(try contents(ofFile: path), maximumBytes: 1 << 20)
         return try #require(value.objectValue)
     }
 
-    /// Runs `body` and expects the store to be what it was, but for the versions that did not arrive.
+    /// Runs `body` and expects an unchanged store, except for the record of versions that failed to arrive.
     func leavingStoreAlone(
         _ comment: Comment? = nil, sourceLocation: SourceLocation = #_sourceLocation, _ body: () throws -> Void
     ) throws {

@@ -2,7 +2,7 @@ import BundleTestTraits
 import BundleTesting
 import Testing
 
-/// The contract's promise that anyone can make or check a release with stock tools.
+/// Releases that stock tools create or check, as the wire format promises.
 @Suite(.ownThread) struct StockToolsTests {
     private let site: Site
     private let handmade: HandmadeRelease
@@ -12,7 +12,8 @@ import Testing
         handmade = HandmadeRelease(site: site)
     }
 
-    /// The tar of the contract by Python's `tarfile`, which leaves empty what GNU tar and `publish` fill with zeros.
+    /// The canonical tar from Python's `tarfile`, which leaves fields empty that GNU tar and `publish` fill with
+    /// zeros.
     private static let python = """
         import os, sys, tarfile
         tar = tarfile.open(fileobj=sys.stdout.buffer, mode="w|", format=tarfile.USTAR_FORMAT)
@@ -24,7 +25,7 @@ import Testing
         tar.close()
         """
 
-    /// Paths on both sides of ustar's limits, and an order that folders would change.
+    /// Paths on both sides of the ustar limits, in an order that sorting by folder would change.
     private static let awkward: [String: [UInt8]] = Site.client("1.0.0").merging([
         "a-b/x": bytes("1"), "a/x": bytes("2"), "a.x": bytes("3"), "a0": [UInt8](repeating: 7, count: 512),
         String(repeating: "d", count: 99) + "/" + String(repeating: "f", count: 60): bytes("split"),
@@ -32,7 +33,7 @@ import Testing
         String(repeating: "n", count: 100): bytes("whole"),
     ]) { $1 }
 
-    @Test func `the canonical tar is what GNU tar writes by the guide`() throws {
+    @Test func `publish writes the same tar as GNU tar with the guide's options`() throws {
         let published = try site.publish("1.0.0", Self.awkward, ["--format", "tar"])
         let tar = site.folder.file("by-readme.tar")
         let recipe = """
@@ -44,7 +45,7 @@ import Testing
     }
 
     @Test(arguments: ["--zstd", "--gzip", "--format=pax", "--format=gnu", "--format=ustar"])
-    func `a release of tar and openssl with only the required fields installs`(option: String) throws {
+    func `installs a release of tar and openssl with only the required fields`(option: String) throws {
         let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
         try Clientctl.stock(["tar", option, "-C", source, "-cf", site.folder.file("client"), "."])
         let manifest = try handmade.write(handmade.required("1.0.0", archive: "client"), to: "manifest.json")
@@ -71,7 +72,7 @@ import Testing
         ]) { $1 }
     }
 
-    @Test func `a release made by hand with every field installs, and each signed number counts`() throws {
+    @Test func `installs a handmade release with every field and enforces each signed number`() throws {
         let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
         let fields = try complete("1.0.0", source)
         let device = ["--app-id", "com.example.kiosk"]
@@ -92,7 +93,7 @@ import Testing
     }
 
     @Test(arguments: [("ecdsa-p256", HandmadeRelease.ecdsa), ("rsa-pss", HandmadeRelease.rsaPSS)])
-    func `signatures of openssl dgst are taken for the other algorithms`(algorithm: String, command: String) throws {
+    func `accepts openssl dgst signatures for other algorithms`(algorithm: String, command: String) throws {
         try Clientctl.run(["keys", "generate", "--out", site.folder.file("other"), "--algorithm", algorithm, "--json"])
             .succeeded()
         let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
@@ -102,7 +103,7 @@ import Testing
         try site.install(manifest, ["--trust", site.folder.file("other.pub.pem")]).succeeded("installed")
     }
 
-    /// Builds the statement of the manifest at `$1` from its text, and leaves statement and signature beside it.
+    /// Builds the statement of the manifest at `$1` from its text. Writes the statement and the signature beside it.
     private static let unpack = """
         import base64, json, sys
         manifest = json.load(open(sys.argv[1]))
@@ -124,7 +125,7 @@ import Testing
                 + "-signature \"$2.sig\" \"$2.statement\""
         ),
     ])
-    func `a published release verifies with openssl and sha256sum alone`(algorithm: String, command: String) throws {
+    func `openssl and sha256sum verify a published release`(algorithm: String, command: String) throws {
         try Clientctl.run(["keys", "generate", "--out", site.folder.file("other"), "--algorithm", algorithm, "--json"])
             .succeeded()
         let published = try site.publish(
@@ -137,7 +138,7 @@ import Testing
             try Clientctl.stock(["sh", "-c", command, "sh", site.folder.file("other.pub.pem"), manifest])
             let beside = manifest.split(separator: "/").dropLast().reduce("") { "\($0)/\($1)" }
             try Clientctl.stock(["sh", "-c", "printf %s \"$1\" | sha256sum -c --strict", "sh", sum], in: beside)
-            // The same check must fail on a changed statement, or it says nothing.
+            // The same check must fail for a changed statement, otherwise it shows nothing.
             try Clientctl.stock(["sed", "-i", "s/^version=.*/version=9.9.9/", manifest + ".statement"])
             try Clientctl.stock(["sh", "-c", command, "sh", site.folder.file("other.pub.pem"), manifest], expecting: 1)
         }

@@ -4,7 +4,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// Who may serve a release, and who may see the token.
+/// TLS: the servers that a device trusts and the servers that receive its token.
 @Suite(.ownThread) struct TLSTests {
     private let site: Site
 
@@ -13,7 +13,7 @@ import Testing
         try site.publish("1.0.0")
     }
 
-    @Test func `an authority from a file is trusted, and no other`() throws {
+    @Test func `--ca-file trusts only the authorities in the file`() throws {
         let server = try TLSServer(serving: site.feed)
         let url = try server.url("/manifest.json").display
         try site.install(url).failed(10, "networkUnavailable")
@@ -26,7 +26,7 @@ import Testing
         #expect(try site.installed("1.0.0") == Site.client("1.0.0"))
     }
 
-    @Test func `a file of authorities that is none is a mistake of this machine's`() throws {
+    @Test func `rejects an invalid --ca-file as configInvalid`() throws {
         let server = try TLSServer(serving: site.feed)
         let url = try server.url("/manifest.json").display
         try site.install(url, ["--ca-file", site.folder.file("nothing.pem")]).failed(78, "configInvalid")
@@ -34,11 +34,11 @@ import Testing
         try site.install(url, ["--ca-file", text]).failed(78, "configInvalid")
     }
 
-    @Test func `keys of a session are written nowhere`() throws {
+    @Test func `install writes no TLS session keys`() throws {
         let server = try TLSServer(serving: site.feed)
         try site.folder.makeFolder("store")
         chmod(site.store, 0o700)
-        // In the store, where a command may write.
+        // The file is in the store, where the sandbox allows writing.
         let keys = "\(site.store)/keys.log"
         try Clientctl.run(
             site.arguments("install", try server.url("/manifest.json").display, ["--ca-file", server.caFile]),
@@ -47,13 +47,13 @@ import Testing
         #expect(access(keys, F_OK) != 0)
     }
 
-    @Test func `https never leads to http`() throws {
+    @Test func `install never follows https to http`() throws {
         let plain = try LoopbackServer(folder: site.feed)
         let server = try TLSServer(redirect: plain.url("/manifest.json").display, serving: site.folder.path)
         let trusting = ["--ca-file", server.caFile]
         // By a redirect.
         try site.install(server.url("/away").display, trusting).failed(10, "networkUnavailable")
-        // By a manifest's word.
+        // By the URL of a manifest.
         let handmade = HandmadeRelease(site: site)
         try Clientctl.stock(["cp", "\(site.feed)/releases/v1.0.0/client-v1.0.0.tar.zst", site.folder.file("client")])
         var fields = try handmade.required("1.0.0", archive: "client")
@@ -65,7 +65,7 @@ import Testing
         #expect(try TreeSnapshot(of: site.store).files.keys.filter { $0.hasPrefix("clients/") } == [])
     }
 
-    @Test func `a manifest from the network does not make a device read its own files`() throws {
+    @Test func `install rejects a file URL in a manifest from the network`() throws {
         var manifest = try site.object(site.manifest)
         manifest["url"] = .string("file://\(site.feed)/releases/v1.0.0/client-v1.0.0.tar.zst")
         let server = try LoopbackServer([
@@ -74,13 +74,13 @@ import Testing
         try site.install(server.url("/manifest.json").display).failed(25, "manifestMalformed")
     }
 
-    @Test func `a token goes to the manifest's origin and nowhere else`() throws {
+    @Test func `install sends its token only to the origin of the manifest`() throws {
         let token = try site.folder.write(bytes("s3cret.token\n"), to: "token")
         let archive = "/releases/v1.0.0/client-v1.0.0.tar.zst"
         let elsewhere = try LoopbackServer(folder: site.feed)
         let own = try LoopbackServer(folder: site.feed)
 
-        // The archive lies on another origin, by redirect.
+        // The archive is on another origin, by a redirect.
         own.set(archive, .redirect(to: try elsewhere.url(archive).display))
         let installed = try site.install(own.url("/manifest.json").display, ["--token-file", token])
         installed.succeeded("installed")
@@ -88,7 +88,7 @@ import Testing
         #expect(elsewhere.requests.map(\.target) == [archive])
         #expect(elsewhere.requests.map { $0["Authorization"] } == [nil])
 
-        // It is on another origin by the manifest's word: the url is not signed.
+        // The archive is on another origin, by the unsigned URL of the manifest.
         var manifest = try site.object(site.manifest)
         manifest["url"] = .string(try elsewhere.url(archive).display)
         own.set("/manifest.json", Route(JSONWriter.bytes(of: .object(manifest))))
@@ -96,7 +96,7 @@ import Testing
         try site.install(own.url("/manifest.json").display, ["--token-file", token]).succeeded("installed")
         #expect(elsewhere.requests.map { $0["Authorization"] } == [nil, nil])
 
-        // And no message shows it.
+        // Error messages do not contain the token.
         let gone = try site.install(own.url("/gone").display, ["--token-file", token]).failed(11, "httpStatus")
         #expect(!gone.text.contains("s3cret") && !gone.errors.contains("s3cret"))
         try site.folder.write(bytes("s3cret token"), to: "token")

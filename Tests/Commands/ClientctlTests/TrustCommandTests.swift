@@ -4,7 +4,7 @@ import BundleTestTraits
 import BundleTesting
 import Testing
 
-/// `clientctl trust`, as far as the life of a channel does not use it.
+/// `clientctl trust`, for cases that the channel tests do not cover.
 @Suite(.ownThread) struct TrustCommandTests {
     private let site: ChannelSite
 
@@ -14,7 +14,7 @@ import Testing
         try Clientctl.run(["trust"] + arguments + ["--json"])
     }
 
-    @Test func `init makes version 1 and never overwrites`() throws {
+    @Test func `trust init creates version 1 and never overwrites`() throws {
         let made = try site.initRoot().succeeded("made")
         #expect(made["version"] == .integer(1))
         #expect(made["complete"] == .bool(true))
@@ -24,7 +24,7 @@ import Testing
         #expect(try contents(ofFile: site.trust) == before)
     }
 
-    @Test func `init warns of a single root key, and refuses what cannot be satisfied`() throws {
+    @Test func `trust init warns of a single root key and rejects an unreachable threshold`() throws {
         let roots = ["--out", site.trust, "--root-key", site.pub("root1"), "--release-key", site.pub("release")]
         let refused = try Clientctl.run(["trust", "init", "--json", "--root-threshold", "2"] + roots)
         #expect(refused.failed(78, "configInvalid").subject == "root")
@@ -39,7 +39,7 @@ import Testing
         .failed(78, "configInvalid")
     }
 
-    @Test func `show tells roles, keys, signers and whether that is enough`() throws {
+    @Test func `trust show prints roles, keys, signers and whether the root is complete`() throws {
         try site.initRoot().succeeded()
         let shown = try trust("show", site.trust).succeeded()
         #expect(shown["version"] == .integer(1))
@@ -55,7 +55,7 @@ import Testing
         #expect(plain.text.contains("complete"))
     }
 
-    @Test func `an edit makes a draft beside the root, or over it`() throws {
+    @Test func `trust edits write a draft beside the root or over it`() throws {
         try site.initRoot().succeeded()
         let before = try contents(ofFile: site.trust)
         let next = site.folder.file("next.json")
@@ -82,7 +82,7 @@ import Testing
         #expect(try trust("show", site.trust)["version"] == .integer(2))
     }
 
-    @Test func `edits that cannot be are refused, and the file stays`() throws {
+    @Test func `trust rejects impossible edits and keeps the file`() throws {
         try site.initRoot().succeeded()
         let before = try contents(ofFile: site.trust)
         try trust("remove-key", site.trust, "--role", "release", "--public", site.pub("release"))
@@ -100,7 +100,7 @@ import Testing
         #expect(try contents(ofFile: site.trust) == before)
     }
 
-    @Test func `init warns of a root key that also signs releases`() throws {
+    @Test func `trust init warns of a root key that also signs releases`() throws {
         let roots = [
             "--root-key", site.pub("root1"), "--root-key", site.pub("release"), "--release-key", site.pub("release"),
         ]
@@ -108,7 +108,7 @@ import Testing
         #expect(made.succeeded("made").errors.contains("also has the role release"), "\(made.errors)")
     }
 
-    @Test func `publish counts the root keys of both versions`() throws {
+    @Test func `trust publish requires root signatures of both versions`() throws {
         try site.initRoot().succeeded()
         try site.publishRoot().succeeded("published")
         try trust("rotate", site.trust, "--old", site.pub("root1"), "--new", site.pub("new")).succeeded("drafted")
@@ -117,7 +117,7 @@ import Testing
         #expect(refused.errors.contains("1 of the 2 root keys of version 1"), "\(refused.errors)")
     }
 
-    @Test func `sign counts the root keys of both versions`() throws {
+    @Test func `trust sign counts the root keys of both versions`() throws {
         try site.initRoot().succeeded()
         let before = site.folder.file("before.json")
         try Clientctl.stock(["cp", site.trust, before])
@@ -136,14 +136,14 @@ import Testing
         try trust("sign", site.trust, "--key", site.key("root1"), "--previous", site.trust).failed(78, "configInvalid")
     }
 
-    @Test(arguments: ["add-key", "remove-key"]) func `names the guard among the roles`(command: String) throws {
+    @Test(arguments: ["add-key", "remove-key"]) func `trust lists guard among the roles`(command: String) throws {
         #expect(try Clientctl.run(["trust", command, "--help"]).text.contains("guard"))
         try site.initRoot().succeeded()
         let refused = try trust(command, site.trust, "--role", "owner", "--public", site.pub("new"))
         #expect(refused.failed(64, "usage").errors.contains("guard"), "\(refused.errors)")
     }
 
-    @Test func `sign adds each key once, and says of a stranger what it is worth`() throws {
+    @Test func `trust sign adds each key once and reports a key that is not a root key`() throws {
         try site.initRoot().succeeded()
         try trust("sign", site.trust, "--key", site.key("root1")).succeeded("unchanged")
         try trust("sign", site.trust, "--key", site.key("root3")).succeeded("signed")
@@ -158,7 +158,7 @@ import Testing
         try trust("sign", site.trust).failed(64, "usage")
     }
 
-    @Test func `publish refuses gaps, missing signatures and other content`() throws {
+    @Test func `trust publish rejects gaps, missing signatures and other content`() throws {
         try site.initRoot().succeeded()
         try site.publishRoot().succeeded("published")
         try site.publishRoot().succeeded("unchanged")
@@ -177,7 +177,7 @@ import Testing
         try trust("publish", site.trust, "--feed", site.feed).failed(25, "manifestMalformed")
     }
 
-    @Test func `publish names what it makes void`() throws {
+    @Test func `trust publish names the files that the new root invalidates`() throws {
         let source = try site.folder.writeTree(Site.client("1.2.0"), to: "web")
         try Clientctl.run([
             "publish", source, "--version", "1.2.0", "--feed", site.feed, "--key", site.key("release"), "--min-shell",
@@ -198,7 +198,7 @@ import Testing
         #expect(device.errors.contains("published without --app-id"), "\(device.errors)")
     }
 
-    @Test func `update follows no broken chain`() throws {
+    @Test func `trust update rejects a broken chain of roots`() throws {
         try site.initRoot().succeeded()
         try site.publishRoot().succeeded()
         let pinned = site.folder.file("mine.json")

@@ -13,7 +13,7 @@ import Testing
         return UInt(status.st_ino)
     }
 
-    @Test func `looking at the client that is shown does not take its files away`() throws {
+    @Test func `verifying the shown client keeps its serving files in place`() throws {
         let site = try Site()
         try site.publish("1.0.0")
         try site.install().succeeded("installed")

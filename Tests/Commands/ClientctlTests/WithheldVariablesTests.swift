@@ -4,8 +4,8 @@ import BundleValues
 import Glibc
 import Testing
 
-@Suite("The environment of the browser", .ownThread) struct WithheldVariablesTests {
-    @Test func `has no secret and no setting of serve`() throws {
+@Suite("Browser environment", .ownThread) struct WithheldVariablesTests {
+    @Test func `serve passes no secrets or settings to its browser`() throws {
         let site = try Site()
         try site.folder.writeTree(Site.client("seed"), to: "seed")
         let file = site.folder.file("environment")

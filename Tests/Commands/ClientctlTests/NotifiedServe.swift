@@ -2,12 +2,12 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// A running `clientctl serve` that checks for hours only when it hears of something.
-final class Kept {
+/// A running `clientctl serve` with a check interval of hours, so that only notifications cause checks.
+final class NotifiedServe {
     let program: Program
     private let store: String
 
-    /// Starts it on a store that may be empty.
+    /// Starts `serve` on a store that may be empty.
     init(store: String, seed: String, _ more: [String], environment: [String: String] = [:]) throws {
         self.store = store
         program = try Clientctl.start(
@@ -17,23 +17,23 @@ final class Kept {
             ] + more, environment: environment)
     }
 
-    /// What it said to people so far.
+    /// Returns the log so far.
     func errors() throws -> String { try program.printed().errors }
 
-    /// How many lines of it have this text in them.
+    /// Returns the number of log lines that contain this text.
     func count(_ text: String) throws -> Int { try errors().split(separator: "\n").count { $0.contains(text) } }
 
-    /// The sequences of the channel that it was told of, in order. One is told of again where a check did not lead to it.
+    /// Returns the announced channel sequences in order. A sequence is announced again if a check did not reach it.
     func announced() throws -> [Int] {
         try errors().matches(of: /announces sequence ([0-9]+) of the channel stable/).compactMap { Int($0.output.1) }
     }
 
-    /// Waits until it has said this that often.
+    /// Waits until the log contains this text that many times.
     func wait(until text: String, times: Int = 1) throws {
         try wait("\"\(text)\" is not said") { try count(text) >= times }
     }
 
-    /// Waits until it has said its address.
+    /// Waits until `serve` prints its address.
     func waitUntilItListens() throws {
         try wait("no address is said") { try program.printed().output.contains("http://") }
     }

@@ -3,8 +3,8 @@ import BundleTesting
 import BundleValues
 import Testing
 
-@Suite("A store without --app-id", .ownThread) struct OneApplicationTests {
-    @Test func `belongs to the application of its first release`() throws {
+@Suite("Store without --app-id", .ownThread) struct StoreApplicationTests {
+    @Test func `a store without --app-id adopts the application of its first release`() throws {
         let site = try Site()
         try site.publish("1.2.0", nil, ["--app-id", "com.example.kiosk"])
         try site.install().succeeded("installed")
@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    @Test func `takes releases that name no application until one does`() throws {
+    @Test func `a store without --app-id accepts releases without an application until one names it`() throws {
         let site = try Site()
         try site.publish("1.0.0")
         try site.install().succeeded("installed")

@@ -6,8 +6,8 @@ import Glibc
 import MeteorTesting
 import Testing
 
-/// Disks, folders and processes in a bad way, and what is shown all the same: the program as it is started on devices.
-@Suite(.ownThread) struct NeverDarkTests {
+/// Damaged disks, folders and processes, and the client that the program shows in spite of them.
+@Suite(.ownThread) struct DegradedDeviceTests {
     private let site: Site
     private let seed: String
 
@@ -22,7 +22,8 @@ import Testing
         ["launch", "--store", site.store, "--shell-version", "1.5.0", "--seed", seed, "--json"]
     }
 
-    /// Runs a script in which `mount` works; its arguments are the program, a folder, the seed, the feed and the trusted key.
+    /// Runs a script in which `mount` works. Its arguments are the program, a folder, the seed, the feed and the
+    /// trusted key.
     private func mounting(_ script: String) throws -> (ending: Outcome, folder: String) {
         let folder = try site.folder.makeFolder("mount")
         let ending = try Program.run(
@@ -46,7 +47,7 @@ import Testing
     // MARK: The seed in place
 
     @Test(.enabled(if: PrivateMounts.command != nil))
-    func `a disk that was read-only before anything was launched shows the seed in place`() throws {
+    func `launch shows the seed in place on a read-only disk without a record`() throws {
         let (ending, _) = try mounting(
             Self.install + "install; mount -o remount,bind,ro \"$mount\" || exit 92; launch")
         let launched = ending.succeeded()
@@ -56,7 +57,7 @@ import Testing
     }
 
     @Test(.enabled(if: PrivateMounts.command != nil))
-    func `a full disk shows the seed with its WebAppLocalServer, and says so once`() throws {
+    func `serve shows the seed with its WebAppLocalServer on a full disk and reports it once`() throws {
         let script = """
             install
             mkdir "$seed.out"
@@ -86,7 +87,7 @@ import Testing
     // MARK: Recovery
 
     @Test(.enabled(if: PrivateMounts.command != nil))
-    func `a mount point among the leftovers stops nothing`() throws {
+    func `install and launch work when a leftover folder is a mount point`() throws {
         let (ending, _) = try mounting(
             Self.install + """
                 install
@@ -100,7 +101,7 @@ import Testing
         #expect(launched.errors.contains("could not be cleaned up"))
     }
 
-    /// The call of a run that reads `path`, made to fail.
+    /// Runs `launch` while the system call that reads `path` fails.
     private func launch(failing call: String, of path: String) throws -> Outcome {
         Outcome(
             try Program.run(
@@ -117,7 +118,8 @@ import Testing
             ("pread64", "clients/previousVersion"), ("pread64", "ledger.json"), ("getdents64", "staging"),
             ("getdents64", "downloads"), ("getdents64", "meteor"), ("getdents64", "receipts"),
         ])
-    func `what cannot be read stops no launch`(call: String, path: String) throws {
+    func `launch shows the client when a file or folder of the store cannot be read`(call: String, path: String) throws
+    {
         try site.install().succeeded("installed")
         let launched = try Clientctl.run(launch).succeeded()
         try Clientctl.run([
@@ -137,7 +139,7 @@ import Testing
     }
 
     @Test(arguments: ["serving", "staging", "downloads", "meteor", "receipts", "clients"])
-    func `a store whose folder is something else shows the seed in place`(name: String) throws {
+    func `launch shows the seed in place when a folder of the store is a link`(name: String) throws {
         try installedGood()
         let path = "\(site.store)/\(name)"
         try Clientctl.stock(["rm", "-rf", path])
@@ -148,7 +150,7 @@ import Testing
         #expect(launched.errors.contains(path), "\(launched.errors)")
     }
 
-    @Test func `a store that everybody may write to shows the seed in place`() throws {
+    @Test func `launch shows the seed in place when other users may write to the store`() throws {
         try installedGood()
         try #require(chmod("\(site.store)/downloads", 0o777) == 0)
         let launched = try Clientctl.run(launch).succeeded()
@@ -156,25 +158,26 @@ import Testing
         #expect(launched.errors.contains("chmod o-w"))
     }
 
-    /// Waits until the page of `serve` has `words`. The server of the seed ends before that of the shell begins.
+    /// Waits until the page of `serve` has `words`. Between the servers of the seed and of the shell, requests may
+    /// fail.
     private func shows(_ words: String, _ serve: ServeRun) throws {
         let deadline = ContinuousClock.now + .seconds(60)
         while (try? serve.ask("GET /", ["Accept: text/html"]).text.contains(words)) != true {
-            let said = try serve.program.printed().errors
-            try #require(ContinuousClock.now < deadline, "\(words): \(said)")
+            let log = try serve.program.printed().errors
+            try #require(ContinuousClock.now < deadline, "\(words): \(log)")
             poll(nil, 0, 50)
         }
     }
 
-    private func said(_ words: String, _ serve: ServeRun) throws {
+    private func waitForLog(_ words: String, _ serve: ServeRun) throws {
         let deadline = ContinuousClock.now + .seconds(60)
         while try !serve.program.printed().errors.contains(words) {
-            try #require(ContinuousClock.now < deadline, "nothing of \(words)")
+            try #require(ContinuousClock.now < deadline, "the log lacks \(words)")
             poll(nil, 0, 50)
         }
     }
 
-    @Test func `serve shows the seed while a folder of the store is something else, and goes on after`() throws {
+    @Test func `serve shows the seed until a damaged store is mended`() throws {
         try installedGood()
         let path = "\(site.store)/downloads"
         try Clientctl.stock(["rm", "-rf", path])
@@ -187,7 +190,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func `a lock hides the seed of a store that cannot be had, and is found`(isLocked: Bool) throws {
+    func `serve hides the seed of a damaged store while the device is locked`(isLocked: Bool) throws {
         try installedGood()
         let path = "\(site.store)/downloads"
         try Clientctl.stock(["rm", "-rf", path])
@@ -212,7 +215,7 @@ import Testing
         try Clientctl.run(["login", "--store", site.store, "--token-file", token]).succeeded()
         try Clientctl.run(["logout", "--store", site.store]).succeeded()
         let deadline = ContinuousClock.now + .seconds(60)
-        // What the session left is not for whoever comes.
+        // The data that the session left is cleared for the next user.
         while try serve.ask("GET /", ["Accept: text/html"])["Clear-Site-Data"] == nil {
             try #require(ContinuousClock.now < deadline)
             poll(nil, 0, 50)
@@ -221,29 +224,29 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `a store that becomes something else meanwhile is told, and keeps the seed on the screen`(
+    func `serve keeps the seed on the screen when another folder replaces the store`(
         isStoppedAtOnce: Bool
     ) throws {
         let late = try LateStore(in: site.folder)
         let store = late.path
         let serve = try ServeRun(["--store", store, "--shell-version", "1.5.0", "--seed", seed])
         try shows("<title>seed</title>", serve)
-        try late.come(from: try site.folder.writeTree(["readme": bytes("not ours")], to: "other"))
-        try said("is not a store", serve)
+        try late.appear(from: try site.folder.writeTree(["readme": bytes("not ours")], to: "other"))
+        try waitForLog("is not a store", serve)
         try shows("<title>seed</title>", serve)
         try #require(unlink("\(store)/readme") == 0)
         let deadline = ContinuousClock.now + .seconds(60)
         while access("\(store)/clients", F_OK) != 0 {
-            let said = try serve.program.printed().errors
-            try #require(ContinuousClock.now < deadline, "\(said)")
+            let log = try serve.program.printed().errors
+            try #require(ContinuousClock.now < deadline, "\(log)")
             poll(nil, 0, 1)
         }
-        // Whoever ends it while the shell takes the place of the seed is heard.
+        // `serve` ends also while the shell replaces the server of the seed.
         if !isStoppedAtOnce { try shows("<title>seed</title>", serve) }
         try serve.stop()
     }
 
-    @Test func `a seed that comes later than serve is shown without a store, too`() throws {
+    @Test func `serve shows a seed that appears after its start, without a store`() throws {
         let (store, late) = (try site.folder.write(bytes("a file"), to: "other"), site.folder.file("late"))
         let serve = try ServeRun(["--store", store, "--shell-version", "1.5.0", "--seed", late])
         try shows("data-state=\"failure\"", serve)
@@ -252,12 +255,12 @@ import Testing
         try #require(rename("\(late).new", late) == 0)
         try shows("<title>seed</title>", serve)
         #expect(try serve.ask("GET /app.js").text == "seed()")
-        let said = try serve.program.printed().errors
-        #expect(said.split(separator: "\n").count { $0.contains("Until then the seed is shown") } == 1, "\(said)")
+        let log = try serve.program.printed().errors
+        #expect(log.split(separator: "\n").count { $0.contains("Until then the seed is shown") } == 1, "\(log)")
         try serve.stop()
     }
 
-    @Test func `a Meteor client whose store comes late is said to be on another port than its own`() throws {
+    @Test func `serve warns that a Meteor client with a late store has another port`() throws {
         let push = try PushSite()
         try push.serve(.version2)
         try push.install().succeeded("installed")
@@ -266,12 +269,12 @@ import Testing
         let serve = try ServeRun(
             ["--store", store.path] + push.pushing(["--seed", push.folder.file("late")]), port: [])
         try shows("data-state=\"failure\"", serve)
-        try store.come(from: push.store)
-        try said("the client's own port is 12", serve)
+        try store.appear(from: push.store)
+        try waitForLog("the client's own port is 12", serve)
         try serve.stop()
     }
 
-    /// What is a file until it becomes a store, in one step, so that no other store is made in between.
+    /// A file that a store replaces in one step, so that `serve` cannot create another store in between.
     private struct LateStore {
         let path: String
         private let next: String
@@ -281,30 +284,30 @@ import Testing
             try #require(symlink(try folder.write(bytes("a file"), to: "no-store"), path) == 0)
         }
 
-        func come(from store: String) throws { try #require(symlink(store, next) == 0 && rename(next, path) == 0) }
+        func appear(from store: String) throws { try #require(symlink(store, next) == 0 && rename(next, path) == 0) }
     }
 
-    @Test func `a rollback runs its hook in a store that came late, too`() throws {
+    @Test func `serve runs the rollback hook in a store that appeared after its start`() throws {
         try installedGood()
         try site.publish("1.1.0")
         try site.install().succeeded("installed")
-        let (store, told) = (try LateStore(in: site.folder), site.folder.file("told"))
-        let hook = "sh -c 'echo \"$ROLLBACK_FROM $ROLLBACK_TO\" >\(told).new; mv \(told).new \(told)'"
+        let (store, record) = (try LateStore(in: site.folder), site.folder.file("record"))
+        let hook = "sh -c 'echo \"$ROLLBACK_FROM $ROLLBACK_TO\" >\(record).new; mv \(record).new \(record)'"
         let serve = try ServeRun([
             "--store", store.path, "--shell-version", "1.5.0", "--seed", seed, "--on-rollback", hook,
         ])
         try shows("<title>seed</title>", serve)
-        try store.come(from: site.store)
+        try store.appear(from: site.store)
         try shows("<title>1.1.0</title>", serve)
         let failed = try serve.call("startupDidFail", token: serve.loadPage(), body: "{\"reason\":\"no screen\"}")
         #expect(failed.status == 200, "\(failed.text)")
         let deadline = ContinuousClock.now + .seconds(60)
-        while access(told, F_OK) != 0, ContinuousClock.now < deadline { poll(nil, 0, 10) }
-        #expect(try String(decoding: contents(ofFile: told), as: UTF8.self) == "v1.1.0 v1.0.0\n")
+        while access(record, F_OK) != 0, ContinuousClock.now < deadline { poll(nil, 0, 10) }
+        #expect(try String(decoding: contents(ofFile: record), as: UTF8.self) == "v1.1.0 v1.0.0\n")
         try serve.stop()
     }
 
-    @Test func `no metrics stay when the shell cannot be shown once its store is there`() throws {
+    @Test func `serve removes its metrics when it cannot show a client of a late store`() throws {
         let (store, metrics) = (try LateStore(in: site.folder), site.folder.file("serve.prom"))
         let serve = try ServeRun([
             "--store", store.path, "--shell-version", "1.5.0", "--seed", site.folder.file("late"), "--metrics-file",
@@ -313,14 +316,14 @@ import Testing
         let deadline = ContinuousClock.now + .seconds(60)
         while access(metrics, F_OK) != 0, ContinuousClock.now < deadline { poll(nil, 0, 10) }
         try #require(access(metrics, F_OK) == 0)
-        // Without a feed, a client and a seed there is nothing to wait for.
-        try store.come(from: site.folder.makeFolder("empty-store"))
+        // Without a feed, a client and a seed, `serve` ends.
+        try store.appear(from: site.folder.makeFolder("empty-store"))
         let ending = try serve.program.wait()
         #expect(ending.status == 78, "\(ending.errors)")
         #expect(access(metrics, F_OK) != 0)
     }
 
-    @Test func `a key that cannot be read keeps no other source from being asked`() throws {
+    @Test func `serve checks other sources when a key cannot be read`() throws {
         try installedGood()
         let meteor = try LoopbackServer()
         let serve = try ServeRun([
@@ -334,7 +337,7 @@ import Testing
         try serve.stop()
     }
 
-    @Test func `a key that cannot be read keeps no client from the screen, and is read when it is there`() throws {
+    @Test func `serve shows the client without a key and reads the key when it appears`() throws {
         try installedGood()
         try site.publish("1.1.0")
         let key = site.folder.file("late.pem")
@@ -348,18 +351,18 @@ import Testing
         #expect(try serve.call("checkForUpdates", token: token).text.contains("late.pem does not exist"))
         try Clientctl.stock(["cp", site.trust, key])
         var answer = ""
-        // That a check goes on after twenty seconds is an answer, too.
+        // The response "checking" after twenty seconds is valid as well.
         repeat { answer = try serve.call("checkForUpdates", token: token).text } while answer.contains("\"checking\"")
         #expect(answer.contains("updateAvailable"))
         try serve.stop()
     }
 
     @Test(arguments: ["fifo", "link", "gone", "foreign"])
-    func `a ledger that is lost or no file is told by the one before it`(kind: String) throws {
+    func `launch reads the previous ledger when the ledger is lost or not a file`(kind: String) throws {
         try installedGood()
         try site.publish("1.1.0")
         try site.install().succeeded("installed")
-        // A start that failed is tried once more, after the client before.
+        // A failed start is tried once more, after the client before it.
         for version in ["1.1.0", "1.0.0", "1.1.0"] {
             let launched = try Clientctl.run(launch).succeeded()
             #expect(launched.string("version") == version)
@@ -369,7 +372,7 @@ import Testing
                 "--json",
             ]).succeeded("failed")
         }
-        // The last change is another one.
+        // The last change of the ledger is a launch.
         #expect(try Clientctl.run(launch).succeeded().string("version") == "1.0.0")
         let path = "\(site.store)/ledger.json"
         try #require(unlink(path) == 0)
@@ -385,17 +388,17 @@ import Testing
         #expect(try !Clientctl.run(launch).succeeded().errors.contains("ledger"))
     }
 
-    @Test func `status says that the ledger is the one before`() throws {
+    @Test func `status reports that it read the previous ledger`() throws {
         try installedGood()
         _ = try site.folder.write(bytes("{"), to: "store/ledger.json")
         for command in ["status", "list"] {
-            let told = try Clientctl.run([command, "--store", site.store])
-            #expect(told.status == 0)
-            #expect(told.errors.contains("The previous ledger is used"), "\(told.errors)")
+            let outcome = try Clientctl.run([command, "--store", site.store])
+            #expect(outcome.status == 0)
+            #expect(outcome.errors.contains("The previous ledger is used"), "\(outcome.errors)")
         }
     }
 
-    @Test func `a device without a seed whose client is blocked gets the next one by itself`() throws {
+    @Test func `serve installs the next release when its only client is blocked`() throws {
         try site.install().succeeded("installed")
         let place = ["--store", site.store, "--shell-version", "1.5.0"]
         for _ in 0..<2 {
@@ -412,15 +415,15 @@ import Testing
             place + ["--manifest", "\(site.feed)/manifest.json", "--trust", site.trust, "--check-interval", "1s"])
         let deadline = ContinuousClock.now + .seconds(60)
         while try !serve.ask("GET /", ["Accept: text/html"]).text.contains("<title>2.0.0</title>") {
-            let said = try serve.program.printed().errors
-            try #require(ContinuousClock.now < deadline, "\(said)")
+            let log = try serve.program.printed().errors
+            try #require(ContinuousClock.now < deadline, "\(log)")
             poll(nil, 0, 50)
         }
         try serve.stop()
     }
 
-    /// Gives the store to a user without rights, who can reach it then: tests work in folders that are root's alone.
-    private func giveStoreAway() throws {
+    /// Gives the store to a user without privileges, and makes it reachable: the folders of tests belong to root.
+    private func changeStoreOwner() throws {
         try Clientctl.stock(["cp", Clientctl.path, site.folder.file("clientctl")])
         try Clientctl.stock(["chmod", "a+rx", "\(site.folder.path)/.."])
         try Clientctl.stock(["chmod", "-R", "a+rX", site.folder.path])
@@ -434,37 +437,37 @@ import Testing
                 environment: Clientctl.environment()))
     }
 
-    @Test(.enabled(if: geteuid() == 0, "only root becomes somebody else"))
-    func `a store that its owner may not write to shows the client that has proved itself`() throws {
+    @Test(.enabled(if: geteuid() == 0, "only root can run as another user"))
+    func `launch shows the confirmed client when its user may not write to the store`() throws {
         try installedGood()
         try site.publish("1.1.0")
         try Clientctl.run(site.arguments("install", "\(site.feed)/manifest.json")).succeeded()
-        try giveStoreAway()
+        try changeStoreOwner()
         try Clientctl.stock(["chmod", "500", site.store])
         let launched = try asOwner(launch).succeeded()
-        // The newer one is on trial, and no start of it could be counted.
+        // The newer client is on trial, and its start could not be recorded.
         #expect(launched.string("version") == "1.0.0", "\(launched.errors)")
         #expect(launched.errors.contains("without a record of this launch"), "\(launched.errors)")
         try Clientctl.stock(["chmod", "700", site.store])
         #expect(try asOwner(launch).succeeded().string("version") == "1.1.0")
     }
 
-    @Test(.enabled(if: geteuid() == 0, "only root makes what somebody else may not read"))
+    @Test(.enabled(if: geteuid() == 0, "only root can create files of another user"))
     func
-        `a ledger that its owner may not read is told by the one before it, and a store that cannot be made by the seed`()
+        `launch reads the previous ledger without access to the ledger, and shows the seed without a store`()
         throws
     {
         try installedGood()
-        // The change that is lost is another one than the confirmation.
+        // The lost change is not the confirmation.
         try Clientctl.run(launch).succeeded()
-        try giveStoreAway()
+        try changeStoreOwner()
         let path = "\(site.store)/ledger.json"
         try Clientctl.stock(["chown", "0", path])
         try Clientctl.stock(["chmod", "600", path])
         let launched = try asOwner(launch).succeeded()
         #expect(launched.string("version") == "1.0.0", "\(launched.errors)")
         #expect(launched.errors.contains("The previous ledger is used"), "\(launched.errors)")
-        // Whoever may read the one before a damaged one finds what it says.
+        // Without access to the previous ledger, a damaged ledger counts as lost, and the file is kept.
         let before = "\(site.store)/ledger.before.json"
         try Clientctl.stock([
             "sh", "-c", "echo x > \(path); chown 4321 \(path); chown 0 \(before); chmod 600 \(before)",
@@ -474,7 +477,7 @@ import Testing
         let nowhere = launch.map { $0 == site.store ? "\(site.folder.path)/new/store" : $0 }
         let shown = try asOwner(nowhere).succeeded()
         #expect(shown.string("servingRoot") == seed, "\(shown.errors)")
-        // A store that is another user's alone, whose session nobody can read.
+        // Another user owns the store, so its session cannot be read.
         try Clientctl.stock(["chown", "-R", "0", site.store])
         try Clientctl.stock(["chmod", "700", site.store])
         let serve = try ServeRun(
@@ -488,7 +491,7 @@ import Testing
 
     @Test(
         .enabled(if: Strace.works, "no strace, or it may not trace"), arguments: ["EINVAL", "ENOSYS", "EPERM"])
-    func `a file system that cannot refuse to replace is as good under the store's lock`(error: String) throws {
+    func `install works on a file system without RENAME_NOREPLACE`(error: String) throws {
         func traced(_ arguments: [String]) throws -> Outcome {
             Outcome(
                 try Program.run(
@@ -509,7 +512,7 @@ import Testing
 
     // MARK: Processes
 
-    @Test func `descriptors that are closed at the start are nobody else's`() throws {
+    @Test func `serve opens /dev/null for closed standard descriptors`() throws {
         let ending = try Program.run(
             [
                 "bash", "-c",
@@ -521,8 +524,8 @@ import Testing
         #expect(ending.text == "/dev/null\n/dev/null\n/dev/null\n", "\(ending.errors)")
     }
 
-    @Test(.enabled(if: geteuid() == 0, "only root becomes somebody with a limit"))
-    func `a process that may start no threads says so`() throws {
+    @Test(.enabled(if: geteuid() == 0, "only root can run as another user"))
+    func `a process that may not start threads fails with resourcesExhausted`() throws {
         let ending = try Program.run(
             [
                 "setpriv", "--reuid", "4321", "--clear-groups", "prlimit", "--nproc=3", Clientctl.path, "list",

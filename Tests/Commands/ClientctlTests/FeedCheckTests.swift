@@ -5,8 +5,9 @@ import BundleValues
 import Glibc
 import Testing
 
-@Suite("The checks of a publisher", .ownThread) struct SameAsDevicesTests {
-    /// A feed whose second trust root revokes the key of 1.0.0; a release of the new key follows unless `isLast`.
+@Suite("Feed checks as devices", .ownThread) struct FeedCheckTests {
+    /// Returns a feed whose second trust root revokes the key of 1.0.0. A release with the new key follows unless
+    /// `isLast`.
     private func rotated(isLast: Bool = false) throws -> ChannelSite {
         let site = try ChannelSite()
         try site.publish("1.0.0", ["--rollout", "100%"]).succeeded("published")
@@ -24,12 +25,12 @@ import Testing
             ["feed", "check", url ?? "file://\(site.feed)/", "--trust", trust ?? site.pinned, "--json"])
     }
 
-    private func findings(_ told: Outcome) -> [JSONObject] {
-        (told["findings"]?.arrayValue ?? []).compactMap(\.objectValue)
+    private func findings(_ outcome: Outcome) -> [JSONObject] {
+        (outcome["findings"]?.arrayValue ?? []).compactMap(\.objectValue)
     }
 
-    private func codes(_ told: Outcome) -> Set<String> {
-        Set(findings(told).compactMap { $0["code"]?.stringValue })
+    private func codes(_ outcome: Outcome) -> Set<String> {
+        Set(findings(outcome).compactMap { $0["code"]?.stringValue })
     }
 
     private func serve(_ site: ChannelSite, _ change: @escaping @Sendable (String) -> Route?) throws -> LoopbackServer {
@@ -41,7 +42,7 @@ import Testing
         }
     }
 
-    @Test func `follow trust roots from the one that devices have`() throws {
+    @Test func `feed check follows trust roots from the one that devices have`() throws {
         let site = try rotated()
         try site.install("kiosk").succeeded("installed")
         #expect(try check(site)["verified"] == .bool(true))
@@ -58,14 +59,14 @@ import Testing
         ]).failed(20, "keyUnknown")
     }
 
-    @Test func `name the release of a revoked key, and what removes it`() throws {
+    @Test func `feed check names the release of a revoked key and the command that removes it`() throws {
         let site = try rotated()
-        let told = try check(site).succeeded("slow")
-        #expect(codes(told) == ["revokedKey"])
-        let finding = try #require(findings(told).first)
+        let outcome = try check(site).succeeded("slow")
+        #expect(codes(outcome) == ["revokedKey"])
+        let finding = try #require(findings(outcome).first)
         #expect(finding["broken"] == .bool(false))
         let remove = "release remove --version 1.0.0 --channel stable"
-        #expect(finding["message"]?.stringValue?.contains(remove) == true, "\(told.text)")
+        #expect(finding["message"]?.stringValue?.contains(remove) == true, "\(outcome.text)")
         let verified = try Clientctl.run([
             "verify", "\(site.feed)/channels/stable.json", "--trust", site.pinned, "--json",
         ]).succeeded("verified")
@@ -85,15 +86,15 @@ import Testing
         #expect(try codes(check(site)) == [])
     }
 
-    @Test func `fail when the only release has a revoked key`() throws {
+    @Test func `feed check fails when the only release has a revoked key`() throws {
         let site = try rotated(isLast: true)
         let device = try site.install("kiosk")
-        let told = try check(site).failed(20, "keyUnknown")
-        #expect(device.status == told.status)
-        #expect(codes(told) == ["revokedKey"])
+        let outcome = try check(site).failed(20, "keyUnknown")
+        #expect(device.status == outcome.status)
+        #expect(codes(outcome) == ["revokedKey"])
     }
 
-    @Test func `fail like a device when a trust root is forged, damaged or cannot be had`() throws {
+    @Test func `feed check fails like a device when a trust root is forged, damaged or missing`() throws {
         let site = try ChannelSite()
         try site.publish("1.0.0", ["--rollout", "100%"])
         let first = try TrustRootFormat.parse(contents(ofFile: site.pinned))
@@ -112,15 +113,15 @@ import Testing
                 "install", "--channel", "\(url)channels/stable.json", "--trust", site.pinned, "--store",
                 site.folder.file("store-\(index)"), "--shell-version", "1.5.0", "--json",
             ])
-            let told = try check(site, url)
-            #expect(device.status == status && told.status == status, "\(device.errors)\(told.errors)")
-            #expect(codes(told).contains(code), "\(told.text)")
+            let outcome = try check(site, url)
+            #expect(device.status == status && outcome.status == status, "\(device.errors)\(outcome.errors)")
+            #expect(codes(outcome).contains(code), "\(outcome.text)")
             let verified = try Clientctl.run(["verify", "\(url)manifest.json", "--trust", site.pinned, "--json"])
             #expect(verified.status == status, "\(verified.errors)")
         }
     }
 
-    @Test func `fail like a device when a hold cannot be had, and report a hold that devices ignore`() throws {
+    @Test func `feed check fails like a device when a hold cannot be read, and reports an ignored hold`() throws {
         let site = try ChannelSite(withRoot: false)
         try site.initRoot(["--guard-key", site.pub("new")]).succeeded("made")
         try site.publishRoot().succeeded("published")
@@ -132,18 +133,18 @@ import Testing
             "install", "--channel", "\(url)channels/stable.json", "--trust", site.pinned, "--store",
             site.folder.file("store"), "--shell-version", "1.5.0", "--json",
         ])
-        let told = try check(site, url)
-        #expect(device.status == 11 && told.status == 11, "\(device.errors)\(told.errors)")
+        let outcome = try check(site, url)
+        #expect(device.status == 11 && outcome.status == 11, "\(device.errors)\(outcome.errors)")
         let odd = try serve(site) { $0 == "/channels/stable.hold.json" ? Route(bytes("{}")) : nil }
         let ignored = try check(site, odd.url("/").description)
         #expect(ignored.status == 0 && codes(ignored).contains("voidHold"), "\(ignored.text)")
     }
 
-    @Test func `report a channel of another application than the trust root`() throws {
+    @Test func `feed check reports a channel of another application than the trust root`() throws {
         let site = try ChannelSite(withRoot: false)
         try site.publish("1.0.0", ["--rollout", "100%", "--app-id", "com.example.other"])
         try site.initRoot().succeeded("made")
-        let told = try check(site, trust: site.trust).failed(43, "appMismatch")
-        #expect(codes(told).contains("otherApp"), "\(told.text)")
+        let outcome = try check(site, trust: site.trust).failed(43, "appMismatch")
+        #expect(codes(outcome).contains("otherApp"), "\(outcome.text)")
     }
 }

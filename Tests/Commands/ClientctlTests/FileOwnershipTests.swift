@@ -4,7 +4,7 @@ import BundleValues
 import Glibc
 import Testing
 
-@Suite("Settings and trusted keys that other users may write", .ownThread) struct OwnFileTests {
+@Suite("File ownership", .ownThread) struct FileOwnershipTests {
     private let site: Site
 
     init() throws {
@@ -16,7 +16,9 @@ import Testing
         try Clientctl.run(["status", "--store", site.store, "--json"] + more, environment: environment)
     }
 
-    @Test(arguments: [0o666, 0o620, 0o602]) func `are refused in --config`(mode: Int) throws {
+    @Test(arguments: [0o666, 0o620, 0o602]) func `rejects a configuration file that other users may write`(mode: Int)
+        throws
+    {
         let config = try site.folder.write(bytes("{}"), to: "clientctl.json")
         try status(["--config", config]).succeeded()
         chmod(config, mode_t(mode))
@@ -25,7 +27,7 @@ import Testing
         #expect(refused.errors.contains("chmod go-w"), "\(refused.errors)")
     }
 
-    @Test func `are refused in the folder of the user`() throws {
+    @Test func `rejects the user's configuration file when other users may write it`() throws {
         try site.folder.makeFolder("config")
         let config = try site.folder.write(bytes("{}"), to: "config/clientctl.json")
         let home = ["XDG_CONFIG_HOME": site.folder.file("config")]
@@ -34,7 +36,7 @@ import Testing
         try status([], environment: home).failed(31, "permissionDenied")
     }
 
-    @Test func `are refused in --trust, as a file, a folder and a file in a folder`() throws {
+    @Test func `rejects trusted keys that other users may write, as a file or in a folder`() throws {
         let folder = try site.folder.makeFolder("keys")
         try Clientctl.stock(["cp", site.trust, "\(folder)/release.pem"])
         try site.install(nil, ["--trust", folder]).succeeded("installed")
@@ -53,7 +55,7 @@ import Testing
     }
 
     @Test(.enabled(if: Clientctl.isRoot, "only root may give a file away"))
-    func `are refused when another user owns them`() throws {
+    func `rejects settings and keys that another user owns`() throws {
         let config = try site.folder.write(bytes("{}"), to: "clientctl.json")
         chown(config, 4322, 4322)
         let refused = try status(["--config", config]).failed(31, "permissionDenied")

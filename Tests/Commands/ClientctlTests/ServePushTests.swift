@@ -7,15 +7,16 @@ import Glibc
 import MeteorTesting
 import Testing
 
-/// What `serve` hears of: releases that a host announces, versions that a Meteor server states. It checks once a day.
-@Suite(.ownThread) struct ListenTests {
+/// `serve` with notifications: releases that a host announces and versions that a Meteor server states. It polls once
+/// a day.
+@Suite(.ownThread) struct ServePushTests {
     private let site: ChannelSite
 
     init() throws { site = try ChannelSite() }
 
-    private func serve(_ more: [String], environment: [String: String] = [:]) throws -> Kept {
+    private func serve(_ more: [String], environment: [String: String] = [:]) throws -> NotifiedServe {
         let seed = try site.folder.writeTree(["index.html": bytes("<p>seed")], to: "seed")
-        return try Kept(
+        return try NotifiedServe(
             store: site.folder.file("store"), seed: seed, ["--app-id", ChannelSite.appId] + more,
             environment: environment)
     }
@@ -26,7 +27,7 @@ import Testing
 
     // MARK: A host
 
-    @Test func `a release is installed when its channel changes, without polling`() throws {
+    @Test func `serve installs a release without polling when its channel changes`() throws {
         try site.publish("1.0.0").succeeded()
         let host = try Hosting(site.feed)
         let serving = try serve(following(host))
@@ -35,7 +36,7 @@ import Testing
         try site.publish("1.0.1").succeeded()
         try serving.wait(untilInstalled: "v1.0.1")
         #expect(try serving.announced().contains(2))
-        // Another channel, and the same document again, are nothing new.
+        // A change of another channel and the same channel file again cause no check.
         try site.publish("1.0.1", channel: "beta").succeeded()
         try site.publish("1.0.2").succeeded()
         try serving.wait(untilInstalled: "v1.0.2")
@@ -45,7 +46,7 @@ import Testing
         #expect(try serving.count("listening to ") == 1)
     }
 
-    @Test func `a host that was killed and comes back is heard, and what it said meanwhile`() throws {
+    @Test func `serve reconnects to a restarted host and installs missed releases`() throws {
         try site.publish("1.0.0").succeeded()
         var host: Hosting? = try Hosting(site.feed)
         let port = try #require(host?.port)
@@ -66,7 +67,7 @@ import Testing
         withExtendedLifetime((host, place)) {}
     }
 
-    @Test func `the metrics say whether the host is listened to`() throws {
+    @Test func `metrics report whether serve is connected to its host`() throws {
         try site.publish("1.0.0").succeeded()
         let host = try Hosting(site.feed)
         let seed = try site.folder.writeTree(["index.html": bytes("<p>seed")], to: "seed")
@@ -84,7 +85,7 @@ import Testing
         try run.stop()
     }
 
-    @Test func `a device of a flat manifest hears of the standard channel`() throws {
+    @Test func `serve with --manifest follows the announcements of the channel stable`() throws {
         try site.publish("1.0.0").succeeded()
         let host = try Hosting(site.feed)
         let serving = try serve([
@@ -98,7 +99,7 @@ import Testing
     // MARK: Tokens and certificates
 
     @Test(arguments: [true, false])
-    func `the token goes to sockets of the feed's own origin, and to no others`(isSession: Bool) throws {
+    func `serve sends its token only to sockets of the feed's origin`(isSession: Bool) throws {
         let secret = "s3cret-token"
         let token = try self.secret(secret, to: "token")
         try site.publish("1.0.0").succeeded()
@@ -117,15 +118,15 @@ import Testing
         _ = try serving.program.wait()
 
         let other = try LoopbackServer(["/push?channel=stable": Route(status: 403)])
-        let elsewhere = try serve(
+        let foreign = try serve(
             following(host).dropLast() + ["ws://127.0.0.1:\(other.port)/push"] + more)
         #expect(other.wait(for: "/push?channel=stable"))
         #expect(other.requests.allSatisfy { $0["Authorization"] == nil })
-        try elsewhere.wait(until: "responded with status 403")
+        try foreign.wait(until: "responded with status 403")
     }
 
-    @Test func `whoever logs in waits for no check`() throws {
-        // One each: a second login with the same token in the same second is the same session.
+    @Test func `serve checks at once after a login`() throws {
+        // One token each: a second login with the same token in the same second is the same session.
         for name in ["morning", "evening"] { try secret("\(name)-s3cret", to: name) }
         try site.publish("1.0.0").succeeded()
         let host = try Hosting(
@@ -141,7 +142,7 @@ import Testing
         }
     }
 
-    @Test func `a session that is refused or about to end is renewed by a command, and one that was ended is not`()
+    @Test func `--login-command renews a rejected or expiring session, but not one that was logged out`()
         throws
     {
         let word = "s3cret-token"
@@ -179,7 +180,7 @@ import Testing
             .status) == 0
 
     @Test(.enabled(if: canMakeNetworks, "no network of its own: not root, or no ip"))
-    func `a machine that gets a way out to a network checks soon`() throws {
+    func `serve checks soon after the machine gets a route to a network`() throws {
         let site = try Site()
         try site.folder.writeTree(Site.client("seed"), to: "seed")
         try site.publish("1.0.0")
@@ -201,7 +202,7 @@ import Testing
         try run.stop()
     }
 
-    @Test func `--ca-file counts for sockets, too, and what is not listened to is said once`() async throws {
+    @Test func `serve applies --ca-file to sockets and logs an untrusted host once`() async throws {
         try site.publish("1.0.0").succeeded()
         let authority = try TestAuthority(names: "IP:127.0.0.1")
         let hub = SocketHub()
@@ -226,7 +227,7 @@ import Testing
         await hub.close()
     }
 
-    @Test func `sockets go through the proxy that the environment names`() async throws {
+    @Test func `serve connects its sockets through the proxy of the environment`() async throws {
         try site.publish("1.0.0").succeeded()
         let authority = try TestAuthority(names: "DNS:feed.example")
         let hub = SocketHub()
@@ -248,7 +249,7 @@ import Testing
         await hub.close()
     }
 
-    @Test func `a place without a socket is said once, however often it is asked`() throws {
+    @Test func `serve logs a host without a socket once`() throws {
         try site.publish("1.0.0").succeeded()
         let other = try LoopbackServer()
         let switchedOff = try LoopbackServer()
@@ -261,7 +262,7 @@ import Testing
         while other.requests.count < 3, ContinuousClock.now < deadline { poll(nil, 0, 20) }
         #expect(other.requests.count >= 3)
         #expect(try serving.count("cannot listen to") == 1)
-        // A channel that is switched off is not listened to.
+        // A disabled source is not connected.
         #expect(switchedOff.requests.isEmpty)
     }
 
@@ -272,7 +273,7 @@ import Testing
         ["--channel", "/nowhere/stable.json", "--push", ""],
         ["--channel", "/nowhere/stable.json", "--sources", "meteor", "--push", "ws://127.0.0.1/push"],
     ])
-    func `--push takes the address of a socket, and needs a feed`(flags: [String]) throws {
+    func `--push requires a socket address and a feed`(flags: [String]) throws {
         let outcome = try Clientctl.run(
             ["serve", "--store", site.folder.file("store"), "--shell-version", "1.5.0", "--json"] + flags)
         outcome.failed(64, "usage")
@@ -280,11 +281,11 @@ import Testing
     }
 }
 
-/// The same from a Meteor server.
-@Suite(.ownThread) struct DDPListenTests {
-    @Test func `a version of a Meteor server is installed when it is deployed, without polling`() throws {
+/// `serve` with notifications of a Meteor server.
+@Suite(.ownThread) struct ServeDDPTests {
+    @Test func `serve installs a deployed version of a Meteor server without polling`() throws {
         let push = try PushSite(talksDDP: true)
-        let serving = try Kept(store: push.store, seed: push.seed, ["--meteor", push.server.rootURL])
+        let serving = try NotifiedServe(store: push.store, seed: push.seed, ["--meteor", push.server.rootURL])
         try serving.wait(until: "listening to ws://127.0.0.1:")
         try push.serve(.version2)
         try serving.wait(untilInstalled: "meteor-version2")
@@ -293,10 +294,11 @@ import Testing
         #expect(push.server.subscriberCount == 1)
     }
 
-    @Test func `a Meteor server without a socket is said once`() throws {
+    @Test func `serve logs a Meteor server without a socket once`() throws {
         let push = try PushSite()
         let server = try LoopbackServer()
-        let serving = try Kept(store: push.store, seed: push.seed, ["--meteor", "http://127.0.0.1:\(server.port)/"])
+        let serving = try NotifiedServe(
+            store: push.store, seed: push.seed, ["--meteor", "http://127.0.0.1:\(server.port)/"])
         let deadline = ContinuousClock.now + .seconds(60)
         while server.requests.count < 3, ContinuousClock.now < deadline { poll(nil, 0, 20) }
         try #require(server.requests.map(\.target).prefix(3) == ["/websocket", "/websocket", "/websocket"])
