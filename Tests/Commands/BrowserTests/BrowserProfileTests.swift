@@ -3,7 +3,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// The folder that `clientctl serve` gives its browser for a profile.
+/// The profile folder that `clientctl serve` gives its browser.
 @Suite(.ownThread) struct BrowserProfileTests {
     let kiosk: Kiosk
     private let log: String
@@ -13,7 +13,7 @@ import Testing
         log = kiosk.folder.file("starts")
     }
 
-    /// A browser that notes its profile and what it finds there, leaves something, and runs on.
+    /// Returns a browser command that records its profile and its content, leaves a file and keeps running.
     private func browser() throws -> String {
         let script = """
             #!/bin/sh
@@ -28,7 +28,7 @@ import Testing
 
     private func serve(_ more: [String] = []) throws -> Serving { try kiosk.serve(["--browser", browser()] + more) }
 
-    /// The profiles of the starts so far, and what was in each.
+    /// Returns the profile of each start so far and its content.
     private func starts() throws -> [(profile: String, content: String)] {
         guard let text = try? contents(ofFile: log) else { return [] }
         return String(decoding: text, as: UTF8.self).split(separator: "\n").map { line in
@@ -54,7 +54,7 @@ import Testing
 
     private func isThere(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
-    @Test func `is kept on a device that requires no session`() throws {
+    @Test func `serve keeps the browser profile on a device that requires no session`() throws {
         let first = try serve()
         _ = try wait(starts: 1)
         try end(first)
@@ -66,7 +66,7 @@ import Testing
         #expect(isThere(second.profile))
     }
 
-    @Test func `is another one after a session has ended, and the one before is removed`() throws {
+    @Test func `serve starts a new browser profile after a session and removes the old one`() throws {
         let serving = try serve()
         let open = try wait(starts: 1)
         try kiosk.login()
@@ -84,7 +84,7 @@ import Testing
         #expect(!isThere(open.profile))
     }
 
-    @Test func `is removed at the next start after the program was killed, and what has no mark stays`() throws {
+    @Test func `serve removes the browser profile of a killed run and keeps folders without its mark`() throws {
         try kiosk.login()
         let first = try serve()
         let killed = try wait(starts: 1)
@@ -103,7 +103,7 @@ import Testing
         #expect(isThere(other))
     }
 
-    @Test func `is kept over sessions where the operator says so`() throws {
+    @Test func `serve keeps the browser profile over sessions with --session-profile keep`() throws {
         let serving = try serve(["--session-profile", "keep"])
         _ = try wait(starts: 1)
         try kiosk.login()
@@ -113,10 +113,10 @@ import Testing
         try end(serving)
     }
 
-    @Test func `has to have a place in the command`() throws {
+    @Test func `--session-profile requires {profile} in --browser`() throws {
         let base = ["serve", "--store", kiosk.store, "--shell-version", "1.5.0", "--seed", kiosk.seed]
-        let nowhere = try kiosk.run(base + ["--browser", "sleep 600", "--session-profile", "fresh"], expecting: 64)
-        #expect(nowhere.errors.contains("--session-profile needs {profile} in --browser"))
+        let missing = try kiosk.run(base + ["--browser", "sleep 600", "--session-profile", "fresh"], expecting: 64)
+        #expect(missing.errors.contains("--session-profile needs {profile} in --browser"))
         let unknown = try kiosk.run(base + ["--browser", browser(), "--session-profile", "other"], expecting: 64)
         #expect(unknown.errors.contains("--session-profile is fresh or keep"))
     }

@@ -1,24 +1,24 @@
 import BundleTesting
 
-/// A small client that says what it does in the window's session storage, which outlives its pages.
+/// A small client that records its actions in the window's session storage, which persists over page loads.
 struct DemoClient {
     let version: String
-    /// What paints the page.
+    /// The background color of the page.
     var colour = "white"
-    /// What its script does after it has noted its version; the pieces of `Scripts` joined.
+    /// The script that runs after the client has recorded its version: pieces of `Scripts`, joined.
     var script = ""
-    /// Put into the head of the page.
+    /// HTML for the head of the page.
     var head = ""
-    /// Other files.
+    /// Further files.
     var more: [String: String] = [:]
 
     init(_ version: String) { self.version = version }
 
-    /// What scripts of clients do.
+    /// Scripts of clients.
     enum Scripts {
         /// Confirms the start.
         static let confirm = "WebAppLocalServer.startupDidComplete(() => { window.confirmed = true });\n"
-        /// Notes a new version, and shows it.
+        /// Records a new version and switches to it.
         static let update = """
             WebAppLocalServer.onNewVersionReady(version => {
               note('news', typeof version + ' ' + version);
@@ -26,11 +26,11 @@ struct DemoClient {
             });
 
             """
-        /// Notes errors that the server tells of.
+        /// Records the errors that the server sends.
         static let errors = "WebAppLocalServer.onError(error => note('errors', error.code));\n"
-        /// Reports that nobody sees the page, as a window in the background does.
+        /// Reports the page as hidden, like a window in the background.
         static let hide = visibility("hidden")
-        /// Reports that it is seen again.
+        /// Reports the page as visible again.
         static let show = visibility("visible")
 
         static func visibility(_ state: String) -> String {
@@ -42,7 +42,8 @@ struct DemoClient {
         }
     }
 
-    /// One that confirms and takes what is new. Where it confirms `atOnce`, that does not depend on how soon its script comes.
+    /// Returns a client that confirms its start and switches to new versions. With `atOnce`, it confirms before its
+    /// script loads.
     static func good(_ version: String, _ colour: String = "white", atOnce: Bool = false) -> DemoClient {
         var client = DemoClient(version)
         client.colour = colour
@@ -51,15 +52,15 @@ struct DemoClient {
         return client
     }
 
-    /// One that does what `script` says, out of sight: the time of its trial stands still until a test shows it, which may
-    /// look at it first, however long that takes.
+    /// Returns a client that runs `script` while hidden. Its trial is suspended until a test shows the page, so the
+    /// test can inspect it first without a time limit.
     static func unseen(_ version: String, _ script: String, _ colour: String = "white") -> DemoClient {
         var client = doing(version, script, colour)
         client.head = "<script>\(Scripts.hide)</script>"
         return client
     }
 
-    /// One that does what `script` says.
+    /// Returns a client that runs `script`.
     static func doing(_ version: String, _ script: String, _ colour: String = "white") -> DemoClient {
         var client = DemoClient(version)
         client.colour = colour

@@ -2,13 +2,13 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// A browser engine that a kiosk may have. Pages report to a server of the test, so no test drives one.
+/// A browser engine of a kiosk. Pages report to a server of the test, so no test drives the engine itself.
 enum Engine: String, CaseIterable, CustomTestStringConvertible, Sendable {
     case chromium = "Chromium"
     case firefox = "Firefox"
     case webKit = "WebKitGTK"
 
-    /// Those that are installed.
+    /// The installed engines.
     static let installed = allCases.filter(\.isInstalled)
 
     var testDescription: String { rawValue }
@@ -26,8 +26,8 @@ enum Engine: String, CaseIterable, CustomTestStringConvertible, Sendable {
         return path.split(separator: ":").contains { access("\($0)/\(program)", X_OK) == 0 }
     }
 
-    /// A program that starts one: its first argument is the folder of the profile, its second the address. All else that the browser
-    /// writes is in `folder`.
+    /// Returns the path of a program that starts the engine with the folder of the profile and the address as
+    /// arguments. The browser writes all other files to `folder`.
     func program(in folder: TemporaryFolder) throws -> String {
         let settings = """
             export HOME='\(folder.path)' TMPDIR='\(folder.path)' LC_ALL=C.UTF-8 LIBGL_ALWAYS_SOFTWARE=1
@@ -54,7 +54,7 @@ enum Engine: String, CaseIterable, CustomTestStringConvertible, Sendable {
                 exec firefox-esr --headless --no-remote --profile "$1" "$2"
                 """
         case .webKit:
-            // It has no flag for its profile, which is below its home.
+            // This engine has no flag for its profile, which is below the home folder.
             start = """
                 export HOME="$1" XDG_CACHE_HOME="$1/cache" XDG_DATA_HOME="$1/data" XDG_CONFIG_HOME="$1/config"
                 exec xvfb-run -a surf "$2"
@@ -66,22 +66,22 @@ enum Engine: String, CaseIterable, CustomTestStringConvertible, Sendable {
     }
 }
 
-/// A browser that runs until its last reference goes.
+/// A browser that runs until its last reference is released.
 final class RunningEngine {
     private let program: Program
     private let folder: TemporaryFolder
 
-    /// Shows `url`.
+    /// Starts the browser with `url`.
     init(_ engine: Engine, _ url: String) throws {
         folder = try TemporaryFolder()
         let path = getenv("PATH").map { String(cString: $0) } ?? "/usr/bin:/bin"
-        // timeout(1) ends the whole group.
+        // timeout(1) ends the whole process group.
         program = try Program(
             ["timeout", "--signal=KILL", "280", engine.program(in: folder), folder.file("profile"), url],
             environment: ["PATH": path])
     }
 
-    /// What it printed.
+    /// The output on standard error so far.
     var errors: String { (try? program.printed().errors) ?? "" }
 
     deinit {

@@ -5,7 +5,7 @@ import Glibc
 import MeteorTesting
 import Testing
 
-/// Meteor's hot code push as a user has it: the built program, a real browser, and pages that ask for updates themselves.
+/// Meteor's hot code push with the built program, a real browser and pages that ask for updates.
 @Suite(.ownThread, .needsBrowser) struct HotCodePushTests {
     let browser: Browser
     let push: PushKiosk
@@ -28,7 +28,7 @@ import Testing
         try page.evaluate(expression).stringValue ?? "null"
     }
 
-    /// Status, type and body of what a page gets.
+    /// Returns status, type and body of a request from the page.
     private func fetched(_ page: BrowserPage, _ url: String, _ headers: String = "{}") throws -> String {
         let script = """
             fetch('\(url)', {cache: 'no-store', headers: \(headers)}).then(async answer =>
@@ -38,12 +38,12 @@ import Testing
         return try text(page, script)
     }
 
-    /// A page that shows version1, after the check that `serve` makes when it starts.
+    /// Opens a page that shows version1 after the check that `serve` makes at its start.
     private func opened(_ serving: Serving) throws -> BrowserPage {
         let page = try browser.open(serving.root + "/", inWindow: true)
         try shows(page, "version1")
         try page.wait(until: "window.confirmed")
-        // The page's check takes the place of the first one of `serve` by itself.
+        // The check of the page replaces the first automatic check of `serve`.
         let checks = push.checks
         try page.evaluate(Self.check)
         try push.wait(forChecks: checks + 1)
@@ -52,14 +52,14 @@ import Testing
 
     // MARK: One window
 
-    @Test func `the page follows the server, is taken back, and a version that fails twice is blocked`() throws {
+    @Test func `a page follows hot code pushes, is rolled back, and a version that fails twice is blocked`() throws {
         let serving = try push.serve(timeout: "\(BusyMachine.seconds(5))s", interval: "20s")
         let page = try opened(serving)
         let checks = push.checks
         let first = try ScreenshotFolder.keep(page, as: "push-1-version-1")
 
         try push.push(.good("version2", "#e0ffe0", atOnce: true))
-        // The server alone moves nothing: the page has to ask.
+        // A new version on the server changes nothing until the page asks.
         try page.evaluate("new Promise(done => setTimeout(() => done(null), 1500))")
         #expect(try text(page, "version") == "version1")
         #expect(push.checks == checks)
@@ -83,7 +83,7 @@ import Testing
         try page.wait(until: "sessionStorage.errors === 'healthFailed; '")
 
         let downloads = push.server.requests.count
-        // The retry comes with a check after the pause.
+        // A check after the pause starts the retry.
         try shows(page, "version3")
         try page.evaluate(Self.show)
         try shows(page, "version2")
@@ -92,7 +92,7 @@ import Testing
         let blocked = try kiosk.status(of: "meteor-version3")
         #expect(blocked.state == "blocked")
         #expect(blocked.failures.count == 2)
-        // Its files are there: the retry asks for the manifest only.
+        // The files are installed, so the retry requests only the manifest.
         #expect(push.server.requests.dropFirst(downloads).allSatisfy { $0.path == "/__cordova/manifest.json" })
 
         try page.evaluate(Self.check)
@@ -102,7 +102,7 @@ import Testing
             try text(page, "sessionStorage.shown")
                 == "version1; version2; version3; version2; version3; version2; ")
         #expect(page.loads == 6)
-        // One when serve started, one for each call of the page, and those that bring the retry.
+        // One check at the start of `serve`, one for each call of the page, and those for the retry.
         #expect(push.checks >= 5)
 
         #expect(Set([first, second, third]).count == 3)
@@ -110,8 +110,9 @@ import Testing
         withExtendedLifetime(serving) {}
     }
 
-    @Test func `after a kill in the middle of a trial the window comes back with version 2`() throws {
-        // No port that the system gives to whoever connects: that might be another's when it is asked for again.
+    @Test func `a window shows the confirmed push again after serve is killed during a trial`() throws {
+        // The port of the application, because the system could give a free port to another process before it is
+        // requested again.
         let killed = try push.serve(port: nil)
         let page = try opened(killed)
         try push.push(.good("version2"))
@@ -124,7 +125,7 @@ import Testing
         #expect(try kiosk.status(of: "meteor-version3").state == "trial")
         killed.program.send(SIGKILL)
         #expect(try killed.program.wait(within: Browser.patience)?.signal == SIGKILL)
-        // The server has nothing new to say when the shell asks at its start.
+        // The server offers no new version when the shell checks at its start.
         try push.server.serve(version: "version2")
 
         let serving = try push.serve(port: killed.port)
@@ -136,9 +137,9 @@ import Testing
         withExtendedLifetime(serving) {}
     }
 
-    // MARK: Both channels
+    // MARK: Both sources
 
-    @Test func `archive, push and failing push on one device, in one window`() throws {
+    @Test func `a window follows an archive, a push and a failing push on one device`() throws {
         try kiosk.publish(
             try kiosk.folder.writeTree(DemoClient.good("1.0.0", atOnce: true).files, to: "web-1.0.0"), as: "1.0.0")
         let feed = ["--manifest", kiosk.manifest, "--trust", kiosk.trust]
@@ -154,7 +155,7 @@ import Testing
         try kiosk.wait(until: "meteor-version2", is: "good")
         let loads = page.loads
 
-        // A newer archive is brought, and stays behind the push.
+        // The newer archive is installed and waits behind the push.
         try kiosk.publish(try kiosk.folder.writeTree(DemoClient.good("1.1.0").files, to: "web-1.1.0"), as: "1.1.0")
         try page.evaluate(Self.check)
         try kiosk.wait(until: "v1.1.0", is: "staged")
@@ -168,12 +169,12 @@ import Testing
         #expect(try kiosk.status(of: "meteor-version3").state == "failed")
         #expect(try text(page, "sessionStorage.shown") == sofar + "version2; version3; version2; ")
         #expect(page.loads == loads + 2)
-        // Its retry comes with the next start, or when the page asks.
+        // The retry starts with the next launch or when the page asks.
         #expect(try kiosk.status()["next"] == .string("meteor-version3"))
         withExtendedLifetime(serving) {}
     }
 
-    @Test func `a push that fails before any was good gives way to the archive`() throws {
+    @Test func `a failing first push falls back to the archive`() throws {
         try kiosk.publish(
             try kiosk.folder.writeTree(DemoClient.good("1.0.0", atOnce: true).files, to: "web-1.0.0"), as: "1.0.0")
         let serving = try push.serve(
@@ -193,9 +194,9 @@ import Testing
         withExtendedLifetime(serving) {}
     }
 
-    // MARK: What a Meteor client is made of
+    // MARK: Content of Meteor clients
 
-    @Test func `N-03: a file with two URLs is brought once and served under both`() throws {
+    @Test func `N-03: downloads a file with two URLs once and serves both`() throws {
         let serving = try push.serve()
         let page = try opened(serving)
         var next = DemoClient.good("version2")
@@ -215,7 +216,7 @@ import Testing
         withExtendedLifetime(serving) {}
     }
 
-    @Test func `N-19: a file that the new version no longer lists is gone, though the seed has it`() throws {
+    @Test func `N-19: a file that the new version no longer lists returns 404, although the seed has it`() throws {
         let serving = try push.serve()
         let page = try opened(serving)
         #expect(try fetched(page, "/lazy.js") == "200|text/javascript; charset=utf-8||lazy version1")
@@ -227,7 +228,7 @@ import Testing
         withExtendedLifetime(serving) {}
     }
 
-    /// Ten seconds of silence: 8000 samples a second, one byte each.
+    /// Ten seconds of silence, 8000 samples per second of one byte each.
     private static func tone() -> [UInt8] {
         let count = 80_000
         func little(_ number: Int, _ size: Int) -> [UInt8] { (0..<size).map { UInt8(number >> (8 * $0) & 255) } }
@@ -236,7 +237,7 @@ import Testing
             + little(count, 4) + [UInt8](repeating: 128, count: count)
     }
 
-    @Test func `fonts are asked for as such, and media can be had in parts and sought in`() throws {
+    @Test func `serves fonts with their type, and media in ranges that a page can seek`() throws {
         let serving = try push.serve()
         let page = try opened(serving)
         var next = DemoClient.good("version2")

@@ -4,21 +4,21 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// One publisher and one device in a folder of their own, run by the built program as a user would.
+/// One publisher and one device in a folder, with the built program.
 final class Kiosk {
     let folder: TemporaryFolder
 
     var store: String { folder.file("store") }
     var seed: String { folder.file("seed") }
 
-    /// Makes a key pair and a seed.
+    /// Creates a key pair and a seed.
     init() throws {
         folder = try TemporaryFolder()
         try run(["keys", "generate", "--out", folder.file("release")])
         try folder.writeTree(DemoClient("embedded").files, to: "seed")
     }
 
-    /// Starts the program with no settings but those given.
+    /// Starts the program with only the given settings.
     func start(_ arguments: [String]) throws -> Program {
         let path = getenv("PATH").map { String(cString: $0) } ?? "/usr/bin:/bin"
         return try Program(
@@ -28,7 +28,7 @@ final class Kiosk {
             ])
     }
 
-    /// Runs the program to its end and expects `status`; its output.
+    /// Runs the program to its end, expects `status` and returns the output.
     @discardableResult
     func run(_ arguments: [String], expecting status: Int32 = 0) throws -> Program.Ending {
         let ending = try #require(try start(arguments).wait(within: .seconds(60)), "\(arguments) does not end")
@@ -49,7 +49,7 @@ final class Kiosk {
         ])
     }
 
-    /// Installs what is published.
+    /// Installs the published release.
     func install() throws {
         try run(["install", "--manifest", manifest, "--trust", trust, "--store", store, "--shell-version", "1.5.0"])
     }
@@ -62,7 +62,7 @@ final class Kiosk {
 
     // MARK: Serving
 
-    /// Starts `serve` and waits until it listens; without a port, on that of the application.
+    /// Starts `serve` and waits until it listens. Without a port, `serve` uses the one of the application.
     func serve(port: Int? = 0, timeout: String = "60s", _ more: [String] = []) throws -> Serving {
         let choice = port.map { ["--port", "\($0)"] } ?? []
         return try Serving(
@@ -71,14 +71,14 @@ final class Kiosk {
                     + choice + more))
     }
 
-    // MARK: What it remembers
+    // MARK: State
 
     func status() throws -> JSONObject {
         let ending = try run(["status", "--store", store, "--json"])
         return try #require(try JSONScanner.parse(ending.output, maximumBytes: 1 << 20).objectValue)
     }
 
-    /// What `status` says of one client.
+    /// Returns the state and failures of one client from `status`.
     func status(of name: String) throws -> (state: String, failures: [JSONObject]) {
         let row = try #require(try row(of: name), "\(name) is not there")
         let failures = row["failures"]?.arrayValue?.compactMap(\.objectValue) ?? []
@@ -90,7 +90,7 @@ final class Kiosk {
         return rows.first { $0["name"]?.stringValue == name }
     }
 
-    /// Waits until `status` calls a client `state`.
+    /// Waits until `status` reports this state for a client.
     func wait(until name: String, is state: String) throws {
         let deadline = ContinuousClock.now + Browser.patience
         while true {
@@ -109,7 +109,7 @@ final class Serving {
     /// The address without a path.
     let root: String
 
-    /// Waits for the address on its standard output.
+    /// Waits for the address on standard output.
     init(_ program: Program) throws {
         self.program = program
         let deadline = ContinuousClock.now + Browser.patience
@@ -126,10 +126,10 @@ final class Serving {
         port = root.split(separator: ":").last.flatMap { Int($0) } ?? 0
     }
 
-    /// It did not start.
+    /// `serve` ended before it listened.
     struct Ended: Error { let errors: String }
 
-    /// Sends one request with our own `Host`, and gives the answer.
+    /// Sends one request with the server's own `Host` and returns the response.
     func ask(_ line: String, _ fields: [String: String] = [:], body: String? = nil) throws -> RawResponse {
         let connection = try RawConnection(port: port)
         var text = "\(line) HTTP/1.1\r\nHost: 127.0.0.1:\(port)\r\nConnection: close\r\n"
@@ -139,7 +139,7 @@ final class Serving {
         return try connection.receiveAnswer()
     }
 
-    /// Makes a call as the page with `token` would.
+    /// Makes a call as the page with `token`.
     func call(_ method: String, token: String) throws -> RawResponse {
         try ask("POST /__clientctl/v1/\(method)", ["X-Client-Token": token, "Origin": root], body: "{}")
     }

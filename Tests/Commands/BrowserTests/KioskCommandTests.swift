@@ -3,7 +3,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// `clientctl kiosk`, which starts the browser of a `serve` that runs as another user.
+/// `clientctl kiosk`, which starts the browser for a `serve` of another user.
 @Suite(.ownThread) struct KioskCommandTests {
     let kiosk: Kiosk
     private let log: String
@@ -20,7 +20,7 @@ import Testing
         return try kiosk.start(["kiosk", "--port", "\(serving.port)", "--browser", "\(path) {profile} {url}"])
     }
 
-    /// The words of each start so far.
+    /// Returns the arguments of each start so far.
     private func starts() -> [[String]] {
         let text = (try? contents(ofFile: log)) ?? []
         return String(decoding: text, as: UTF8.self).split(separator: "\n").map {
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    @Test func `starts the browser at the address of serve, and again with another profile after a session`() throws {
+    @Test func `kiosk starts the browser at the address of serve, and with a new profile after a session`() throws {
         try kiosk.install(.good("1.0.0"))
         try kiosk.login()
         let serving = try kiosk.serve()
@@ -55,13 +55,12 @@ import Testing
         #expect(access(starts()[1].first ?? "", F_OK) != 0)
     }
 
-    @Test func `starts the browser again when serve reports a lost page, and not when serve was started again`() throws
-    {
+    @Test func `kiosk restarts the browser when serve reports a lost page, but not after a restart of serve`() throws {
         try kiosk.install(.doing("1.0.0", ""))
         let serving = try kiosk.serve(["--heartbeat", "1s"])
         let program = try start(serving)
         try wait(starts: 1, program)
-        // A page that reports once, and nothing after that.
+        // The page reports once and then stops.
         let page = try serving.ask("GET /", ["Accept": "text/html"]).text
         let token = try #require(page.firstMatch(of: /name="clientctl-token" content="([^"]+)"/)?.output.1)
         let answer = try serving.ask(
@@ -79,7 +78,7 @@ import Testing
         withExtendedLifetime(next) {}
     }
 
-    @Test func `needs a browser, and waits for serve`() throws {
+    @Test func `kiosk requires a browser command and waits for serve`() throws {
         let none = try kiosk.run(["kiosk"], expecting: 64)
         #expect(none.errors.contains("--browser"))
         let serving = try kiosk.serve()

@@ -3,8 +3,8 @@ import BundleTesting
 import Glibc
 import Testing
 
-@Suite(.ownThread) struct `A loopback server` {
-    @Test func `ends with its last reference`() throws {
+@Suite(.ownThread) struct LoopbackServerTests {
+    @Test func `LoopbackServer ends with its last reference`() throws {
         weak var left: LoopbackServer?
         func start() throws {
             let server = try LoopbackServer()
@@ -15,11 +15,11 @@ import Testing
     }
 }
 
-@Suite(.ownThread) struct `A program under test` {
-    @Test func `has no descriptors but its own`() throws {
+@Suite(.ownThread) struct ProgramDescriptorTests {
+    @Test func `Program passes no descriptors of the test to its process`() throws {
         let inherited = dup(0)
         defer { close(inherited) }
-        // The last one is that of the folder, while it is read.
+        // The last descriptor is that of the folder being read.
         #expect(try Program.run(["ls", "/proc/self/fd"], environment: [:]).text == "0\n1\n2\n3\n")
     }
 }

@@ -3,14 +3,14 @@ import Glibc
 import MeteorTesting
 import Testing
 
-/// A kiosk whose shell follows a Meteor server, and perhaps a feed of archives too. Its seed is version1.
+/// A kiosk whose shell follows a Meteor server, optionally together with a feed of archives. Its seed is version1.
 final class PushKiosk {
     let kiosk: Kiosk
     let server: MeteorServer
 
     private var seed: String { kiosk.folder.file("meteor-seed") }
 
-    /// Makes the seed and a server that offers it.
+    /// Creates the seed and a server that offers it.
     init(_ client: DemoClient = .good("version1"), _ change: (inout MeteorBundleBuilder) -> Void = { _ in }) throws {
         kiosk = try Kiosk()
         server = try MeteorServer([])
@@ -20,7 +20,7 @@ final class PushKiosk {
         try server.serve(version: bundle.version)
     }
 
-    /// The client as Meteor would build it: scripts with a digest in their URLs, everything else public.
+    /// Builds the client like Meteor: scripts with a digest in their URLs, all other files public.
     private func bundle(_ client: DemoClient, _ change: (inout MeteorBundleBuilder) -> Void) throws -> MeteorBundle {
         let files = client.files
         var builder = MeteorBundleBuilder(.stated(client.version))
@@ -30,7 +30,8 @@ final class PushKiosk {
         }
         builder.page.template = files["index.html"]
         builder.page.rootURL = server.rootURL
-        // The port of the application is made of this: two runs of the tests at once need two.
+        // The port of the application is derived from this ID. Two runs of the tests at the same time need different
+        // ports.
         builder.page.appId = "push\(getpid())"
         change(&builder)
         return try builder.build()
@@ -48,8 +49,8 @@ final class PushKiosk {
         try server.serve(version: client.version)
     }
 
-    /// Starts `serve`, which checks within a minute, then every `interval` and when the page asks for it; `install` makes a check now,
-    /// whatever comes of it.
+    /// Starts `serve`, which checks within a minute, then every `interval` and on request of the page. With `install`,
+    /// a check runs first and may fail.
     func serve(
         port: Int? = 0, timeout: String = "60s", interval: String = "10h", _ more: [String] = []
     ) throws -> Serving {
@@ -63,10 +64,10 @@ final class PushKiosk {
         return serving
     }
 
-    /// How often a manifest was asked for, since the start.
+    /// The number of manifest requests since the start.
     var checks: Int { server.allRequests.count { $0.path == "/__cordova/manifest.json" } }
 
-    /// Waits for that many checks.
+    /// Waits until the server has received that many manifest requests.
     func wait(forChecks count: Int) throws {
         let deadline = ContinuousClock.now + Browser.patience
         while checks < count {

@@ -6,7 +6,7 @@ import BundleTesting
 import BundleValues
 import Testing
 
-/// The page of `clientctl release page` as people see it.
+/// The page of `clientctl release page` in a browser.
 @Suite(.ownThread, .needsBrowser) struct ReleasePageTests {
     private let browser: Browser
     private let feed: SignedFeed
@@ -16,7 +16,7 @@ import Testing
         feed = try SignedFeed()
     }
 
-    /// Opens the page of the feed, made by the built program, over HTTP.
+    /// Opens the release page of the feed over HTTP.
     private func open(_ more: [String] = []) throws -> (page: BrowserPage, server: LoopbackServer) {
         let out = feed.kiosk.folder.file("page.html")
         try feed.kiosk.run(
@@ -27,8 +27,8 @@ import Testing
         return (try browser.open(server.root + "/", inWindow: true), server)
     }
 
-    /// Looks at it on screens of several sizes, in both schemes, and keeps pictures.
-    private func look(_ page: BrowserPage, as name: String) throws {
+    /// Takes screenshots of the page at several widths in both color schemes, and expects it to fit.
+    private func takeScreenshots(_ page: BrowserPage, as name: String) throws {
         for (width, scheme) in [(360, "light"), (360, "dark"), (1200, "light"), (1200, "dark")] {
             try page.emulate(width: width, scheme: scheme)
             let picture = try ScreenshotFolder.keep(page, as: "release-page-\(name)-\(width)-\(scheme)")
@@ -46,14 +46,14 @@ import Testing
         #expect(page.console == [] && page.requests.count == 1)
     }
 
-    @Test func `of an empty feed is readable`() throws {
+    @Test func `the release page of an empty feed is readable`() throws {
         let (page, server) = try open()
         #expect(try page.evaluate("document.body.innerText.includes('This feed has no channels.')") == .bool(true))
-        try look(page, as: "empty")
+        try takeScreenshots(page, as: "empty")
         #expect(server.requests.count == 1)
     }
 
-    @Test func `of one release is readable, whatever is in its notes`() throws {
+    @Test func `the release page of one release escapes its notes`() throws {
         let notes = "<img src=/x onerror=alert(1)><script src=/y></script>\n\(String(repeating: "unbroken", count: 40))"
         try feed.put(try [feed.release("1.0.0", notes: notes, rollout: 250)])
         let (page, server) = try open()
@@ -63,11 +63,11 @@ import Testing
                 == true)
         #expect(
             try page.evaluate("document.querySelector('.bar .full').getBoundingClientRect().width > 20") == .bool(true))
-        try look(page, as: "one")
+        try takeScreenshots(page, as: "one")
         #expect(server.requests.count == 1)
     }
 
-    @Test func `of 200 releases is readable, with what devices report`() throws {
+    @Test func `the release page of 200 releases is readable with reports of devices`() throws {
         let engine = try LoopbackServer { Self.answer($0.target) }
         try feed.put(
             try (1...200).map { try feed.release("1.\($0).0", notes: "Fixes \($0)", rollout: $0 == 200 ? 100 : 1000) })
@@ -76,7 +76,7 @@ import Testing
         #expect(try page.evaluate("document.querySelectorAll('.course polyline').length") == .integer(2))
         let tall = "document.querySelector('.course').getBoundingClientRect().height > 100"
         #expect(try page.evaluate(tall) == .bool(true))
-        try look(page, as: "many")
+        try takeScreenshots(page, as: "many")
         #expect(server.requests.count == 1)
     }
 
@@ -96,7 +96,7 @@ import Testing
     }
 }
 
-/// A feed without archives, signed by the kiosk's key.
+/// A feed without archives, signed with the kiosk's key.
 private final class SignedFeed {
     let kiosk: Kiosk
     var path: String { kiosk.folder.file("feed") }

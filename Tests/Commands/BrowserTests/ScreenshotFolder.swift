@@ -1,7 +1,7 @@
 import BundleTesting
 import Glibc
 
-/// Where pictures of pages are kept for people: the folder in `SWAP_CLIENTS_SCREENSHOTS`, else one that is printed.
+/// The folder for screenshots of pages: `SWAP_CLIENTS_SCREENSHOTS`, or a temporary folder whose path is printed.
 enum ScreenshotFolder {
     static let path: String = {
         if let path = getenv("SWAP_CLIENTS_SCREENSHOTS").map({ String(cString: $0) }), !path.isEmpty {
@@ -13,7 +13,7 @@ enum ScreenshotFolder {
         return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }()
 
-    /// Keeps a picture of the page as it is, and gives its bytes.
+    /// Stores a screenshot of the page and returns its bytes.
     static func keep(_ page: BrowserPage, as name: String) throws -> [UInt8] {
         let picture = try page.screenshot()
         let file = "\(path)/\(name).png"

@@ -1,7 +1,7 @@
 import BundleTesting
 import Glibc
 
-/// A script of the product, read from the source tree.
+/// A script of the product from the source tree.
 enum ScriptFile: String {
     case shim = "Sources/Update/BundleCore/Serving/web-app-local-server.js"
     case bridge = "Sources/Launch/BundleServe/page-bridge.js"

@@ -4,13 +4,13 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// How `clientctl serve` starts, ends, and says why it cannot.
+/// The start and the end of `clientctl serve`, and its errors.
 @Suite(.ownThread) struct ServeProcessTests {
     let kiosk: Kiosk
 
     init() throws { kiosk = try Kiosk() }
 
-    /// The one line that it printed on standard error.
+    /// Returns the only line on standard error.
     private func line(_ ending: Program.Ending) throws -> String {
         let lines = ending.errors.split(separator: "\n")
         #expect(lines.count == 1, "\(ending.errors)")
@@ -22,7 +22,7 @@ import Testing
     }
 
     @Test(.enabled(if: Browser.isInstalled, "no Chromium"), arguments: [SIGTERM, SIGINT])
-    func `ends with status 0 while a page is connected`(signal: Int32) throws {
+    func `serve ends with 0 while a page is connected`(signal: Int32) throws {
         let serving = try kiosk.serve()
         let page = try Browser.forAllTests().open(serving.root + "/")
         try page.wait(until: "window.version === 'embedded'")
@@ -34,7 +34,7 @@ import Testing
         #expect(ending.status == 0)
     }
 
-    @Test func `ends with status 0 as soon as it has said its address`() throws {
+    @Test func `serve ends with 0 on a signal right after it prints its address`() throws {
         for _ in 0..<5 {
             let serving = try kiosk.serve()
             serving.program.send(SIGTERM)
@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test(arguments: ["--manifest": "/manifest.json", "--channel": "/channels/stable.json"])
-    func `ends with status 0 while a check for updates hangs`(option: String, path: String) throws {
+    func `serve ends with 0 while a check for updates hangs`(option: String, path: String) throws {
         let gate = try Gate()
         let silence = Route(bytes("x")).with { $0.pace = .held(after: 0, gate) }
         let silent = try LoopbackServer([path: silence])
@@ -53,15 +53,15 @@ import Testing
         ])
         #expect(silent.wait(for: path))
         serving.program.send(SIGTERM)
-        // The check itself gives up after 30 s.
+        // The check itself times out after 30 seconds.
         let ending = try #require(try serving.program.wait(within: .seconds(20)), "it does not end")
         #expect(ending.status == 0)
     }
 
-    @Test func `a second one on the same store is refused in one line`() throws {
+    @Test func `a second serve on the same store fails with storeLocked`() throws {
         let serving = try kiosk.serve()
-        let said = try refused(["--store", kiosk.store, "--seed", kiosk.seed, "--port", "0"], 32)
-        #expect(said.contains("Another shell runs on the store \(kiosk.store)"))
+        let message = try refused(["--store", kiosk.store, "--seed", kiosk.seed, "--port", "0"], 32)
+        #expect(message.contains("Another shell runs on the store \(kiosk.store)"))
         let json = try kiosk.run(
             ["serve", "--shell-version", "1.5.0", "--store", kiosk.store, "--seed", kiosk.seed, "--json"],
             expecting: 32)
@@ -71,13 +71,14 @@ import Testing
         withExtendedLifetime(serving) {}
     }
 
-    @Test func `a port in use is refused in one line, or the next one is taken with a warning`() throws {
+    @Test func `serve rejects a --port in use, and uses the next one for an application's port with a warning`() throws
+    {
         let serving = try kiosk.serve()
-        let said = try refused(
+        let message = try refused(
             ["--store", kiosk.folder.file("other"), "--seed", kiosk.seed, "--port", "\(serving.port)"], 78)
-        #expect(said.contains("port \(serving.port) is in use"))
+        #expect(message.contains("port \(serving.port) is in use"))
 
-        // Whoever has the port of this application: another test, or the next line.
+        // Another test may have the port of this application.
         let arguments = { (store: String) in
             [
                 "serve", "--shell-version", "1.5.0", "--store", store, "--seed", kiosk.seed, "--app-id",
@@ -92,19 +93,19 @@ import Testing
         #expect(warning.first?.contains("is in use, so it is \(second.port)") == true)
     }
 
-    @Test func `says what is missing`() throws {
-        let nowhere = kiosk.folder.file("nowhere")
-        let said = try refused(["--store", nowhere, "--port", "0"], 78)
-        #expect(said.contains("There is nothing to launch") && said.contains("--seed"))
+    @Test func `serve names a missing client, seed or store`() throws {
+        let missing = kiosk.folder.file("missing")
+        let message = try refused(["--store", missing, "--port", "0"], 78)
+        #expect(message.contains("There is nothing to launch") && message.contains("--seed"))
         let noSeed = try kiosk.run(
-            ["serve", "--shell-version", "1.5.0", "--store", nowhere, "--seed", kiosk.folder.file("none")],
+            ["serve", "--shell-version", "1.5.0", "--store", missing, "--seed", kiosk.folder.file("none")],
             expecting: 78)
         #expect(noSeed.errors.contains("seed cannot be opened") && noSeed.errors.contains("nothing to launch"))
         let noStore = try kiosk.run(["serve", "--shell-version", "1.5.0"], expecting: 64)
         #expect(noStore.errors.contains("--store"))
     }
 
-    @Test func `a seed that is lost keeps no installed client from the screen, with a feed or without`() throws {
+    @Test func `serve shows the installed client when the seed is missing`() throws {
         try kiosk.install(.good("1.0.0"))
         let lost = ["serve", "--store", kiosk.store, "--shell-version", "1.5.0", "--seed", kiosk.folder.file("none")]
         for feed in [[], ["--manifest", kiosk.manifest, "--trust", kiosk.trust]] {
@@ -113,12 +114,12 @@ import Testing
             #expect(try serving.program.printed().errors.contains("The seed cannot be opened"))
             serving.program.send(SIGTERM)
             _ = try serving.program.wait(within: .seconds(60))
-            // A trial that ended with its shell counts; it is lifted here.
+            // A trial that ended with its shell counts as a failed start. This removes it.
             try kiosk.run(["unblock", "--version", "1.0.0", "--store", kiosk.store])
         }
     }
 
-    @Test func `prints exactly one object with --json`() throws {
+    @Test func `serve --json prints exactly one object`() throws {
         let serving = try kiosk.serve(["--json"])
         _ = try serving.ask("GET /", ["Accept": "text/html"])
         serving.program.send(SIGTERM)

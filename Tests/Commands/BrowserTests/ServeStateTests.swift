@@ -4,23 +4,23 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// What `clientctl serve` shows in each state of its device, asked over HTTP as a program would.
+/// The content that `clientctl serve` shows in each state of its device, requested over HTTP.
 @Suite(.ownThread) struct ServeStateTests {
     let kiosk: Kiosk
 
     init() throws { kiosk = try Kiosk() }
 
-    /// What a navigation gets.
+    /// Returns the response to a navigation.
     private func document(_ serving: Serving, sourceLocation: SourceLocation = #_sourceLocation) throws -> String {
         let answer = try serving.ask("GET /", ["Accept": "text/html"])
         #expect(answer.status == 200, sourceLocation: sourceLocation)
         return answer.text
     }
 
-    private func wait(_ serving: Serving, for text: String, meanwhile: () throws -> Void = {}) throws {
+    private func wait(_ serving: Serving, for text: String, body: () throws -> Void = {}) throws {
         let deadline = ContinuousClock.now + Browser.patience
         while true {
-            try meanwhile()
+            try body()
             let shown = try document(serving)
             if shown.contains(text) { return }
             try #require(ContinuousClock.now < deadline, "no \(text): \(shown)")
@@ -35,7 +35,7 @@ import Testing
         #expect(try serving.ask("GET /clients/").text == #"{"versions":[]}"#)
     }
 
-    @Test func `a device that nobody logged in on shows its client, and remembers nothing of sessions`() throws {
+    @Test func `serve shows the client without sessions and stores no session file`() throws {
         try kiosk.install(.good("1.0.0"))
         let serving = try kiosk.serve()
         #expect(try document(serving).contains("version 1.0.0"))
@@ -43,14 +43,14 @@ import Testing
         #expect(access("\(kiosk.store)/session.json", F_OK) != 0)
     }
 
-    @Test func `whoever is logged in sees the client`() throws {
+    @Test func `serve shows the client to a logged-in user`() throws {
         try kiosk.install(.good("1.0.0"))
         try kiosk.login()
         let serving = try kiosk.serve()
         #expect(try document(serving).contains("version 1.0.0"))
     }
 
-    @Test func `guests see the seed, and no address leads to anything else`() throws {
+    @Test func `serve shows only the seed to guests at every address`() throws {
         try kiosk.install(.good("1.0.0"))
         try kiosk.login()
         try kiosk.on("logout")
@@ -63,7 +63,8 @@ import Testing
         #expect(try kiosk.status()["launch"] == .null)
     }
 
-    @Test(arguments: [[], ["--maintenance"]]) func `a locked device shows that, and nothing else`(more: [String]) throws
+    @Test(arguments: [[], ["--maintenance"]]) func `serve shows only the lock page on a locked device`(more: [String])
+        throws
     {
         try kiosk.install(.good("1.0.0"))
         try kiosk.on("lock", more)
@@ -73,7 +74,7 @@ import Testing
         #expect(try kiosk.status()["launch"] == .null)
     }
 
-    @Test func `a shell that is too old shows the client before, with a notice above it`() throws {
+    @Test func `serve shows the previous client with a notice when the shell is too old`() throws {
         try kiosk.install(.good("1.0.0"))
         try kiosk.installForNewerShell("2.0.0", shell: "9.0.0")
         let serving = try kiosk.serve()
@@ -85,7 +86,7 @@ import Testing
         #expect(try kiosk.status(of: "v1.0.0").state == "trial")
     }
 
-    @Test func `without anything to show a device that has a session says so, and shows what comes`() throws {
+    @Test func `serve shows a failure page without a client until one is installed`() throws {
         try kiosk.login()
         let serving = try Serving(
             try kiosk.start(["serve", "--store", kiosk.store, "--shell-version", "1.5.0", "--port", "0"]))
@@ -97,7 +98,7 @@ import Testing
         try wait(serving, for: "version 1.0.0")
     }
 
-    @Test func `without a seed guests are told that nobody is signed in`() throws {
+    @Test func `serve shows guests a signed-out page without a seed`() throws {
         try kiosk.install(.good("1.0.0"))
         try kiosk.login()
         try kiosk.on("logout")
@@ -107,26 +108,26 @@ import Testing
         #expect(shown.contains("data-state=\"signedOut\"") && shown.contains("No user is signed in."), "\(shown)")
         #expect(!shown.contains("nothing to launch"))
         try expectClosed(serving)
-        let said = try serving.program.printed().errors
-        #expect(said.contains("no session: There is no seed for guests: name one with --seed."), "\(said)")
+        let log = try serving.program.printed().errors
+        #expect(log.contains("no session: There is no seed for guests: name one with --seed."), "\(log)")
         try kiosk.login()
         try wait(serving, for: "version 1.0.0")
     }
 
-    @Test func `sessions that cannot be read let nobody in, and are told of once`() throws {
+    @Test func `serve treats unreadable sessions as logged out and reports them once`() throws {
         try kiosk.install(.good("1.0.0"))
         try kiosk.login()
         chmod("\(kiosk.store)/session.json", 0o644)
         let serving = try kiosk.serve()
         #expect(try document(serving).contains("version embedded"))
         poll(nil, 0, 1500)
-        let said = try serving.program.printed().errors
-        #expect(said.ranges(of: "Other users can read or change").count == 1, "\(said)")
+        let log = try serving.program.printed().errors
+        #expect(log.ranges(of: "Other users can read or change").count == 1, "\(log)")
         chmod("\(kiosk.store)/session.json", 0o600)
         try wait(serving, for: "version 1.0.0")
     }
 
-    @Test func `what other commands do to the session is shown within a moment`() throws {
+    @Test func `serve follows lock, unlock, login and logout of other commands`() throws {
         try kiosk.install(.good("1.0.0"))
         let serving = try kiosk.serve()
         try wait(serving, for: "version 1.0.0")
@@ -139,7 +140,7 @@ import Testing
         try wait(serving, for: "version 1.0.0")
         try kiosk.on("logout")
         try wait(serving, for: "version embedded")
-        // As long as this machine needs to show it before it is over.
+        // The session must last long enough for this machine to show the client.
         var isShown = false
         for time in [2, 5, 15, 40] where !isShown {
             try kiosk.login(["--expires", "\(time)s"])
@@ -150,16 +151,16 @@ import Testing
             }
         }
         #expect(isShown)
-        // By itself.
+        // The session expires without a command.
         try wait(serving, for: "version embedded")
         #expect(try kiosk.status()["session"]?.objectValue?["state"] == .string("expired"))
         try kiosk.on("logout", ["--forget"])
         try wait(serving, for: "version 1.0.0")
-        // It was taken away on trial more than once, which is no failure of its own.
+        // The session ended during the client's trial several times, which does not count as a failure.
         #expect(try kiosk.status(of: "v1.0.0").failures.isEmpty)
     }
 
-    @Test func `reports in status that no page came, or that the page of before may still be there`() throws {
+    @Test func `status reports a page that did not load or may still show the previous client`() throws {
         try kiosk.install(.good("1.0.0"))
         let serving = try kiosk.serve()
         func screen() throws -> String? { try kiosk.status()["screen"]?.stringValue }
@@ -182,7 +183,7 @@ import Testing
         #expect(!isWaiting())
     }
 
-    @Test func `an open connection of a locked device gets no file of what it showed`() throws {
+    @Test func `serve returns no files of the client on an open connection after a lock`() throws {
         try kiosk.install(.good("1.0.0"))
         let serving = try kiosk.serve()
         let connection = try RawConnection(port: serving.port)
@@ -193,16 +194,16 @@ import Testing
         #expect(try get("/").text.contains("version 1.0.0"))
         #expect(try get("/app.js").status == 200)
         try kiosk.on("lock")
-        // A connection that nobody uses for half a minute is closed.
+        // The server closes connections that are idle for half a minute.
         try wait(serving, for: "data-state=\"locked\"") { _ = try get("/app.js") }
         #expect(try get("/app.js").status == 404)
     }
 
-    @Test func `a feed that goes on refusing the token makes guests of those that were logged in`() throws {
+    @Test func `repeated 401 responses of the feed end the session and show the seed`() throws {
         try kiosk.install(.good("1.0.0"))
         let server = try LoopbackServer(["/manifest.json": Route(bytes("no"), status: 401)])
         try kiosk.login()
-        // As after two refusals in the last minutes.
+        // The session after two rejections in the last minutes.
         let now = Timestamp.now.secondsSinceEpoch
         let (first, last) = (Timestamp(clamping: now - 600), Timestamp(clamping: now - 60))
         let session = String(decoding: try contents(ofFile: "\(kiosk.store)/session.json"), as: UTF8.self)
@@ -217,23 +218,23 @@ import Testing
         #expect(try kiosk.status()["session"]?.objectValue?["ended"]?.objectValue?["cause"] == .string("rejected"))
         var deadline = ContinuousClock.now + Browser.patience
         while try !serving.program.printed().errors.contains("Log in again") {
-            try #require(ContinuousClock.now < deadline, "it does not say what to do")
+            try #require(ContinuousClock.now < deadline, "the log does not suggest a login")
             poll(nil, 0, 20)
         }
-        let said = try serving.program.printed()
-        #expect(!(said.errors + said.output).contains("t0ken"))
-        // Whoever logs in while it runs is asked for with the new token.
+        let log = try serving.program.printed()
+        #expect(!(log.errors + log.output).contains("t0ken"))
+        // After a new login, requests carry the new token.
         server.set("/manifest.json", Route(try contents(ofFile: kiosk.manifest)))
         try kiosk.login()
         try wait(serving, for: "version 1.0.0")
         deadline = ContinuousClock.now + Browser.patience
         while server.requests.last?["Authorization"] != "Bearer kiosk.t0ken" {
-            try #require(ContinuousClock.now < deadline, "it is not asked for with the token")
+            try #require(ContinuousClock.now < deadline, "the request lacks the token")
             poll(nil, 0, 50)
         }
     }
 
-    @Test func `a channel is followed by itself`() throws {
+    @Test func `serve checks a channel automatically`() throws {
         let server = try LoopbackServer(["/channels/stable.json": Route(bytes("no"), status: 404)])
         let serving = try kiosk.serve([
             "--channel", "\(server.root)/channels/stable.json", "--trust", kiosk.trust, "--check-interval", "1s",
@@ -243,7 +244,7 @@ import Testing
     }
 }
 
-/// The same in a browser, as whoever stands in front of the device sees it.
+/// The content of each state in a browser.
 @Suite(.ownThread, .needsBrowser) struct ServeStatePagesTests {
     let browser: Browser
     let kiosk: Kiosk
@@ -261,7 +262,7 @@ import Testing
         try page.wait(until: "document.readyState === 'complete' && document.body.dataset.state === '\(state)'")
     }
 
-    @Test func `authenticated, locked, maintenance and guests, in one window that nobody touches`() throws {
+    @Test func `a window follows login, lock, maintenance and guests`() throws {
         try kiosk.install(.good("1.0.0", "#2e7d32"))
         try kiosk.login()
         let serving = try kiosk.serve()
@@ -293,9 +294,9 @@ import Testing
         #expect(!page.console.contains { $0.text.contains("Content Security Policy") })
     }
 
-    @Test func `a shell that is too old: a notice above the client, which goes on beneath it`() throws {
+    @Test func `a window shows a notice above the client when the shell is too old`() throws {
         var client = DemoClient.good("1.0.0", "#2e7d32")
-        // A policy of the page's own keeps the notice from nothing.
+        // The page's own policy does not block the notice.
         client.head = "<meta http-equiv=Content-Security-Policy content=\"script-src 'self'\">"
         client.script += "document.querySelector('p').style.paddingTop = '3em';"
         try kiosk.install(client)
@@ -319,7 +320,7 @@ import Testing
         #expect(try page.screenshot() != noticed)
     }
 
-    /// The page of somebody who is logged in, and has left something in the browser.
+    /// Opens a page as a logged-in user and leaves data in the browser.
     private func pageOfUser() throws -> (serving: Serving, page: BrowserPage) {
         try kiosk.install(.good("1.0.0"))
         try kiosk.login()
@@ -330,8 +331,8 @@ import Testing
         return (serving, page)
     }
 
-    /// Leaves a value and loads the page again, which has it. One that came while the shell went on to its next state loads anew by itself
-    /// in between.
+    /// Stores a value and loads the page again, which still has it. A page that loads during a change of state reloads
+    /// itself once more.
     private func leave(_ value: String, in page: BrowserPage, of serving: Serving) throws {
         try page.wait(until: "(localStorage.left = '\(value)', true)")
         let deadline = ContinuousClock.now + Browser.patience
@@ -348,16 +349,16 @@ import Testing
         try page.wait(until: "localStorage.left === '\(value)'")
     }
 
-    /// What is left: a value and whether there is a cookie.
+    /// The stored value and whether there is a cookie.
     private let left = "[localStorage.left, /left/.test(document.cookie)].join()"
 
     @Test(arguments: [false, true])
-    func `what a session left in the browser goes with it, unless the seed asks to keep it`(keeps: Bool) throws {
+    func `browser data of a session is cleared when it ends, unless the seed keeps it`(keeps: Bool) throws {
         var seed = DemoClient("embedded")
         if keeps { seed.head = "<meta name=\"clientctl-site-data\" content=\"keep\">" }
         try kiosk.folder.writeTree(seed.files, to: "seed")
         let (serving, page) = try pageOfUser()
-        // A lock is no end of a session.
+        // A lock does not end a session.
         try kiosk.on("lock")
         try shows(page, state: "locked")
         try kiosk.on("unlock")
@@ -366,22 +367,22 @@ import Testing
         try kiosk.on("logout")
         try shows(page, "embedded")
         #expect(try page.evaluate(left).stringValue == (keeps ? "mine,true" : ",false"))
-        // What guests leave is theirs.
+        // Data of guests is kept.
         try leave("guest", in: page, of: serving)
         try shows(page, "embedded")
     }
 
     @Test(arguments: [["logout", "--forget"], ["logout", "login"]])
-    func `what a session left goes with it, whoever comes, and what they leave stays`(commands: [String]) throws {
+    func `browser data of a session is cleared for the next user, whose own data stays`(commands: [String]) throws {
         let (serving, page) = try pageOfUser()
         if commands.last == "login" {
-            // Before the shell looks again: no guest sees a page.
+            // Both commands run before the shell checks the session, so no guest sees a page.
             try kiosk.on("logout")
             try kiosk.login()
         } else {
             try kiosk.on(commands[0], Array(commands.dropFirst()))
         }
-        // The page of before sees what is cleared, too, and is about to load anew then.
+        // The data is cleared while the old page is still shown, just before it reloads.
         try page.wait(until: "!window.isOld")
         try page.wait(until: "\(left) === ',false'")
         try shows(page, "1.0.0")
@@ -390,20 +391,20 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `a page of a session that ended while nobody saw it does not stay`(isSeenFirst: Bool) throws {
+    func `a hidden page of an ended session reloads`(isSeenFirst: Bool) throws {
         let (serving, page) = try pageOfUser()
         let token = try #require(
             try page.evaluate("document.querySelector('meta[name=clientctl-token]').content").stringValue)
-        // It hears of nothing any more, and has nothing to say that could be refused.
+        // The hidden page receives no events and makes no calls that could be rejected.
         try page.wait(until: "window.confirmed")
         try page.evaluate(DemoClient.Scripts.hide + "null")
-        try page.wait(for: "both of its words have arrived") {
+        try page.wait(for: "both visibility reports have arrived") {
             $0.requests.count { $0.url.hasSuffix("/visibility") && $0.status == 200 } == 2
         }
         #expect(try serving.call("getCurrentVersion", token: token).status == 200)
         try kiosk.on("logout", ["--forget"])
-        // Its calls are refused as soon as the shell knows.
-        try page.wait(for: "the page of before is none any more") { _ in
+        // The server rejects calls of the page as soon as the shell has read the session.
+        try page.wait(for: "calls of the old page are rejected") { _ in
             try serving.call("getCurrentVersion", token: token).status == 403
         }
         #expect(try page.evaluate("window.isOld") == .integer(1))
@@ -416,7 +417,7 @@ import Testing
         try shows(page, "1.0.0")
     }
 
-    @Test func `nothing to show: where the reason is, until there is something`() throws {
+    @Test func `a window shows a failure page until a client is installed`() throws {
         try kiosk.login()
         let serving = try Serving(
             try kiosk.start(["serve", "--store", kiosk.store, "--shell-version", "1.5.0", "--port", "0"]))
@@ -429,7 +430,7 @@ import Testing
 }
 
 extension Kiosk {
-    /// Logs in with a token of its own.
+    /// Logs in with a token.
     func login(_ more: [String] = []) throws {
         let token = try folder.write(bytes("kiosk.t0ken\n"), to: "token")
         try run(["login", "--store", store, "--token-file", token, "--create"] + more)
@@ -438,7 +439,8 @@ extension Kiosk {
     /// Runs a command on the store.
     func on(_ command: String, _ more: [String] = []) throws { try run([command, "--store", store] + more) }
 
-    /// Publishes and installs a client that needs shell `shell`, as a shell of that version did before it was replaced by an older one.
+    /// Publishes and installs a client that requires shell `shell`, as a newer shell did before an older one replaced
+    /// it.
     func installForNewerShell(_ version: String, shell: String) throws {
         let source = try folder.writeTree(DemoClient.good(version).files, to: "web-\(version)")
         try run([

@@ -4,7 +4,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// `clientctl serve` as a user has it: the built program, published clients, a real browser.
+/// `clientctl serve` with the built program, published clients and a real browser.
 @Suite(.ownThread, .needsBrowser) struct ServeTests {
     let browser: Browser
     let kiosk: Kiosk
@@ -33,7 +33,7 @@ import Testing
 
     // MARK: One window
 
-    @Test func `good, updated, rolled back, retried and blocked, in one window`() throws {
+    @Test func `a window shows an update, its rollback, retry and block`() throws {
         try kiosk.install(.good("1.0.0", "#1565c0", atOnce: true))
         let serving = try kiosk.serve(timeout: "\(BusyMachine.seconds(5))s", ["--check-interval", "1s"])
         let page = try browser.open(serving.root + "/", inWindow: true)
@@ -60,10 +60,10 @@ import Testing
         #expect(failed.failures.first?["detail"]?.stringValue?.contains("Error: version 3 is broken") == true)
         try page.wait(until: "!!sessionStorage.errors")
         #expect(try text(page, "sessionStorage.errors") == "healthFailed; ")
-        // Not pushed at the page that follows: its script takes whatever is ready.
+        // No update is pushed to the page after the rollback, because its script would switch to it.
         #expect(try text(page, "sessionStorage.news") == "string 2.0.0; string 3.0.0; ")
 
-        // The pause between the two trials is the check interval.
+        // The pause between two trials is the check interval.
         try page.evaluate("new Promise(done => setTimeout(() => done(null), 1500))")
         try page.evaluate("WebAppLocalServer.checkForUpdates(); null")
         try shows(page, "3.0.0")
@@ -82,9 +82,10 @@ import Testing
         #expect(fourth == second && fifth == second)
     }
 
-    @Test func `after a kill in the middle of a trial the window comes back by itself with the fallback`() throws {
+    @Test func `a window shows the fallback again after serve is killed during a trial`() throws {
         try kiosk.install(.good("1.0.0"))
-        // No port that the system gives to whoever connects: that might be another's when it is asked for again.
+        // The port of the application, because the system could give a free port to another process before it is
+        // requested again.
         let killed = try kiosk.serve(port: nil, ["--app-id", "kill\(getpid())"])
         let page = try browser.open(killed.root + "/")
         try kiosk.wait(until: "v1.0.0", is: "good")
@@ -129,7 +130,8 @@ import Testing
 
     private static let holding = "navigation.addEventListener('navigate', event => event.preventDefault());\n"
 
-    @Test func `a window gets its own version's files during a switch, until another window loads the next one`() throws
+    @Test func `a window gets the files of its version during a switch, until another window loads the next version`()
+        throws
     {
         try kiosk.install(.doing("1.0.0", DemoClient.Scripts.confirm))
         let serving = try kiosk.serve()
@@ -139,7 +141,7 @@ import Testing
         #expect(try text(page, lazy) == "lazy 1.0.0")
         let cookie = try serving.ask("GET /", ["Accept": "text/html"])["Set-Cookie"]?.split(separator: ";").first ?? ""
 
-        // It stays in the middle of the switch: the server has gone over, the page may not load itself.
+        // The window stays in the middle of the switch: the server has switched, and the page may not reload.
         try page.evaluate(Self.holding + "null")
         try kiosk.install(.doing("2.0.0", DemoClient.Scripts.confirm))
         let plugin = "Capacitor.Plugins.CapacitorMeteorWebApp"
@@ -150,12 +152,12 @@ import Testing
         let other = try page.openBeside(serving.root + "/")
         try shows(other, "2.0.0")
         #expect(try text(other, lazy) == "lazy 2.0.0")
-        // The cookie is the browser's, not the window's: what cannot hold for two windows.
+        // The cookie belongs to the browser, not to the window, so only one version works for both windows.
         #expect(try text(page, lazy) == "lazy 2.0.0")
         #expect(try serving.ask("GET /lazy.js", ["Cookie": String(cookie)]).text == "lazy 1.0.0")
     }
 
-    @Test func `a tab that nobody sees comes along when another one loads the next client`() throws {
+    @Test func `a hidden tab reloads when another one loads the next client`() throws {
         try kiosk.install(.doing("1.0.0", DemoClient.Scripts.confirm))
         let serving = try kiosk.serve()
         let page = try browser.open(serving.root + "/")
@@ -167,14 +169,14 @@ import Testing
         try shows(page, "2.0.0")
     }
 
-    @Test func `a page that asks for a check is told what came of it`() throws {
+    @Test func `checkForUpdates returns the result of the check`() throws {
         try kiosk.install(.doing("1.0.0", DemoClient.Scripts.confirm))
         let serving = try kiosk.serve(["--manifest", kiosk.manifest, "--trust", kiosk.trust, "--check-interval", "24h"])
         let page = try browser.open(serving.root + "/")
         try kiosk.wait(until: "v1.0.0", is: "good")
         let plugin = "Capacitor.Plugins.CapacitorMeteorWebApp"
         try page.evaluate("\(plugin).addListener('upToDate', event => { window.current = event.version }); null")
-        // What takes long is answered with `checking`.
+        // A slow check returns `checking`.
         let ask = """
             (async () => {
               let answer;
@@ -182,7 +184,7 @@ import Testing
               return JSON.stringify(answer);
             })()
             """
-        // Whoever does not listen yet is not told that nothing is newer.
+        // The event is sent only to a page that already listens.
         try page.wait(for: "it listens") {
             $0.requests.contains { $0.url.contains("/v1/events?") && $0.status == 200 }
         }
@@ -195,7 +197,7 @@ import Testing
         #expect(try text(page, ask).contains(#""outcome":"failed""#))
     }
 
-    @Test func `a click and a form that launch the next client lead where they lead`() throws {
+    @Test func `a link and a form that launch the next client lead to their addresses`() throws {
         let page = """
             document.body.innerHTML = '<a href="/orders/7?tab=2">orders</a>'
               + '<form action="/find"><input name=q value=screws><button>find</button></form>';
@@ -220,7 +222,7 @@ import Testing
         }
     }
 
-    @Test func `a page that keeps a navigation from leaving it is loaded again until it leaves, and the log says so`()
+    @Test func `serve reloads a page again when the page cancels the navigation, and logs it`()
         throws
     {
         let keeping = """
@@ -237,7 +239,7 @@ import Testing
         #expect(try serving.program.printed().errors.contains("it was to load again, and stays"))
     }
 
-    @Test func `a switch takes every window along`() throws {
+    @Test func `a switch reloads every window`() throws {
         try kiosk.install(.doing("1.0.0", DemoClient.Scripts.confirm))
         let serving = try kiosk.serve()
         let page = try browser.open(serving.root + "/")
@@ -253,7 +255,7 @@ import Testing
         #expect(try token(page) == token(other))
     }
 
-    @Test func `a page that is loaded again takes the client that is ready, and other windows come along`() throws {
+    @Test func `reloading a page launches the pending client in every window`() throws {
         try kiosk.install(.doing("1.0.0", DemoClient.Scripts.confirm))
         let serving = try kiosk.serve()
         let page = try browser.open(serving.root + "/")
@@ -262,7 +264,7 @@ import Testing
         try kiosk.install(.doing("2.0.0", DemoClient.Scripts.confirm))
         try page.wait(until: "Capacitor.Plugins.CapacitorMeteorWebApp.isUpdateAvailable().then(a => a.available)")
         #expect(try serving.ask("GET /lazy.js").text == "lazy 1.0.0")
-        // Nobody shows what a probe gets.
+        // A probe does not launch the client, because no page shows the response.
         #expect(try serving.ask("GET /").text.contains("1.0.0"))
         try page.reload()
         try shows(page, "2.0.0")
@@ -270,7 +272,7 @@ import Testing
         try kiosk.wait(until: "v2.0.0", is: "good")
     }
 
-    @Test func `windows that nobody sees hold no connection of the six that a browser has`() throws {
+    @Test func `hidden windows hold none of the browser's six connections`() throws {
         try kiosk.install(.doing("1.0.0", DemoClient.Scripts.confirm + DemoClient.Scripts.hide))
         let serving = try kiosk.serve()
         let page = try browser.open(serving.root + "/")
@@ -278,7 +280,7 @@ import Testing
         #expect(try text(page, "fetch('/lazy.js').then(answer => answer.text())") == "lazy 1.0.0")
     }
 
-    @Test(arguments: [false, true]) func `a download goes on while its page is hidden, or closed`(isClosed: Bool)
+    @Test(arguments: [false, true]) func `a download continues while its page is hidden or closed`(isClosed: Bool)
         throws
     {
         try kiosk.publish(try kiosk.folder.writeTree(DemoClient("2.0.0").files, to: "next"), as: "2.0.0")
@@ -302,7 +304,7 @@ import Testing
 
     // MARK: The trial
 
-    @Test func `the time of a trial stands still while nobody sees the page, and goes on afterwards`() throws {
+    @Test func `a trial is suspended while its page is hidden`() throws {
         try kiosk.install(.good("1.0.0", atOnce: true))
         let limit = BusyMachine.seconds(3)
         let serving = try kiosk.serve(timeout: "\(limit)s")
@@ -318,19 +320,19 @@ import Testing
         #expect(try kiosk.status(of: "v2.0.0").failures.map { $0["cause"] } == [.string("notConfirmed")])
     }
 
-    @Test func `a probe starts a trial, but no time runs before a browser comes`() throws {
+    @Test func `a probe starts a trial without its timeout until a browser connects`() throws {
         try kiosk.install(.good("1.0.0"))
         let serving = try kiosk.serve(timeout: "200ms")
         #expect(try serving.ask("GET /", ["Accept": "*/*"]).status == 200)
         let end = ContinuousClock.now + .seconds(2)
         while ContinuousClock.now < end { #expect(try kiosk.status(of: "v1.0.0").state == "trial") }
-        // A program that requests the page as a browser does, and reports nothing: no page has, so there is no verdict.
+        // The program requests the page like a browser but reports nothing, so the launch ends without a verdict.
         #expect(try serving.ask("GET /", ["Accept": "text/html"]).status == 200)
         try kiosk.wait(until: "v1.0.0", is: "staged")
         #expect(try kiosk.status(of: "v1.0.0").failures.isEmpty)
     }
 
-    @Test func `a page that is loaded again keeps its launch, and can still confirm`() throws {
+    @Test func `a page that is reloaded keeps its launch and can confirm`() throws {
         try kiosk.install(.doing("1.0.0", Self.idle))
         let serving = try kiosk.serve()
         let page = try browser.open(serving.root + "/")
@@ -346,12 +348,12 @@ import Testing
         #expect(try kiosk.status(of: "v1.0.0").state == "good")
     }
 
-    @Test func `a page that loads itself again and again does not win time`() throws {
+    @Test func `a page that reloads itself repeatedly does not extend its trial`() throws {
         let again =
             "note('tokens', document.querySelector('meta[name=clientctl-token]').content);\n"
             + "setTimeout(() => location.reload(), 300);"
         try kiosk.install(.doing("1.0.0", again))
-        // Each load has that time to say its first word.
+        // Each load has that much time to send its first report.
         let serving = try kiosk.serve(timeout: "\(BusyMachine.seconds(6))s")
         let page = try browser.open(serving.root + "/")
         try shows(page, "embedded", within: .seconds(180))

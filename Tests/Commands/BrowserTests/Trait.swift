@@ -2,7 +2,7 @@ import BundleTesting
 import Testing
 
 extension Trait where Self == ConditionTrait {
-    /// For suites that need a real browser.
+    /// A condition for suites that need a real browser.
     static var needsBrowser: Self {
         .enabled(if: Browser.isInstalled, "no Chromium: Scripts/bootstrap --browser installs it")
     }
@@ -11,7 +11,7 @@ extension Trait where Self == ConditionTrait {
 func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
 
 extension Route {
-    /// A document, with an icon of its own: the browser would ask for one.
+    /// Returns a page with an icon in it, because the browser would request one.
     static func html(_ text: String, policy: String? = nil) -> Route {
         Route(bytes("<!doctype html><meta charset=utf-8><link rel=icon href=data:,>" + text)).with {
             $0.headers = [("Content-Type", "text/html; charset=utf-8")]
@@ -19,7 +19,7 @@ extension Route {
         }
     }
 
-    /// A JSON document.
+    /// Returns a JSON response.
     static func json(_ text: String, status: Int = 200) -> Route {
         Route(bytes(text), status: status).with { $0.headers = [("Content-Type", "application/json")] }
     }

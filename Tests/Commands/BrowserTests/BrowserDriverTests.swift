@@ -4,12 +4,12 @@ import BundleTesting
 import Glibc
 import Testing
 
-@Suite(.ownThread, .needsBrowser) struct `A browser` {
+@Suite(.ownThread, .needsBrowser) struct BrowserDriverTests {
     let browser: Browser
 
     init() throws { browser = try Browser.forAllTests() }
 
-    @Test func `hands over what a page says, what it throws and what its policy forbids`() throws {
+    @Test func `Browser reports console messages, uncaught errors and policy violations`() throws {
         let server = try LoopbackServer([
             "/": .html(
                 """
@@ -36,7 +36,7 @@ import Testing
         #expect(console.contains { $0.origin == .browser && $0.text.contains("Content Security Policy") })
     }
 
-    @Test func `knows every request, its status and whether the cache answered`() throws {
+    @Test func `Browser reports every request with its status and cache use`() throws {
         let cached = Route(bytes("window.count = (window.count || 0) + 1")).with {
             $0.headers = [("Content-Type", "text/javascript"), ("Cache-Control", "max-age=1000")]
         }
@@ -62,7 +62,7 @@ import Testing
         }
     }
 
-    @Test func `evaluates expressions and promises`() throws {
+    @Test func `Browser evaluates expressions and promises`() throws {
         let page = try browser.open()
         #expect(try page.evaluate("6 * 7") == .integer(42))
         #expect(try page.evaluate("1 / 4") == .string("0.25"))
@@ -85,14 +85,14 @@ import Testing
         }
     }
 
-    @Test func `waits for an expression, over page loads too`() throws {
+    @Test func `Browser waits for an expression over page loads`() throws {
         let server = try LoopbackServer([
             "/": .html("<script>setTimeout(() => { location.href = '/next' }, 50)</script>"),
             "/next": .html("<script>setTimeout(() => { window.answer = 42 }, 50)</script>"),
         ])
         let page = try browser.open(server.root + "/")
         try page.wait(until: "window.answer === 42")
-        // The timer runs before the page is whole.
+        // The timer runs before the page is complete.
         for _ in 0..<6000 where page.loads < 2 { poll(nil, 0, 10) }
         #expect(page.loads == 2)
         try page.reload()
@@ -104,7 +104,7 @@ import Testing
         #expect(what.hasPrefix("`location.never` was not true within 0.1 seconds: "))
     }
 
-    @Test func `takes a picture of the page`() throws {
+    @Test func `Browser takes a screenshot of a page in a window`() throws {
         let server = try LoopbackServer(["/": .html("<body style='margin:0;background:#0a0'>")])
         let page = try browser.open(server.root + "/", inWindow: true)
         let picture = try page.screenshot()
@@ -115,7 +115,7 @@ import Testing
         #expect(number(at: 16) > 700 && number(at: 20) > 300)
     }
 
-    @Test func `takes no picture of a page without a window, and says so at once`() throws {
+    @Test func `Browser rejects a screenshot of a page without a window at once`() throws {
         let page = try browser.open()
         #expect(try page.evaluate("document.visibilityState + innerWidth") == .string("visible800"))
         #expect(
@@ -123,7 +123,7 @@ import Testing
         ) { try page.screenshot() }
     }
 
-    @Test func `keeps pages apart`() throws {
+    @Test func `Browser isolates the storage of pages`() throws {
         let server = try LoopbackServer(["/": .html("")])
         let page = try browser.open(server.root + "/")
         try page.evaluate("localStorage.setItem('a', '1'); document.cookie = 'a=1'")
@@ -131,7 +131,7 @@ import Testing
         #expect(try other.evaluate("localStorage.length + document.cookie.length") == .integer(0))
     }
 
-    @Test func `gives up on what never answers`() throws {
+    @Test func `Browser times out when a page or script does not end`() throws {
         let server = try LoopbackServer([
             "/": Route().with {
                 $0.framing = .stated("10"); $0.pace = .stall(after: 0)
@@ -154,11 +154,11 @@ import Testing
         #expect(throws: BrowserError.notLoaded(url: "http://127.0.0.1:1/", reason: "net::ERR_UNSAFE_PORT")) {
             try browser.open("http://127.0.0.1:1/")
         }
-        // Less than the patience of anything that it waits for.
+        // This is less than any timeout that the browser has by default.
         #expect(ContinuousClock.now - began < .seconds(55))
     }
 
-    @Test func `leaves no process and no folder behind`() throws {
+    @Test func `Browser leaves no process and no folder behind`() throws {
         let (folder, processes) = try openAndLeave()
         #expect(processes.count > 2)
         #expect(processes.filter { kill($0, 0) == 0 && !isZombie($0) } == [])
@@ -171,7 +171,7 @@ import Testing
         return (own.folder, own.processes)
     }
 
-    /// Ended, and not yet asked for by the process that inherited it.
+    /// Returns whether the process has ended and waits to be reaped.
     private func isZombie(_ process: pid_t) -> Bool {
         let descriptor = open("/proc/\(process)/cmdline", O_RDONLY)
         guard descriptor >= 0 else { return true }
@@ -180,7 +180,7 @@ import Testing
         return read(descriptor, &byte, 1) == 0
     }
 
-    @Test func `that ends by itself is told about, not waited for`() throws {
+    @Test func `Browser reports a Chromium that ends`() throws {
         let own = try Browser()
         let page = try own.open()
         for process in own.processes { kill(process, SIGKILL) }

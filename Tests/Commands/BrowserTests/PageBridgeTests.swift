@@ -4,8 +4,8 @@ import BundleTestTraits
 import BundleTesting
 import Testing
 
-/// The plugin of a page that `clientctl serve` serves, against a server that answers by script.
-@Suite(.ownThread, .needsBrowser) struct `The page bridge` {
+/// The plugin in pages of `clientctl serve`, against a server with scripted responses.
+@Suite(.ownThread, .needsBrowser) struct PageBridgeTests {
     static let prefix = "/__clientctl/v1/"
 
     let browser: Browser
@@ -50,7 +50,7 @@ import Testing
         return try #require(try JSONScanner.parse(body, maximumBytes: 1 << 16).objectValue)
     }
 
-    @Test func `goes on when its page comes back from the browser's cache`() throws {
+    @Test func `the page bridge works after its page returns from the browser's cache`() throws {
         let page = try open()
         let problem = try page.evaluate(
             """
@@ -62,7 +62,7 @@ import Testing
         #expect(problem == .string("none"))
     }
 
-    /// Counts what the page's streams have read, from the first document on.
+    /// Counts the bytes that streams of the page have read, from the first document on.
     private static let counting = """
         <script>
         var received = 0, read = ReadableStreamDefaultReader.prototype.read;
@@ -74,7 +74,7 @@ import Testing
 
     private func received(_ page: BrowserPage) throws -> Int { try page.evaluate("received").integerValue ?? 0 }
 
-    /// Notes every event from now on in `window.seen`.
+    /// Records every event in `window.seen`.
     private static let listening = """
         window.seen = [];
         for (const name of ['updateAvailable', 'error']) {
@@ -87,7 +87,7 @@ import Testing
         ("checkForUpdates", "{}"), ("startupDidComplete", "{}"), ("getCurrentVersion", #"{"version":"1.2.3"}"#),
         ("isUpdateAvailable", #"{"available":true}"#),
     ])
-    func `sends a call with its token and gives the answer`(method: String, answer: String) throws {
+    func `the page bridge sends a call with its token and returns the response`(method: String, answer: String) throws {
         server.set(Self.prefix + method, .json(answer))
         let page = try open()
         #expect(try value(page, "plugin.\(method)()") == answer)
@@ -100,7 +100,7 @@ import Testing
         #expect(page.loads == 1)
     }
 
-    @Test func `sends its token to its own server whatever the base of the page`() throws {
+    @Test func `the page bridge sends its token to its own server whatever the page's base is`() throws {
         server.set(
             "/",
             .html(
@@ -112,22 +112,22 @@ import Testing
         #expect(page.requests.allSatisfy { $0.url.hasPrefix(server.root) })
     }
 
-    @Test func `rejects with the code and message of a refusal, and without one with the status`() throws {
+    @Test func `the page bridge rejects with the error's code and message, or with the status`() throws {
         server.set(
             Self.prefix + "checkForUpdates",
             .json(#"{"error":{"code":"networkUnavailable","message":"no answer from the server"}}"#, status: 409))
         server.set(Self.prefix + "getCurrentVersion", Route(bytes("<html>"), status: 502))
         let page = try open()
-        let told = "e => [e instanceof Error, e.code, e.message]"
+        let describe = "e => [e instanceof Error, e.code, e.message]"
         #expect(
-            try value(page, "plugin.checkForUpdates().catch(\(told))")
+            try value(page, "plugin.checkForUpdates().catch(\(describe))")
                 == #"[true,"networkUnavailable","no answer from the server"]"#)
-        #expect(try value(page, "plugin.getCurrentVersion().catch(\(told))").contains("502"))
+        #expect(try value(page, "plugin.getCurrentVersion().catch(\(describe))").contains("502"))
         server.stop()
         #expect(try value(page, "plugin.getCurrentVersion().catch(e => e instanceof Error)") == "true")
     }
 
-    @Test func `delivers events however the stream is cut`() throws {
+    @Test func `the page bridge delivers events for any split of the stream`() throws {
         server.set(
             "/", .html(Self.counting + "<meta name=clientctl-token content=token-1><script src=/bridge.js></script>"))
         let page = try open()
@@ -137,7 +137,8 @@ import Testing
         #expect(requests("events").first?["X-Client-Token"] == "token-1")
         feed.send(": hello\n\nevent: updateAvailable\ndata: {\"version\":\"1.0.0\"}\n\n")
         try page.wait(until: "seen.length === 1")
-        // Two in one piece, with other line ends and without the space; then one byte by byte, with letters of two bytes.
+        // Two events in one piece with other line ends and without the space, then one event byte by byte with letters
+        // of several bytes.
         feed.send(
             "event:updateAvailable\r\ndata:{\"version\":\r\ndata:\"1.0.1\"}\r\n\r\nid: 7\revent: error\rdata: {\"message\":\"a\"}\r\r"
         )
@@ -146,7 +147,7 @@ import Testing
         let split = bytes("event: error\r\ndata: {\"message\":\"\u{E4}\u{1F600}\"}\r\n\r\n")
         for (number, byte) in split.enumerated() {
             feed.send([byte])
-            // Pieces that follow at once arrive as one; in the middle of a letter they must not.
+            // Bytes sent in quick succession arrive as one piece. Inside a letter they must arrive apart.
             if byte >= 0xC0 { try page.wait(for: "byte \(number) is read") { try received($0) > before + number } }
         }
         try page.wait(until: "seen.length === 4")
@@ -161,11 +162,11 @@ import Testing
         #expect(page.console == [])
     }
 
-    @Test func `keeps an update until somebody listens, and gives it once`() throws {
+    @Test func `the page bridge keeps an update until a listener is added, and delivers it once`() throws {
         let page = try open()
         feed.send("event: updateAvailable\ndata: {\"version\":\"1.0.0\"}\n\n")
         feed.send("event: updateAvailable\ndata: {\"version\":\"1.0.1\"}\n\n")
-        // What follows in the same stream tells that both have come.
+        // The next event in the same stream shows that both updates have arrived.
         try page.evaluate("plugin.addListener('error', () => { window.reached = true }); null")
         feed.send("event: error\ndata: {\"message\":\"\"}\n\n")
         try page.wait(until: "window.reached")
@@ -175,36 +176,36 @@ import Testing
         #expect(try value(page, "seen") == #"[["updateAvailable",{"version":"1.0.1"}]]"#)
     }
 
-    @Test func `keeps errors until somebody listens, and says only then that it heard them`() throws {
+    @Test func `the page bridge keeps errors until a listener is added, and acknowledges them then`() throws {
         let page = try open()
         let error = { (id: Int) in "id: \(id)\nevent: error\ndata: {\"message\":\"\(id)\"}\n\n" }
         feed.send(error(1) + error(1) + error(2))
-        // What follows in the same stream tells that all have come.
+        // The next event in the same stream shows that all errors have arrived.
         try page.evaluate("plugin.addListener('updateAvailable', () => { window.reached = true }); null")
         feed.send("event: updateAvailable\ndata: {\"version\":\"1.0.0\"}\n\n")
         try page.wait(until: "window.reached")
         #expect(requests("heard").isEmpty)
         try page.evaluate(Self.listening)
         try page.wait(until: "seen.length === 2")
-        try page.wait(for: "its word") { _ in requests("heard").count == 2 }
+        try page.wait(for: "the acknowledgement") { _ in requests("heard").count == 2 }
         feed.send(error(3))
         try page.wait(until: "seen.length === 3")
         #expect(try value(page, "seen.map(s => s[1].message)") == #"["1","2","3"]"#)
     }
 
-    @Test func `says which errors it heard, and delivers one once however often it is told`() throws {
+    @Test func `the page bridge acknowledges errors and delivers a repeated one once`() throws {
         let page = try open()
         try page.evaluate(Self.listening)
         let first = "id: 1\nevent: error\ndata: {\"message\":\"one\"}\n\n"
         feed.send(first + first + "id: 2\nevent: error\ndata: {\"message\":\"two\"}\n\n")
         try page.wait(until: "seen.length === 2")
-        try page.wait(for: "its word") { _ in requests("heard").count == 3 }
+        try page.wait(for: "the acknowledgement") { _ in requests("heard").count == 3 }
         #expect(try value(page, "seen.map(s => s[1].message)") == #"["one","two"]"#)
         #expect(try requests("heard").map(body).compactMap { $0["id"]?.integerValue }.sorted() == [1, 1, 2])
         #expect(requests("heard").allSatisfy { $0["X-Client-Token"] == "token-1" })
     }
 
-    @Test func `stops at a removed listener, and is not stopped by one that throws`() throws {
+    @Test func `the page bridge skips removed listeners and continues after one that throws`() throws {
         let page = try open()
         try page.evaluate("plugin.addListener('error', () => { throw new Error('mine') }); null")
         try page.evaluate(
@@ -225,7 +226,9 @@ import Testing
         #expect(try value(page, "seen.length") == "2")
     }
 
-    @Test(arguments: ["/", "/#part", "/?a=b"]) func `loads the page again when told to`(path: String) throws {
+    @Test(arguments: ["/", "/#part", "/?a=b"]) func `the page bridge reloads its page on a reload event`(path: String)
+        throws
+    {
         server.set("/?a=b", .html("<meta name=clientctl-token content=token-1><script src=/bridge.js></script>"))
         let page = try open(path)
         #expect(server.wait(for: Self.prefix + "events"))
@@ -235,7 +238,7 @@ import Testing
         #expect(try page.evaluate("location.href").stringValue == server.root + path)
     }
 
-    @Test func `reload asks first, and loads the page again only where that was granted`() throws {
+    @Test func `the page bridge reloads only after the server accepts the call`() throws {
         server.set(
             Self.prefix + "reload", .json(#"{"error":{"code":"noPendingVersion","message":"none"}}"#, status: 409))
         let page = try open()
@@ -248,12 +251,12 @@ import Testing
         #expect(requests("reload").count == 2)
     }
 
-    @Test func `loads the page again for a stale launch, once in ten seconds`() throws {
+    @Test func `the page bridge reloads for a stale launch once in ten seconds`() throws {
         server.set(
             Self.prefix + "getCurrentVersion", .json(#"{"error":{"code":"staleLaunch","message":"over"}}"#, status: 403)
         )
         server.set(Self.prefix + "events", Self.stream(try Feed()))
-        // Its clock stands still: what follows may take longer than ten seconds.
+        // The page's clock is fixed, because the following steps may take longer than ten seconds.
         server.set(
             "/",
             .html(
@@ -266,7 +269,7 @@ import Testing
         let again = "Capacitor.Plugins.CapacitorMeteorWebApp.getCurrentVersion().catch(e => e.code)"
         for _ in 0..<3 { #expect(try value(page, again) == "\"staleLaunch\"") }
         #expect(page.loads == 2)
-        // Almost ten seconds later, and a little more than ten, as far as the page knows.
+        // Sets the page's time of the last reload to just under and just over ten seconds ago.
         func pass(_ milliseconds: Int) throws {
             try page.evaluate(
                 "for (const k of Object.keys(sessionStorage)) sessionStorage[k] = Date.now() - \(milliseconds); null")
@@ -280,22 +283,22 @@ import Testing
         #expect(requests("getCurrentVersion").count == 6)
     }
 
-    @Test func `another 403 does not load the page again`() throws {
+    @Test func `the page bridge does not reload for another response 403`() throws {
         server.set(
             Self.prefix + "getCurrentVersion", .json(#"{"error":{"code":"forbidden","message":"no"}}"#, status: 403))
         let page = try open()
         #expect(try value(page, "plugin.getCurrentVersion().catch(e => e.code)") == "\"forbidden\"")
-        // What it notes before it loads again.
+        // The bridge stores a time before it reloads.
         #expect(try value(page, "sessionStorage.length") == "0")
         #expect(page.loads == 1)
     }
 
-    @Test func `comes back after a dropped stream, and after one that was refused`() throws {
+    @Test func `the page bridge reconnects after a dropped or rejected stream`() throws {
         let page = try open()
         try page.evaluate(Self.listening)
         #expect(server.wait(for: Self.prefix + "events"))
         server.set(Self.prefix + "events", Route(bytes("busy"), status: 503))
-        // The half event goes with the stream.
+        // The incomplete event is lost with the stream.
         feed.send("event: error\ndata: {\"message\":\"half\"}\n")
         feed.end(complete: false)
         try page.wait(for: "it came back") { _ in requests("events").count >= 2 }
@@ -312,7 +315,7 @@ import Testing
         #expect(page.loads == 1)
     }
 
-    @Test func `reports errors that nobody caught, at most five`() throws {
+    @Test func `the page bridge reports at most five uncaught errors`() throws {
         let page = try open()
         try page.evaluate("setTimeout(() => { throw new Error('one') }, 0); null")
         #expect(server.wait(for: Self.prefix + "report"))
@@ -326,13 +329,13 @@ import Testing
         #expect(second.hasPrefix("two \u{FFFD}") && second.unicodeScalars.count <= 500)
         try page.evaluate("for (let i = 0; i < 9; i++) Promise.reject('more ' + i); null")
         try page.wait(for: "five reports") { _ in requests("report").count >= 5 }
-        // A call made after the errors comes after their reports.
+        // A call made after the errors arrives after their reports.
         server.set(Self.prefix + "getCurrentVersion", .json("{}"))
         try page.evaluate("plugin.getCurrentVersion().then(() => null)")
         #expect(requests("report").count == 5)
     }
 
-    @Test func `tells the server at once, and whenever the page is hidden and shown, in order and under one name`()
+    @Test func `the page bridge reports visibility changes in order under one page name`()
         throws
     {
         let page = try open()
@@ -340,27 +343,27 @@ import Testing
             Object.defineProperty(document, 'visibilityState', {value: '%', configurable: true});
             document.dispatchEvent(new Event('visibilitychange')); null
             """.split(separator: "%").map(String.init)
-        try page.wait(for: "the first word") { _ in requests("visibility").count == 1 }
+        try page.wait(for: "the first report") { _ in requests("visibility").count == 1 }
         for state in ["hidden", "hidden", "visible"] { try page.evaluate(change.joined(separator: state)) }
-        try page.wait(for: "both are told") { _ in requests("visibility").count == 3 }
-        let told = try requests("visibility").map(body).sorted {
+        try page.wait(for: "both changes are reported") { _ in requests("visibility").count == 3 }
+        let reports = try requests("visibility").map(body).sorted {
             ($0["number"]?.integerValue ?? 0) < ($1["number"]?.integerValue ?? 0)
         }
-        #expect(told.map { $0["hidden"] } == [.bool(false), .bool(true), .bool(false)])
-        #expect(told.map { $0["number"] } == [.integer(1), .integer(2), .integer(3)])
-        let name = try #require(told.first?["page"]?.stringValue)
-        #expect(told.allSatisfy { $0["page"]?.stringValue == name })
+        #expect(reports.map { $0["hidden"] } == [.bool(false), .bool(true), .bool(false)])
+        #expect(reports.map { $0["number"] } == [.integer(1), .integer(2), .integer(3)])
+        let name = try #require(reports.first?["page"]?.stringValue)
+        #expect(reports.allSatisfy { $0["page"]?.stringValue == name })
         try page.evaluate("location.reload(); null")
-        try page.wait(for: "the next load's word") { _ in
+        try page.wait(for: "the report of the next load") { _ in
             try requests("visibility").map(body).contains { $0["page"]?.stringValue != name }
         }
-        try page.wait(for: "the farewell") { _ in requests("farewell").count == 1 }
-        // A word after the farewell might arrive before it.
+        try page.wait(for: "the page unload") { _ in requests("farewell").count == 1 }
+        // A report sent after the page unload might arrive before it.
         #expect(try requests("farewell").map(body).map { $0["number"] } == [.integer(4)])
         #expect(try requests("visibility").map(body).count { $0["page"]?.stringValue == name } == 3)
     }
 
-    @Test func `leaves a real Capacitor alone, and adds to one without the plugin`() throws {
+    @Test func `the page bridge leaves an existing plugin alone and adds one to another Capacitor`() throws {
         server.set(
             "/",
             .html(
@@ -381,7 +384,7 @@ import Testing
                 == #"[2,3,"function"]"#)
     }
 
-    @Test func `carries the WebAppLocalServer of the shim`() throws {
+    @Test func `the page bridge supports the WebAppLocalServer of the shim`() throws {
         server.set("/shim.js", try ScriptFile.shim.route())
         server.set(
             "/",

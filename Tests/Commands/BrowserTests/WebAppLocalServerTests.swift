@@ -4,13 +4,13 @@ import BundleTestTraits
 import BundleTesting
 import Testing
 
-/// What Meteor's code calls, on top of a plugin that writes down what reaches it.
-@Suite(.ownThread, .needsBrowser) struct `The WebAppLocalServer of a page` {
+/// The functions that Meteor's code calls, with a plugin that records its calls.
+@Suite(.ownThread, .needsBrowser) struct WebAppLocalServerTests {
     let browser: Browser
 
     init() throws { browser = try Browser.forAllTests() }
 
-    /// A plugin whose methods do what the functions in `answers` do, and note their arguments in `calls`.
+    /// A plugin whose methods run the functions in `answers` and record their arguments in `calls`.
     private static let plugin = """
         <script>
         var calls = [], answers = {}, listeners = [];
@@ -45,7 +45,7 @@ import Testing
         try page.evaluate("Promise.resolve(\(expression)).then(JSON.stringify)").stringValue ?? "undefined"
     }
 
-    @Test func `has every function that Meteor calls`() throws {
+    @Test func `WebAppLocalServer has every function that Meteor calls`() throws {
         let page = try open(Self.capacitor)
         #expect(
             try value(
@@ -59,7 +59,9 @@ import Testing
         ("startupDidComplete", "startupDidComplete"), ("checkForUpdates", "checkForUpdates"),
         ("switchToPendingVersion", "reload"),
     ])
-    func `calls back without arguments once the plugin has done it`(function: String, method: String) throws {
+    func `WebAppLocalServer calls back without arguments after the plugin resolves`(function: String, method: String)
+        throws
+    {
         let page = try open(Self.capacitor)
         try page.evaluate("answers.\(method) = () => new Promise(done => { window.finish = done }); null")
         try page.evaluate("WebAppLocalServer.\(function)(function () { window.seen = [].slice.call(arguments) })")
@@ -75,7 +77,8 @@ import Testing
     @Test(
         arguments: ["startupDidComplete", "checkForUpdates"],
         ["Promise.reject(new Error('no way'))", "{ throw new Error('no way') }"])
-    func `keeps a failure away from the page's code, and tells the console`(function: String, answer: String) throws {
+    func `WebAppLocalServer logs an error of the plugin and does not call back`(function: String, answer: String) throws
+    {
         let page = try open(Self.capacitor)
         try page.evaluate("answers.\(function) = () => \(answer); null")
         try page.evaluate("WebAppLocalServer.\(function)(function () { window.seen = true }); null")
@@ -87,7 +90,7 @@ import Testing
     }
 
     @Test(arguments: ["Promise.reject(new Error('nothing pending'))", "{ throw new Error('nothing pending') }"])
-    func `hands the error of a switch to the second function`(answer: String) throws {
+    func `switchToPendingVersion passes an error to its second function`(answer: String) throws {
         let page = try open(Self.capacitor)
         try page.evaluate("answers.reload = () => \(answer); null")
         try page.evaluate(
@@ -101,7 +104,7 @@ import Testing
         #expect(page.console.allSatisfy { $0.origin == .console })
     }
 
-    @Test func `hands over the version of an update, to every function that asked`() throws {
+    @Test func `onNewVersionReady passes the version to every registered function`() throws {
         let page = try open(Self.capacitor, "<script>var seen = []</script>")
         try page.evaluate("WebAppLocalServer.onNewVersionReady(v => seen.push(['first', v]))")
         try page.evaluate("WebAppLocalServer.onNewVersionReady(v => seen.push(['second', v]))")
@@ -110,14 +113,14 @@ import Testing
         #expect(try value(page, "calls") == #"[["addListener","updateAvailable"],["addListener","updateAvailable"]]"#)
     }
 
-    @Test func `hands over an error as an Error with its code`() throws {
+    @Test func `onError passes an Error with its code`() throws {
         let page = try open(Self.capacitor, "<script>var seen = []</script>")
         try page.evaluate("WebAppLocalServer.onError(e => seen.push([e instanceof Error, e.message, e.code]))")
         try page.evaluate("emit('error', {message: 'disk full', code: 'DOWNLOAD_FAILED'})")
         #expect(try value(page, "seen") == #"[[true,"disk full","DOWNLOAD_FAILED"]]"#)
     }
 
-    @Test func `refuses localFileSystemUrl`() throws {
+    @Test func `localFileSystemUrl throws`() throws {
         let page = try open(Self.capacitor)
         let error = #expect(throws: BrowserError.self) {
             try page.evaluate("WebAppLocalServer.localFileSystemUrl('file:///a')")
@@ -126,7 +129,7 @@ import Testing
     }
 
     @Test(arguments: ["var Capacitor = {}", "var Capacitor = {Plugins: {}}"])
-    func `warns and goes on without the plugin, and finds one that comes later`(capacitor: String) throws {
+    func `WebAppLocalServer warns without the plugin and uses one that is added later`(capacitor: String) throws {
         let page = try open("<script>\(capacitor)</script>")
         for function in [
             "startupDidComplete", "checkForUpdates", "onNewVersionReady", "switchToPendingVersion", "onError",
@@ -142,7 +145,7 @@ import Testing
         #expect(try value(page, "calls") == #"[["checkForUpdates"]]"#)
     }
 
-    @Test func `waits for deviceready where there is no Capacitor yet`() throws {
+    @Test func `WebAppLocalServer is created at deviceready with a late Capacitor`() throws {
         let page = try open("")
         #expect(try value(page, "typeof window.WebAppLocalServer") == "\"undefined\"")
         try page.evaluate("document.dispatchEvent(new Event('deviceready'))")
@@ -156,7 +159,7 @@ import Testing
         #expect(page.console == [])
     }
 
-    @Test func `is left alone where there is one`() throws {
+    @Test func `an existing WebAppLocalServer stays unchanged`() throws {
         let page = try open(Self.capacitor + "<script>var WebAppLocalServer = {mine: 1}</script>")
         #expect(try value(page, "WebAppLocalServer") == #"{"mine":1}"#)
         let late = try open("")
