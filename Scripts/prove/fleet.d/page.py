@@ -49,11 +49,11 @@ def reach(figures):
     scenarios = [one for one in figures["scenarios"] if one["failing"]]
     return table("devices that cannot start it", scenarios, [
         ("devices that ever ran it", lambda one: number(one["ranBad"])),
-        ("of these, fell back by themselves", lambda one: number(one["failed"])),
+        ("of these, rolled back automatically", lambda one: number(one["failed"])),
         ("most that ran it at one time", lambda one: number(one["mostOnBad"])),
         ("paused or recalled after", stopped),
         ("run it in the end, with the right time", lambda one: number(one["endsOnBad"] - one["shutOutOnBad"])),
-        ("run it in the end, kept there by their clocks", lambda one: number(one["shutOutOnBad"])),
+        ("run it in the end because of a wrong clock", lambda one: number(one["shutOutOnBad"])),
     ])
 
 
@@ -61,7 +61,7 @@ def times(figures):
     rows = [(f"{name} of the devices have it after", lambda one, share=share: since(one, share))
             for share, name in (("500", "50 %"), ("900", "90 %"), ("990", "99 %"), ("999", "99.9 %"))]
     rows.append(("the last one has it after", lambda one: since(one, "last")))
-    rows.append(("kept out by their clocks", lambda one: number(one["shutOut"])))
+    rows.append(("without it because of a wrong clock", lambda one: number(one["shutOut"])))
     return table("the good release", figures["scenarios"], rows)
 
 
@@ -117,17 +117,17 @@ def summary(figures):
     return (
         f"One release to {number(figures['devices'])} devices costs {number(sum(one['requests'] for one in downloads))} requests and "
         f"{number(sum(one['bytes'] for one in downloads) / 1e9)} GB: {size(good['routes']['delta']['bytes'])} as deltas, and "
-        f"{size(good['routes']['archive']['bytes'])} for the devices that take the archive. With the guard, a release that fails on 10 % "
+        f"{size(good['routes']['archive']['bytes'])} for the devices that download the archive. With the guard, a release that fails on 10 % "
         f"or more of the devices reaches at most {number(worst['ranBad'])} of them, and none of these keeps it.\n\n"
-        f"Without any release, the fleet asks {number(daily / 1e6)} million times a day, {number(rate(good, 'before'))} times a second, and "
-        f"takes {size(daily / 2 * document['bytes'] / document['requests'])} of documents a day. {repeated:.1%} of these bytes the device "
-        f"had already. The origin answers {rate(good, 'originBefore'):.1f} requests a second, whatever the size of the fleet.")
+        f"Without any release, the fleet sends {number(daily / 1e6)} million requests a day, {number(rate(good, 'before'))} a second, and "
+        f"downloads {size(daily / 2 * document['bytes'] / document['requests'])} of channel files a day. The devices already had {repeated:.1%} "
+        f"of these bytes. The origin answers {rate(good, 'originBefore'):.1f} requests a second, for a fleet of any size.")
 
 
 def tables(figures):
     return "\n\n".join([
         summary(figures), "### How far a bad release gets", reach(figures),
-        "![Devices whose client is the bad release](fleet/reach.svg)", "### How long the good one takes", times(figures),
+        "![Devices whose client is the bad release](fleet/reach.svg)", "### How long the good release takes", times(figures),
         "![Devices whose client is the good release](fleet/adoption.svg)", "### What it costs", loads(figures), routes(figures),
         "![Requests a second](fleet/load.svg)", "### What happened", events(figures),
         f"Made by `Scripts/prove/fleet --devices {figures['devices']} --seed {figures['seed']} --write`."])
