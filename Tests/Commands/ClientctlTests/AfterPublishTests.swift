@@ -176,7 +176,9 @@ import Testing
         let outcome = try site.publish(
             "1.0.0", ["--public-url", try refusing.url("/").description, "--public-within", "1h"]
         ).failed(53, "notPublic")
-        #expect(outcome.errors.contains("answered 403") && outcome.errors.contains("let every device read"), "\(outcome.errors)")
+        #expect(
+            outcome.errors.contains("answered 403") && outcome.errors.contains("let every device read"),
+            "\(outcome.errors)")
         let checked = try Clientctl.run(["feed", "check", try refusing.url("/").description, "--json"])
         #expect(checked.failed(11, "httpStatus").text.contains("\"refused\""), "\(checked.text)")
     }
