@@ -9,13 +9,15 @@ let strict: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
 ]
 
-/// The folders of Sources and Tests; a storey uses those below it. ARCHITECTURE.md tells what each is for.
-enum Storey: String {
+/// The folders of Sources and Tests; a layer uses those above it in this list. ARCHITECTURE.md describes each.
+enum Layer: String {
     case c = "C"
     case base = "Base"
-    case update = "Update"
-    case launch = "Launch"
+    case network = "Network"
+    case device = "Device"
+    case shell = "Shell"
     case publish = "Publish"
+    case fleet = "Fleet"
     case commands = "Commands"
     /// Of the tests only.
     case support = "Support"
@@ -24,7 +26,7 @@ enum Storey: String {
 /// Tests spend most of their time in these targets. A debug build optimizes them and keeps all assertions.
 /// The other targets build faster without: each change of one compiles a few files, not the module.
 /// A package that depends on this one by version gets an ordinary debug build, because SwiftPM refuses unsafe flags there.
-let hot: Set = ["BundleArchive", "BundleDelta", "BundleDisk", "BundleSigning", "BundleValues"]
+let hot: Set = ["BundleArchive", "BundleDisk", "BundleSigning", "BundleValues"]
 let optimized: [SwiftSetting] =
     Context.packageDirectory.contains("/checkouts/")
     ? []
@@ -39,18 +41,18 @@ let optimized: [SwiftSetting] =
 
 /// Every target of ours gets the same strict settings.
 func ours(
-    _ storey: Storey, _ name: String, _ dependencies: [Target.Dependency], resources: [Resource]? = nil
+    _ layer: Layer, _ name: String, _ dependencies: [Target.Dependency], resources: [Resource]? = nil
 ) -> Target {
     .target(
-        name: name, dependencies: dependencies, path: "Sources/\(storey.rawValue)/\(name)", resources: resources,
+        name: name, dependencies: dependencies, path: "Sources/\(layer.rawValue)/\(name)", resources: resources,
         swiftSettings: strict + (hot.contains(name) ? optimized : []))
 }
 
 func tests(
-    _ storey: Storey, _ name: String, _ dependencies: [Target.Dependency], exclude: [String] = []
+    _ layer: Layer, _ name: String, _ dependencies: [Target.Dependency], exclude: [String] = []
 ) -> Target {
     .testTarget(
-        name: name, dependencies: dependencies, path: "Tests/\(storey.rawValue)/\(name)", exclude: exclude,
+        name: name, dependencies: dependencies, path: "Tests/\(layer.rawValue)/\(name)", exclude: exclude,
         swiftSettings: strict)
 }
 
@@ -61,9 +63,7 @@ let package = Package(
         .library(
             name: "ClientBundles",
             targets: [
-                "ClientShell", "ShellListening", "BundleCore", "BundleValues", "BundlePush", "BundlePlatform",
-                "MeteorSource",
-                "ShellBoot",
+                "ClientShell", "BundleCore", "MeteorSource", "BundleFetch", "BundleTransport", "BundleValues",
             ]),
     ],
     dependencies: [
@@ -86,91 +86,66 @@ let package = Package(
         // Loads libcurl when it is first used; needs its headers only (apt: libcurl4-openssl-dev).
         .target(name: "CCurl", path: "Sources/C/CCurl"),
 
-        // Base: what C libraries, the kernel and the network do, as values and contracts.
-        ours(.base, "BundleThreads", []),
+        // Base: what C libraries and the kernel do, as values and contracts.
         ours(.base, "BundleSigning", ["COpenSSL"]),
-        ours(
-            .base, "BundleArchive", ["CArchive", "CBrotli", "CZlib", "CZstd", "BundleThreads"]),
         ours(.base, "BundleDisk", ["CLinux"]),
         ours(.base, "BundleValues", ["BundleSigning", "BundleDisk"]),
         ours(
-            .base, "BundleDelta", ["BundleThreads", "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues"]),
+            .base, "BundleArchive",
+            ["CArchive", "CBrotli", "CZlib", "CZstd", "BundleSigning", "BundleDisk", "BundleValues"]),
+
+        // Network: downloads and push messages as contracts, and the two libraries behind them.
+        ours(.network, "BundleTransport", ["BundleSigning", "BundleDisk", "BundleValues"]),
         ours(
-            .base, "BundleDownload", ["BundleThreads", "BundleSigning", "BundleDisk", "BundleValues"]),
-        ours(.base, "BundlePush", ["BundleValues"]),
+            .network, "BundleFetch",
+            ["CCurl", "BundleSigning", "BundleDisk", "BundleValues", "BundleTransport"]),
         ours(
-            .base, "BundleSockets",
+            .network, "BundleSockets",
             [
-                "BundlePush", .product(name: "NIOCore", package: "swift-nio"),
+                "BundleTransport", .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOWebSocket", package: "swift-nio"),
             ]),
 
-        // Update: the rules, the store, and the two sources.
+        // Device: the rules, the store, and the two sources.
         ours(
-            .update, "BundleCore", ["BundleSigning", "BundleDisk", "BundleValues"],
+            .device, "BundleCore", ["BundleSigning", "BundleDisk", "BundleValues"],
             resources: [.embedInCode("Serving/web-app-local-server.js"), .embedInCode("Serving/cordova.js")]),
         ours(
-            .update, "ArchiveSource",
-            [
-                "BundleThreads", "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleDelta",
-                "BundleDownload", "BundlePush", "BundleCore",
-            ]),
+            .device, "ArchiveSource",
+            ["BundleSigning", "BundleDisk", "BundleValues", "BundleArchive", "BundleTransport", "BundleCore"]),
         ours(
-            .update, "MeteorSource",
-            [
-                "BundleThreads", "BundleSigning", "BundleDisk", "BundleValues", "BundleDownload", "BundlePush",
-                "BundleCore",
-            ]),
-        ours(
-            .update, "BundlePlatform",
-            [
-                "CCurl", "BundleThreads", "BundleSigning", "BundleDisk", "BundleValues", "BundlePush", "BundleCore",
-                "ShellBoot",
-            ]),
+            .device, "MeteorSource",
+            ["BundleSigning", "BundleDisk", "BundleValues", "BundleTransport", "BundleCore"]),
 
-        // Launch: boot, shells, and the web server.
-        ours(.launch, "ShellBoot", ["BundleValues", "BundleCore"]),
+        // Shell: the web server, and what a shell embeds.
         ours(
-            .launch, "BundleServe",
+            .shell, "BundleServe",
             [
                 "BundleSigning", "BundleDisk", "BundleValues", "BundleCore",
                 .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
             ], resources: [.embedInCode("page-bridge.js")]),
         ours(
-            .launch, "ClientShell",
+            .shell, "ClientShell",
             [
-                "BundleThreads", "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "ArchiveSource",
-                "MeteorSource", "BundlePlatform", "ShellBoot",
-            ]),
-        ours(
-            .launch, "ShellListening",
-            [
-                "BundleValues", "BundlePush", "BundleSockets", "BundleCore", "ArchiveSource", "MeteorSource",
-                "BundlePlatform", "ShellBoot", "ClientShell",
-            ]),
-        ours(
-            .launch, "LoopbackShell",
-            ["BundleDisk", "BundleValues", "BundleCore", "ShellBoot", "BundleServe", "ClientShell"]),
-        ours(
-            .launch, "DeviceDoctor",
-            [
-                "BundleThreads", "BundleDisk", "BundleValues", "BundleCore", "ArchiveSource", "BundlePlatform",
-                "ShellBoot", "ClientShell",
+                "BundleSigning", "BundleDisk", "BundleValues", "BundleTransport", "BundleFetch", "BundleSockets",
+                "BundleCore", "ArchiveSource", "MeteorSource", "BundleServe",
             ]),
 
         // Publish: what release engineers run.
         ours(
             .publish, "BundlePublish",
             [
-                "BundleThreads", "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleDelta",
-                "BundleCore", "ArchiveSource", "BundlePlatform", "BundleServe",
+                "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleFetch", "BundleCore",
+                "ArchiveSource", "BundleServe",
             ]),
+
+        // Fleet: what operators of many devices run.
         ours(
-            .publish, "FeedHost",
+            .fleet, "BundleFleet",
             [
-                "BundleThreads", "BundleDisk", "BundleValues", "BundlePush", "BundleSockets", "ArchiveSource",
-                "BundleServe",
+                "BundleSigning", "BundleDisk", "BundleValues", "BundleTransport", "BundleFetch", "BundleSockets",
+                "BundleCore", "ArchiveSource", "BundleServe", "BundlePublish",
                 .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOWebSocket", package: "swift-nio"),
             ]),
@@ -179,26 +154,25 @@ let package = Package(
         .executableTarget(
             name: "clientctl",
             dependencies: [
-                "BundleThreads", "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundlePush",
-                "BundleSockets", "BundleCore", "ArchiveSource", "MeteorSource", "BundlePlatform", "ShellBoot",
-                "BundleServe", "ClientShell", "ShellListening", "LoopbackShell", "DeviceDoctor", "BundlePublish",
-                "FeedHost",
+                "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleTransport", "BundleFetch",
+                "BundleSockets", "BundleCore", "ArchiveSource", "MeteorSource", "BundleServe", "ClientShell",
+                "BundlePublish", "BundleFleet",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             path: "Sources/Commands/clientctl", swiftSettings: strict),
         // An example of a shell.
         .executableTarget(
-            name: "TinyShell", dependencies: ["BundleValues", "BundleCore", "ClientShell", "ShellListening"],
+            name: "TinyShell", dependencies: ["BundleValues", "BundleCore", "ClientShell"],
             path: "Sources/Commands/TinyShell", swiftSettings: strict),
 
         // Tests: what they share.
         .target(
-            name: "BundleTestTraits", dependencies: ["BundleThreads"],
+            name: "BundleTestTraits", dependencies: ["BundleValues"],
             path: "Tests/Support/BundleTestTraits", swiftSettings: strict),
         // Real servers, temporary folders, commands.
         .target(
             name: "BundleTesting",
-            dependencies: ["BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "ShellBoot"],
+            dependencies: ["BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "ClientShell"],
             path: "Tests/Support/BundleTesting", swiftSettings: strict),
         // A Meteor server to test against, and bundles for it; MockMeteor is the same by hand.
         .target(
@@ -216,7 +190,7 @@ let package = Package(
         .executableTarget(
             name: "PushFleet",
             dependencies: [
-                "BundleThreads", "BundlePush", "BundleSockets", "ArchiveSource",
+                "BundleValues", "BundleTransport", "BundleSockets", "ArchiveSource",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             path: "Tests/Support/PushFleet", swiftSettings: strict),
@@ -224,111 +198,93 @@ let package = Package(
         .executableTarget(
             name: "AgentDay",
             dependencies: [
-                "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "ArchiveSource", "BundlePlatform",
+                "BundleSigning", "BundleDisk", "BundleValues", "BundleFetch", "BundleCore", "ArchiveSource",
                 "ClientShell", "BundlePublish", "BundleTesting",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             path: "Tests/Support/AgentDay", swiftSettings: strict),
         // An example for shells on Apple's systems: nothing uses it, so that only its types are checked.
         .target(
-            name: "AppleSockets", dependencies: ["BundlePush"],
+            name: "AppleSockets", dependencies: ["BundleTransport"],
             path: "Tests/Support/AppleSockets", swiftSettings: strict),
 
-        // Tests of the targets, storey by storey.
+        // Tests of the targets, layer by layer.
+        tests(.base, "BundleSigningTests", ["COpenSSL", "BundleSigning", "BundleTesting"]),
+        tests(.base, "BundleDiskTests", ["CLinux", "BundleValues", "BundleDisk", "BundleTesting"]),
+        tests(.base, "BundleValuesTests", ["BundleValues", "BundleTesting", "BundleTestTraits"]),
         tests(
-            .base, "BundleThreadsTests", ["BundleThreads", "BundleTestTraits"]),
+            .base, "BundleArchiveTests",
+            ["BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleTestTraits", "BundleTesting"],
+            exclude: ["Delta/apply-delta.py"]),
         tests(
-            .base, "BundleSigningTests", ["COpenSSL", "BundleSigning", "BundleTesting"]),
-        tests(
-            .base, "BundleArchiveTests", ["BundleArchive", "BundleDisk", "BundleTestTraits", "BundleTesting"]),
-        tests(
-            .base, "BundleDiskTests", ["CLinux", "BundleThreads", "BundleDisk", "BundleTesting"]),
-        tests(
-            .base, "BundleValuesTests", ["BundleValues", "BundleTesting"]),
-        tests(
-            .base, "BundleDeltaTests",
+            .network, "BundleTransportTests",
             [
-                "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleDelta", "BundleTesting",
-            ], exclude: ["apply-delta.py"]),
+                "BundleValues", "BundleTransport", "BundleSockets", "BundleFetch", "BundleTesting",
+                "BundleTestTraits",
+            ]),
         tests(
-            .base, "BundleDownloadTests", ["BundleValues", "BundleDownload"]),
-        tests(
-            .base, "BundlePushTests",
-            ["BundlePush", "BundleSockets", "BundlePlatform", "BundleTesting", "BundleTestTraits"]),
-        tests(
-            .base, "BundleSocketsTests",
+            .network, "BundleFetchTests",
             [
-                "BundlePush", "BundleSockets", "BundlePlatform", "BundleTestTraits", "BundleTesting",
+                "CCurl", "BundleDisk", "BundleValues", "BundleTransport", "BundleFetch", "ClientShell",
+                "BundleTestTraits", "BundleTesting",
+            ]),
+        tests(
+            .network, "BundleSocketsTests",
+            [
+                "BundleTransport", "BundleSockets", "BundleFetch", "BundleTestTraits", "BundleTesting",
                 .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOWebSocket", package: "swift-nio"),
             ]),
         tests(
-            .update, "BundleCoreTests",
+            .device, "BundleCoreTests",
             [
                 "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "BundleTestTraits", "BundleTesting",
             ]),
         tests(
-            .update, "ArchiveSourceTests",
+            .device, "ArchiveSourceTests",
             [
-                "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleDelta", "BundlePush",
-                "BundleCore", "ArchiveSource", "BundlePlatform", "BundleTestTraits", "BundleTesting",
+                "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleTransport", "BundleFetch",
+                "BundleCore", "ArchiveSource", "BundleTestTraits", "BundleTesting",
             ], exclude: ["Trust/README.md"]),
         tests(
-            .update, "MeteorSourceTests",
+            .device, "MeteorSourceTests",
             [
-                "BundleSigning", "BundleDisk", "BundleValues", "BundleDownload", "BundlePush", "BundleSockets",
-                "BundleCore", "MeteorSource", "BundlePlatform", "BundleTestTraits", "BundleTesting", "MeteorTesting",
+                "BundleSigning", "BundleDisk", "BundleValues", "BundleTransport", "BundleFetch", "BundleSockets",
+                "BundleCore", "MeteorSource", "ClientShell", "BundleTestTraits", "BundleTesting", "MeteorTesting",
                 "MockMeteor",
             ], exclude: ["README.md"]),
         tests(
-            .update, "BundlePlatformTests",
-            [
-                "CCurl", "BundleDisk", "BundleValues", "BundlePush", "BundleCore", "BundlePlatform", "ShellBoot",
-                "BundleTestTraits", "BundleTesting",
-            ]),
-        tests(
-            .launch, "ShellBootTests", ["BundleValues", "BundleCore", "ShellBoot", "BundleTesting"]),
-        tests(
-            .launch, "BundleServeTests",
+            .shell, "BundleServeTests",
             [
                 "BundleDisk", "BundleValues", "BundleCore", "BundleServe", "BundleTestTraits", "BundleTesting",
                 "MeteorTesting",
             ]),
         tests(
-            .launch, "ClientShellTests",
+            .shell, "ClientShellTests",
             [
-                "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "MeteorSource", "ShellBoot",
-                "ClientShell", "BundleTesting", "MeteorTesting", "BundleTestTraits",
-            ]),
-        tests(
-            .launch, "LoopbackShellTests",
-            [
-                "BundleSigning", "BundleValues", "BundleCore", "MeteorSource", "ShellBoot", "BundleServe",
-                "ClientShell", "LoopbackShell", "BundleTesting", "MeteorTesting", "BundleTestTraits",
-            ]),
-        tests(
-            .launch, "DeviceDoctorTests",
-            [
-                "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "BundlePlatform", "ShellBoot",
-                "DeviceDoctor", "BundleTesting",
+                "BundleSigning", "BundleDisk", "BundleValues", "BundleTransport", "BundleFetch", "BundleCore",
+                "ArchiveSource", "MeteorSource", "BundleServe", "ClientShell", "BundleTesting", "MeteorTesting",
+                "BundleTestTraits",
             ]),
         tests(
             .publish, "BundlePublishTests",
             [
-                "BundleThreads", "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleCore",
-                "ArchiveSource",
-                "BundlePlatform", "BundlePublish", "BundleServe", "FeedHost", "BundleTestTraits",
-                "BundleTesting",
+                "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleFetch", "BundleCore",
+                "ArchiveSource", "BundlePublish", "BundleServe", "BundleTestTraits", "BundleTesting",
             ]),
         tests(
-            .publish, "FeedHostTests",
-            ["BundleValues", "BundlePush", "ArchiveSource", "FeedHost", "BundleTesting", "BundleTestTraits"]),
+            .fleet, "BundleFleetTests",
+            [
+                "BundleSigning", "BundleDisk", "BundleValues", "BundleTransport", "BundleCore", "ArchiveSource",
+                "BundleServe", "BundlePublish", "BundleFleet", "BundleTesting", "BundleTestTraits",
+            ]),
         tests(
             .commands, "ClientctlTests",
             [
-                "BundleDisk", "BundleValues", "BundlePush", "BundleSockets", "BundleCore", "ArchiveSource",
-                "BundlePlatform", "BundlePublish",
+                "BundleSigning", "BundleDisk", "BundleValues", "BundleTransport", "BundleSockets", "BundleCore",
+                "ArchiveSource",
+                "BundleFetch", "ClientShell", "BundlePublish", "BundleFleet",
                 "clientctl", "BundleTestTraits", "BundleTesting", "MeteorTesting",
             ]),
         tests(

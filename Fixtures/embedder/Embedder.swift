@@ -1,10 +1,8 @@
 import BundleCore
-import BundlePlatform
-import BundlePush
+import BundleFetch
+import BundleTransport
 import BundleValues
 import ClientShell
-import ShellBoot
-import ShellListening
 import Synchronization
 
 /// A program of another package that brings its own WebSocket and screen, chooses how to fetch, and declines versions.

@@ -1,5 +1,5 @@
 @testable import ArchiveSource
-@testable import BundlePublish
+@testable import BundleFleet
 @testable import BundleValues
 
 /// A release and what is done about it.

@@ -1,4 +1,4 @@
-import BundleThreads
+import BundleValues
 import CArchive
 import Glibc
 

@@ -3,7 +3,6 @@ import BundleValues
 import ClientShell
 import Dispatch
 import Glibc
-import ShellListening
 import Synchronization
 
 /// The smallest shell there can be: its web view is a terminal, which shows the title of the page, and you are the page.

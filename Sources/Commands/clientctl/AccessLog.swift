@@ -1,6 +1,5 @@
 import BundleDisk
 import BundleServe
-import BundleThreads
 import BundleValues
 import Synchronization
 

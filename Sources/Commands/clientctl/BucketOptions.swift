@@ -1,6 +1,6 @@
 import ArgumentParser
 import BundleDisk
-import BundlePlatform
+import BundleFetch
 import BundlePublish
 import BundleValues
 import Glibc

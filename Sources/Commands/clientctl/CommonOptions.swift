@@ -2,7 +2,7 @@ import ArchiveSource
 import ArgumentParser
 import BundleCore
 import BundleDisk
-import BundlePlatform
+import BundleFetch
 import BundleValues
 import Glibc
 

@@ -2,7 +2,7 @@ import ArgumentParser
 import BundleCore
 import BundleDisk
 import BundleValues
-import DeviceDoctor
+import ClientShell
 
 /// `clientctl doctor`.
 struct Doctor: AsyncParsableCommand, ConfinedCommand {

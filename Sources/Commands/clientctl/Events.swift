@@ -1,9 +1,8 @@
 import ArgumentParser
 import BundleCore
 import BundleDisk
-import BundlePlatform
 import BundleValues
-import ShellBoot
+import ClientShell
 
 /// `clientctl events`.
 struct Events: ParsableCommand {

@@ -1,6 +1,6 @@
 import ArchiveSource
 import ArgumentParser
-import BundlePublish
+import BundleFleet
 import BundleValues
 
 /// Which releases may go on, by what devices report.

@@ -2,9 +2,8 @@ import ArchiveSource
 import ArgumentParser
 import BundleValues
 import BundleDisk
-import BundlePlatform
 import BundleServe
-import FeedHost
+import BundleFleet
 
 /// `clientctl host`.
 struct Host: AsyncParsableCommand {

@@ -1,12 +1,8 @@
 import ArgumentParser
 import BundleDisk
-import BundlePlatform
-import BundleThreads
-import BundleValues
 import ClientShell
+import BundleValues
 import Glibc
-import LoopbackShell
-import ShellBoot
 import Synchronization
 
 /// Flags of the browser that shows the pages.

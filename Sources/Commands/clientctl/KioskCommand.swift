@@ -1,6 +1,5 @@
 import ArgumentParser
 import BundleServe
-import BundleThreads
 import BundleValues
 import ClientShell
 import Synchronization

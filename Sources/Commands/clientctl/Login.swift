@@ -1,10 +1,9 @@
+import BundleFetch
 import ArgumentParser
 import BundleValues
 import BundleDisk
-import BundlePlatform
-import BundleThreads
+import ClientShell
 import Glibc
-import ShellBoot
 
 /// `clientctl login`.
 struct Login: ParsableCommand {

@@ -1,7 +1,6 @@
 import ArgumentParser
 import BundleValues
 import BundleDisk
-import BundleThreads
 import Dispatch
 import Glibc
 import Synchronization

@@ -2,6 +2,7 @@ import ArchiveSource
 import ArgumentParser
 import BundleCore
 import BundlePublish
+import BundleFleet
 import BundleValues
 
 struct ReleaseGuard: AsyncParsableCommand {

@@ -2,7 +2,7 @@ import ArchiveSource
 import ArgumentParser
 import BundleCore
 import BundleDisk
-import BundlePublish
+import BundleFleet
 import BundleValues
 
 struct ReleasePageCommand: AsyncParsableCommand {

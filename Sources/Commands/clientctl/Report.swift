@@ -1,6 +1,6 @@
 import ArgumentParser
 import BundleCore
-import BundlePlatform
+import ClientShell
 import BundleValues
 
 /// Flags of what tells of a device.

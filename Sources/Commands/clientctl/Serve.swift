@@ -1,14 +1,10 @@
 import ArgumentParser
 import BundleCore
 import BundleDisk
-import BundlePlatform
+import ClientShell
 import BundleValues
 import BundleServe
-import ClientShell
-import LoopbackShell
 import MeteorSource
-import ShellBoot
-import ShellListening
 
 /// `clientctl serve`.
 struct Serve: AsyncParsableCommand, ConfinedCommand {

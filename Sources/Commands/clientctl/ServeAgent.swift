@@ -2,12 +2,8 @@ import ArgumentParser
 import BundleCore
 import BundleDisk
 import BundleValues
-import BundlePlatform
-import BundleServe
-import BundleThreads
 import ClientShell
-import LoopbackShell
-import ShellBoot
+import BundleServe
 import Synchronization
 
 /// What the machine around `serve` sees of it: the service manager, the log and the metrics.

@@ -1,5 +1,5 @@
 import BundleValues
-import ShellBoot
+import ClientShell
 
 /// What answers tell of a device's session; never the token.
 struct SessionOutput {

@@ -1,6 +1,5 @@
 import BundleValues
-import LoopbackShell
-import ShellBoot
+import ClientShell
 
 /// How `serve` boots: wires the bootstrapper, starts it, and starts it again for as long as the host runs, since a session ends, and
 /// other commands lock, unlock, log in and out.

@@ -2,8 +2,7 @@ import ArgumentParser
 import BundleCore
 import BundleDisk
 import BundleValues
-import BundlePlatform
-import ShellBoot
+import ClientShell
 
 /// `clientctl status`.
 struct Status: ParsableCommand {

@@ -1,6 +1,5 @@
 import ArgumentParser
 import BundleDisk
-import BundleThreads
 import BundleValues
 import Glibc
 import Synchronization

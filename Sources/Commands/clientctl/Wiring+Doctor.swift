@@ -1,12 +1,9 @@
 import BundleCore
-import BundlePlatform
 import BundleServe
 import BundleValues
 import ClientShell
-import DeviceDoctor
 import Glibc
 import MeteorSource
-import ShellBoot
 
 extension Wiring {
     /// What looks at the device that these settings make. The shell that launched last stands in for one that is not named.

@@ -1,10 +1,9 @@
 import ArchiveSource
 import ArgumentParser
 import BundleCore
-import BundlePlatform
-import BundlePush
+import ClientShell
+import BundleTransport
 import BundleValues
-import ShellListening
 
 extension Wiring {
     /// What `serve` listens to: the host at `push`, where one is named, and the Meteor server that is followed.

@@ -3,13 +3,12 @@ import ArgumentParser
 import BundleCore
 import BundleValues
 import BundleDisk
-import BundlePlatform
+import BundleFetch
+import ClientShell
 import BundlePublish
 import BundleSigning
-import ClientShell
 import Glibc
 import MeteorSource
-import ShellBoot
 
 /// Builds real collaborators out of settings; the only place here that names concrete adapters.
 enum Wiring {

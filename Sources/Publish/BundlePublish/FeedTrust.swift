@@ -12,8 +12,9 @@ extension NewDevice {
 
 /// The feed's newest trust root, used to check files before they are published. It is not authenticated, so it can
 /// only reject files.
-struct FeedTrust {
-    static let fileName = "trust.json"
+package struct FeedTrust {
+    /// The name of the trust root in a feed.
+    package static let fileName = "trust.json"
 
     let root: TrustRoot
     private let clock: Timestamp

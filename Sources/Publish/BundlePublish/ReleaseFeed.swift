@@ -1,13 +1,14 @@
-import ArchiveSource
+package import ArchiveSource
 import BundleDisk
 import BundleSigning
-import BundleValues
+package import BundleValues
 
 /// The file names of a feed, and access to its releases and `manifest.json`. A release is written once;
 /// `manifest.json` is replaced, after everything else.
-enum ReleaseFeed {
+package enum ReleaseFeed {
     static let manifestName = "manifest.json"
-    static let releasesName = "releases"
+    /// The folder of the releases in a feed.
+    package static let releasesName = "releases"
 
     /// Returns the manifest of a published version; nil if the version is new. Throws for a folder without a
     /// manifest.
@@ -22,7 +23,7 @@ enum ReleaseFeed {
     }
 
     /// Returns the manifest that devices see now.
-    static func newest(in location: any FeedLocation) throws -> UnverifiedManifest? {
+    package static func newest(in location: any FeedLocation) throws -> UnverifiedManifest? {
         try read(location, manifestName)?.manifest
     }
 
@@ -77,7 +78,7 @@ enum ReleaseFeed {
     }
 
     /// Returns the list of deltas of a published release; nil if it has none.
-    static func deltas(of version: SemanticVersion, in location: any FeedLocation) throws -> FeedRecord? {
+    package static func deltas(of version: SemanticVersion, in location: any FeedLocation) throws -> FeedRecord? {
         try location.read(
             "\(releasesName)/\(version.folderName)/\(DeltaListFormat.fileName)",
             maximumBytes: DeltaListFormat.maximumBytes)

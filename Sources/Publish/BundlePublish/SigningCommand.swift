@@ -1,4 +1,3 @@
-import BundleThreads
 import BundleValues
 import BundleDisk
 import Glibc

@@ -1,5 +1,5 @@
 import BundleTesting
-import BundleThreads
+import BundleValues
 import Glibc
 import Synchronization
 import Testing

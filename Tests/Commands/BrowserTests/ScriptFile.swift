@@ -3,8 +3,8 @@ import Glibc
 
 /// A script of the product from the source tree.
 enum ScriptFile: String {
-    case shim = "Sources/Update/BundleCore/Serving/web-app-local-server.js"
-    case bridge = "Sources/Launch/BundleServe/page-bridge.js"
+    case shim = "Sources/Device/BundleCore/Serving/web-app-local-server.js"
+    case bridge = "Sources/Shell/BundleServe/page-bridge.js"
 
     func route() throws -> Route {
         let descriptor = open("\(Checkout.root)/\(rawValue)", O_RDONLY | O_CLOEXEC)

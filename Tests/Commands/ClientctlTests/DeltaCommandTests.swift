@@ -244,7 +244,7 @@ import Testing
         _ = try publish("1.0.0")
         _ = try publish("1.1.0")
         let name = try #require(try deltas(of: "1.1.0").keys.first)
-        let script = "\(Checkout.root)/Tests/Base/BundleDeltaTests/apply-delta.py"
+        let script = "\(Checkout.root)/Tests/Base/BundleArchiveTests/Delta/apply-delta.py"
         try Clientctl.stock([
             "python3", script, "\(site.feed)/releases/v1.1.0/\(name)", site.folder.file("web-1.0.0"),
             site.folder.file("applied"),

@@ -1,6 +1,6 @@
 import ArchiveSource
 import BundleValues
-import BundlePush
+import BundleTransport
 import BundleSockets
 import BundleTestTraits
 import BundleTesting

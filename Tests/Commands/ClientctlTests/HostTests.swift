@@ -1,6 +1,6 @@
 import ArchiveSource
 import BundleCore
-import BundlePush
+import BundleTransport
 import BundleValues
 import BundleTestTraits
 import BundleTesting

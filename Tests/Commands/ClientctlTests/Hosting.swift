@@ -1,7 +1,7 @@
 import ArchiveSource
 import BundleValues
-import BundlePlatform
-import BundlePush
+import BundleFetch
+import BundleTransport
 import BundleSockets
 import BundleTesting
 import Glibc

@@ -1,5 +1,5 @@
 import ArchiveSource
-import BundlePush
+import BundleTransport
 import BundleTestTraits
 import BundleTesting
 import BundleValues

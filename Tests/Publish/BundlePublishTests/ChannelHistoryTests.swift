@@ -1,7 +1,6 @@
 import ArchiveSource
 import BundleSigning
 import BundleTesting
-import BundleThreads
 import BundleValues
 import Synchronization
 import Testing

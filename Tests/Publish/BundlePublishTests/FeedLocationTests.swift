@@ -1,8 +1,7 @@
 import BundleDisk
-import BundlePlatform
+import BundleFetch
 import BundleTestTraits
 import BundleTesting
-import BundleThreads
 import BundleValues
 import Synchronization
 import Testing

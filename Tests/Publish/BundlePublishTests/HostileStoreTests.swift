@@ -1,6 +1,5 @@
 import ArchiveSource
 import BundleCore
-import BundlePlatform
 import BundleSigning
 import BundleTestTraits
 import BundleTesting

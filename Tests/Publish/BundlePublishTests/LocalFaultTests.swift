@@ -4,8 +4,6 @@ import BundleValues
 import Glibc
 import Testing
 
-@testable import BundlePublish
-
 /// What this machine lacks is told as that, and not as somebody else's fault.
 @Suite struct LocalFaultTests {
     @Test func `too little memory to compress`() {

@@ -1,4 +1,4 @@
-import BundlePlatform
+import BundleFetch
 import BundleTesting
 import BundleValues
 import Synchronization

@@ -1,7 +1,7 @@
 import BundleCore
 import BundleValues
 import BundleDisk
-import BundlePlatform
+import BundleFetch
 import BundleTesting
 import ClientShell
 import Synchronization

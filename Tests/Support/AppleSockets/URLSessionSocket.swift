@@ -1,4 +1,4 @@
-package import BundlePush
+package import BundleTransport
 import Foundation
 import Synchronization
 

@@ -1,4 +1,4 @@
-package import ShellBoot
+package import ClientShell
 import Synchronization
 
 /// A session repository in memory that can fail on request.

@@ -1,4 +1,4 @@
-import BundlePush
+import BundleTransport
 import Glibc
 
 /// Opens unencrypted streams to this machine without a thread for each of the thousands of devices.

@@ -1,8 +1,8 @@
 import ArchiveSource
 import ArgumentParser
-import BundlePush
+import BundleTransport
 import BundleSockets
-import BundleThreads
+import BundleValues
 import Glibc
 import Synchronization
 

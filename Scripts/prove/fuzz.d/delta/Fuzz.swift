@@ -3,7 +3,6 @@
 // A delta on a small tree: as it is, and with its bytes for the index alone, which a compressed one would hide.
 @testable import ArchiveSource
 @testable import BundleArchive
-@testable import BundleDelta
 @testable import BundleDisk
 @testable import BundleSigning
 @testable import BundleValues

@@ -1,9 +1,9 @@
 // fuzz: max_len=4096
-// fuzz: needs=FeedHost
+// fuzz: needs=BundleFleet
 //
 // What a device reports: whatever is read becomes labels of closed words and of names that the feed has.
 @testable import BundleValues
-@testable import FeedHost
+@testable import BundleFleet
 
 func fuzz(_ input: [UInt8]) throws {
     let message: ReportMessage

@@ -1,5 +1,5 @@
 import BundleDisk
-package import BundlePlatform
+package import BundleFetch
 import BundleValues
 
 /// Where the keys of an object store come from. None of them is ever a part of a message.

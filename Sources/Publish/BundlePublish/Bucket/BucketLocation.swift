@@ -1,6 +1,6 @@
 import ArchiveSource
 import BundleDisk
-package import BundlePlatform
+package import BundleFetch
 import BundleSigning
 import BundleValues
 import Glibc

@@ -1,4 +1,4 @@
-import BundlePlatform
+import BundleFetch
 import BundleValues
 
 /// `s3://bucket/prefix`.

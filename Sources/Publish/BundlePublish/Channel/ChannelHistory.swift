@@ -67,7 +67,7 @@ package struct ChannelHistory: Sendable {
     }
 
     /// Returns the channels that have a file or copies.
-    static func channels(in feed: any FeedLocation) throws -> [String] {
+    package static func channels(in feed: any FeedLocation) throws -> [String] {
         let names = try feed.list(ChannelWriter.folder).compactMap { entry -> String? in
             let parts = entry.name.split(separator: "/")
             return parts.count == 3 && ChannelFileName.isName(String(parts[1])) ? String(parts[1]) : nil

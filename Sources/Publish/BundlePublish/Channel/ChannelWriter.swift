@@ -5,7 +5,7 @@ import BundleSigning
 
 /// Reads, verifies, edits, signs and writes channel files. The caller holds the lock of the feed while it calls
 /// `put`.
-struct ChannelWriter {
+package struct ChannelWriter {
     /// A channel file that is ready to be written.
     struct Prepared {
         let name: String
@@ -116,13 +116,13 @@ struct ChannelWriter {
     }
 
     /// Returns the path of the channel file of `name` in a feed.
-    static func path(of name: String) -> String { "\(folder)/\(ChannelFileName.file(of: name))" }
+    package static func path(of name: String) -> String { "\(folder)/\(ChannelFileName.file(of: name))" }
 
     /// Returns the path of the numbered copy of a channel file.
     static func copyPath(of name: String, _ sequence: Int) -> String { "\(folder)/\(name)/\(sequence).json" }
 
     /// Returns the channel file of `name`, unverified; nil if the feed has none.
-    static func record(of name: String, in location: any FeedLocation) throws -> FeedRecord? {
+    package static func record(of name: String, in location: any FeedLocation) throws -> FeedRecord? {
         guard ChannelFileName.isName(name) else {
             throw UpdateFailure(
                 .usage, subject: "channel",

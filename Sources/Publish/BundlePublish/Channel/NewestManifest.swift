@@ -1,5 +1,5 @@
 import BundleCore
-import ArchiveSource
+package import ArchiveSource
 package import BundleValues
 
 /// How a channel edit changes the feed's `manifest.json`, which devices without channels follow.
@@ -61,7 +61,7 @@ enum NewestManifest {
 
 extension ChannelDocument {
     /// Returns whether devices may not run `version`.
-    func recalls(_ version: SemanticVersion) -> Bool {
+    package func recalls(_ version: SemanticVersion) -> Bool {
         revoked.contains { $0.version == version } || minimumVersion.map { version < $0 } ?? false
     }
 }

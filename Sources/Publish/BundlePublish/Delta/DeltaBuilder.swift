@@ -1,6 +1,6 @@
 package import ArchiveSource
 package import BundleCore
-import BundleDelta
+import BundleArchive
 import BundleDisk
 import BundleSigning
 package import BundleValues

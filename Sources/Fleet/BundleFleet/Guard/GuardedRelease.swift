@@ -1,0 +1,36 @@
+package import BundlePublish
+package import ArchiveSource
+import BundleCore
+package import BundleValues
+
+extension GuardDecision.Situation {
+    /// What `document` says of `version` at `clock`, beside the verdicts of devices.
+    package init(
+        _ version: SemanticVersion, in document: ChannelDocument, at clock: Timestamp, verdicts: FirstVerdicts?
+    ) throws {
+        let release = document.releases[try document.index(of: version)]
+        let changed = max(document.issuedAt, release.ramp?.step(at: clock)?.at ?? document.issuedAt)
+        self.init(
+            rollout: release.share(at: clock), isHeld: release.isPaused || document.recalls(version),
+            sinceChange: .seconds(clock.secondsSinceEpoch - changed.secondsSinceEpoch), verdicts: verdicts)
+        isRecalled = document.recalls(version)
+        isForNamedAlone = release.isOnlyForGroups
+        named = release.groups.filter(DeviceGroup.isSingle).count
+        namesGroups = named < release.groups.count
+    }
+
+    /// Why it is stopped, for people.
+    package var reason: String { "too many starts fail: \(verdicts?.failed ?? 0) of \(verdicts?.count ?? 0)" }
+}
+
+extension GuardDecision {
+    /// The edit that it takes; nil for none. A release that is to be stopped is recalled where the plan `revokes`, else paused.
+    package func change(_ version: SemanticVersion, revokes: Bool, _ situation: Situation) -> ChannelChange? {
+        switch self {
+        case .advance(let step): .rollout(version, step)
+        case .stop where revokes: .revoke(version, reason: situation.reason)
+        case .stop: .pause(version)
+        case .stopByHand, .held, .forGroupsAlone, .complete, .bake, .missing, .tooManyDevices, .noData: nil
+        }
+    }
+}

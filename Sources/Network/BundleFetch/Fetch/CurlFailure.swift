@@ -1,0 +1,70 @@
+import BundleValues
+
+internal import BundleTransport
+internal import CCurl
+internal import Glibc
+
+/// Converts the codes of libcurl to errors.
+enum CurlFailure {
+    static func error(
+        _ code: CURLcode, explanation: String, systemError: Int32 = 0, at url: FetchURL, options: FetchOptions
+    ) -> FetchError {
+        let reason = explanation.isEmpty ? name(code) : FetchURL.display(of: explanation)
+        if let reason = tlsReason(code, reason, options) { return .tlsFailed(url, reason: reason) }
+        switch code {
+        case CURLE_OPERATION_TIMEDOUT:
+            // The only timeout in libcurl; `TransferPace` has the others.
+            return .unreachable(url, reason: "no connection within \(options.connectTimeout)")
+        case CURLE_WEIRD_SERVER_REPLY, CURLE_UNSUPPORTED_PROTOCOL, CURLE_BAD_CONTENT_ENCODING:
+            return .invalidResponse(url, reason: reason)
+        case CURLE_OUT_OF_MEMORY:
+            // libcurl also returns this code for a header line that is too long.
+            return .invalidResponse(url, reason: "a line of its header is too long, or this machine has no memory left")
+        case CURLE_COULDNT_CONNECT:
+            return connectError(reason, systemError, at: url)
+        default:
+            return .unreachable(url, reason: reason)
+        }
+    }
+
+    /// libcurl has the same code for a server that does not respond and a machine that cannot open a connection.
+    private static func connectError(_ reason: String, _ code: Int32, at url: FetchURL) -> FetchError {
+        let words = String(cString: strerror(code))
+        return switch code {
+        case EMFILE, ENFILE, ENOMEM, ENOBUFS: .exhausted(url, reason: words)
+        case EPERM, EACCES: .unreachable(url, reason: "\(reason) (\(words): a firewall or a sandbox on this machine)")
+        case 0: .unreachable(url, reason: reason)
+        default: .unreachable(url, reason: "\(reason) (\(words))")
+        }
+    }
+
+    /// Returns the error of a failed stream. `easy` is its handle.
+    static func transportError(
+        _ code: CURLcode, of easy: borrowing CurlEasy, at url: FetchURL, options: FetchOptions
+    ) -> TransportError {
+        let reason = easy.explanation.isEmpty ? name(code) : FetchURL.display(of: easy.explanation)
+        if let reason = tlsReason(code, reason, options) { return .untrusted(reason) }
+        switch code {
+        case CURLE_OPERATION_TIMEDOUT: return .timedOut(.connecting)
+        case CURLE_COULDNT_RESOLVE_HOST: return .unreachable("the name \(url.origin.host) has no address")
+        case CURLE_COULDNT_CONNECT where easy.systemError != 0:
+            return .unreachable(String(cString: strerror(easy.systemError)))
+        default: return .unreachable(reason)
+        }
+    }
+
+    /// Returns the reason of a TLS failure; nil for other failures.
+    private static func tlsReason(_ code: CURLcode, _ reason: String, _ options: FetchOptions) -> String? {
+        switch code {
+        case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CIPHER, CURLE_SSL_ISSUER_ERROR,
+            CURLE_SSL_CERTPROBLEM, CURLE_SSL_ENGINE_INITFAILED:
+            reason
+        case CURLE_SSL_CACERT_BADFILE:
+            options.caFile.map { "the CA file \($0) has no certificate that can be read" }
+                ?? "this machine's CA certificates cannot be read (package ca-certificates; or give --ca-file)"
+        default: nil
+        }
+    }
+
+    static func name(_ code: CURLcode) -> String { String(cString: curl_easy_strerror(code)) }
+}

@@ -1,0 +1,23 @@
+package import BundleTransport
+
+/// Opens streams with libcurl. Proxies, authorities, names and timeouts are those of `CurlFetcher`.
+package struct CurlStreamConnector: StreamConnector {
+    private let options: FetchOptions
+
+    /// Creates a connector. Its credential is not sent, because the caller sends the request over the stream.
+    package init(options: FetchOptions) {
+        self.options = options
+    }
+
+    /// Opens a stream.
+    package func connectStream(_ url: SocketURL) async throws -> Int32 {
+        try Task.checkCancellation()
+        let relay = try StreamRelay(to: url.start, options: options)
+        try relay.start()
+        return try await withTaskCancellationHandler {
+            try await relay.opened.value
+        } onCancel: {
+            relay.cancel()
+        }
+    }
+}

@@ -1,0 +1,71 @@
+package import BundleTransport
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import NIOWebSocket
+
+/// Opens WebSockets by swift-nio's handshake and frames over the streams of a `StreamConnector`.
+package struct SocketConnector: TransportConnector {
+    package struct Configuration: Sendable {
+        /// The User-Agent: product and version.
+        package var userAgent: String
+        /// Returns more header fields for a URL, such as a token. It is called for each connection with its URL, so that
+        /// a token is sent to its origin only.
+        package var fields: @Sendable (SocketURL) -> [(name: String, value: String)] = { _ in [] }
+        package var limits = SocketLimits()
+
+        package init(userAgent: String) { self.userAgent = userAgent }
+    }
+
+    private let configuration: Configuration
+    private let streams: any StreamConnector
+
+    package init(_ configuration: Configuration, over streams: any StreamConnector) {
+        self.configuration = configuration
+        self.streams = streams
+    }
+
+    package func connect(_ url: SocketURL) async throws -> any SyncTransport {
+        try Task.checkCancellation()
+        let (head, limits, streams) = (try head(url), configuration.limits, streams)
+        return try await within(limits.handshake, else: .timedOut(.connecting)) {
+            try await Self.upgrade(try await streams.connectStream(url), head, limits)
+        }
+    }
+
+    /// Upgrades a stream to a socket. Closes the stream on failure.
+    private static func upgrade(
+        _ stream: Int32, _ head: HTTPRequestHead, _ limits: SocketLimits
+    ) async throws -> SocketTransport {
+        let handshake = ClientHandshake(head, limits)
+        let channel = try await ClientBootstrap(group: SocketLoop.loop)
+            .channelOption(.allowRemoteHalfClosure, value: true)
+            .channelOption(.recvAllocator, value: SocketLoop.receiving)
+            .channelInitializer { channel in channel.eventLoop.makeCompletedFuture { try handshake.begin(on: channel) }
+            }
+            .withConnectedSocket(stream).get()
+        do {
+            return try await handshake.outcome.value
+        } catch {
+            channel.close(promise: nil)
+            throw error
+        }
+    }
+
+    private func head(_ url: SocketURL) throws -> HTTPRequestHead {
+        var headers = HTTPHeaders()
+        headers.add(name: "Host", value: url.authority)
+        headers.add(name: "User-Agent", value: configuration.userAgent)
+        for (name, value) in configuration.fields(url) { headers.add(name: name, value: value) }
+        for (name, value) in headers where !Self.isField(name, value) {
+            let shown = String(name.prefix(40).filter { $0.isASCII && !$0.isWhitespace })
+            throw TransportError.badHandshake("the request header \"\(shown)\" has invalid characters")
+        }
+        return HTTPRequestHead(version: .http1_1, method: .GET, uri: url.target, headers: headers)
+    }
+
+    private static func isField(_ name: String, _ value: String) -> Bool {
+        !name.isEmpty && name.utf8.allSatisfy { (0x21...0x7E).contains($0) && !"\"(),/:;<=>?@[\\]{}".utf8.contains($0) }
+            && value.utf8.allSatisfy { (0x20...0x7E).contains($0) }
+    }
+}

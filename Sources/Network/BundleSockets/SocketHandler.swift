@@ -1,0 +1,314 @@
+import BundleTransport
+import NIOCore
+import NIOWebSocket
+
+/// A WebSocket after its frame decoder. It assembles messages, checks the rules of RFC 6455 that the decoder does not
+/// check, answers pings, and limits the queues in both directions.
+///
+/// It runs on the channel's event loop. It reads only while the queue has space, so that further data waits in the
+/// kernel.
+final class SocketHandler: ChannelDuplexHandler {
+    typealias InboundIn = WebSocketFrame
+    typealias OutboundIn = Never
+    typealias OutboundOut = WebSocketFrame
+
+    enum Side { case client, server }
+
+    private enum Phase {
+        case open
+        /// This side sent a close frame and waits for the peer's.
+        case closing
+        /// Nothing more is sent, and the peer has to close the connection.
+        case closingOutput
+        case closed
+    }
+
+    private let side: Side
+    private let limits: SocketLimits
+    private let queue: MessageQueue
+    /// Whether received messages are dropped, for sockets that only send.
+    var dropsMessages = false
+
+    private var context: ChannelHandlerContext?
+    private var phase = Phase.open
+    private var pieces: (opcode: WebSocketOpcode, bytes: [UInt8])?
+    private var pendingPong: ByteBuffer?
+    private var end: TransportError?
+
+    private var unsent = 0
+    private var written = 0
+    private var seen = (written: 0, buffered: 0)
+    private var stallCheck: Scheduled<Void>?
+
+    private var hasReceived = true
+    private var heartbeatTimer: Scheduled<Void>?
+    private var closeTimer: Scheduled<Void>?
+
+    init(_ side: Side, _ limits: SocketLimits, _ queue: MessageQueue) {
+        self.side = side
+        self.limits = limits
+        self.queue = queue
+    }
+
+    // MARK: Events
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        scheduleHeartbeat()
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        finishClosing(.lost("the peer closed it without a close frame"))
+        context.fireChannelInactive()
+    }
+
+    func read(context: ChannelHandlerContext) {
+        if phase != .open || dropsMessages || queue.hasRoom { context.read() }
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let frame = unwrapInboundIn(data)
+        hasReceived = true
+        switch phase {
+        case .open: if let violation = handle(frame) { fail(CloseFrame.protocolError, .protocolViolation(violation)) }
+        case .closing: if frame.opcode == .connectionClose { closeOutput() }
+        case .closingOutput, .closed: break
+        }
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) { context.flush() }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        if context.channel.isWritable, let data = pendingPong {
+            pendingPong = nil
+            write(.pong, data)
+            context.flush()
+        }
+        context.fireChannelWritabilityChanged()
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        guard case .some(.inputClosed) = event as? ChannelEvent else {
+            return context.fireUserInboundEventTriggered(event)
+        }
+        if phase == .open { end = .lost("the peer closed it without a close frame") }
+        context.close(promise: nil)
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        guard phase == .open else {
+            // Errors after an end have no effect.
+            if !(error is NIOWebSocketError) && !(error is ByteToMessageDecoderError) { context.close(promise: nil) }
+            return
+        }
+        switch error as? NIOWebSocketError {
+        case .invalidFrameLength?: fail(CloseFrame.tooLarge, .messageTooLarge(limit: limits.message))
+        case .some: fail(CloseFrame.protocolError, .protocolViolation("a control frame is fragmented or too long"))
+        case nil:
+            end = .lost(SocketFailure.reason(of: error))
+            context.close(promise: nil)
+        }
+    }
+
+    // MARK: Receiving
+
+    /// Handles a frame. Returns the rule that it breaks, if any.
+    private func handle(_ frame: WebSocketFrame) -> String? {
+        if !frame.reservedBits.isEmpty { return "a frame uses an extension that was not negotiated" }
+        if (frame.maskKey == nil) == (side == .server) {
+            return side == .server ? "a client's frame is not masked" : "a server's frame is masked"
+        }
+        switch frame.opcode {
+        case .text, .binary:
+            if pieces != nil { return "a message starts inside another" }
+            return add(frame, to: frame.opcode)
+        case .continuation:
+            guard let opcode = pieces?.opcode else { return "a continuation frame has no message" }
+            return add(frame, to: opcode)
+        case .ping: answer(frame.unmaskedData)
+        case .pong: pass(.pong)
+        case .connectionClose:
+            guard let close = CloseFrame(parsing: frame.unmaskedData) else {
+                return "a close frame has an invalid code or text"
+            }
+            end = close.end
+            queue.end(close.end)
+            write(.connectionClose, CloseFrame.data(close.code))
+            closeOutput()
+        default: return "a frame has an unknown opcode"
+        }
+        return nil
+    }
+
+    private func add(_ frame: WebSocketFrame, to opcode: WebSocketOpcode) -> String? {
+        var bytes = pieces?.bytes ?? []
+        pieces = nil
+        if bytes.count + frame.length > limits.message {
+            fail(CloseFrame.tooLarge, .messageTooLarge(limit: limits.message))
+            return nil
+        }
+        if dropsMessages { bytes = [] } else { bytes.append(contentsOf: frame.unmaskedData.readableBytesView) }
+        if !frame.fin {
+            pieces = (opcode, bytes)
+        } else if opcode == .binary {
+            pass(.binary(bytes))
+        } else if let text = String(validating: bytes, as: UTF8.self) {
+            pass(.text(text))
+        } else {
+            fail(CloseFrame.notText, .protocolViolation("a text message is not UTF-8"))
+        }
+        return nil
+    }
+
+    private func pass(_ message: TransportMessage) {
+        if !dropsMessages { queue.add(message) }
+    }
+
+    /// Only the latest ping needs an answer (section 5.5.3), so a peer that does not read cannot fill the memory.
+    private func answer(_ data: ByteBuffer) {
+        if context?.channel.isWritable ?? false {
+            write(.pong, data)
+        } else {
+            pendingPong = ByteBuffer(bytes: data.readableBytesView)
+        }
+    }
+
+    // MARK: Sending
+
+    /// Sends a message, and settles `sent` when the operating system has accepted it.
+    func send(_ opcode: WebSocketOpcode, _ data: ByteBuffer, _ sent: Promised<Void>?) {
+        guard let context, phase == .open else {
+            sent?.settle(.failure(end ?? TransportError.isClosed))
+            return
+        }
+        let count = data.readableBytes
+        if unsent > 0 && unsent + count > limits.unsent {
+            sent?.settle(.failure(TransportError.congested(limit: limits.unsent)))
+            // Without `sent`, no caller learns of the failure.
+            if sent == nil { abandon(.congested(limit: limits.unsent)) }
+            return
+        }
+        unsent += count
+        let promise = context.eventLoop.makePromise(of: Void.self)
+        promise.futureResult.assumeIsolated().whenComplete { [self] result in
+            unsent -= count
+            written += 1
+            if unsent == 0 {
+                stallCheck?.cancel()
+                stallCheck = nil
+            }
+            switch result {
+            case .success: sent?.settle(.success(()))
+            case .failure: sent?.settle(.failure(end ?? TransportError.isClosed))
+            }
+        }
+        write(opcode, data, promise)
+        context.flush()
+        if unsent > 0 && stallCheck == nil { scheduleStallCheck() }
+    }
+
+    private func write(_ opcode: WebSocketOpcode, _ data: ByteBuffer, _ promise: EventLoopPromise<Void>? = nil) {
+        let mask = side == .client ? WebSocketMaskingKey.random() : nil
+        let frame = WebSocketFrame(fin: true, opcode: opcode, maskKey: mask, data: data)
+        context?.write(wrapOutboundOut(frame), promise: promise)
+    }
+
+    private func scheduleStallCheck() {
+        guard let context else { return }
+        seen = (written, buffered)
+        stallCheck = context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(limits.stall)) { [self] in
+            stallCheck = nil
+            guard unsent > 0 else { return }
+            if seen == (written, buffered) { abandon(.timedOut(.sending)) } else { scheduleStallCheck() }
+        }
+    }
+
+    private var buffered: Int { (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0 }
+
+    // MARK: Heartbeat
+
+    private func scheduleHeartbeat() {
+        guard let context, let heartbeat = limits.heartbeat else { return }
+        heartbeatTimer = context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(heartbeat)) { [self] in
+            checkHeartbeat(hasPinged: false)
+        }
+    }
+
+    private func checkHeartbeat(hasPinged: Bool) {
+        guard let context, let heartbeat = limits.heartbeat, phase == .open else { return }
+        // Frames cannot arrive while reading is paused.
+        let isSilent = !hasReceived && (dropsMessages || queue.hasRoom)
+        hasReceived = false
+        if isSilent && hasPinged { return abandon(.timedOut(.answering)) }
+        if isSilent {
+            write(.ping, ByteBuffer())
+            context.flush()
+        }
+        heartbeatTimer = context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(heartbeat)) { [self] in
+            checkHeartbeat(hasPinged: isSilent)
+        }
+    }
+
+    // MARK: The end
+
+    /// Sends a close frame and waits for the peer's.
+    func startClosing() {
+        guard let context, phase == .open else { return }
+        phase = .closing
+        write(.connectionClose, CloseFrame.data(CloseFrame.normal))
+        context.flush()
+        waitForClose()
+        // Resumes reading if it was paused.
+        context.read()
+    }
+
+    /// Ends the connection with the close code of a violation.
+    private func fail(_ code: Int, _ error: TransportError) {
+        end = error
+        queue.end(error)
+        pieces = nil
+        write(.connectionClose, CloseFrame.data(code))
+        closeOutput()
+    }
+
+    /// Closes the sending direction when all is sent, and drops received frames. Closing both directions would discard
+    /// data that the peer has not read.
+    private func closeOutput() {
+        guard let context else { return }
+        phase = .closingOutput
+        waitForClose()
+        let promise = context.eventLoop.makePromise(of: Void.self)
+        promise.futureResult.assumeIsolated().whenFailure { [self] _ in self.context?.close(promise: nil) }
+        context.flush()
+        // A client lets the server close the connection first (RFC 6455, section 7.1.1).
+        if side == .server || end != nil { context.close(mode: .output, promise: promise) } else { promise.succeed() }
+        context.read()
+    }
+
+    private func waitForClose() {
+        guard let context, closeTimer == nil else { return }
+        closeTimer = context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(limits.closing)) { [self] in
+            self.context?.close(promise: nil)
+        }
+    }
+
+    /// Closes the connection at once.
+    func abandon(_ error: TransportError) {
+        end = end ?? error
+        queue.end(error)
+        context?.close(promise: nil)
+    }
+
+    private func finishClosing(_ error: TransportError) {
+        // After a close frame the end is normal.
+        if phase == .open { end = end ?? error }
+        phase = .closed
+        queue.end(end)
+        pieces = nil
+        pendingPong = nil
+        for timer in [stallCheck, heartbeatTimer, closeTimer] { timer?.cancel() }
+        (stallCheck, heartbeatTimer, closeTimer) = (nil, nil, nil)
+    }
+}

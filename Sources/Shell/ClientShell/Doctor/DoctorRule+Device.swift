@@ -1,0 +1,140 @@
+import BundleCore
+import BundleValues
+
+extension DoctorRule {
+    // MARK: Clients
+
+    static func clients(_ reading: DoctorReading) -> DoctorFinding? {
+        guard let inventory = reading.inventory else { return nil }
+        let path = reading.store.path
+        guard let choice = SelectionRule.select(inventory, shell: reading.shell, hasSeed: reading.hasSeed) else {
+            let shell = reading.shell.map { " with shell \($0)" } ?? ""
+            return .failure(
+                .clients, path,
+                inventory.bundles.isEmpty
+                    ? "There is nothing to show: the store has no client, and no seed is known."
+                    : "There is nothing to show: no client of the store may run\(shell), and no seed is known.",
+                "Install a client, or name a seed with --seed. `clientctl status` says why a client does not run."
+            )
+        }
+        if let unconfirmed = reading.complaints[choice.name.description]?.first(where: ComplaintFile.isUnconfirmed) {
+            return .warning(
+                .clients, path, "\(choice.name) is shown next, and its page said \(unconfirmed).",
+                "Look at the screen. A newer client may have changed the data that this one reads; publish a release that can read both."
+            )
+        }
+        return .ok(
+            .clients, path, choice.name == .embedded ? "The seed is shown next." : "\(choice.name) is shown next.")
+    }
+
+    // MARK: Session
+
+    static func session(_ reading: DoctorReading) -> DoctorFinding? {
+        guard let session = reading.session else { return nil }
+        let path = reading.store.path
+        let guests = reading.hasSeed ? "Guests see the seed" : "Guests see no client, for there is no seed"
+        switch session {
+        case .notRequired: return .ok(.session, path, "No session is required.")
+        case .authenticated: return .ok(.session, path, "A user is signed in.")
+        case .locked(let lock):
+            return .warning(
+                .session, path,
+                lock == .forMaintenance
+                    ? "The device is locked for maintenance, so it shows no client."
+                    : "The device is locked, so it shows no client.",
+                "`clientctl unlock --store \(path)` unlocks it.")
+        case .unauthenticated(.unreadable):
+            return .failure(
+                .session, path, "The session of the store cannot be read, so no user is admitted.",
+                "`clientctl status --store \(path)` says why. Give session.json to the store's owner (mode 0600).")
+        case .unauthenticated(.ended(let cause)):
+            let found =
+                switch cause {
+                case .signedOut: "No user is signed in."
+                case .expired: "The session has expired."
+                case .rejected: "The session has ended, because the feed refused its token."
+                }
+            return .warning(
+                .session, path, "\(found) \(guests).",
+                "`clientctl login` begins a session; `clientctl logout --forget` removes the requirement of one.")
+        }
+    }
+
+    // MARK: Device ID
+
+    static func deviceId(_ reading: DoctorReading) -> DoctorFinding? {
+        guard reading.feeds.contains(where: \.isChannel) else { return nil }
+        return switch reading.deviceIdSource {
+        case .given: .ok(.deviceId, "device-id", "Rollouts identify this device by the ID of --device-id.")
+        case .machine: .ok(.deviceId, "/etc/machine-id", "Rollouts identify this device by its machine ID.")
+        case .drawn, nil:
+            .warning(
+                .deviceId, "/etc/machine-id",
+                "This machine has no ID of its own, so rollouts identify it by an ID in its store. Every copy of the store is the same device.",
+                "Run `systemd-machine-id-setup`, or give each device its own --device-id.")
+        }
+    }
+
+    static func screen(_ reading: DoctorReading) -> DoctorFinding? {
+        guard let note = reading.screen, let complaint = note.complaint(at: reading.clock) else { return nil }
+        return .warning(
+            .screen, reading.store.path, complaint.prefix(1).uppercased() + complaint.dropFirst() + ".",
+            "Start the browser again, or have `clientctl kiosk` or `serve --browser` start it.")
+    }
+
+    // MARK: Offer
+
+    static func offer(_ feed: DoctorReading.Feed, _ reading: DoctorReading) -> DoctorFinding? {
+        guard let offer = feed.check.offer else { return nil }
+        let (url, version) = (feed.url.display, offer.version)
+        switch offer.verdict {
+        case .install, .choose: return .ok(.offer, url, "\(version) is for this device; the next check installs it.")
+        case .upToDate:
+            guard let minimum = missingShell(feed, reading) else {
+                return .ok(.offer, url, "This device has the newest client that is for it.")
+            }
+            return tooOld("A better client", minimum, url)
+        case .notInRollout(_, let detail):
+            return .ok(.offer, url, "\(version) is not for this device yet, which is as the channel says: \(detail).")
+        case .incompatible(.shellTooOld(let minimum)):
+            // Without a known shell version, no client is too new.
+            return reading.shell == nil ? nil : tooOld("\(version)", minimum, url)
+        case .incompatible, .withdrawn:
+            return .warning(
+                .offer, url, offer.verdict.failure(of: version)?.message ?? "\(version) is not for this device.",
+                "Publish a release that this device can run.")
+        case .blocked(let block):
+            return .warning(
+                .offer, url, "\(version) is blocked on this device since \(block.since): \(block.reason)",
+                "Publish a newer release. To run it anyway: `clientctl unblock --version \(version)`.")
+        case .wrongApp, .unsuitable: return nil
+        }
+    }
+
+    /// The number of failed attempts that is reported. Occasional network errors are not.
+    private static let attempts = 3
+
+    static func wanted(_ reading: DoctorReading) -> [DoctorFinding] {
+        guard let wanted = reading.store.ledger?.wanted else { return [] }
+        let late = wanted.filter { $0.attempts >= attempts }
+        if late.isEmpty { return [.ok(.wanted, reading.store.path, "Offered releases arrive on this device.")] }
+        return late.map { wanted in
+            .warning(
+                .wanted, wanted.version.description, "\(wanted)",
+                "Run `clientctl install` here to see each step, and `clientctl feed check` on another machine. If only this device "
+                    + "fails, check the network between it and the feed."
+            )
+        }
+    }
+
+    private static func missingShell(_ feed: DoctorReading.Feed, _ reading: DoctorReading) -> SemanticVersion? {
+        guard let shell = reading.shell, let needed = feed.check.memory?.neededShell, needed > shell else { return nil }
+        return needed
+    }
+
+    private static func tooOld(_ what: String, _ minimum: SemanticVersion, _ url: String) -> DoctorFinding {
+        .warning(
+            .offer, url, "\(what) \(ShellCompatibility.shellTooOld(minimum: minimum)).",
+            "Update the shell of this device.")
+    }
+}

@@ -1,0 +1,116 @@
+import ArchiveSource
+package import BundleCore
+package import BundleFetch
+public import BundleTransport
+import BundleSigning
+import BundleSockets
+package import BundleValues
+import MeteorSource
+
+extension DeviceContainer {
+    /// Creates the update notifications of this device: from the host at the WebSocket URL `push`, from the Meteor
+    /// server that the device follows, and from changes of the network. `say` receives messages for operators.
+    ///
+    /// `sockets` opens the WebSockets of a program that manages them, such as a `DelegateConnector`; the token of the
+    /// session is not added to these. By default the container opens them, and sends the token to the origin of the
+    /// feed only. Throws if `push` is not the URL of a WebSocket, or if the device has no feed that a host could
+    /// announce.
+    public func listening(
+        push: String?, userAgent: String, sockets: (any TransportConnector)? = nil,
+        say: @escaping @Sendable (String) -> Void
+    ) throws -> Listening {
+        let store = configuration.device.store
+        let options = FetchOptions(userAgent: userAgent)
+        let sessions = Self.sessions(store: store)
+        let host = try push.map { text in
+            guard let feed else {
+                throw UpdateFailure(
+                    .usage, subject: text, "The host \(text) announces a feed, and the device has none. Name a feed.")
+            }
+            let connector =
+                try sockets
+                ?? Listening.connector(
+                    options, for: feed.source.url, sessions: sessions, userAgent: userAgent,
+                    maximumMessage: Listening.hostMessage)
+            return try Listening.Host(
+                url: try SocketURL(parsing: text), of: feed.source, store: store, connector: connector)
+        }
+        let server = try followedServer.map { server in
+            Listening.Server(
+                rootURL: server.rootURL,
+                connector: try sockets
+                    ?? Listening.connector(
+                        options, for: server.rootURL, sessions: sessions, userAgent: userAgent,
+                        maximumMessage: Listening.serverMessage))
+        }
+        return Listening(host: host, server: server, network: hasSource ? NetworkWatch() : nil, say: say)
+    }
+}
+
+extension Listening.Host {
+    /// Creates the host at `url`, which announces the feed that the store at `store` follows.
+    package init(url: SocketURL, of feed: FeedAddress, store: String, connector: any TransportConnector) throws {
+        switch feed {
+        case .channel(let document):
+            let channel = try ChannelFileName.name(in: document)
+            try self.init(url: url, channel: channel, connector: connector) {
+                (try? Inventory.read(at: store))?.ledger.feed.channel(channel)?.sequence
+            }
+        case .manifest:
+            // The flat manifest of a feed is the newest release of its standard channel, and has no sequence.
+            try self.init(url: url, channel: ChannelFileName.standard, connector: connector) { nil }
+        }
+    }
+}
+
+extension Listening {
+    /// The largest message of a host, in bytes.
+    package static let hostMessage = 64 << 10
+    /// The largest message of a Meteor server, in bytes.
+    package static let serverMessage = 1 << 20
+
+    /// Creates a connector. It sends a token to sockets with the origin of `url` only: `named`, or the token of the
+    /// session.
+    package static func connector(
+        _ options: FetchOptions, for url: FetchURL, sessions: any SessionRepository, named: BearerCredential? = nil,
+        userAgent: String, maximumMessage: Int
+    ) throws -> any TransportConnector {
+        var configuration = SocketConnector.Configuration(userAgent: userAgent)
+        configuration.limits.message = maximumMessage
+        // As for downloads, no openssl.cnf may change the TLS of libcurl.
+        try OpenSSLIsolation.begin()
+        return TokenConnector(configuration, over: CurlStreamConnector(options: options), origin: url.origin) {
+            if let named { return named }
+            guard let session = try await sessions.record().session, session.isValid(at: .now) else { return nil }
+            return try BearerCredential(session.token, origin: url.origin)
+        }
+    }
+}
+
+/// Opens sockets and sends the device's token to one origin only, which receives it over HTTP as well.
+struct TokenConnector: TransportConnector {
+    private let configuration: SocketConnector.Configuration
+    private let streams: any StreamConnector
+    private let origin: FetchURL.Origin
+    private let credential: @Sendable () async throws -> BearerCredential?
+
+    /// Creates a connector. `credential` is called for each connection to `origin`, and for no other.
+    init(
+        _ configuration: SocketConnector.Configuration, over streams: any StreamConnector, origin: FetchURL.Origin,
+        credential: @escaping @Sendable () async throws -> BearerCredential?
+    ) {
+        self.configuration = configuration
+        self.streams = streams
+        self.origin = origin
+        self.credential = credential
+    }
+
+    func connect(_ url: SocketURL) async throws -> any SyncTransport {
+        var configuration = configuration
+        if url.start.origin == origin, let credential = try await credential() {
+            let field = credential.field
+            configuration.fields = { _ in [field] }
+        }
+        return try await SocketConnector(configuration, over: streams).connect(url)
+    }
+}

@@ -1,0 +1,424 @@
+package import BundleCore
+import BundleDisk
+package import BundleServe
+package import BundleValues
+import Synchronization
+
+/// Connects a shell to the loopback server: pages call the shell, and its events are sent to pages. The bridge's
+/// `Screen` is what is shown.
+package final class LoopbackHost: PageHost {
+    /// The longest time that a page waits for the outcome of a check. A download may take hours.
+    private static let longestAnswer = Duration.seconds(20)
+    /// The largest number of calls that wait for a check. Each holds a connection.
+    private static let mostWaitingCalls = 8
+
+    private let shell: ClientShell
+    private let bridge: LoopbackBridge
+    private let observe: @Sendable (ShellEvent) -> Void
+    private let checks: AsyncStream<Void>.Continuation
+    private let wantedChecks: AsyncStream<Void>
+    /// The calls that wait for the outcome of the next check.
+    private let waiting = Mutex<[AsyncStream<JSONObject>.Continuation]>([])
+    private let clock: any Clock<Duration>
+    private let reading: @Sendable () -> Duration
+    private let heartbeat: Duration?
+    private let watch: Mutex<PageWatch?>
+    private let lose: @Sendable (String) -> Void
+    private let screenFile: ScreenFile?
+    /// The page without content. It reloads when there is a client.
+    private let nothing: Page
+
+    /// Creates a host for a shell that shows its clients through `bridge`. `observe` receives every event. If the
+    /// page on the screen reports nothing for `heartbeat`, `lose` receives the reason of its loss. A kiosk has only
+    /// the page's window.
+    package init(
+        _ shell: ClientShell, _ bridge: LoopbackBridge, clock: any Clock<Duration> = SuspendingClock(),
+        heartbeat: Duration? = nil, isKiosk: Bool = false, screenFile: ScreenFile? = nil,
+        lose: @escaping @Sendable (String) -> Void = { _ in },
+        observe: @escaping @Sendable (ShellEvent) -> Void
+    ) throws {
+        nothing = try StatePage.starting.page()
+        self.shell = shell
+        self.bridge = bridge
+        self.observe = observe
+        self.clock = clock
+        reading = Self.reading(of: clock)
+        self.heartbeat = heartbeat
+        self.lose = lose
+        self.screenFile = screenFile
+        watch = Mutex(heartbeat.map { PageWatch(timeout: $0, isKiosk: isKiosk) })
+        (wantedChecks, checks) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
+    }
+
+    private static func reading<Ticking: Clock<Duration>>(of clock: Ticking) -> @Sendable () -> Duration {
+        let start = clock.now
+        return { start.duration(to: clock.now) }
+    }
+
+    /// Records that a browser is starting, which has to load the page.
+    package func browserStarts() {
+        let now = reading()
+        watch.withLock { $0?.starts(at: now) }
+    }
+
+    /// Detects lost pages until it is cancelled. A page that recovers reloads itself.
+    private func watchPages(_ timeout: Duration) async {
+        let pause = min(timeout / 4, .seconds(1))
+        var stalls = StallDetector(every: pause, from: reading())
+        while (try? await clock.sleep(for: pause)) != nil {
+            let now = reading()
+            // A page that was suspended with this process gets time to report.
+            if clock is SuspendingClock, let stop = stalls.tick(at: now) {
+                watch.withLock { $0?.exclude(stop) }
+            }
+            guard let loss = watch.withLock({ $0?.loss(at: now) }) else { continue }
+            let token = bridge.withScreen { $0.status.token }
+            // A client that is not on trial has confirmed its start, whatever happens to its window.
+            if let token, loss.isOfPage { await shell.pageIsLost(token, "its page is lost: \(loss.reason)") }
+            bridge.reload()
+            lose(loss.reason)
+        }
+    }
+
+    /// Runs the shell and forwards its events, until it is cancelled.
+    package func run() async {
+        await withTaskGroup { group in
+            group.addTask { await self.shell.run() }
+            if let heartbeat { group.addTask { await self.watchPages(heartbeat) } }
+            group.addTask {
+                for await event in self.shell.events { self.pass(event) }
+            }
+            group.addTask {
+                await withDiscardingTaskGroup { running in
+                    var pace = CheckPace()
+                    for await _ in self.wantedChecks {
+                        // Checks may overlap: during a long download a newer release may appear.
+                        running.addTask { await self.check() }
+                        // Limits the rate at which pages can request checks.
+                        try? await self.clock.sleep(for: pace.pause(at: self.reading()))
+                    }
+                }
+            }
+            await group.waitForAll()
+        }
+        bridge.finish()
+    }
+
+    /// Checks for an update and reports the outcome to the calls that wait for it. A failure is also an event of the
+    /// shell.
+    private func check() async {
+        let asked = waiting.withLock { waiting in
+            defer { waiting = [] }
+            return waiting
+        }
+        var outcome: JSONObject
+        do {
+            try await shell.checkForUpdates()
+            outcome = ["outcome": .string("upToDate")]
+            if let name = bridge.withScreen(\.status.available) {
+                outcome = ["outcome": .string("updateAvailable"), "version": .string(name.shortDescription)]
+            }
+        } catch {
+            let failure = UpdateFailure(error)
+            outcome = [
+                "outcome": .string("failed"), "code": .string(failure.code.rawValue),
+                "message": .string(failure.message),
+            ]
+        }
+        for page in asked { page.yield(outcome) }
+    }
+
+    /// Returns the outcome of a check that a page requested; `checking` if it takes long.
+    private func outcomeOfCheck() async -> JSONObject {
+        let (outcomes, page) = AsyncStream<JSONObject>.makeStream(bufferingPolicy: .bufferingNewest(1))
+        let mayWait = waiting.withLock { waiting in
+            if waiting.count < Self.mostWaitingCalls { waiting.append(page) }
+            return waiting.count < Self.mostWaitingCalls
+        }
+        checks.yield()
+        if !mayWait { return ["outcome": .string("checking")] }
+        return await withTaskGroup { [clock] group in
+            group.addTask { await outcomes.first { _ in true } }
+            group.addTask {
+                _ = try? await clock.sleep(for: Self.longestAnswer)
+                return nil
+            }
+            defer { group.cancelAll() }
+            return await group.next().flatMap(\.self) ?? ["outcome": .string("checking")]
+        }
+    }
+
+    func pass(_ event: ShellEvent) {
+        observe(event)
+        let now = reading()
+        if case .rolledBack = event { watch.withLock { $0?.isSentAway(at: now) } }
+        bridge.withScreen { screen in
+            switch event {
+            case .updateAvailable(let name): screen.send(update: name)
+            case .failed(let failure): screen.send(error: failure)
+            // The page that failed is being replaced; the next page receives the error.
+            case .rolledBack(let name, _, let failure): screen.send(error: failure, failed: name)
+            case .checked(nil, _): screen.sendUpToDate()
+            case .launched, .confirmed, .checked, .complained, .unconfirmed: break
+            }
+        }
+    }
+
+    /// Expects a browser to load another page, because the present one is not for the next user: at once if the
+    /// device `isLocked`, or else after clearing the data of a session. Otherwise the page is lost.
+    package func expectNextPage(isLocked: Bool) {
+        let now = reading()
+        watch.withLock { watch in
+            if isLocked { watch?.isReplaced(at: now) } else { watch?.isSentAway(at: now) }
+        }
+        screenFile?.expect(ScreenNote(.replaced, since: .now))
+    }
+
+    // MARK: PageHost
+
+    /// Increases when pages that were shown must not be shown again.
+    package var generation: Int { bridge.withScreen { $0.generation } }
+
+    /// The last session that ended.
+    package var leaving: Leaving? { bridge.withScreen { $0.leaving } }
+
+    /// Returns the page of the running launch, or of a new one whose boot attempt has been written.
+    ///
+    /// A browser that loads the page shows the client that is ready. Other windows follow.
+    package func page(isBrowser: Bool) async throws -> Page {
+        let now = reading()
+        if isBrowser {
+            watch.withLock { $0?.loads(at: now) }
+            screenFile?.settle()
+        }
+        while true {
+            let (ownPage, generation) = bridge.withScreen { ($0.ownPage, $0.generation) }
+            if let ownPage { return ownPage }
+            do {
+                let launched = try await shell.pageWillLoad(takesNext: isBrowser)
+                if let page = try bridge.page(of: launched, in: generation) { return page }
+            } catch ShellError.notStarted {
+                // The shell has ended its launch, and another page is about to be shown.
+                return nothing
+            }
+        }
+    }
+
+    /// Returns the files of the launch that the cookie names, or of the newest one, if they may be shown.
+    package func site(ofPage page: String?) -> Site { bridge.withScreen { $0.site(ofPage: page) } ?? nothing.site }
+
+    /// Returns the files of a client without launching it.
+    package func site(named name: String) async throws -> Site? {
+        guard let name = ClientName(name) else { return nil }
+        let (mayShow, site, generation) = bridge.withScreen {
+            ($0.mayShow(name), $0.site(visiting: name), $0.generation)
+        }
+        guard mayShow else { return nil }
+        if let site { return site }
+        guard let client = try await shell.client(named: name) else { return nil }
+        let files = try LoopbackBridge.open(client)
+        return bridge.withScreen { $0.visit(files, in: generation) }
+    }
+
+    /// Returns the names of the seed and the installed clients that may be shown.
+    package func clients() async throws -> [String] {
+        let names = try await shell.clientNames()
+        return bridge.withScreen { screen in names.filter(screen.mayShow).map(\.description) }
+    }
+
+    /// Returns the events of the running launch's page, beginning with those that it has missed.
+    package func events(token: String) async throws -> AsyncStream<PageEvent> {
+        guard let events = bridge.listen(token: token) else { throw bridge.withScreen(\.staleLaunch) }
+        return events
+    }
+
+    /// Carries out a call of a page of the running launch and this session. Other pages have to reload.
+    package func call(_ method: String, token: String, body: JSONObject) async throws -> JSONObject {
+        let (status, isCurrent, launch) = bridge.withScreen {
+            ($0.status, $0.isCurrent(token), $0.launch(ofPage: token))
+        }
+        if method == "heard", bridge.withScreen({ $0.hear(body["id"]?.integerValue ?? 0, token: token) }) { return [:] }
+        // The page is unloading, or older than this server.
+        guard isCurrent else {
+            if method == "report", body["kind"]?.stringValue == "stays",
+                let name = bridge.withScreen({ $0.client(ofPage: token) })
+            {
+                observe(.complained(name, PageComplaint(body).text))
+                return [:]
+            }
+            throw bridge.withScreen(\.staleLaunch)
+        }
+        follow(method, body)
+        guard let launch else { return try Self.answer(method) }
+        do {
+            return try await perform(method, launch, body, status)
+        } catch let refusal as CallRefusal {
+            throw refusal
+        } catch let error as ShellError {
+            throw CallRefusal(status: 409, code: error.rawValue, message: error.failure.message)
+        } catch {
+            let failure = UpdateFailure(error)
+            throw CallRefusal(status: 500, code: failure.code.rawValue, message: failure.message)
+        }
+    }
+
+    /// Records a report of a page in the watch.
+    private func follow(_ method: String, _ body: JSONObject) {
+        guard let page = body["page"]?.stringValue, ["heartbeat", "visibility", "farewell"].contains(method) else {
+            return
+        }
+        let (now, isSeen) = (reading(), body["hidden"]?.boolValue != true)
+        watch.withLock { watch in
+            if method == "farewell" {
+                watch?.leaves(page, for: body["to"]?.stringValue ?? "", at: now)
+            } else {
+                watch?.reports(page, isSeen: isSeen, at: now)
+            }
+        }
+    }
+
+    /// Responds to a page of the shell itself, which reports its state like every page and has no other calls.
+    static func answer(_ method: String) throws -> JSONObject {
+        if ["visibility", "report", "heartbeat", "farewell", "busy"].contains(method) { return [:] }
+        throw CallRefusal(status: 409, code: "notShown", message: "The device shows no client at present.")
+    }
+
+    private func perform(
+        _ method: String, _ token: LaunchToken, _ body: JSONObject, _ status: ShellStatus
+    ) async throws -> JSONObject {
+        switch method {
+        case "checkForUpdates": return await outcomeOfCheck()
+        case "heartbeat": break
+        case "farewell":
+            await shell.pageDidLeave(token, for: body["to"]?.stringValue ?? "", Self.report(body))
+        case "startupDidFail":
+            try await shell.pageDidFail(token, body["reason"]?.stringValue ?? "")
+        case "startupDidComplete": try await shell.startupDidComplete(token)
+        case "getCurrentVersion": return ["version": .string(status.current?.shortDescription ?? "unknown")]
+        case "isUpdateAvailable": return ["available": .bool(status.available != nil)]
+        case "reload": try await shell.reload()
+        case "busy": await shell.pageIsBusy(token, body["busy"]?.boolValue == true, Self.report(body))
+        case "visibility": await report(visibility: body, token)
+        case "report":
+            let complaint = PageComplaint(body)
+            await shell.pageDidReport(token, complaint.text, isGrave: complaint.isGrave)
+        default: throw CallRefusal(status: 404, code: "unknownMethod", message: "There is no such method.")
+        }
+        return [:]
+    }
+
+    private static func report(_ body: JSONObject) -> PageReport {
+        PageReport(load: body["page"]?.stringValue ?? "", number: body["number"]?.integerValue ?? 0)
+    }
+
+    private func report(visibility body: JSONObject, _ token: LaunchToken) async {
+        let report = Self.report(body)
+        if body["hidden"]?.boolValue == true {
+            await shell.pageDidHide(token, report)
+        } else {
+            await shell.pageDidShow(token, report)
+        }
+    }
+}
+
+/// The bridge for a browser on the same machine. The shell changes the screen on its thread, and the server reads it
+/// on its own; a lock protects it.
+package final class LoopbackBridge: ShellBridge {
+    /// More than the number of kept errors, with which a stream begins.
+    private static let waitingEvents = 16
+
+    private let screen = Mutex(Screen())
+
+    /// Creates a bridge without a page.
+    package init() {}
+
+    /// Sets the files of pages that load from now on.
+    package func setServerBasePath(_ client: ReadyClient) throws {
+        let files = try Self.open(client)
+        screen.withLock { $0.next = files }
+    }
+
+    /// Requests every page to reload.
+    package func reload() { end { $0.reload() } }
+
+    /// Stores the status, which pages read.
+    package func update(_ status: ShellStatus) { screen.withLock { $0.status = status } }
+
+    /// Reads or changes the screen.
+    func withScreen<Value: Sendable>(_ body: (inout sending Screen) throws -> sending Value) rethrows -> Value {
+        try screen.withLock(body)
+    }
+
+    /// Ends streams outside the lock, because their end acquires it.
+    private func end(_ body: (inout sending Screen) -> sending [AsyncStream<PageEvent>.Continuation]) {
+        for stream in screen.withLock(body) { stream.finish() }
+    }
+
+    /// Shows `state`; nil for a device that is starting.
+    func show(_ state: LaunchState?) throws {
+        let ownPage = try StatePage(state)?.page()
+        let notice: ServerConfiguration.Bridge? =
+            if case .updateRequired(let minimum) = state { try UpdateNotice(minimum: minimum).script() } else { nil }
+        end { $0.show(state, ownPage: ownPage, notice: notice) }
+    }
+
+    /// Records the last of `sessions` that ended at `time`, before the next page is shown. Returns true if another
+    /// one has ended since the call before. An unreadable record ends no session.
+    @discardableResult
+    package func noteEnded(_ sessions: any SessionRepository, at time: Timestamp) async -> Bool {
+        guard let record = try? await sessions.record() else { return false }
+        return (try? withScreen { try $0.note(ended: record.endings(at: time)?.name, draw: Self.word) }) ?? false
+    }
+
+    /// Returns 32 random letters and digits.
+    private static func word() throws -> String { String(try LaunchToken.random().text.prefix(32)) }
+
+    /// Returns the page of a launch; nil if all pages were forgotten since `generation`, or if another launch runs.
+    func page(of launched: Launched, in generation: Int) throws -> Page? {
+        let client = launched.prepared.client
+        let ready = screen.withLock { $0.next }
+        // Opened outside the lock, which the server's only thread acquires for every request.
+        let files = if let ready, ready.client.name == client.name { ready } else { try Self.open(client) }
+        let newId = try Self.word()
+        guard let shown = screen.withLock({ $0.page(of: launched, files, newId: newId, in: generation) }) else {
+            return nil
+        }
+        for stream in shown.ended { stream.finish() }
+        return shown.page
+    }
+
+    /// Opens the files of `client` and splits its index page where the bridge is inserted.
+    static func open(_ client: ReadyClient) throws -> Screen.OpenClient {
+        let labels = try client.labels(ofFilesOver: Site.largestFileInMemory)
+        return Screen.OpenClient(client: client, site: try Site(client.root, labels: labels))
+    }
+
+    /// Returns the events for a page with `token`; nil if the page is not shown or has to reload.
+    func listen(token: String) -> AsyncStream<PageEvent>? {
+        let (events, stream) = AsyncStream<PageEvent>.makeStream(
+            bufferingPolicy: .bufferingNewest(Self.waitingEvents))
+        let number = screen.withLock { $0.newListener() }
+        stream.onTermination = { [weak self] _ in _ = self?.screen.withLock { $0.remove(number) } }
+        return screen.withLock { $0.listen(number, token: token, stream) } ? events : nil
+    }
+
+    /// Ends every stream.
+    func finish() { end { $0.streams } }
+}
+
+/// The pauses after checks that pages request: short after one request, and longer for a page in a loop.
+struct CheckPace {
+    static let shortest = Duration.seconds(1)
+    static let longest = Duration.seconds(10)
+
+    private var next = shortest
+    private var last: Duration?
+
+    /// Returns the pause after a check that begins at `reading`.
+    mutating func pause(at reading: Duration) -> Duration {
+        if let last, reading - last > Self.longest * 2 { next = Self.shortest }
+        last = reading
+        defer { next = min(next * 2, Self.longest) }
+        return next
+    }
+}

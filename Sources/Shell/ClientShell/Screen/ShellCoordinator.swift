@@ -1,0 +1,75 @@
+import BundleValues
+
+/// Selects the page that a browser on this machine shows in each state.
+package final class ShellCoordinator: Coordinator, LaunchRouting {
+    private let bridge: LoopbackBridge
+    private let observe: @Sendable (any Error) -> Void
+
+    /// Creates a coordinator for the pages behind `bridge`. `observe` receives the error of a state that cannot be
+    /// shown, once until it changes.
+    package init(_ bridge: LoopbackBridge, report observe: @escaping @Sendable (any Error) -> Void) {
+        self.bridge = bridge
+        self.observe = observe
+    }
+
+    /// The present state; nil before the first one.
+    package var state: LaunchState? { bridge.withScreen { $0.state } }
+
+    /// Shows no client until a state is routed.
+    package func start() async { show(nil) }
+
+    /// Shows `state`; open pages reload. A state that cannot be shown is tried again with the next one.
+    package func route(to state: LaunchState) async {
+        let isShown = bridge.withScreen { $0.state == state && !$0.hasEnded }
+        if !isShown { show(state) }
+    }
+
+    /// Reports an error of the boot, once until it changes.
+    package func report(_ error: any Error) {
+        let message = UpdateFailure(error).message
+        if bridge.withScreen({ $0.isNew(trouble: message) }) { observe(error) }
+    }
+
+    private func show(_ state: LaunchState?) {
+        do {
+            try bridge.show(state)
+        } catch {
+            report(error)
+        }
+    }
+}
+
+/// Prepares a client for the present session: every client for users who are signed in, the seed for guests, none for
+/// a locked device.
+package struct ShellLaunch: PrepareLaunchUseCase {
+    private let shell: ClientShell
+    private let noteEnded: @Sendable () async -> Bool
+
+    /// Creates the use case for `shell`. `noteEnded` records the last session that ended, whose data has to be
+    /// cleared. It returns true if another one has ended since the call before.
+    package init(_ shell: ClientShell, noteEnded: @escaping @Sendable () async -> Bool) {
+        self.shell = shell
+        self.noteEnded = noteEnded
+    }
+
+    /// Ends the launch of another audience, and prepares a client for this session.
+    package func execute(for session: SessionStatus) async -> LaunchReadiness {
+        if await noteEnded() { await shell.sessionDidEnd() }
+        let audience = Self.audience(of: session)
+        do {
+            return try await shell.admit(audience).map { .shellTooOld(minimum: $0) } ?? .ready
+        } catch {
+            let reason = UpdateFailure(error)
+            if audience == .guests && !shell.hasSeed { return .nothingForGuests(reason) }
+            return await shell.waitsForFirstClient ? .nothingYet(reason) : .failed(reason)
+        }
+    }
+
+    private static func audience(of session: SessionStatus) -> ClientShell.Audience {
+        switch session {
+        case .notRequired, .authenticated: .everybody
+        case .unauthenticated: .guests
+        case .locked: .nobody
+        }
+    }
+}

@@ -1,0 +1,284 @@
+public import BundleCore
+import BundleDisk
+public import BundleValues
+
+/// The launcher that a shell embeds: it launches the client, watches its start, rolls it back on failure, and reports new
+/// versions.
+///
+/// Call `start`, then `run` for the lifetime of the shell, and `pageWillLoad` before every load of the client's page.
+/// `ShellState` decides. The actor carries out its actions, one event at a time and without suspending within an event.
+public actor ClientShell {
+    /// The viewers of the screen.
+    public enum Audience: Sendable, Equatable {
+        /// Users who may see every client.
+        case everybody
+        /// Guests, who see the seed only.
+        case guests
+        /// No viewers: the shell shows nothing.
+        case nobody
+    }
+
+    let configuration: ShellConfiguration
+    private let bridge: any ShellBridge
+    private let clock: any Clock<Duration>
+    private let reading: @Sendable () -> Duration
+    private let localTime: @Sendable () -> ActivationWindows.LocalTime
+    private let now: @Sendable () -> Timestamp
+    private let thread: ShellThread
+    private let remover: RemovalThread
+    private let warn: @Sendable (String) -> Void
+    private(set) var launcher: Launcher
+    private var verdicts: Verdicts
+    private var work: ShellWork
+    let checks: UpdateChecks
+    let observers: AsyncStream<ShellEvent>.Continuation
+
+    /// The events of the shell in order. The newest hundred are kept for a slow observer.
+    public nonisolated let events: AsyncStream<ShellEvent>
+
+    private(set) var state: ShellState<Launched>
+    private static let stallInterval = Duration.milliseconds(500)
+    /// Nil until the shell runs.
+    private var stalls: StallDetector?
+    private var timer: Task<Void, Never>?
+    private var isStoreLost = false
+    /// The removal of older clients. Removals run one after the other.
+    private var removal: Task<Void, Never>?
+    /// The failure of the feed's present offer, which every check repeats.
+    var offerFailure: UpdateFailure?
+
+    /// The actor runs on a thread of its own.
+    public nonisolated var unownedExecutor: UnownedSerialExecutor { thread.asUnownedSerialExecutor() }
+
+    /// Opens the store. Throws `storeLocked` if another shell uses it.
+    ///
+    /// - Parameters:
+    ///   - update: Downloads new releases; nil if another process fills the store.
+    ///   - bridge: The side of the web view.
+    ///   - clock: Measures the time of a start.
+    ///   - random: Returns a number in a range.
+    ///   - localTime: The time of the activation windows; the clock of the device by default.
+    ///   - now: The time of the ledger's records.
+    public init(
+        _ configuration: ShellConfiguration, update: UpdateStep?, bridge: any ShellBridge,
+        clock: any Clock<Duration> = SuspendingClock(),
+        random: @escaping @Sendable (ClosedRange<Double>) -> Double = { Double.random(in: $0) },
+        localTime: (@Sendable () -> ActivationWindows.LocalTime)? = nil,
+        now: @escaping @Sendable () -> Timestamp = { .now },
+        warn: @escaping @Sendable (String) -> Void
+    ) throws {
+        self.configuration = configuration
+        self.bridge = bridge
+        self.warn = warn
+        self.clock = clock
+        reading = Self.reading(of: clock)
+        self.localTime = localTime ?? { .now }
+        self.now = now
+        checks = UpdateChecks(update, configuration.polling, clock: clock, reading: reading, random: random)
+        thread = try ShellThread()
+        remover = try RemovalThread()
+        launcher = try Launcher(configuration.device, now: now, warn: warn)
+        verdicts = try Verdicts(store: configuration.device.store, now: now, warn: warn)
+        work = ShellWork(launcher, verdicts, bridge, configuration.visibility)
+        (events, observers) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(100))
+        state = Self.state(configuration)
+    }
+
+    private static func state(_ configuration: ShellConfiguration) -> ShellState<Launched> {
+        ShellState(
+            timeout: configuration.startupTimeout, visibility: configuration.visibility,
+            retryPause: configuration.retryPause)
+    }
+
+    private static func reading<Ticking: Clock<Duration>>(of clock: Ticking) -> @Sendable () -> Duration {
+        let start = clock.now
+        return { start.duration(to: clock.now) }
+    }
+
+    // MARK: Lifetime
+
+    /// Selects the client and passes its serving root to the bridge. No boot attempt is recorded before a page loads.
+    public func start() throws { try handle(.start) }
+
+    /// Changes the audience. The launch of the former audience ends without a verdict, and its client is no longer shown.
+    ///
+    /// Returns the shell version that the best client needs, if this shell is older. Throws if there is nothing to show;
+    /// each change of the store starts another attempt.
+    @discardableResult
+    public func admit(_ audience: Audience) throws -> SemanticVersion? {
+        try handle(.admit(audience))
+        return missingShell
+    }
+
+    /// Records the end of a session: no page is busy, and the launch continues. The caller has to refuse later calls from pages
+    /// of that session.
+    public func sessionDidEnd() { _ = carryOut(.sessionEnded) }
+
+    /// Ends the shell. A client on trial is neither failed nor confirmed, and nothing is shown afterwards.
+    public func stop() async {
+        _ = carryOut(.admit(.nobody))
+        await removed()
+    }
+
+    /// Checks for updates as `PollRule` plans, at once if there is nothing to show, and follows changes that other processes
+    /// make to the store, until it is cancelled.
+    public func run() async {
+        if state.audience == .everybody, state.prepared == nil { await checks.request(within: .zero) }
+        await withTaskGroup { group in
+            group.addTask { await self.watchStore() }
+            if clock is SuspendingClock { group.addTask { await self.detectStalls() } }
+            group.addTask { await self.checks.run { _ = await self.check() } }
+            await group.waitForAll()
+        }
+    }
+
+    private func checkForStall() {
+        guard let time = stalls?.tick(at: reading()) else { return }
+        _ = carryOut(.stalled(time))
+    }
+
+    private func detectStalls() async {
+        stalls = StallDetector(every: Self.stallInterval, from: reading())
+        while (try? await clock.sleep(for: Self.stallInterval)) != nil { checkForStall() }
+    }
+
+    private func watchStore() async {
+        while !Task.isCancelled {
+            followStore()
+            _ = carryOut(.tick(mayActivate: isInActivationWindow))
+            do { try await clock.sleep(for: configuration.storeInterval) } catch { return }
+        }
+    }
+
+    /// Opens the store again if it was replaced by another folder at the same path.
+    private func followStore() {
+        guard !isStoreLost, launcher.isReplaced else { return }
+        do {
+            let device = configuration.device
+            let launcher = try Launcher(device, now: now, warn: warn)
+            verdicts = try Verdicts(store: device.store, now: now, warn: warn)
+            self.launcher = launcher
+            work = ShellWork(launcher, verdicts, bridge, configuration.visibility)
+            let audience = state.audience
+            state = Self.state(configuration)
+            warn("The store \(device.store) was replaced by another folder; its clients are shown from now on.")
+            if audience == .everybody { try handle(.start) } else { try handle(.admit(audience)) }
+            bridge.reload()
+        } catch {
+            // A sandboxed process has access only to the folders that existed when it started.
+            isStoreLost = true
+            let reason = UpdateFailure(error)
+            observers.yield(
+                .failed(UpdateFailure(reason.code, subject: reason.subject, "\(reason.message) Restart the shell.")))
+        }
+    }
+
+    /// Whether the device has activation windows and one of them is open.
+    var isInActivationWindow: Bool { configuration.activation?.isOpen(at: localTime()) == true }
+
+    // MARK: Removal of older clients
+
+    /// Waits until a removal of older clients has ended.
+    package func removed() async { await removal?.value }
+
+    /// Removes unneeded clients after a check, unless a client is on trial.
+    func removeUnused() {
+        guard state.launched?.isTrial == false, let inventory = try? launcher.inventory() else { return }
+        if !RetentionRule.plan(inventory, keep: configuration.keep).removed.isEmpty { removeOlder() }
+    }
+
+    /// Removes older clients on a thread of their own, so the page that confirmed its start receives its response at once. On one
+    /// processor all tasks of a program share one thread. The next check waits for the removal.
+    private func removeOlder() {
+        removal = Task(executorPreference: remover) { [verdicts, keep = configuration.keep, before = removal] in
+            await before?.value
+            _ = await verdicts.retain(keep)
+        }
+    }
+
+    // MARK: Events and actions
+
+    /// The result of an event for its caller.
+    private struct Outcome {
+        var refusal: (any Error)?
+    }
+
+    /// Applies an event and throws if it is refused.
+    func handle(_ event: ShellState<Launched>.Event) throws {
+        if let refusal = carryOut(event).refusal { throw refusal }
+    }
+
+    /// Applies an event. The caller may ignore a refusal.
+    func send(_ event: ShellState<Launched>.Event) { _ = carryOut(event) }
+
+    private func carryOut(_ event: ShellState<Launched>.Event) -> Outcome {
+        var outcome = Outcome()
+        carryOut(event, &outcome)
+        return outcome
+    }
+
+    private func carryOut(_ event: ShellState<Launched>.Event, _ outcome: inout Outcome) {
+        let before = status
+        let actions = state.handle(event, at: reading(), now())
+        if status != before { bridge.update(status) }
+        for action in actions {
+            switch action {
+            case .refuse(let error): outcome.refusal = error
+            case .retain: removeOlder()
+            case .report(let event): observers.yield(event)
+            case .reload: bridge.reload()
+            case .setTimer(let moment): setTimer(at: moment)
+            case .inspect(let request, let sequel):
+                carryOut(.inspected(work.inspect(request), sequel), &outcome)
+            case .prepare(let goal, let forGuests, let silent):
+                carryOut(work.prepare(goal, forGuests: forGuests, without: silent), &outcome)
+            case .recordReport(let launched): work.recordReport(launched)
+            case .begin(let client, let forGuests, let load):
+                carryOut(work.begin(client, forGuests: forGuests, load), &outcome)
+            case .write(let verdict, let launched):
+                carryOut(.written(verdict, launched, work.write(verdict, launched)), &outcome)
+            }
+        }
+    }
+
+    private var status: ShellStatus {
+        ShellStatus(token: state.launched?.token, current: state.launched?.name, available: state.next?.name)
+    }
+
+    private func setTimer(at moment: Duration?) {
+        timer?.cancel()
+        guard let moment else { return }
+        let left = moment - reading()
+        timer = Task { [clock] in
+            do { try await clock.sleep(for: left) } catch { return }
+            self.checkForStall()
+            self.send(.timerFired)
+        }
+    }
+}
+
+/// An executor with one thread for an actor whose disk access must not block other tasks.
+private final class ShellThread: SerialExecutor {
+    private let worker: SerialWorker
+
+    init() throws(ThreadFailure) {
+        worker = try SerialWorker()
+    }
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        worker.submit { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
+    }
+}
+
+/// An executor with one thread for long work on files, outside the tasks' pool.
+private final class RemovalThread: TaskExecutor {
+    private let worker: SerialWorker
+
+    init() throws(ThreadFailure) { worker = try SerialWorker() }
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        worker.submit { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
+    }
+}

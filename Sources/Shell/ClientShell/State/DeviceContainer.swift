@@ -1,0 +1,218 @@
+package import ArchiveSource
+public import BundleCore
+public import BundleValues
+public import MeteorSource
+
+/// The composition root of a device, for the command line, for programs that embed a shell, and for tests with their
+/// own clock.
+public struct DeviceContainer: Sendable {
+    /// A feed of archives, and the keys that verify them.
+    public struct Feed: Sendable {
+        /// A flat manifest or a channel file.
+        public let source: FeedAddress
+        /// The path of a PEM public key, of a folder with such keys, or of a trust root.
+        public let trust: String
+        /// The application of the device; nil accepts every application.
+        public let appId: String?
+        /// The ID that places the device in rollouts; nil for the stored one, or else the ID of the machine.
+        public var deviceId: String?
+        /// The groups of the device, which releases may name; nil for the stored ones. At most 16 names of 1 to 64 of
+        /// the characters a to z, 0 to 9, dot, dash and underscore.
+        public var groups: [String]?
+        /// The limits of archives.
+        package var limits = ArchiveLimits()
+        fileprivate let fetcher: any Fetcher
+
+        /// Creates a feed that `fetcher` downloads from.
+        public init(_ source: FeedAddress, trust: String, appId: String?, fetcher: any Fetcher) {
+            self.source = source
+            self.trust = trust
+            self.appId = appId
+            self.fetcher = fetcher
+        }
+    }
+
+    /// A Meteor server with hot code pushes.
+    public struct Server: Sendable {
+        /// The options of the server.
+        public let source: MeteorServerOptions
+        fileprivate let fetcher: any Fetcher
+
+        /// Creates a server that `fetcher` downloads from.
+        public init(_ source: MeteorServerOptions, fetcher: any Fetcher) {
+            self.source = source
+            self.fetcher = fetcher
+        }
+    }
+
+    /// The configuration of the device's shell.
+    public private(set) var configuration: ShellConfiguration
+    /// The source of archives; nil if there is none.
+    public var feed: Feed?
+    /// The source of hot code pushes; nil if there is none.
+    public var server: Server? {
+        didSet {
+            guard let server, configuration.device.layout == nil else { return }
+            configuration.device.layout = MeteorBundles(platform: server.source.platform)
+        }
+    }
+    /// Decides on the download of a version that the rules accept. With false, the device keeps its client, and the
+    /// next check asks again. This is not a failure.
+    public var shouldDownload: @Sendable (ClientVersion) async -> Bool = { _ in true }
+    /// Receives the events of running updates.
+    package var report: @Sendable (UpdateEvent) -> Void = { _ in }
+    private let now: @Sendable () -> Timestamp
+    private let warn: @Sendable (String) -> Void
+
+    /// Creates a device without sources. `now` is the time for signatures, rollouts and the ledger; `warn` receives
+    /// the results of repairs.
+    public init(
+        _ configuration: ShellConfiguration, now: @escaping @Sendable () -> Timestamp = { .now },
+        warn: @escaping @Sendable (String) -> Void
+    ) {
+        self.configuration = configuration
+        self.now = now
+        self.warn = warn
+    }
+
+    /// Whether a feed or a server is set, even if the device does not follow it.
+    public var hasSource: Bool { feed != nil || server != nil }
+
+    /// The Meteor server whose pushes are installed; nil if there is none or the device's sources exclude it.
+    public var followedServer: MeteorServerOptions? { order.contains(.meteor) ? server?.source : nil }
+
+    /// The sources in the order of their checks. A source that the device's settings omit is not checked. A source that only
+    /// the stored settings omit is checked last, and its clients do not run.
+    private var order: [SourceName] {
+        let named = SourceName.allCases.filter { $0 == .archive ? feed != nil : server != nil }
+        if let given = configuration.device.sources { return given.names.filter(named.contains) }
+        return remembered.filter(named.contains) + named.filter { !remembered.contains($0) }
+    }
+
+    /// The stored settings; the standard ones if the ledger is unreadable, which the updater repairs.
+    private var remembered: [SourceName] {
+        ((try? Inventory.read(at: configuration.device.store))?.ledger.sources ?? .standard).names
+    }
+
+    /// Returns the sources that the device follows, in the order of their checks.
+    package func sources() throws -> [any DeviceSource] {
+        warnOfSources()
+        return try order.compactMap(source)
+    }
+
+    /// Warns of sources that are checked and whose clients do not run.
+    private func warnOfSources() {
+        for name in order where configuration.device.sources == nil && !remembered.contains(name) {
+            warn(
+                "the source \(name) is switched off in this store, so its clients do not run; name it with --sources to run them"
+            )
+        }
+    }
+
+    private func source(_ name: SourceName) throws -> (any DeviceSource)? {
+        switch name {
+        case .archive: try feed.map(archives)
+        case .meteor: try server.map(pushes)
+        }
+    }
+
+    private func archives(_ feed: Feed) throws -> any DeviceSource {
+        let source = ArchiveSource(
+            source: feed.source, anchor: try TrustAnchor.read(at: feed.trust),
+            deviceId: ArchiveSource.DeviceId(
+                given: feed.deviceId, machine: try MachineIdentity.deviceId(), groups: try groups(feed)),
+            seed: configuration.device.seed,
+            limits: feed.limits, fetcher: feed.fetcher, now: now, report: report)
+        let archives = FeedArchives(source: feed.source, limits: feed.limits, fetcher: feed.fetcher, report: report)
+        return joined(source, appId: feed.appId, archives)
+    }
+
+    private func groups(_ feed: Feed) throws -> [String]? {
+        guard let groups = feed.groups else { return nil }
+        guard groups.count <= DeviceGroup.most, groups.allSatisfy(DeviceGroup.isName) else {
+            throw UpdateFailure(
+                .configInvalid, subject: "group",
+                "The groups of a device are at most \(DeviceGroup.most) names: \(DeviceGroup.rule).")
+        }
+        return Set(groups).sorted()
+    }
+
+    private func pushes(_ server: Server) throws -> any DeviceSource {
+        let layout = MeteorBundles(platform: server.source.platform)
+        let seed = try configuration.device.seed.map { try SeedFolder(at: $0, layout: layout) }
+        let source = try MeteorSource(server.source, seed: seed, fetcher: server.fetcher, report: report)
+        if let trouble = seed?.trouble { warn(trouble) }
+        return joined(source, appId: nil, nil)
+    }
+
+    private func joined<Source: UpdateSource>(
+        _ source: Source, appId: String?, _ archives: FeedArchives?
+    ) -> any DeviceSource {
+        let device = Updater<Source>.Device(
+            store: configuration.device.store, shell: configuration.device.shell, appId: appId,
+            keep: configuration.keep, sources: configuration.device.sources)
+        let (seed, now, warn) = (configuration.device.seed, now, warn)
+        let layout = configuration.device.layout ?? MeteorBundles(platform: .android)
+        return JoinedSource(
+            Updater(source: source, device: device, shouldDownload: shouldDownload, now: now, warn: warn),
+            repair: {
+                StoreRepair(
+                    store: device.store, seed: try seed.map { try SeedFolder(at: $0, layout: layout) },
+                    layout: layout, archives: archives, now: now, warn: warn)
+            }, warn: warn)
+    }
+
+    // MARK: Shell
+
+    /// Returns a launcher for a shell that shows clients itself.
+    public func launcher() throws -> Launcher { try Launcher(configuration.device, now: now, warn: warn) }
+
+    /// Launches the next client for a device whose session has this `status`, or the seed if there is no store and none can be
+    /// created. Guests get the seed, without a boot attempt. Throws `UpdateFailure` with `deviceLocked` if the device is locked,
+    /// and with `loginRequired` if no user is logged in and the device has no seed.
+    package func launch(for status: SessionStatus) throws -> Launched {
+        let isForGuests: Bool
+        switch status {
+        case .locked:
+            throw UpdateFailure(
+                .deviceLocked, subject: configuration.device.store,
+                "The device is locked, so no client is shown: `clientctl unlock` unlocks it.")
+        case .unauthenticated where configuration.device.seed == nil:
+            throw UpdateFailure(
+                .loginRequired, subject: configuration.device.store,
+                "No user is logged in, and there is no seed for guests: run `clientctl login`, or name a seed with --seed."
+            )
+        case .unauthenticated: isForGuests = true
+        case .notRequired, .authenticated: isForGuests = false
+        }
+        do {
+            let launcher = try launcher()
+            return isForGuests ? try launcher.show(launcher.prepare(forGuests: true)) : try launcher.launch()
+        } catch {
+            return try Launcher.launch(configuration.device, withoutStore: error, warn: warn)
+        }
+    }
+
+    /// Creates a shell that installs updates from the sources, for the web view behind `bridge`. If a source cannot be opened,
+    /// for example because its keys are unreadable, the shell shows the installed client, and each check tries again.
+    public func shell(bridge: any ShellBridge, clock: any Clock<Duration> = SuspendingClock()) throws -> ClientShell {
+        let late = order.map { name in LateSource { try source(name)?.step ?? allOf([]) } }
+        let step: UpdateStep? = hasSource ? allOf(late.map { $0.check }) : nil
+        let shell = try ClientShell(
+            configuration, update: step, bridge: bridge, clock: clock, now: now, warn: warn)
+        warnOfSources()
+        for trouble in late.compactMap({ $0.trouble() }) {
+            warn("\(UpdateFailure(trouble).message) The device shows its installed client, and each check tries again.")
+        }
+        return shell
+    }
+
+    /// Creates a shell with another update step and random numbers.
+    public func shell(
+        bridge: any ShellBridge, clock: any Clock<Duration>,
+        random: @escaping @Sendable (ClosedRange<Double>) -> Double, update: @escaping UpdateStep
+    ) throws -> ClientShell {
+        try ClientShell(
+            configuration, update: update, bridge: bridge, clock: clock, random: random, now: now, warn: warn)
+    }
+}
