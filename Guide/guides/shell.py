@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A shell in Python: shows the client of a store to a browser on this machine, and goes back where it does not start.
+"""A shell in Python: shows the client of a store to a browser on this machine, and rolls back a client that does not start.
 
-Everything that a shell has to decide is in four commands: launch, confirm, fail and status. They take their settings from the
+Four commands make all decisions of a shell: launch, confirm, fail and status. They read their settings from the
 environment: CLIENTCTL_STORE, CLIENTCTL_SHELL_VERSION, CLIENTCTL_SEED. CLIENTCTL_STARTUP_TIMEOUT is the time for a start (10s).
-It begins with the first page, and stands still while every page is hidden.
+It begins with the first page, and is suspended while every page is hidden.
 """
 
 import functools
@@ -34,9 +34,9 @@ BRIDGE = """<meta name="clientctl-token" content="%s"><script>
   }
   setInterval(function () { call('getCurrentVersion'); }, 1000);
   var page = String(Math.random()), number = 0;
-  function tell() { call('visibility', { page: page, number: ++number, hidden: document.hidden }); }
-  document.addEventListener('visibilitychange', tell);
-  tell();
+  function report() { call('visibility', { page: page, number: ++number, hidden: document.hidden }); }
+  document.addEventListener('visibilitychange', report);
+  report();
   window.Capacitor = { Plugins: { CapacitorMeteorWebApp: {
     startupDidComplete: function () { return call('startupDidComplete'); },
     startupDidFail: function (options) { return call('startupDidFail', options); },
@@ -49,7 +49,7 @@ BRIDGE = """<meta name="clientctl-token" content="%s"><script>
 
 
 def clientctl(*arguments):
-    """Runs one command; its answer. A failure ends the shell, and whoever started it starts it again."""
+    """Runs one command and returns its output. A failure ends the shell, and the service manager restarts it."""
     done = subprocess.run(["clientctl", *arguments, "--json"], stdout=subprocess.PIPE, check=False, text=True)
     if done.returncode in CLOSED:
         return {"version": None, "servingRoot": os.devnull, "token": secrets.token_hex(32), "trial": False,
@@ -66,7 +66,7 @@ class Watchdog:
         self.expired, self.left, self.pages, self.timer, self.since = expired, TIMEOUT, {}, None, 0
 
     def see(self, page, number, hidden):
-        """Takes in whether a page is hidden; a page's reports can arrive in any order."""
+        """Records whether a page is hidden. The reports of a page can arrive in any order."""
         if number >= self.pages.get(page, (0, False))[0]:
             self.pages[page] = (number, hidden)
         if any(not hidden for _, hidden in self.pages.values()):
@@ -89,7 +89,7 @@ class Watchdog:
 
 
 class Shell:
-    """What is shown, and what is waited for. One thing happens at a time."""
+    """The current launch and its watchdog. A lock serializes all changes."""
 
     def __init__(self):
         self.lock = threading.RLock()
@@ -98,7 +98,7 @@ class Shell:
         threading.Thread(target=self.follow, daemon=True).start()
 
     def follow(self):
-        """Chooses again when the device is locked or unlocked, and when a session begins or ends."""
+        """Launches again when the device is locked or unlocked, and when a session begins or ends."""
         with subprocess.Popen(["clientctl", "events"], stdout=subprocess.PIPE, text=True) as events:
             for line in events.stdout:
                 if json.loads(line)["event"] in SESSION_EVENTS:
@@ -114,7 +114,7 @@ class Shell:
                 self.watchdog = Watchdog(lambda: self.fail(token, f"no confirmation in {TIMEOUT:g} s"))
 
     def page(self):
-        """The token for a page that a browser loads. Until its first report it counts as visible."""
+        """Returns the token for a page that a browser loads. The page counts as visible until its first report."""
         with self.lock:
             if self.watchdog and not self.watchdog.pages:
                 self.watchdog.run()
@@ -126,7 +126,7 @@ class Shell:
         self.watchdog = None
 
     def is_shown(self, token):
-        """Whether a call is of the page that is shown. The outgoing page must not confirm the incoming client."""
+        """Returns whether a call is from the current page. The outgoing page must not confirm the incoming client."""
         return hmac.compare_digest(token.encode(), self.shown["token"].encode())
 
     def verdict(self, command, *more):
@@ -134,14 +134,14 @@ class Shell:
         clientctl(command, "--version", self.shown["version"], "--token", self.shown["token"], *more)
 
     def fail(self, token, reason):
-        """The client does not work: another one takes its place. Without a trial, there is nothing to take back."""
+        """Replaces a client that does not work. Does nothing without a trial."""
         with self.lock:
             if self.watchdog and self.is_shown(token):
                 self.verdict("fail", "--reason", reason[:500] or "no reason")
                 self.launch()
 
     def call(self, method, token, body):
-        """Carries out a call of a page: status and answer."""
+        """Executes a call of a page. Returns the status and the response."""
         with self.lock:
             if not self.is_shown(token):
                 return 403, {"error": {"code": "staleLaunch", "message": "This page belongs to another launch."}}
@@ -160,7 +160,7 @@ class Shell:
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """Files of the serving root, and calls of its page. Nobody else on the network, and no page from elsewhere, gets an answer."""
+    """Serves the files of the serving root and the calls of its page, only to this machine and to pages of this origin."""
 
     def __init__(self, shell, *arguments):
         self.shell = shell

@@ -27,5 +27,5 @@ async function start(): Promise<void> {
   await updates.startupDidComplete();
 }
 
-// Runs at once, not in a load listener, which the browser calls for a broken page, too.
+// Runs at once. A load listener would also run in a broken page.
 start().catch((error) => WebAppLocalServer.startupDidFail(String(error)));

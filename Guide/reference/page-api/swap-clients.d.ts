@@ -1,23 +1,23 @@
-/** What `clientctl serve` puts into every page. See the page API of the guide. */
+/** The API that `clientctl serve` inserts into every page. See the page API in the guide. */
 
-/** An error with a word for programs: an exit status's, or one of the calls' own. */
+/** An error with a code for programs: the code of an exit status or of a call. */
 interface SwapClientsError extends Error {
   code?: string;
 }
 
 /** Callbacks, as in Meteor's Cordova plugin. */
 interface WebAppLocalServer {
-  /** Confirms the start of this client. Required: without it the device goes back. */
+  /** Confirms the start of this client. Required: without it, the device rolls the client back. */
   startupDidComplete(callback?: () => void): void;
-  /** Fails a trial at once; `reason` becomes the evidence. */
+  /** Fails a trial at once, with `reason` as the failure detail. */
   startupDidFail(reason?: string, callback?: () => void): void;
-  /** Says that somebody is in the middle of something, or no longer: nothing else is shown by itself, for a time at most. */
+  /** Reports that the user is busy, or no longer busy. A busy page defers a switch to another client for a limited time. */
   busy(isBusy: boolean, callback?: () => void): void;
-  /** Starts a check; calls back when it has started. */
+  /** Starts a check. Calls back when it has started. */
   checkForUpdates(callback?: () => void): void;
   /** Calls back with the version when another client is ready. */
   onNewVersionReady(callback: (version: string) => void): void;
-  /** Shows the client that is ready: the page is loaded again. */
+  /** Shows the pending client by loading the page again. */
   switchToPendingVersion(callback?: () => void, errorCallback?: (error: SwapClientsError) => void): void;
   /** Calls back when a check or an update fails, and after a rollback. */
   onError(callback: (error: SwapClientsError) => void): void;
@@ -42,9 +42,9 @@ interface ListenerHandle {
 interface CapacitorMeteorWebApp {
   startupDidComplete(): Promise<object>;
   startupDidFail(options?: { reason?: string }): Promise<object>;
-  /** While a page is busy, no other client is shown by itself, for 10 minutes at most or as long as the channel says; a recalled one is left after a minute. */
+  /** While a page is busy, the device does not switch clients, for at most 10 minutes or the limit of the channel. It leaves a recalled client after a minute. */
   busy(options: { busy: boolean }): Promise<object>;
-  /** `checking` where the check goes on for more than 20 s. */
+  /** The outcome is `checking` if the check takes longer than 20 s. */
   checkForUpdates(): Promise<{
     outcome: 'upToDate' | 'updateAvailable' | 'failed' | 'checking';
     version?: string;
@@ -53,7 +53,7 @@ interface CapacitorMeteorWebApp {
   }>;
   getCurrentVersion(): Promise<{ version: string }>;
   isUpdateAvailable(): Promise<{ available: boolean }>;
-  /** Rejects with `noPendingVersion` where no other client is ready. */
+  /** Rejects with `noPendingVersion` if no other client is ready. */
   reload(): Promise<object>;
   addListener(event: 'updateAvailable', callback: (event: UpdateAvailableEvent) => void): Promise<ListenerHandle>;
   addListener(event: 'error', callback: (event: UpdateErrorEvent) => void): Promise<ListenerHandle>;

@@ -51,7 +51,7 @@ import Testing
         serve 200ms
         page trial
         token=$(token)
-        # Its time runs once the disk is full.
+        # The startup timeout runs while the disk is full.
         show "$token" 1 true
         fill
         show "$token" 2 false
@@ -63,7 +63,7 @@ import Testing
             sleep 0.1
         done
 
-        # Four times that for a page that reports nothing: a busy machine needs it to fill the disk in a trial.
+        # Four times that for a page that reports nothing, because a busy machine needs it to fill the disk during a trial.
         kill "$server"
         wait "$server"
         serve "${LIMIT}s"

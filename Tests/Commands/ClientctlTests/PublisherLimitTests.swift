@@ -280,7 +280,7 @@ import Testing
         keys, program, arguments = sys.argv[1].encode().decode("unicode_escape").encode(), sys.argv[2], sys.argv[3:]
         child, terminal = pty.fork()
         if child == 0:
-            # As a shell starts it, whatever the tests' own threads keep back.
+            # Restores the default signals, like a shell, because threads of the tests block some.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, [])
             os.execv(program, [program, *arguments])

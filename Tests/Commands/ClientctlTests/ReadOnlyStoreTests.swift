@@ -68,7 +68,7 @@ import Testing
         curl -s "$(cat "$work/out")app.js" >"$work/script"
         mount -o remount,bind,rw "$mount" || exit 95
         until [ -d "$mount/below/store" ]; do kill -0 $! || exit 96; sleep 0.05; done
-        # Until its shell has begun, the page of before is answered.
+        # The seed's server may still respond until the shell has started.
         for try in $(seq 1200); do
             page >"$work/later" && ! cmp -s "$work/page" "$work/later" && break
             kill -0 $! || exit 97
