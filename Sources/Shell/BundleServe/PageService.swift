@@ -3,27 +3,27 @@ import BundleValues
 import NIOCore
 import Synchronization
 
-/// Answers pages: with the client's files, and with what the host has for the page.
+/// Responds to pages with the files of the client, and with events and results of the host.
 final class PageService: Service {
     let limits: ServerLimits
     let fields: ResponseFields
 
-    private let host: any PageHost
-    private let bridge: [UInt8]
-    private let fallback: ServerConfiguration.Fallback
+    let host: any PageHost
+    let bridge: [UInt8]
+    let fallback: ServerConfiguration.Fallback
     private let metrics: (@Sendable () async -> String)?
     private let kiosk: (@Sendable () -> JSONObject)?
-    private let rules: RequestRules
-    private let policy: ContentSecurityPolicy
-    private let heartbeat: [UInt8]
-    private let say: @Sendable (String) -> Void
-    /// What something was said of.
-    private let told = Mutex(Set<[UInt8]>())
-    /// The cookie's name and the equals sign.
-    private let cookie: String
-    /// The same of the one that tells after which session a browser was cleared.
-    private let clearedCookie: String
-    private let leavingPage: LeavingPage
+    let rules: RequestRules
+    let policy: ContentSecurityPolicy
+    let heartbeat: [UInt8]
+    let say: @Sendable (String) -> Void
+    /// The subjects of messages that were logged already.
+    private let logged = Mutex(Set<[UInt8]>())
+    /// The name of the cookie with the launch, and an equals sign.
+    let cookie: String
+    /// The name of the cookie with the last session that the browser was cleared after, and an equals sign.
+    let clearedCookie: String
+    let leavingPage: LeavingPage
 
     init(_ configuration: ServerConfiguration, port: Int, host: any PageHost) throws {
         self.host = host
@@ -59,7 +59,7 @@ final class PageService: Service {
         case .call(let method): return await call(method, request)
         case .refused(let status, let allow):
             return .refusal(status, fields: allow.map { "Allow: \($0)\r\n" } ?? "")
-        // No other route takes a body.
+        // No other route accepts a body.
         case _ where request.hasBody: return .refusal(.badRequest)
         case _ where request.has(.expect): return .refusal(.expectationFailed)
         case .file where mustLeave(request), .version where mustLeave(request): return leave(request)
@@ -73,8 +73,8 @@ final class PageService: Service {
         }
     }
 
-    /// The path that a request names; nil for one that names nothing. In a window that is the start of the application, whose own
-    /// addresses may have escaped slashes, empty components and any bytes.
+    /// Returns the path of a request; nil if it names nothing. In a window, an invalid path shows the start of the
+    /// application, whose own addresses may have escaped slashes, empty components and any bytes.
     private func path(of request: Request) -> RequestPath? {
         if let path = request.withTarget({ RequestPath(decoding: $1) }) { return path }
         let isOwn = request.withTarget { $1.starts(with: "/__clientctl/".utf8) }
@@ -83,8 +83,8 @@ final class PageService: Service {
         return RequestPath([])
     }
 
-    /// Reports once where a window's address leads.
-    private func sayAddress(of request: Request, _ what: String) {
+    /// Logs once what the address of a window shows.
+    func sayAddress(of request: Request, _ what: String) {
         let address = String(request.wholeTarget.prefix { $0 != "?" })
         guard isNew(Array("address \(address)".utf8)) else { return }
         say("the address \(UntrustedName.display(address)) of a window \(what)")
@@ -100,7 +100,7 @@ final class PageService: Service {
         return shown.isLaunched(by: request, at: path) ? await launch(path, request) : response(shown, path, request)
     }
 
-    /// What the cookie says comes before what the connection showed.
+    /// Returns the site of the cookie, or else of the last navigation on the connection.
     private func site(for request: Request) -> Site {
         let page = page(of: request)
         if page == nil, let last = request.lastNavigation, last.generation == host.generation { return last.site }
@@ -120,13 +120,13 @@ final class PageService: Service {
         }
     }
 
-    private func response(_ shown: SiteContent, _ path: RequestPath, _ request: Request) -> Response {
+    func response(_ shown: SiteContent, _ path: RequestPath, _ request: Request) -> Response {
         switch shown {
-        // Pages say what they may load.
+        // Every page has its policy.
         case .file(let file), .index(let file):
-            tellFrame(path, request)
+            sayFrame(path, request)
             return file.response(to: request, fields: file.isPage ? policy.line(scriptSources: file.scriptSources) : "")
-        // Said from where the request is, which may be below a version.
+        // Relative to the request, which may be below a version.
         case .folder:
             return .refusal(
                 .permanentRedirect,
@@ -138,15 +138,16 @@ final class PageService: Service {
         }
     }
 
-    /// The page around a frame hears nothing of what its server forbids in it.
-    private func tellFrame(_ path: RequestPath, _ request: Request) {
+    /// Logs that a page was blocked in a frame. The page around the frame receives no error.
+    private func sayFrame(_ path: RequestPath, _ request: Request) {
         guard !policy.allowsFraming, Self.isFramed(request), isNew(Array("frame ".utf8) + path.bytes) else { return }
         say(
             "a page shows \(Self.name(path)) in a frame, which is refused: --csp \"\(ContentSecurityPolicy.framing)\" "
                 + "would allow it")
     }
 
-    /// A page of another origin loads nothing from here. One of the client's own is such a page in a frame with `sandbox`.
+    /// Logs that a page of another origin was blocked. A page of the client has another origin in a frame with
+    /// `sandbox`.
     private func sayForeign(_ request: Request) {
         guard request.has(.fetchSite, "cross-site"), !request.has(.fetchMode, "navigate"),
             let path = request.withTarget({ RequestPath(decoding: $1) }), isNew(Array("foreign ".utf8) + path.bytes)
@@ -161,16 +162,16 @@ final class PageService: Service {
             || request.has(.fetchDestination, "embed") || request.has(.fetchDestination, "object")
     }
 
-    /// Answers with a worker that unregisters itself and reloads the windows that it controls.
+    /// Responds with a worker that unregisters itself and reloads the windows that it controls.
     ///
-    /// The worker of another server that listened on this port before, or of a client, would answer in place of the clients that follow. A
-    /// browser keeps a worker whose update is refused, and replaces it by one whose update differs.
+    /// A worker of another server on this port, or of an earlier client, would respond instead of the clients that
+    /// follow. A browser keeps a worker whose update is refused, and replaces it by one whose update differs.
     private func endServiceWorker(_ request: Request) -> Response {
         let path = String(request.wholeTarget.prefix { $0 != "?" })
         if isNew(Array("worker \(path)".utf8)) {
             say(
                 "the browser has the service worker \(UntrustedName.display(path)), or is about to register it: it is ended, "
-                    + "because it would answer in place of the clients that follow")
+                    + "because it would respond instead of the clients that follow")
         }
         return Response(
             .ok, type: MediaType.of(Array("a.js".utf8)), caching: Caching.never,
@@ -193,7 +194,7 @@ final class PageService: Service {
 
         """
 
-    private static func name(_ path: RequestPath) -> String {
+    static func name(_ path: RequestPath) -> String {
         UntrustedName.display("/\(String(decoding: path.bytes, as: UTF8.self))")
     }
 
@@ -209,188 +210,23 @@ final class PageService: Service {
         return .json(["versions": .array(names.map { .string($0) })], caching: Caching.revalidated)
     }
 
-    /// How the host is doing, in the text format of Prometheus. Nothing of it is secret, and who may ask is settled by then.
+    /// Returns the metrics of the host. They are not secret, and `RequestRules` has accepted the request.
     private nonisolated(nonsending) func showMetrics() async -> Response {
         guard let metrics else { return .refusal(.notFound) }
         guard let text = try? await elsewhere(metrics) else { return .refusal(.failed) }
         return Response(.ok, type: MediaType.metrics, caching: Caching.never, ByteBuffer(string: text))
     }
 
-    // MARK: Launches
-
-    /// The document of a launch, as it is sent.
-    private struct Document {
-        let bytes: [UInt8]
-        let tag: [UInt8]
-        let type: String
-        let scriptSources: [String]
-    }
-
-    private nonisolated(nonsending) func launch(_ path: RequestPath, _ request: Request) async -> Response {
-        let generation = host.generation
-        do {
-            let (page, document) = try await elsewhere { [self] in try await pageOfHost(path, request) }
-            guard page.isWellFormed else { return .refusal(.failed) }
-            var response =
-                document.map { launchResponse(page, $0, request) } ?? responseWithoutPage(page, path, request)
-            response.navigation = Navigation(site: page.site, generation: generation)
-            return response
-        } catch {
-            return .refusal(.failed)
+    func isNew(_ thing: [UInt8]) -> Bool {
+        logged.withLock { logged in
+            if logged.count > 100 { logged = [] }
+            return logged.insert(thing).inserted
         }
-    }
-
-    /// The launch, and its document at `path` where it has one: it may be another client's than what was on the screen.
-    private func pageOfHost(_ path: RequestPath, _ request: Request) async throws -> (Page, Document?) {
-        let page = try await host.page(isBrowser: request.isNavigation)
-        let cut = try page.site.page(SiteContent(path, in: page.site, for: request, fallback), at: path)
-        if let cut, ContentSecurityPolicy.areTooMany(cut.scriptSources), isNew(cut.before + Array(page.id.utf8)) {
-            say(
-                "\(Self.name(path)) has \(cut.scriptSources.count) "
-                    + "inline scripts, more than a header can name one by one: any inline script may run in it. Put them into files."
-            )
-        }
-        return (page, try cut.map { try document($0, of: page) })
-    }
-
-    private func isNew(_ thing: [UInt8]) -> Bool {
-        told.withLock { told in
-            if told.count > 100 { told = [] }
-            return told.insert(thing).inserted
-        }
-    }
-
-    /// Somebody who was shown this client followed a link that leads nowhere. Who was not came for the client, whichever it is: a
-    /// window that waits at the address of another one's page would stay dark.
-    private func responseWithoutPage(_ page: Page, _ path: RequestPath, _ request: Request) -> Response {
-        let shown = SiteContent(path, in: page.site, for: request, fallback)
-        if case .missing = shown, self.page(of: request) != page.id {
-            return .refusal(.seeOther, fields: "Location: /\r\n")
-        }
-        return response(shown, path, request)
-    }
-
-    private func launchResponse(_ page: Page, _ document: Document, _ request: Request) -> Response {
-        let fields = """
-            \(policy.line(scriptSources: document.scriptSources))\(clearing(page, request))\
-            Set-Cookie: \(cookie)\(page.id); Path=/; HttpOnly; SameSite=Strict\r
-            ETag: \(String(decoding: document.tag, as: UTF8.self))\r\n
-            """
-        if request.with(.ifNoneMatch, { EntityTag.isNamed(document.tag, in: $0) }) ?? false {
-            let unchanged = fields + "Cache-Control: \(Caching.revalidated)\r\n\r\n"
-            return Response(.notModified, fields: ByteBuffer(string: unchanged))
-        }
-        return Response(
-            .ok, type: document.type, caching: Caching.revalidated, fields: fields, ByteBuffer(bytes: document.bytes))
-    }
-
-    /// What others have left goes with the first page that a browser gets after their session; a cookie remembers that, for longer
-    /// than the browser runs. Cookies go one by one: the header would take the ones that are set beside it.
-    private func clearing(_ page: Page, _ request: Request) -> String {
-        guard let ended = page.ended else { return "" }
-        // Browsers keep none for longer than 400 days.
-        var fields =
-            "Set-Cookie: \(clearedCookie)\(ended); Path=/; HttpOnly; SameSite=Strict; Max-Age=34560000\r\n"
-        if value(of: clearedCookie, in: request) == ended || page.site.keepsSiteData { return fields }
-        fields += "Clear-Site-Data: \"storage\"\r\n"
-        _ = request.with(.cookie) { value in
-            HTTPBytes.anyElement(of: value, separator: UInt8(ascii: ";")) { element in
-                let name = element.prefix { $0 != UInt8(ascii: "=") }
-                if !element.starts(with: "clientctl-".utf8), let text = String(validating: name, as: UTF8.self) {
-                    fields += "Set-Cookie: \(text)=; Path=/; Max-Age=0\r\n"
-                }
-                return false
-            }
-        }
-        return fields
-    }
-
-    /// The launch that a request says it belongs to.
-    private func page(of request: Request) -> String? { value(of: cookie, in: request) }
-
-    private func value(of cookie: String, in request: Request) -> String? { request.value(ofCookie: cookie) }
-
-    /// A page of a launch, with its token and the bridge.
-    private func document(_ cut: IndexPage, of page: Page) throws -> Document {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(cut.before.count + cut.after.count + bridge.count + 256)
-        bytes += cut.before
-        bytes += Array(
-            "<meta name=\"clientctl-token\" content=\"\(page.token)\" data-ended=\"\(host.leaving?.ended ?? "")\">".utf8
-        )
-        bytes += heartbeat
-        bytes += Array("<script>".utf8)
-        bytes += bridge
-        bytes += Array("</script>".utf8)
-        if let notice = page.notice { bytes += Array("<script>".utf8) + notice.script + Array("</script>".utf8) }
-        bytes += cut.after
-        return Document(
-            bytes: bytes, tag: try Site.tag(of: [bytes]), type: cut.type,
-            scriptSources: cut.scriptSources + (page.notice.map { [$0.scriptSource] } ?? []))
-    }
-
-    // MARK: Leaving a session that has ended
-
-    /// Whether a browser is shown the page that clears what users left, or the one that follows it on its way through the window's
-    /// addresses.
-    private func mustLeave(_ request: Request) -> Bool {
-        guard request.head.method == .get, request.has(.fetchMode, "navigate"),
-            request.has(.fetchDestination, "document"),
-            let leaving = host.leaving
-        else { return false }
-        return leaving.clears && value(of: clearedCookie, in: request) != leaving.ended
-            || leavingPage.isOpen(in: request)
-    }
-
-    private func leave(_ request: Request) -> Response {
-        guard let leaving = host.leaving else { return .refusal(.seeOther, fields: "Location: /\r\n") }
-        let clears = leaving.clears && value(of: clearedCookie, in: request) != leaving.ended
-        return leavingPage.response(clearing: clears ? leaving.ended : nil, policy)
-    }
-
-    // MARK: Calls and events
-
-    /// Checks all that the head tells before it lets the body come.
-    private nonisolated(nonsending) func call(_ method: String, _ request: Request) async -> Response {
-        let token: String
-        switch PageCall(request, isFromOurPage: rules.isFromOurPage(request)) {
-        case .refused(let status): return status.errorResponse
-        case .accepted(let given): token = given
-        }
-        guard let bytes = try? await request.body.read(),
-            let object = try? JSONScanner.parse(bytes, maximumBytes: PageCall.longestBody).objectValue
-        else { return Status.badRequest.errorResponse }
-        if let response = leavingPage.response(to: method, object, clearedCookie) { return response }
-        do {
-            let result = try await elsewhere { [host] in try await host.call(method, token: token, body: object) }
-            return .json(result, caching: Caching.never)
-        } catch {
-            return refusal(error)
-        }
-    }
-
-    private nonisolated(nonsending) func events(_ request: Request) async -> Response {
-        guard let token = request.text(.token), !token.isEmpty else { return Status.forbidden.errorResponse }
-        do {
-            let events = try await elsewhere { [host] in try await host.events(token: token) }
-            let head = "Content-Type: \(MediaType.events)\r\nCache-Control: \(Caching.never)\r\n\r\n"
-            let page = token + request.query
-            return Response(.ok, fields: ByteBuffer(string: head), .events(events, page: page)).closing
-        } catch {
-            return refusal(error)
-        }
-    }
-
-    private func refusal(_ error: any Error) -> Response {
-        guard let refusal = error as? CallRefusal, (400...599).contains(refusal.status) else {
-            return Status.failed.errorResponse
-        }
-        return .error(refusal.status, code: refusal.code, message: refusal.message, ended: refusal.ended)
     }
 }
 
 extension Request {
-    /// The value of a cookie, whose name comes with its equals sign.
+    /// Returns the value of a cookie. `cookie` is its name and an equals sign.
     func value(ofCookie cookie: String) -> String? {
         with(.cookie) { fields -> String? in
             var value: String?
@@ -401,22 +237,5 @@ extension Request {
             }
             return value
         } ?? nil
-    }
-}
-
-extension Status {
-    fileprivate var errorResponse: Response { .error(rawValue, code: code, message: "\(reason)") }
-
-    /// A word for programs.
-    private var code: String {
-        switch self {
-        case .forbidden: "forbidden"
-        case .unsupportedMediaType: "notJSON"
-        case .lengthRequired: "lengthRequired"
-        case .bodyTooLarge: "tooLarge"
-        case .expectationFailed: "expectationFailed"
-        case .badRequest: "badRequest"
-        default: "failed"
-        }
     }
 }

@@ -4,7 +4,7 @@ import BundleTestTraits
 import BundleTesting
 import Testing
 
-/// What a client could leave in a browser, in the way of the one that follows it.
+/// The state of a browser that an earlier client or server has left, and that would affect later clients.
 @Suite(.ownThread) struct LeftoverStateTests {
     @Test(arguments: ["/app.js", "/sw.js", "/gone/worker.js?v=1", "/", "/%ff"])
     func `responds to every service worker with a script that unregisters it`(target: String) async throws {

@@ -138,7 +138,7 @@ import Testing
         for _ in 0..<100 { #expect(try connection.receiveAnswer().body.count == 200_000) }
     }
 
-    @Test func `sends a removed file that was read before, and 404 for one that was not`() async throws {
+    @Test func `sends a removed file from the cache, and 404 for a removed file that was never read`() async throws {
         let fixture = try await Fixture()
         for name in ["app.js", "large.bin"] { #expect(try fixture.ask("/" + name).status == 200) }
         for name in ["app.js", "large.bin", "digits.txt"] { unlink(fixture.folder.file("www/" + name)) }

@@ -41,8 +41,8 @@ package enum DoctorRule {
                 "The clock says \(clock), \(words(Self.gap(clock, signed))) before the latest signed time (\(signed)).",
                 advice)
         }
-        let told = reading.feeds.compactMap { feed in feed.date.map { (feed.url.display, $0) } }
-        guard let (url, date) = told.max(by: { Self.gap(clock, $0.1) < Self.gap(clock, $1.1) }) else {
+        let dates = reading.feeds.compactMap { feed in feed.date.map { (feed.url.display, $0) } }
+        guard let (url, date) = dates.max(by: { Self.gap(clock, $0.1) < Self.gap(clock, $1.1) }) else {
             return .ok(
                 .clock, "clock",
                 "The clock says \(clock), not before the latest signed time. No server returned its time.")
@@ -135,7 +135,7 @@ package enum DoctorRule {
 }
 
 extension DoctorReading.Check {
-    /// What the store would record.
+    /// The memory that the store would record.
     var memory: FeedMemory? {
         if case .verified(let memory, _) = self { memory } else { nil }
     }

@@ -2,7 +2,7 @@ import BundleCore
 import BundleValues
 import BundleServe
 
-/// What pages receive at present: one value, which the shell and the coordinator change as a whole, and which the
+/// The present content of pages: one value, which the shell and the coordinator change as a whole, and which the
 /// server reads.
 struct Screen {
     /// The files of a client. The value keeps its root from being removed.
@@ -61,7 +61,7 @@ struct Screen {
     private var outgoing: String?
     /// Errors that no page has acknowledged, the oldest first. An error is lost with a stream that ends, so it is
     /// sent again.
-    private var unheard: [CarriedError] = []
+    private var unacknowledged: [CarriedError] = []
     private var lastError = 0
     /// The last error of the coordinator.
     private var trouble: String?
@@ -84,9 +84,9 @@ struct Screen {
 
     /// Records the last session that ended. Returns true if it changed. Tokens of pages then end with the result of
     /// `draw`, so pages of that session are rejected, though the launch continues.
-    mutating func note(ended: String?, draw: () throws -> String) rethrows -> Bool {
+    mutating func record(ended: String?, random: () throws -> String) rethrows -> Bool {
         guard ended != self.ended else { return false }
-        (session, hasEnded, self.ended) = (try draw(), true, ended)
+        (session, hasEnded, self.ended) = (try random(), true, ended)
         return true
     }
 
@@ -209,9 +209,9 @@ struct Screen {
         let client = launches.last { $0.token == token }?.files.client.name
         listeners[number] = Listener(client: client, stream: stream)
         if ownPage != nil { return true }
-        for index in unheard.indices where unheard[index].streams.isEmpty {
-            stream.yield(unheard[index].event)
-            unheard[index].streams = [number]
+        for index in unacknowledged.indices where unacknowledged[index].streams.isEmpty {
+            stream.yield(unacknowledged[index].event)
+            unacknowledged[index].streams = [number]
         }
         if let name = status.available { send(update: name) }
         return true
@@ -219,14 +219,14 @@ struct Screen {
 
     /// Removes a stream. The caller has to release it outside the lock: its last reference may end it.
     mutating func remove(_ number: Int) -> AsyncStream<PageEvent>.Continuation? {
-        for index in unheard.indices { unheard[index].streams.remove(number) }
+        for index in unacknowledged.indices { unacknowledged[index].streams.remove(number) }
         return listeners.removeValue(forKey: number)?.stream
     }
 
     /// Records that a page with `token` received the error `id`. Returns false for a page that was never shown.
-    mutating func hear(_ id: Int, token: String) -> Bool {
+    mutating func acknowledge(_ id: Int, token: String) -> Bool {
         guard isCurrent(token) || launches.contains(where: { $0.token == token }) else { return false }
-        unheard.removeAll { $0.event.id == id }
+        unacknowledged.removeAll { $0.event.id == id }
         return true
     }
 
@@ -260,8 +260,8 @@ struct Screen {
             if case .terminated = listener.stream.yield(error) { continue }
             streams.insert(number)
         }
-        unheard.append(CarriedError(event: error, streams: streams))
-        if unheard.count > Self.keptErrors { unheard.removeFirst() }
+        unacknowledged.append(CarriedError(event: error, streams: streams))
+        if unacknowledged.count > Self.keptErrors { unacknowledged.removeFirst() }
     }
 
     /// All event streams.

@@ -14,7 +14,7 @@ package final class SeedHost: PageHost {
     }
 
     /// The observed state of a seed, which distinguishes a complete one from one that is still being copied.
-    private struct Look: Equatable {
+    private struct Scan: Equatable {
         /// The sizes of the files; nil for a file that cannot be opened.
         let sizes: [[UInt8]: Int?]
         let page: [UInt8]
@@ -30,20 +30,20 @@ package final class SeedHost: PageHost {
     }
 
     private let bridge: LoopbackBridge
-    private let launch: @Sendable (_ tell: (String) -> Void) throws -> Launched
+    private let launch: @Sendable (_ report: (String) -> Void) throws -> Launched
     private let say: @Sendable (String) -> Void
     private let reason: UpdateFailure
     private let nothing: Page
     /// Nil until there is a seed.
     private let shown = Mutex<Shown?>(nil)
     /// The last scan of a late seed, and the number of equal ones; nil for a seed that was there at first.
-    private let seen = Mutex<(look: Look?, times: Int)?>(nil)
+    private let lastScan = Mutex<(scan: Scan?, times: Int)?>(nil)
 
     /// Creates a host for pages behind `bridge`. `reason` is why there is no store. `launch` launches the seed
     /// without a store; its messages are logged when the seed is shown.
     package init(
         _ bridge: LoopbackBridge, because reason: UpdateFailure, say: @escaping @Sendable (String) -> Void,
-        launch: @escaping @Sendable (_ tell: (String) -> Void) throws -> Launched
+        launch: @escaping @Sendable (_ report: (String) -> Void) throws -> Launched
     ) throws {
         (self.bridge, self.reason, self.say, self.launch) = (bridge, reason, say, launch)
         nothing = try StatePage.starting.page()
@@ -56,27 +56,27 @@ package final class SeedHost: PageHost {
     func prepare() -> LaunchReadiness {
         if seed != nil { return .ready }
         do {
-            var told: [String] = []
-            let launched = try launch { told.append($0) }
+            var messages: [String] = []
+            let launched = try launch { messages.append($0) }
             if try !isComplete(launched.prepared.client.root) { return .failed(reason) }
-            told.forEach(say)
+            messages.forEach(say)
             try bridge.setServerBasePath(launched.prepared.client)
             // No page has its token.
             shown.withLock { $0 = Shown(launched: launched, generation: -1) }
             return .ready
         } catch {
-            seen.withLock { $0 = (nil, 0) }
+            lastScan.withLock { $0 = (nil, 0) }
             return .failed(UpdateFailure(error))
         }
     }
 
     /// Returns whether the seed is completely copied. A seed that was there at the first call is not scanned.
     private func isComplete(_ root: OrganizedRoot) throws -> Bool {
-        guard let before = seen.withLock(\.self) else { return true }
-        let look = try Look(at: root)
-        let times = before.look == look ? before.times + 1 : 1
-        seen.withLock { $0 = (look, times) }
-        return times >= look.times
+        guard let before = lastScan.withLock(\.self) else { return true }
+        let scan = try Scan(at: root)
+        let times = before.scan == scan ? before.times + 1 : 1
+        lastScan.withLock { $0 = (scan, times) }
+        return times >= scan.times
     }
 
     /// Returns the present launch. Pages from before a lock or the end of a session belong to an earlier one.

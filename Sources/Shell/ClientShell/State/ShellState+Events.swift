@@ -73,7 +73,7 @@ extension ShellState {
         case busy(Bool, PageReport, mayActivate: Bool)
     }
 
-    /// What the caller has to do.
+    /// An instruction to the caller.
     enum Action {
         /// Write a pending verdict and an unrecorded launch, then read the store.
         case inspect(Request, Sequel)
@@ -103,7 +103,7 @@ extension ShellState {
         let mayChange: Bool
     }
 
-    /// What follows once the store has been read.
+    /// The step after a reading of the store.
     enum Sequel: Equatable {
         case nothing
         case retry
@@ -135,7 +135,7 @@ extension ShellState {
         case leave(Departure, Sequel)
     }
 
-    /// What requested a client while nothing runs.
+    /// The origin of a request for a client while nothing runs.
     enum Start {
         case caller
         case audience

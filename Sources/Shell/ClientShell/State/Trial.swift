@@ -91,7 +91,7 @@ struct Trial: Sendable {
         if pageErrors.count < Self.keptPageErrors { pageErrors.append(text) }
     }
 
-    /// Returns how the trial has ended; nil if it goes on. With `afterReports`, pages of another client have reported, so
+    /// Returns how the trial has ended; nil if it continues. With `afterReports`, pages of another client have reported, so
     /// silence is a failure of this client.
     mutating func wake(at now: Duration, afterReports: Bool) -> End? {
         if let unload, now >= unload.end {

@@ -48,7 +48,7 @@ struct DoctorRuleTests {
             end: end ?? .answered(status: 200, date: nil), check: check)
     }
 
-    /// What the store records of a feed whose document expires at `expires`.
+    /// Returns the record of a feed whose document expires at `expires`.
     private static func memory(expires: Int) throws -> FeedMemory {
         var memory = FeedMemory()
         memory.clock = at(-Self.day)
@@ -69,16 +69,16 @@ struct DoctorRuleTests {
     }
 
     @Test(arguments: [(1, false), (2, false), (3, true), (40, true)])
-    func `warns of a version that does not arrive from the third attempt on`(attempts: Int, isTold: Bool) throws {
+    func `warns of a version that does not arrive from the third attempt on`(attempts: Int, isReported: Bool) throws {
         let version = ClientVersion.archive(try SemanticVersion(parsing: "1.5.2"))
         var ledger = Ledger()
         for _ in 0..<attempts {
             ledger.miss(version, UpdateFailure(.httpStatus, subject: "", "The server answered 503."), at: Self.now)
         }
         let reading = Self.reading { $0.store.ledger = ledger }
-        #expect(Self.told(reading) == (isTold ? ["wanted warning"] : []))
+        #expect(Self.told(reading) == (isReported ? ["wanted warning"] : []))
         let finding = DoctorRule.findings(reading).first { $0.code == .wanted }
-        #expect(finding?.message.contains("\(attempts) attempts failed): The server answered 503.") != !isTold)
+        #expect(finding?.message.contains("\(attempts) attempts failed): The server answered 503.") != !isReported)
     }
 
     @Test func `warns of a device without an ID of its own if it follows a channel`() throws {
@@ -176,7 +176,7 @@ struct DoctorRuleTests {
                     check: .verified(memory, try Self.offer(.incompatible(.shellTooOld(minimum: shell)))))
             ]
         }
-        #expect(Self.told(unknown) == [], "a shell that nobody knows is not too old")
+        #expect(Self.told(unknown) == [], "an unknown shell is not too old")
     }
 
     // MARK: Clock
@@ -315,7 +315,7 @@ struct DoctorRuleTests {
         #expect(try told(.keys(1)) == [])
         #expect(try told(.unreadable("It is no key.")) == ["trust failure"])
         let refused = UpdateFailure(.configInvalid, subject: "x", "It is no key.")
-        #expect(try told(.unreadable("It is no key."), .refused(refused)) == ["trust failure"], "told once")
+        #expect(try told(.unreadable("It is no key."), .refused(refused)) == ["trust failure"], "reported once")
         #expect(try told(.root(version: 1, expires: Self.at(15 * Self.day))) == [])
         #expect(try told(.root(version: 1, expires: Self.at(13 * Self.day))) == ["trust warning"])
         #expect(try told(.root(version: 1, expires: Self.at(0))) == ["trust failure"])
@@ -385,7 +385,7 @@ struct DoctorRuleTests {
                     end: .answered(status: 401, date: nil), check: .verified(try Self.memory(expires: 9 * Self.day)))
             ]
         }
-        #expect(Self.told(token) == [], "whoever has the token gets it")
+        #expect(Self.told(token) == [], "a request with a token succeeds")
     }
 
     @Test(

@@ -93,7 +93,7 @@ import Testing
         #expect(!document.contains("launch&gt;") && !document.contains("<launch>"))
     }
 
-    @Test func `tells guests without a seed to sign in, and shows the client after a login`() async throws {
+    @Test func `shows guests without a seed that no user is signed in, and the client after a login`() async throws {
         let device = try await Device(Self.loggedOut, hasSeed: false)
         await device.boot()
         #expect(try await device.document().contains("data-state=\"signedOut\""))

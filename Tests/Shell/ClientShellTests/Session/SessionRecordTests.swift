@@ -104,7 +104,7 @@ struct SessionRecordTests {
         #expect(record == .open)
     }
 
-    @Test func `ending a session keeps the one that replaced it`() throws {
+    @Test func `ending an old session keeps the session that replaced it`() throws {
         let old = try Self.session("old")
         let new = try Self.session("new")
         var record = SessionRecord(access: .session(new), lock: nil)

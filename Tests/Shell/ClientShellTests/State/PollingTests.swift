@@ -71,7 +71,7 @@ import Testing
         #expect(check?.next == Self.interval * 4)
     }
 
-    @Test func `a notification does not bring forward a check that Retry-After delays`() async throws {
+    @Test func `a notification does not advance a check that Retry-After delays`() async throws {
         var running = try await Running()
         defer { running.run.cancel() }
         let url = try FetchURL(parsing: "http://127.0.0.1/manifest.json")
