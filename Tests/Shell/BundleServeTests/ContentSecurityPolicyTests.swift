@@ -139,8 +139,8 @@ import Testing
         }
         #expect(
             said.withLock(\.self) == [
-                "the browser has the service worker /app.js, or is about to register it: it is ended, because it would answer in "
-                    + "place of the clients that follow"
+                "the browser has the service worker /app.js, or is about to register it: it is ended, because it would respond "
+                    + "instead of the clients that follow"
             ])
     }
 

@@ -60,12 +60,12 @@ struct DoctorRuleTests {
     }
 
     /// Returns the findings that are not ok, as `code severity`.
-    private static func told(_ reading: DoctorReading) -> [String] {
+    private static func problems(_ reading: DoctorReading) -> [String] {
         DoctorRule.findings(reading).filter { $0.severity != .ok }.map { "\($0.code) \($0.severity)" }
     }
 
-    private static func told(_ change: (inout StoreLook) -> Void) -> [String] {
-        told(reading { change(&$0.store) })
+    private static func problems(_ change: (inout StoreLook) -> Void) -> [String] {
+        problems(reading { change(&$0.store) })
     }
 
     @Test(arguments: [(1, false), (2, false), (3, true), (40, true)])
@@ -76,7 +76,7 @@ struct DoctorRuleTests {
             ledger.miss(version, UpdateFailure(.httpStatus, subject: "", "The server answered 503."), at: Self.now)
         }
         let reading = Self.reading { $0.store.ledger = ledger }
-        #expect(Self.told(reading) == (isReported ? ["wanted warning"] : []))
+        #expect(Self.problems(reading) == (isReported ? ["wanted warning"] : []))
         let finding = DoctorRule.findings(reading).first { $0.code == .wanted }
         #expect(finding?.message.contains("\(attempts) attempts failed): The server answered 503.") != !isReported)
     }
@@ -87,11 +87,11 @@ struct DoctorRuleTests {
                 $0.deviceIdSource = source
                 $0.feeds = [try Self.feed()]
             }
-            #expect(Self.told(reading).contains("deviceId warning"))
+            #expect(Self.problems(reading).contains("deviceId warning"))
             #expect(
                 DoctorRule.findings(reading).first { $0.code == .deviceId }?.advice?.contains("--device-id") == true)
         }
-        #expect(!Self.told(Self.reading { $0.deviceIdSource = nil }).contains("deviceId warning"))
+        #expect(!Self.problems(Self.reading { $0.deviceIdSource = nil }).contains("deviceId warning"))
     }
 
     @Test func `reports every subject of a healthy device as ok`() throws {
@@ -119,9 +119,9 @@ struct DoctorRuleTests {
 
     @Test func `fails without a client to show`() {
         var reading = Self.reading { $0.inventory = Inventory(path: "/store", ledger: Ledger(), bundles: []) }
-        #expect(Self.told(reading) == ["clients failure"])
+        #expect(Self.problems(reading) == ["clients failure"])
         reading.hasSeed = true
-        #expect(Self.told(reading) == [])
+        #expect(Self.problems(reading) == [])
     }
 
     @Test(
@@ -133,17 +133,17 @@ struct DoctorRuleTests {
             (.unauthenticated(.ended(.rejected)), ["session warning"]),
             (.unauthenticated(.unreadable), ["session failure"]),
         ] as [(SessionStatus, [String])])
-    func `reports which users may see clients`(session: SessionStatus, told: [String]) {
-        #expect(Self.told(Self.reading { $0.session = session }) == told)
+    func `reports which users may see clients`(session: SessionStatus, problems: [String]) {
+        #expect(Self.problems(Self.reading { $0.session = session }) == problems)
     }
 
     @Test(arguments: [(ScreenNote.Cause.started, 60), (.replaced, 10)])
     func `warns of a browser that shows no page or an earlier one`(
         cause: ScreenNote.Cause, patience: Int
     ) {
-        #expect(Self.told(Self.reading { $0.screen = ScreenNote(cause, since: Self.at(1 - patience)) }) == [])
+        #expect(Self.problems(Self.reading { $0.screen = ScreenNote(cause, since: Self.at(1 - patience)) }) == [])
         let reading = Self.reading { $0.screen = ScreenNote(cause, since: Self.at(-patience)) }
-        #expect(Self.told(reading) == ["screen warning"])
+        #expect(Self.problems(reading) == ["screen warning"])
     }
 
     @Test func `explains why an offer is not for this device`() throws {
@@ -165,7 +165,7 @@ struct DoctorRuleTests {
             }
             // A device that a rollout excludes has no warning.
             let isWell = if case .notInRollout = verdict { true } else { part == nil }
-            #expect(Self.told(reading) == (isWell ? [] : ["offer warning"]))
+            #expect(Self.problems(reading) == (isWell ? [] : ["offer warning"]))
             let said = DoctorRule.findings(reading).first { $0.code == .offer }?.message ?? ""
             #expect(said.contains(part ?? "is"), "\(said)")
         }
@@ -176,7 +176,7 @@ struct DoctorRuleTests {
                     check: .verified(memory, try Self.offer(.incompatible(.shellTooOld(minimum: shell)))))
             ]
         }
-        #expect(Self.told(unknown) == [], "an unknown shell is not too old")
+        #expect(Self.problems(unknown) == [], "an unknown shell is not too old")
     }
 
     // MARK: Clock
@@ -243,13 +243,13 @@ struct DoctorRuleTests {
 
     @Test func `reports missing, closed, foreign and read-only folders of a store`() {
         let denied = DiskError("write to", "/store", code: EACCES)
-        #expect(Self.told { $0.folder = .missing(refusal: nil) } == [])
+        #expect(Self.problems { $0.folder = .missing(refusal: nil) } == [])
         for folder in [
             StoreLook.Folder.missing(refusal: denied), .closed(denied), .foreign("It has crm.txt, and no ledger."),
-        ] { #expect(Self.told { $0.folder = folder }.contains("storeFolder failure"), "\(folder)") }
-        #expect(Self.told { $0.owner = 33 } == ["storeFolder failure"])
-        #expect(Self.told { $0.refusals = [denied] } == ["storeFolder failure"])
-        #expect(Self.told { $0.openFolders = ["/store/clients"] } == ["storeFolder failure"])
+        ] { #expect(Self.problems { $0.folder = folder }.contains("storeFolder failure"), "\(folder)") }
+        #expect(Self.problems { $0.owner = 33 } == ["storeFolder failure"])
+        #expect(Self.problems { $0.refusals = [denied] } == ["storeFolder failure"])
+        #expect(Self.problems { $0.openFolders = ["/store/clients"] } == ["storeFolder failure"])
         let store = Self.store { $0.refusals = [DiskError("write to", "/store", code: EROFS)] }
         #expect(DoctorRule.folder(store).message.contains("read-only"))
     }
@@ -259,68 +259,69 @@ struct DoctorRuleTests {
             (0, 0o755, true), (0, 0o1777, true), (0, 0o777, false), (1000, 0o700, true), (33, 0o755, false),
         ] as [(UInt32, UInt32, Bool)])
     func `reports folders above the store that other users can replace`(owner: UInt32, mode: UInt32, isGood: Bool) {
-        let told = Self.told { $0.parents.append(StoreLook.Parent(path: "/var", owner: owner, mode: mode)) }
-        #expect(told == (isGood ? [] : ["storeParents warning"]))
+        let problems = Self.problems { $0.parents.append(StoreLook.Parent(path: "/var", owner: owner, mode: mode)) }
+        #expect(problems == (isGood ? [] : ["storeParents warning"]))
     }
 
     @Test func `reports little space and few inodes`() throws {
-        func told(bytes: Int, files: Int?) throws -> [String] {
+        func problems(bytes: Int, files: Int?) throws -> [String] {
             let version = try SemanticVersion(parsing: "1.0.0")
             let entry = Ledger.Entry(
                 identity: BundleIdentity(
                     version: version, shells: try ShellRange(minimum: version, maximum: nil)),
                 contentSha256: try SHA256Digest.of([]),
                 installedSize: 100 << 20, fileCount: 200, installedAt: Self.now)
-            return Self.told {
+            return Self.problems {
                 $0.ledger?.entries = [entry]
                 $0.space = FreeSpace(bytes: bytes, totalBytes: 20 << 30, blockBytes: 4096, files: files)
             }
         }
-        #expect(try told(bytes: 1 << 30, files: nil) == [])
-        #expect(try told(bytes: 200 << 20, files: 10_000) == ["diskSpace warning"])
-        #expect(try told(bytes: 60 << 20, files: 10_000) == ["diskSpace failure"])
-        #expect(try told(bytes: 1 << 30, files: 500) == ["inodes warning"])
-        #expect(try told(bytes: 1 << 30, files: 200) == ["inodes failure"])
-        #expect(Self.told { $0.space = nil } == [])
+        #expect(try problems(bytes: 1 << 30, files: nil) == [])
+        #expect(try problems(bytes: 200 << 20, files: 10_000) == ["diskSpace warning"])
+        #expect(try problems(bytes: 60 << 20, files: 10_000) == ["diskSpace failure"])
+        #expect(try problems(bytes: 1 << 30, files: 500) == ["inodes warning"])
+        #expect(try problems(bytes: 1 << 30, files: 200) == ["inodes failure"])
+        #expect(Self.problems { $0.space = nil } == [])
     }
 
     @Test func `reports missing hard links and renames`() {
         let refused = DiskError("link", "one", code: EPERM)
-        #expect(Self.told { $0.links = nil } == [])
-        #expect(Self.told { $0.links?.copied = "clients" } == ["links warning"])
-        #expect(Self.told { $0.links?.linking = refused } == ["links warning"])
-        #expect(Self.told { $0.links?.exclusive = DiskError("rename", "one", code: EINVAL) } == ["rename warning"])
-        #expect(Self.told { $0.links?.apart = "clients" } == ["rename failure"])
+        #expect(Self.problems { $0.links = nil } == [])
+        #expect(Self.problems { $0.links?.copied = "clients" } == ["links warning"])
+        #expect(Self.problems { $0.links?.linking = refused } == ["links warning"])
+        #expect(Self.problems { $0.links?.exclusive = DiskError("rename", "one", code: EINVAL) } == ["rename warning"])
+        #expect(Self.problems { $0.links?.apart = "clients" } == ["rename failure"])
     }
 
     @Test func `reports a damaged ledger and the remains of runs`() throws {
-        #expect(Self.told { ($0.ledger, $0.damage) = (nil, "It cannot be read.") } == ["ledger failure"])
-        #expect(Self.told { $0.damage = "It cannot be read." } == ["ledger warning"])
-        #expect(Self.told { $0.lost = [.embedded] } == ["ledger failure"])
-        #expect(Self.told { $0.leftovers = 1 } == ["leftovers warning"])
-        #expect(Self.told { $0.strays = ["clients/v9.0.0"] } == ["leftovers warning"])
-        #expect(Self.told { ($0.leftovers, $0.worker) = (1, 42) } == [])
+        #expect(Self.problems { ($0.ledger, $0.damage) = (nil, "It cannot be read.") } == ["ledger failure"])
+        #expect(Self.problems { $0.damage = "It cannot be read." } == ["ledger warning"])
+        #expect(Self.problems { $0.lost = [.embedded] } == ["ledger failure"])
+        #expect(Self.problems { $0.leftovers = 1 } == ["leftovers warning"])
+        #expect(Self.problems { $0.strays = ["clients/v9.0.0"] } == ["leftovers warning"])
+        #expect(Self.problems { ($0.leftovers, $0.worker) = (1, 42) } == [])
     }
 
     // MARK: Trust and documents
 
     @Test func `reports keys and trust roots`() throws {
-        func told(_ trust: DoctorReading.Trust, _ check: DoctorReading.Check = .notDone) throws -> [String] {
-            try Self.told(
+        func problems(_ trust: DoctorReading.Trust, _ check: DoctorReading.Check = .notDone) throws -> [String] {
+            try Self.problems(
                 Self.reading {
                     $0.trust = trust
                     $0.feeds = [try Self.feed(check: check)]
                 })
         }
-        #expect(try told(.keys(1)) == [])
-        #expect(try told(.unreadable("It is no key.")) == ["trust failure"])
+        #expect(try problems(.keys(1)) == [])
+        #expect(try problems(.unreadable("It is no key.")) == ["trust failure"])
         let refused = UpdateFailure(.configInvalid, subject: "x", "It is no key.")
-        #expect(try told(.unreadable("It is no key."), .refused(refused)) == ["trust failure"], "reported once")
-        #expect(try told(.root(version: 1, expires: Self.at(15 * Self.day))) == [])
-        #expect(try told(.root(version: 1, expires: Self.at(13 * Self.day))) == ["trust warning"])
-        #expect(try told(.root(version: 1, expires: Self.at(0))) == ["trust failure"])
+        #expect(try problems(.unreadable("It is no key."), .refused(refused)) == ["trust failure"], "reported once")
+        #expect(try problems(.root(version: 1, expires: Self.at(15 * Self.day))) == [])
+        #expect(try problems(.root(version: 1, expires: Self.at(13 * Self.day))) == ["trust warning"])
+        #expect(try problems(.root(version: 1, expires: Self.at(0))) == ["trust failure"])
         let expired = UpdateFailure(.expired, subject: "trust root", "The trust root 2 expired.")
-        #expect(try told(.root(version: 1, expires: Self.at(99 * Self.day)), .refused(expired)) == ["trust failure"])
+        #expect(
+            try problems(.root(version: 1, expires: Self.at(99 * Self.day)), .refused(expired)) == ["trust failure"])
     }
 
     @Test(arguments: [
@@ -331,17 +332,17 @@ struct DoctorRuleTests {
     func `assigns a rejection to the finding that it belongs to`(code: FailureCode, finding: String) throws {
         let failure = UpdateFailure(code, subject: "channel stable", "It was refused.")
         let reading = try Self.reading { $0.feeds = [try Self.feed(check: .refused(failure))] }
-        #expect(Self.told(reading) == ["\(finding) failure"])
+        #expect(Self.problems(reading) == ["\(finding) failure"])
         let ofStore = UpdateFailure(code, subject: "/store/ledger.json", "It cannot be read.")
         let other = try Self.reading { $0.feeds = [try Self.feed(check: .refused(ofStore))] }
-        #expect(Self.told(other) == (finding == "http" ? ["http failure"] : []), "the store has its own findings")
+        #expect(Self.problems(other) == (finding == "http" ? ["http failure"] : []), "the store has its own findings")
     }
 
     @Test func `warns of a document that expires soon, and of none on a disk`() throws {
         for (expires, expected) in [(2 * Self.day, ["document warning"]), (4 * Self.day, [])] {
             let memory = try Self.memory(expires: expires)
             let reading = try Self.reading { $0.feeds = [try Self.feed(check: .verified(memory))] }
-            #expect(Self.told(reading) == expected)
+            #expect(Self.problems(reading) == expected)
         }
         let missing = UpdateFailure(.configInvalid, subject: "/feed", "It does not exist.")
         for check in [DoctorReading.Check.refused(missing), .late] {
@@ -349,7 +350,7 @@ struct DoctorRuleTests {
                 $0.feeds = [try Self.feed("file:///feed", check: check)]
                 $0.feeds[0].end = nil
             }
-            #expect(Self.told(reading) == ["document failure"])
+            #expect(Self.problems(reading) == ["document failure"])
         }
     }
 
@@ -361,31 +362,33 @@ struct DoctorRuleTests {
         (.unable(reason: "no"), ["http failure"]), (.answered(status: 500, date: nil), ["http failure"]),
         (.answered(status: 401, date: nil), ["http warning"]), (.answered(status: 302, date: nil), []),
     ])
-    func `reports the stage that a test request reached`(end: FeedProbe.End, told: [String]) throws {
+    func `reports the stage that a test request reached`(end: FeedProbe.End, problems: [String]) throws {
         let direct = try Self.reading { $0.feeds = [try Self.feed(end: end)] }
-        #expect(Self.told(direct) == told)
+        #expect(Self.problems(direct) == problems)
         let stages = DoctorRule.findings(direct).map(\.code).filter { [.dns, .tcp, .tls, .http].contains($0) }
         #expect(
             stages == Array([DoctorFinding.Code.dns, .tcp, .tls, .http].prefix(stages.count))
                 || end == .unable(reason: "no"))
         let proxy = ProxyChoice(address: "http://proxy:3128", source: "--proxy")
         let through = try Self.reading { $0.feeds = [try Self.feed(end: end, proxy: proxy)] }
-        #expect(Self.told(through) == (["dns failure", "tcp failure"].contains(told.first) ? ["proxy failure"] : told))
+        #expect(
+            Self.problems(through)
+                == (["dns failure", "tcp failure"].contains(problems.first) ? ["proxy failure"] : problems))
     }
 
     @Test func `reports a proxy that rejects and a server that is too slow`() throws {
         let proxy = ProxyChoice(address: "http://proxy:3128", source: "--proxy")
         let refused = try Self.reading { $0.feeds = [try Self.feed(end: .proxyRefused(reason: "403"), proxy: proxy)] }
-        #expect(Self.told(refused) == ["proxy failure"])
+        #expect(Self.problems(refused) == ["proxy failure"])
         let late = try Self.reading { $0.feeds = [try Self.feed(check: .late)] }
-        #expect(Self.told(late) == ["http failure"])
+        #expect(Self.problems(late) == ["http failure"])
         let token = try Self.reading {
             $0.feeds = [
                 try Self.feed(
                     end: .answered(status: 401, date: nil), check: .verified(try Self.memory(expires: 9 * Self.day)))
             ]
         }
-        #expect(Self.told(token) == [], "a request with a token succeeds")
+        #expect(Self.problems(token) == [], "a request with a token succeeds")
     }
 
     @Test(
@@ -413,18 +416,18 @@ struct DoctorRuleTests {
     // MARK: Machine
 
     @Test func `reports the port of serve`() {
-        func told(_ holder: DoctorReading.Port.Holder, isFixed: Bool = false) -> [String] {
-            Self.told(Self.reading { $0.port = DoctorReading.Port(number: 80, isFixed: isFixed, holder: holder) })
+        func problems(_ holder: DoctorReading.Port.Holder, isFixed: Bool = false) -> [String] {
+            Self.problems(Self.reading { $0.port = DoctorReading.Port(number: 80, isFixed: isFixed, holder: holder) })
         }
-        #expect(told(.free) == [] && told(.clientctl, isFixed: true) == [])
-        #expect(told(.other) == ["port warning"])
-        #expect(told(.other, isFixed: true) == ["port failure"])
-        #expect(told(.refused(DiskError("bind", "port 80", code: EACCES))) == ["port failure"])
+        #expect(problems(.free) == [] && problems(.clientctl, isFixed: true) == [])
+        #expect(problems(.other) == ["port warning"])
+        #expect(problems(.other, isFixed: true) == ["port failure"])
+        #expect(problems(.refused(DiskError("bind", "port 80", code: EACCES))) == ["port failure"])
     }
 
     @Test func `warns of a kernel without Landlock`() {
         let reading = DoctorReading(clock: Self.now, store: Self.store(), confinement: .missing(reason: "too old"))
-        #expect(Self.told(reading) == ["landlock warning"])
+        #expect(Self.problems(reading) == ["landlock warning"])
         #expect(DoctorRule.worst(DoctorRule.findings(reading)) == .warning)
     }
 

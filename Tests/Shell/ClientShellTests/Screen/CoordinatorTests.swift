@@ -180,20 +180,20 @@ import Testing
     @Test func `open pages reload after each change of the state, and not after other boots`() async throws {
         let device = try await Device()
         await device.boot()
-        func told(_ page: Page, by change: () async throws -> Void) async throws -> [String] {
+        func received(_ page: Page, by change: () async throws -> Void) async throws -> [String] {
             let events = try await device.host.events(token: page.token)
             try await change()
-            return await device.fixture.told(events)
+            return await device.fixture.received(events)
         }
         let client = try await device.host.page(isBrowser: true)
-        #expect(try await told(client) { await device.boot() } == [])
-        #expect(try await told(client) { try await device.change { $0.lock(.byOperator) } } == ["reload"])
+        #expect(try await received(client) { await device.boot() } == [])
+        #expect(try await received(client) { try await device.change { $0.lock(.byOperator) } } == ["reload"])
         let locked = try await device.host.page(isBrowser: true)
-        #expect(try await told(locked) { await device.boot() } == [])
-        #expect(try await told(locked) { try await device.change { $0.lock(.forMaintenance) } } == ["reload"])
+        #expect(try await received(locked) { await device.boot() } == [])
+        #expect(try await received(locked) { try await device.change { $0.lock(.forMaintenance) } } == ["reload"])
         await #expect(throws: CallRefusal.self) { _ = try await device.host.events(token: locked.token) }
         let maintenance = try await device.host.page(isBrowser: true)
-        #expect(try await told(maintenance) { try await device.change { $0.unlock() } } == ["reload"])
+        #expect(try await received(maintenance) { try await device.change { $0.unlock() } } == ["reload"])
         let again = try await device.host.page(isBrowser: true)
         #expect(Device.text(again.site).contains("client 1.0.0"))
         #expect(again.token != client.token)
@@ -258,7 +258,7 @@ import Testing
         let events = try await device.host.events(token: try await device.host.page(isBrowser: true).token)
         device.fixture.fail("one")
         device.host.pass(.updateAvailable(.embedded))
-        #expect(await device.fixture.told(events) == [])
+        #expect(await device.fixture.received(events) == [])
     }
 
     @Test func `keeps an error from before a lock for the next page of a client`() async throws {
@@ -268,10 +268,10 @@ import Testing
         device.fixture.fail("one")
         try await device.change { $0.lock(.byOperator) }
         let locked = try await device.host.events(token: try await device.host.page(isBrowser: true).token)
-        #expect(await device.fixture.told(locked) == [])
+        #expect(await device.fixture.received(locked) == [])
         try await device.change { $0.unlock() }
         let events = try await device.host.events(token: try await device.host.page(isBrowser: true).token)
-        #expect(await device.fixture.told(events) == ["error networkUnavailable: one"])
+        #expect(await device.fixture.received(events) == ["error networkUnavailable: one"])
     }
 
     @Test func `reports an error of the boot once until it changes`() async throws {

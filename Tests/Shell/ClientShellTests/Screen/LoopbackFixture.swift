@@ -58,17 +58,17 @@ final class LoopbackFixture: Sendable {
     func reload(_ token: String) async throws { _ = try await host.call("reload", token: token, body: [:]) }
 
     /// Ends all streams and returns the events of one. The page with `token` acknowledges the errors in it.
-    func told(_ events: AsyncStream<PageEvent>, heardBy token: String? = nil) async -> [String] {
+    func received(_ events: AsyncStream<PageEvent>, acknowledgedBy token: String? = nil) async -> [String] {
         bridge.finish()
         var lines: [String] = []
         for await event in events {
             lines.append(Self.line(event))
-            if let token, let id = event.id { await hear(id, token) }
+            if let token, let id = event.id { await acknowledge(id, token) }
         }
         return lines
     }
 
-    func hear(_ id: Int, _ token: String) async {
+    func acknowledge(_ id: Int, _ token: String) async {
         await #expect(throws: Never.self) {
             _ = try await host.call("heard", token: token, body: ["id": .integer(id)])
         }

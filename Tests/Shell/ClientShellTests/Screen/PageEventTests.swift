@@ -21,8 +21,8 @@ import Testing
         fixture.fail("one")
         let first = try await fixture.host.events(token: token)
         let second = try await fixture.host.events(token: token)
-        #expect(await fixture.told(first) == Self.errors(["one"]))
-        #expect(await fixture.told(second) == [])
+        #expect(await fixture.received(first) == Self.errors(["one"]))
+        #expect(await fixture.received(second) == [])
     }
 
     @Test func `sends unacknowledged errors in order, before later ones`() async throws {
@@ -32,7 +32,7 @@ import Testing
         fixture.fail("two")
         let events = try await fixture.host.events(token: token)
         fixture.fail("three")
-        #expect(await fixture.told(events) == Self.errors(["one", "two", "three"]))
+        #expect(await fixture.received(events) == Self.errors(["one", "two", "three"]))
     }
 
     @Test func `does not repeat an error that a page has acknowledged`() async throws {
@@ -42,9 +42,9 @@ import Testing
         let second = try await fixture.host.events(token: token)
         fixture.fail("one")
         let third = try await fixture.host.events(token: token)
-        #expect(await fixture.told(first) == Self.errors(["one"]))
-        #expect(await fixture.told(second) == Self.errors(["one"]))
-        #expect(await fixture.told(third) == [])
+        #expect(await fixture.received(first) == Self.errors(["one"]))
+        #expect(await fixture.received(second) == Self.errors(["one"]))
+        #expect(await fixture.received(third) == [])
     }
 
     @Test func `keeps an error after the last page has closed`() async throws {
@@ -54,7 +54,7 @@ import Testing
         reading.cancel()
         await reading.value
         fixture.fail("one")
-        #expect(await fixture.told(try await fixture.host.events(token: token)) == Self.errors(["one"]))
+        #expect(await fixture.received(try await fixture.host.events(token: token)) == Self.errors(["one"]))
     }
 
     @Test
@@ -67,9 +67,11 @@ import Testing
         let cut = try await fixture.host.events(token: token)
         fixture.fail("one")
         fixture.bridge.finish()
-        #expect(await fixture.told(try await fixture.host.events(token: token)) == Self.errors(["one"]))
-        #expect(await fixture.told(try await fixture.host.events(token: token), heardBy: token) == Self.errors(["one"]))
-        #expect(await fixture.told(try await fixture.host.events(token: token)) == [])
+        #expect(await fixture.received(try await fixture.host.events(token: token)) == Self.errors(["one"]))
+        #expect(
+            await fixture.received(try await fixture.host.events(token: token), acknowledgedBy: token)
+                == Self.errors(["one"]))
+        #expect(await fixture.received(try await fixture.host.events(token: token)) == [])
         _ = cut
     }
 
@@ -84,8 +86,8 @@ import Testing
         await #expect(throws: CallRefusal.self) {
             _ = try await fixture.host.call("heard", token: "x", body: ["id": .integer(1)])
         }
-        #expect(await fixture.told(old, heardBy: outgoing) == Self.errors(["one"]) + ["reload"])
-        #expect(await fixture.told(try await fixture.host.events(token: token)) == [])
+        #expect(await fixture.received(old, acknowledgedBy: outgoing) == Self.errors(["one"]) + ["reload"])
+        #expect(await fixture.received(try await fixture.host.events(token: token)) == [])
     }
 
     @Test func `keeps the newest eight unacknowledged errors`() async throws {
@@ -93,7 +95,7 @@ import Testing
         let token = try await fixture.page()
         for number in 1...9 { fixture.fail("\(number)") }
         let events = try await fixture.host.events(token: token)
-        #expect(await fixture.told(events) == Self.errors((2...9).map(String.init)))
+        #expect(await fixture.received(events) == Self.errors((2...9).map(String.init)))
     }
 
     @Test func `sends errors after a reload to the next page only`() async throws {
@@ -110,8 +112,8 @@ import Testing
         let token = try await fixture.page()
         #expect(token != outgoing)
         let new = try await fixture.host.events(token: token)
-        #expect(await fixture.told(old) == ["reload"])
-        #expect(await fixture.told(new) == Self.errors(["one"]))
+        #expect(await fixture.received(old) == ["reload"])
+        #expect(await fixture.received(new) == Self.errors(["one"]))
     }
 
     @Test(.inTurn) func `ends the stream of a page that has to reload`() async throws {
@@ -135,26 +137,26 @@ import Testing
         await #expect(throws: CallRefusal.self) { _ = try await fixture.host.events(token: token) }
         #expect(try await fixture.page() == token)
         fixture.fail("one")
-        #expect(await fixture.told(try await fixture.host.events(token: token)) == Self.errors(["one"]))
+        #expect(await fixture.received(try await fixture.host.events(token: token)) == Self.errors(["one"]))
     }
 
     @Test(arguments: [true, false])
-    func `reports a rollback to the page that follows the failed one`(isToldLate: Bool) async throws {
+    func `reports a rollback to the page that follows the failed one`(isReportedLate: Bool) async throws {
         let fixture = try await LoopbackFixture(installed: "1.0.0")
         let failing = try await fixture.page()
         let old = try await fixture.host.events(token: failing)
         let launch = try #require(fixture.bridge.withScreen { $0.launch(ofPage: failing) })
         await fixture.shell.startupDidFail(launch, "broken")
         let rollback = try #require(await Self.rollback(fixture.shell))
-        if !isToldLate { fixture.host.pass(rollback) }
+        if !isReportedLate { fixture.host.pass(rollback) }
         let new = try await fixture.host.events(token: try await fixture.page())
-        if isToldLate { fixture.host.pass(rollback) }
+        if isReportedLate { fixture.host.pass(rollback) }
         fixture.fail("two")
-        #expect(await fixture.told(old) == ["reload"])
-        let told = await fixture.told(new)
-        #expect(told.count == 2)
-        #expect(told.first?.hasPrefix("error healthFailed: ") == true)
-        #expect(told.last == "error networkUnavailable: two")
+        #expect(await fixture.received(old) == ["reload"])
+        let lines = await fixture.received(new)
+        #expect(lines.count == 2)
+        #expect(lines.first?.hasPrefix("error healthFailed: ") == true)
+        #expect(lines.last == "error networkUnavailable: two")
     }
 
     @Test func `does not report a rollback to the failed page`() async throws {
@@ -166,8 +168,8 @@ import Testing
             .rolledBack(
                 .installed(.archive(version)), to: .embedded, UpdateFailure(.healthFailed, subject: "x", "broken")))
         let other = try await fixture.host.events(token: failing)
-        #expect(await fixture.told(old) == [])
-        #expect(await fixture.told(other) == ["error healthFailed: broken"])
+        #expect(await fixture.received(old) == [])
+        #expect(await fixture.received(other) == ["error healthFailed: broken"])
     }
 
     @Test func `reports a ready update once to a new stream`() async throws {
@@ -177,7 +179,7 @@ import Testing
         try await fixture.install("2.0.0")
         try await fixture.shell.checkForUpdates()
         let events = try await fixture.host.events(token: token)
-        #expect(await fixture.told(events) == Self.errors(["one"]) + ["updateAvailable 2.0.0"])
+        #expect(await fixture.received(events) == Self.errors(["one"]) + ["updateAvailable 2.0.0"])
     }
 
     @Test func `does not repeat an update that began a stream`() async throws {
@@ -189,7 +191,7 @@ import Testing
         let name = try #require(await fixture.shell.availableVersion)
         fixture.host.pass(.updateAvailable(name))
         fixture.host.pass(.updateAvailable(.embedded))
-        #expect(await fixture.told(events) == ["updateAvailable 2.0.0", "updateAvailable embedded"])
+        #expect(await fixture.received(events) == ["updateAvailable 2.0.0", "updateAvailable embedded"])
     }
 
     @Test func `reloads other windows when one loads another client`() async throws {
@@ -202,7 +204,7 @@ import Testing
         // A probe changes nothing.
         #expect(try await fixture.host.page(isBrowser: false).token == token)
         #expect(try await fixture.page() != token)
-        #expect(await fixture.told(events) == ["reload"])
+        #expect(await fixture.received(events) == ["reload"])
         await #expect(throws: CallRefusal.self) { _ = try await fixture.host.events(token: token) }
     }
 
@@ -214,7 +216,7 @@ import Testing
         let events = try await fixture.host.events(token: token)
         #expect(try fixture.bridge.page(of: slow, in: fixture.host.generation) == nil)
         #expect(try await fixture.page() == token)
-        #expect(await fixture.told(events) == [])
+        #expect(await fixture.received(events) == [])
     }
 
     @Test func `starts the startup timer with the first report and follows the youngest page`()
@@ -245,7 +247,7 @@ import Testing
             async let sent: Void = Task.detached { for name in names { fixture.fail(name) } }.value
             let events = try await fixture.host.events(token: token)
             await sent
-            #expect(await fixture.told(events, heardBy: token) == Self.errors(names))
+            #expect(await fixture.received(events, acknowledgedBy: token) == Self.errors(names))
         }
     }
 }

@@ -9,14 +9,14 @@ import BundleValues
 
 /// A log of warnings.
 private final class ToldBridge: ShellBridge {
-    private let told = Mutex<(client: ClientName?, reloads: Int)>((nil, 0))
+    private let calls = Mutex<(client: ClientName?, reloads: Int)>((nil, 0))
 
-    var client: ClientName? { told.withLock { $0.client } }
-    var reloads: Int { told.withLock { $0.reloads } }
+    var client: ClientName? { calls.withLock { $0.client } }
+    var reloads: Int { calls.withLock { $0.reloads } }
 
-    func setServerBasePath(_ client: ReadyClient) { told.withLock { $0.client = client.name } }
+    func setServerBasePath(_ client: ReadyClient) { calls.withLock { $0.client = client.name } }
 
-    func reload() { told.withLock { $0.reloads += 1 } }
+    func reload() { calls.withLock { $0.reloads += 1 } }
 }
 
 @Suite struct BlockedClientTests {

@@ -320,14 +320,14 @@ import Testing
         let run = Task { await shell.run() }
         defer { run.cancel() }
         var now = Duration.zero
-        func look() async {
+        func readStore() async {
             now += .milliseconds(500)
             await fixture.clock.sleeper(until: now)
             fixture.clock.advance(by: .milliseconds(500))
         }
-        await look()
+        await readStore()
         try await fixture.install("1.1.0")
-        await look()
+        await readStore()
         #expect(await events.line() == "available v1.1.0")
         #expect(await shell.isUpdateAvailable)
         #expect(await shell.availableVersion == (try fixture.name("1.1.0")))
@@ -336,15 +336,15 @@ import Testing
         try await shell.startupDidComplete(launched.token)
         await shell.removed()
         #expect(await events.line() == "confirmed v1.0.0")
-        for _ in 0..<3 { await look() }
+        for _ in 0..<3 { await readStore() }
         try await fixture.install("1.2.0")
-        await look()
+        await readStore()
         #expect(await events.line() == "available v1.2.0")
         try await shell.reload()
         #expect(fixture.bridge.calls == ["base v1.0.0", "base v1.2.0", "reload"])
         #expect(await !shell.isUpdateAvailable)
         #expect(await shell.currentVersion == (try fixture.name("1.0.0")), "until the page loads")
-        await look()
+        await readStore()
         #expect(try await shell.pageWillLoad().name == (try fixture.name("1.2.0")))
         #expect(await events.line() == "launched v1.2.0 on trial")
     }
