@@ -68,7 +68,12 @@ struct ReleaseList: AsyncParsableCommand {
             object["verified"] = .bool(trust != nil)
             return object
         }
-        let all: JSONObject = ["channels": .array(objects.map(JSONValue.object))]
+        let (versions, offered) = try named == nil ? ChannelEditor.releases(in: feed) : ([], nil)
+        let all: JSONObject = [
+            "channels": .array(objects.map(JSONValue.object)),
+            "releases": .array(versions.map { .string($0.description) }),
+            "offered": .string(orNull: offered?.description),
+        ]
         var lines: [String] = []
         for (document, held) in documents {
             lines += ChannelView.lines(document, held: held, now: now)
@@ -83,7 +88,8 @@ struct ReleaseList: AsyncParsableCommand {
                     "\(feed.address) has no channels, no releases and no trust root, so it is not a feed: check the address."
                 )
             }
-            lines += try Self.releaseLines(feed)
+            lines += ["\(feed.address) has no channels"]
+            lines += versions.map { "  \($0)" + ($0 == offered ? "  offered by manifest.json" : "") }
         } else if trust == nil {
             lines.append(Self.unverified)
         }
@@ -121,13 +127,6 @@ extension ReleaseList {
             try place.createDurableFile(String(path.split(separator: "/").last ?? ""), bytes)
         }
         return FeedFolder(folder.path)
-    }
-
-    /// The releases of a feed without channels.
-    private static func releaseLines(_ feed: any FeedLocation) throws -> [String] {
-        let (versions, offered) = try ChannelEditor.releases(in: feed)
-        return ["\(feed.address) has no channels"]
-            + versions.map { "  \($0)" + ($0 == offered ? "  offered by manifest.json" : "") }
     }
 
     private static func withHold(_ release: JSONValue, _ held: [SemanticVersion]) -> JSONValue {

@@ -371,6 +371,9 @@ import Testing
         let list = try Clientctl.run(["release", "list", "--feed", site.feed, "--json"]).succeeded()
         let channels = list["channels"]?.arrayValue?.compactMap(\.objectValue) ?? []
         #expect(channels.map { $0["channel"] } == [.string("beta"), .string("stable")])
+        #expect(list.strings("releases") == ["1.1.0", "1.0.0"] && list.string("offered") == "1.0.0")
+        let empty = try site.folder.makeFolder("empty")
+        try Clientctl.run(["release", "list", "--feed", empty, "--json"]).failed(78, "configInvalid")
         let release = try site.list()["releases"]?.arrayValue?.first?.objectValue
         #expect(release?["size"]?.integerValue ?? 0 > 0)
         #expect(release?["keyId"] == .string(try site.id("release")))

@@ -231,7 +231,7 @@ import Testing
             let refused = try Clientctl.run([command, "--store", site.store, "--json"] + more)
                 .failed(78, "configInvalid")
             #expect(refused.subject == site.store)
-            #expect(refused.errors.contains("no store"))
+            #expect(refused.errors.contains("is not a store"))
         }
     }
 

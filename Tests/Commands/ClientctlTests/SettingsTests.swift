@@ -51,7 +51,7 @@ import Testing
             (["install", "--channel", site.manifest] + trust + device, 78, "is a manifest: use --manifest"),
             (
                 ["install", "--manifest", site.manifest, "--trust", site.manifest] + device, 78,
-                "is a manifest, and no key or trust root"
+                "is a manifest, not a key or trust root"
             ),
             (["trust", "show", site.feed, "--json"], 78, "is a folder: name the file"),
             (["status", "--store", site.feed, "--json"], 78, "is not a store"),
