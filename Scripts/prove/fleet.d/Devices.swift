@@ -1,4 +1,4 @@
-/// Numbers without end from a seed: SplitMix64.
+/// A random number generator with a seed: SplitMix64.
 struct Chance: RandomNumberGenerator {
     private var state: UInt64
 
@@ -16,7 +16,7 @@ struct Chance: RandomNumberGenerator {
         return Self.mix(state)
     }
 
-    /// 0..<1.
+    /// Returns a number in 0..<1.
     mutating func share() -> Double { Self.share(next()) }
 
     mutating func seconds(below limit: Int) -> Int { Int(next() % UInt64(limit)) }
@@ -24,25 +24,25 @@ struct Chance: RandomNumberGenerator {
     static func share(_ number: UInt64) -> Double { Double(number >> 11) * 0x1p-53 }
 }
 
-/// What a device is like, drawn from its number and the seed. Shares are those of Guide/concepts/fleet.md.
+/// The properties of a device, derived from its number and the seed. Guide/concepts/fleet.md lists the percentages.
 struct Traits {
-    /// When a device is on.
+    /// The times at which a device is on.
     enum Habit {
         case always
-        /// So many seconds of each period, which begins at `phase`.
+        /// `length` seconds of each period, which begins at `phase`.
         case some(length: Int, period: Int)
     }
 
-    /// Of 1,000 devices: always on 600, half of each day 300, an hour a day 90, an hour a week the rest.
+    /// Of 1,000 devices, 600 are always on, 300 half of each day, 90 an hour a day, and the rest an hour a week.
     private static let habits: [(below: UInt64, habit: Habit)] = [
         (600, .always), (900, .some(length: 43_200, period: 86_400)), (990, .some(length: 3600, period: 86_400)),
         (1000, .some(length: 3600, period: 7 * 86_400)),
     ]
-    /// Of 1,000 devices, those whose clock is wrong.
+    /// The devices of 1,000 with a wrong clock.
     private static let wrongClocks: UInt64 = 40
-    /// Of 1,000 devices, those that give a delta too little memory.
+    /// The devices of 1,000 with too little memory for a delta.
     private static let smallOnes: UInt64 = 100
-    /// A wrong clock is wrong by one hour to one year, as often by hours as by months.
+    /// A wrong clock differs by one hour to one year, with a logarithmic distribution.
     private static let clockErrors = (least: 3600.0, factor: 8760.0)
 
     private let number: UInt64
@@ -66,10 +66,10 @@ struct Traits {
 
     var hasWrongClock: Bool { draw(5) % 1000 < Self.wrongClocks }
 
-    /// Seconds, behind as often as ahead.
+    /// The error of the clock in seconds, positive or negative.
     var clockError: Int {
         var power = 1.0
-        // factor^share, by halves: the same on every machine.
+        // Computes factor^share by halving, with the same result on every machine.
         var (root, share) = (Self.clockErrors.factor, Chance.share(draw(6)))
         for _ in 0..<24 {
             root = root.squareRoot()
@@ -83,6 +83,6 @@ struct Traits {
         return draw(7) % 2 == 0 ? error : -error
     }
 
-    /// Whether a release that so many of 1,000 devices cannot start fails on this one.
+    /// Returns whether a release that fails on `permille` of 1,000 devices fails on this one.
     func fails(permille: Int) -> Bool { draw(8) % 1000 < UInt64(permille) }
 }

@@ -4,23 +4,23 @@
 @testable import BundleSigning
 @testable import BundleValues
 
-/// One state of the channel document, as it stands in the feed.
+/// A published state of the channel document.
 struct Issue {
     let envelope: SignedEnvelope
     let document: ChannelDocument
     let payloadSha256: SHA256Digest
-    /// Bytes of the file.
+    /// The size of the file in bytes.
     let size: Int
-    /// The share of each of `Feed.staged`, in thousandths; all of them where it is not in the document.
+    /// The rollout of each of `Feed.staged` in thousandths; all devices if the document does not contain the release.
     let rollouts: [Int]
 }
 
-/// The publisher's side: real keys, real releases of a tiny client, a real channel document in a folder.
+/// The feed of the publisher, with real keys, releases of a small client, and a channel document in a folder.
 final class Feed {
     static let appId = "com.example.fleet"
     static let channel = "stable"
     static let base = "1.0.0"
-    /// The releases that come in steps: the one that may be bad, and the one that mends it.
+    /// The releases with a rollout: the one that may fail, and its fix.
     static let staged = ["1.1.0", "1.1.1"]
     private static let mostBytes = 1 << 20
 
@@ -31,7 +31,7 @@ final class Feed {
     private let release: Signer
     private let channelKey: Signer
 
-    /// A feed in `folder` with what everybody has; `client` is the folder that every version is made of.
+    /// Creates a feed in `folder` with the base release; `client` is the content of every version.
     init(in folder: String, client: String, at now: Timestamp) throws {
         self.client = client
         feed = FeedFolder("\(folder)/feed")
@@ -55,7 +55,7 @@ final class Feed {
         return try KeyFile.signer(at: pair.keyPath) { [] }
     }
 
-    /// Publishes `version` to so many of 1,000 devices; nil for all.
+    /// Publishes `version` to `rollout` of 1,000 devices, or to all.
     func publish(_ version: String, rollout: Int?, at now: Timestamp) throws {
         var options = ReleaseOptions(
             version: try SemanticVersion(parsing: version),
@@ -82,7 +82,7 @@ final class Feed {
 
     private func read() throws {
         guard let file = try feed.read("channels/\(Self.channel).json", maximumBytes: Self.mostBytes) else {
-            throw Wrong("the feed has no channel document")
+            throw SimulationError("the feed does not contain a channel document")
         }
         let envelope = try ChannelFormat.envelope(parsing: file.bytes)
         let document = try ChannelFormat.parse(envelope).claims
@@ -96,8 +96,8 @@ final class Feed {
     }
 }
 
-/// The simulation is wrong.
-struct Wrong: Error, CustomStringConvertible {
+/// An error of the simulation itself.
+struct SimulationError: Error, CustomStringConvertible {
     let description: String
 
     init(_ description: String) { self.description = description }

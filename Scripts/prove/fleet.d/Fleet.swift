@@ -4,35 +4,35 @@
 @testable import BundleValues
 import Glibc
 
-/// What all scenarios share.
+/// The values that all scenarios share.
 struct World: Sendable {
     let devices: Int
     let seed: UInt64
-    /// The folder that releases are made of.
+    /// The folder with the content of releases.
     let client: String
-    /// Later than this program, so that its age corrects no clock.
+    /// A time after the build of this program, so that its age does not correct a clock.
     let start = Timestamp(clamping: TrustedTime.built.secondsSinceEpoch + 30 * 86_400)
-    /// The draw of each device for each of `Feed.staged`.
-    let draws: [[UInt16]]
+    /// The rollout bucket of each device for each of `Feed.staged`.
+    let buckets: [[UInt16]]
 
     func time(_ seconds: Int) -> Timestamp { Timestamp(clamping: start.secondsSinceEpoch + seconds) }
 
-    /// By the code of devices: SHA-256 of the release's salt and the device's id.
-    static func draws(_ devices: Int, _ version: String) throws -> [UInt16] {
+    /// Returns the buckets, computed by the code of devices: SHA-256 of the salt of the release and the device id.
+    static func buckets(_ devices: Int, _ version: String) throws -> [UInt16] {
         try (0..<devices).map { UInt16(try ChannelRule.bucket(salt: version, deviceId: Traits.id($0))) }
     }
 }
 
-/// Scripts/prove/fleet runs it: FOLDER DEVICES SEED, JSON on stdout. FOLDER has a folder `client`.
+/// Runs the scenarios: FOLDER DEVICES SEED, with JSON on stdout. FOLDER must contain a folder `client`.
 @main
 struct Fleet {
     static func main() async {
         do {
             let words = CommandLine.arguments
             guard words.count == 4, let devices = Int(words[2]), let seed = UInt64(words[3]) else {
-                throw Wrong("usage: fleet FOLDER DEVICES SEED")
+                throw SimulationError("usage: fleet FOLDER DEVICES SEED")
             }
-            guard CharacterSet.useUTF8() else { throw Wrong("there is no locale C.UTF-8") }
+            guard CharacterSet.useUTF8() else { throw SimulationError("the locale C.UTF-8 is not available") }
             try OpenSSLIsolation.begin()
             print(String(decoding: JSONWriter.bytes(of: try await run(words[1], devices, seed)), as: UTF8.self))
         } catch {
@@ -44,11 +44,11 @@ struct Fleet {
 
     private static func run(_ folder: String, _ devices: Int, _ seed: UInt64) async throws -> JSONValue {
         let began = ContinuousClock.now
-        async let second = draws(devices, Feed.staged[1])
+        async let second = buckets(devices, Feed.staged[1])
         let world = World(
             devices: devices, seed: seed, client: "\(folder)/client",
-            draws: [try await draws(devices, Feed.staged[0]), try await second])
-        // Two at a time: as many cores, and a bound for memory. The longest first.
+            buckets: [try await buckets(devices, Feed.staged[0]), try await second])
+        // Two scenarios at a time limit memory. The longest starts first.
         var answers: [JSONValue?] = Scenario.all.map { _ in nil }
         try await withThrowingTaskGroup(of: (Int, JSONValue).self) { group in
             var waiting = Array(Scenario.all.indices.reversed())
@@ -71,19 +71,19 @@ struct Fleet {
         ])
     }
 
-    private static func draws(_ devices: Int, _ version: String) async throws -> [UInt16] {
-        try World.draws(devices, version)
+    private static func buckets(_ devices: Int, _ version: String) async throws -> [UInt16] {
+        try World.buckets(devices, version)
     }
 
     private static func simulate(_ number: Int, _ world: World, _ folder: String) async throws -> (Int, JSONValue) {
         let scenario = Scenario.all[number]
         let place = "\(folder)/\(number)"
-        guard mkdir(place, 0o700) == 0 else { throw Wrong("\(place) cannot be made") }
+        guard mkdir(place, 0o700) == 0 else { throw SimulationError("cannot create \(place)") }
         var simulation = try Simulation(scenario, world, number: number, in: place)
         return (number, try simulation.run().json(scenario))
     }
 
-    /// Milliseconds of all cores, and the most bytes in memory.
+    /// Returns the CPU time in milliseconds, and the peak memory in bytes.
     private static func use() -> (milliseconds: Int, bytes: Int) {
         var usage = rusage()
         guard getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage) == 0 else { return (0, 0) }

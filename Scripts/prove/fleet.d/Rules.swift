@@ -3,27 +3,27 @@
 @testable import BundleSigning
 @testable import BundleValues
 
-/// What devices do, by the code that devices run. A million devices are in a few hundred different situations: each one that occurs is
-/// put to the rules once, signatures included, and its answer kept.
+/// The results of checks and starts, computed by the code of devices. A million devices have a few hundred different
+/// situations, so each situation is evaluated only once, including its signatures.
 final class Rules {
     static let shell = "1.0.0"
-    /// What a check comes to.
+    /// The result of a check.
     struct Check {
-        /// The device's memory from then on.
+        /// The next state of the device.
         let next: UInt16
         let outcome: PollRule.Outcome
-        /// The release that it downloads.
+        /// The release that the device downloads.
         let release: SemanticVersion?
-        /// Whether by a delta: where there is memory for it, and where there is little.
+        /// Whether the download is a delta, on devices with enough memory and on small ones.
         let delta: (usual: Bool, small: Bool)
-        /// Whether another client than the one that runs is to run next.
+        /// Whether the next start selects another client.
         let isPending: Bool
     }
 
-    /// What a start comes to, with the one that follows a failure.
+    /// The result of a start, including the start after a failure.
     struct Start {
         let next: UInt16
-        /// The client that was on trial, and whether it failed.
+        /// The client that was on trial, and whether it started.
         let trial: (version: SemanticVersion, isGood: Bool)?
         let runs: SemanticVersion?
     }
@@ -31,7 +31,7 @@ final class Rules {
     private static let mostStates = 2048
     private static let mostIssues = 64
     private static let masks = 4
-    /// What a delta needs, and what small devices give.
+    /// The memory that a delta requires, and that small devices have.
     private static let deltaMemory = (needed: 48 << 20, small: 32 << 20)
 
     private let feed: Feed
@@ -41,10 +41,10 @@ final class Rules {
     private var states: [Ledger] = []
     private var checks: [Check?]
     private var starts: [Start?]
-    /// How many situations were put to the rules.
-    private(set) var asked = 0
+    /// The number of evaluated situations.
+    private(set) var evaluated = 0
 
-    /// The rules for devices that all have the base, confirmed; times in memories are all `time`.
+    /// Creates the rules for devices with the confirmed base release. All stored times are `time`.
     init(_ feed: Feed, at time: Timestamp) throws {
         self.feed = feed
         self.time = time
@@ -67,32 +67,35 @@ final class Rules {
 
     // MARK: Checks
 
-    /// A check of a device in `state` that is served the document `issue`. `mask` has a bit for each staged release whose rollout leaves
-    /// the device out; `clock` and `id` are those of the device.
+    /// Returns the result of a check in `state` with the document `issue`. `mask` has a bit for each staged release whose rollout
+    /// excludes the device; `clock` and `id` are those of the device.
     func check(_ state: UInt16, _ issue: Int, mask: Int, clock: @autoclosure () -> Timestamp, id: Int) throws -> Check {
         let place = (Int(state) * Self.mostIssues + issue) * Self.masks + mask
         if let known = checks[place] { return known }
-        let check = try ask(state, issue, mask, clock(), Traits.id(id))
+        let check = try evaluate(state, issue, mask, clock(), Traits.id(id))
         checks[place] = check
         return check
     }
 
-    /// The line of `Updater`, without its disk and its network.
-    private func ask(_ state: UInt16, _ issue: Int, _ mask: Int, _ clock: Timestamp, _ id: String) throws -> Check {
-        guard issue < Self.mostIssues else { throw Wrong("the channel has more than \(Self.mostIssues) documents") }
-        asked += 1
+    /// Evaluates a check with the steps of `Updater`, without disk and network.
+    private func evaluate(_ state: UInt16, _ issue: Int, _ mask: Int, _ clock: Timestamp, _ id: String) throws -> Check
+    {
+        guard issue < Self.mostIssues else {
+            throw SimulationError("the channel has more than \(Self.mostIssues) documents")
+        }
+        evaluated += 1
         let before = inventory(states[Int(state)])
-        let look = try FeedPoll(
+        let poll = try FeedPoll(
             feed.anchor, OfferRequest(inventory: before, shell: version, appId: Feed.appId), clock: clock)
-        let offer = try look.offer(
+        let offer = try poll.offer(
             of: feed.issues[issue].envelope, channel: Feed.channel, deviceId: .init(given: id))
-        guard let news = offer.feed else { throw Wrong("a channel document is not remembered") }
-        try requireMask(mask, news.after)
-        var after = news.after
-        // The draw is the only thing that tells devices apart, and the mask has it.
+        guard let update = offer.feed else { throw SimulationError("the check did not store the channel document") }
+        try requireMask(mask, update.after)
+        var after = update.after
+        // Devices differ in their bucket only, which the mask contains.
         after.deviceId = nil
         var ledger = try applying(
-            [.recorded(FeedUpdate(before: news.before, after: after)), .selected(shell: version)], to: before.ledger)
+            [.recorded(FeedUpdate(before: update.before, after: after)), .selected(shell: version)], to: before.ledger)
         let verdict = offer.decide(inventory(ledger), shell: version, appId: Feed.appId).verdict
         let failure = verdict.failure(of: offer.clientVersion)
         var release: SemanticVersion?
@@ -106,12 +109,12 @@ final class Rules {
             isPending: ledger.pending != nil)
     }
 
-    /// The fleet draws for itself, a million times; where that is not what the device finds, nothing here counts.
+    /// Throws if the mask of the simulation differs from the rollout decision of the device.
     private func requireMask(_ mask: Int, _ memory: FeedMemory) throws {
         for (bit, version) in claims.enumerated() {
             let isLeftOut = memory.followed?.leftOut.contains(version) == true
             if isLeftOut != (mask & 1 << bit != 0) {
-                throw Wrong("the fleet draws \(version) otherwise than devices do")
+                throw SimulationError("the bucket for \(version) differs from that of the device")
             }
         }
     }
@@ -128,7 +131,7 @@ final class Rules {
         return (isDelta(ArchiveLimits().deltaMemory), isDelta(Self.deltaMemory.small))
     }
 
-    /// A list with a delta from each release before.
+    /// Returns a list with a delta from each earlier release.
     func deltas(to release: SemanticVersion) throws -> DeltaList {
         let before = try ([Feed.base] + Feed.staged).map { try SemanticVersion(parsing: $0) }.filter { $0 < release }
         return DeltaList(
@@ -143,11 +146,11 @@ final class Rules {
 
     // MARK: Starts
 
-    /// The shell starts what the rules choose; `fails` says whether the first staged release fails on this device.
+    /// Returns the result of a start in `state`; `fails` says whether the first staged release fails on this device.
     func start(_ state: UInt16, fails: Bool) throws -> Start {
         let place = Int(state) * 2 + (fails ? 1 : 0)
         if let known = starts[place] { return known }
-        asked += 1
+        evaluated += 1
         var ledger = states[Int(state)]
         var trial: (version: SemanticVersion, isGood: Bool)?
         var isDone = false
@@ -194,13 +197,13 @@ final class Rules {
         let versions = try ([Feed.base] + Feed.staged).map { ClientVersion.archive(try SemanticVersion(parsing: $0)) }
         switch ledger.applying(changes, in: trees(versions)) {
         case .accepted(let next): return next
-        case .refused(let refusal): throw Wrong("a ledger refuses \(changes): \(refusal)")
+        case .refused(let refusal): throw SimulationError("the ledger refuses \(changes): \(refusal)")
         }
     }
 
     private func intern(_ ledger: Ledger) throws -> UInt16 {
         if let known = states.firstIndex(of: ledger) { return UInt16(known) }
-        guard states.count < Self.mostStates else { throw Wrong("more than \(Self.mostStates) situations") }
+        guard states.count < Self.mostStates else { throw SimulationError("more than \(Self.mostStates) situations") }
         states.append(ledger)
         return UInt16(states.count - 1)
     }

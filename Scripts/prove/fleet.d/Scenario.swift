@@ -2,11 +2,11 @@
 @testable import BundleFleet
 @testable import BundleValues
 
-/// A release and what is done about it.
+/// A release and the reaction to it.
 struct Scenario {
-    /// Of 1,000 devices, those that cannot start it.
+    /// The devices of 1,000 that cannot start the release.
     let failing: Int
-    /// Whether the guard moves the rollout; else everybody may have the release at once.
+    /// Whether the guard controls the rollout; otherwise all devices may install the release at once.
     let isGuarded: Bool
 
     static let all =
@@ -14,9 +14,9 @@ struct Scenario {
         + [Scenario(failing: 500, isGuarded: false)]
 }
 
-/// Whoever is responsible for the channel: the guard every ten minutes, and a person. What they do is what `clientctl release` does.
+/// The operators of the channel: the guard every ten minutes, and a person. Both act with the code of `clientctl release`.
 struct Operators {
-    /// What happened, for people.
+    /// An event for the tables.
     struct Event {
         let at: Int
         let what: String
@@ -26,25 +26,25 @@ struct Operators {
     private static let guardEvery = 600
     private static let steps = [10, 50, 250, 1000]
     private static let plan = GuardDecision.Plan(steps: steps, bake: .seconds(7200), rule: .rate(permille: 20))
-    /// A start without a verdict for so long has failed.
-    private static let patience = 600
-    /// After the guard has stopped a release, or a person has seen that it fails.
+    /// The seconds after which a start without a verdict counts as failed.
+    private static let verdictTimeout = 600
+    /// The delays after the guard stopped a release, or a person saw that it fails.
     private static let recallAfter = 1800
     private static let mendAfter = 7200
-    /// A release that few devices cannot start goes to everybody; what mends it comes later.
+    /// The delay of the fix for a release that few devices cannot start, which all devices receive.
     private static let mendLater = 14_400
-    /// A release that a small fleet neither stops nor proves.
+    /// The longest wait for a decision in a small fleet.
     private static let longestWait = 86_400
-    /// Without a guard, it takes a person so long to see that half of the screens fall back.
+    /// The delay until a person sees without a guard that half of the devices fall back.
     private static let noticeAfter = 3600
 
     let scenario: Scenario
     private(set) var events: [Event] = []
-    /// When nothing more is going to be done.
+    /// The time of the last action, once it is known.
     private(set) var end: Int?
-    /// When the last document was signed.
+    /// The time of the last signed document.
     private(set) var lastChange = 0
-    /// When each of `Feed.staged` was published.
+    /// The time at which each of `Feed.staged` was published.
     private(set) var published: [Int?] = [nil, nil]
     private var active = 0
     private var recall: Int?
@@ -53,7 +53,7 @@ struct Operators {
 
     init(_ scenario: Scenario) { self.scenario = scenario }
 
-    /// The release that everybody is to have in the end.
+    /// The release that all devices should have at the end.
     var target: Int { scenario.failing == 0 ? 0 : 1 }
 
     mutating func act(at now: Int, _ time: Timestamp, _ feed: Feed, _ reports: [Reports]) throws {
@@ -61,10 +61,10 @@ struct Operators {
         if now == mend { try publish(1, at: now, time, feed) }
         if now == recall {
             try feed.edit(.revoke(try version(0), reason: "it does not start"), at: time)
-            note("\(Feed.staged[0]) is recalled by a person", now)
+            note("a person revokes \(Feed.staged[0])", now)
         }
         let isTick = now > Self.releaseAt && (now - Self.releaseAt) % Self.guardEvery == 0
-        if scenario.isGuarded, isTick, !isDecided { try look(at: now, time, feed, reports[active]) }
+        if scenario.isGuarded, isTick, !isDecided { try guardRollout(at: now, time, feed, reports[active]) }
     }
 
     private func version(_ release: Int) throws -> SemanticVersion {
@@ -91,11 +91,13 @@ struct Operators {
         }
     }
 
-    private mutating func look(at now: Int, _ time: Timestamp, _ feed: Feed, _ reports: Reports) throws {
-        guard let document = feed.issues.last?.document else { throw Wrong("the feed has no document") }
+    private mutating func guardRollout(at now: Int, _ time: Timestamp, _ feed: Feed, _ reports: Reports) throws {
+        guard let document = feed.issues.last?.document else {
+            throw SimulationError("the feed does not contain a document")
+        }
         let facts = reports.facts(at: now)
         let verdicts =
-            facts.isEmpty ? nil : VerdictQuery.verdicts(facts, before: reports.facts(at: now - Self.patience))
+            facts.isEmpty ? nil : VerdictQuery.verdicts(facts, before: reports.facts(at: now - Self.verdictTimeout))
         let version = try version(active)
         let situation = try GuardDecision.Situation(version, in: document, at: time, verdicts: verdicts)
         let decision = GuardDecision.decide(situation, by: Self.plan)
@@ -108,19 +110,19 @@ struct Operators {
             note("the guard pauses \(version) (\(counts))", now)
             decide(recall: now + Self.recallAfter, mend: now + Self.mendAfter)
         case .stopByHand:
-            note("the guard calls for a person: \(version) fails and is everybody's (\(counts))", now)
+            note("the guard asks a person to act: all devices may install \(version), which fails (\(counts))", now)
             decide(recall: now + Self.recallAfter, mend: now + Self.mendAfter)
         case .complete:
-            note("the guard finds \(version) complete (\(counts))", now)
+            note("the guard reports \(version) as complete (\(counts))", now)
             decide(recall: nil, mend: now + Self.mendLater)
         case .held, .forGroupsAlone, .bake, .missing, .tooManyDevices, .noData:
             if active == target || now - lastChange < Self.longestWait { return }
-            note("a person sees that \(version) goes on no more (\(counts))", now)
+            note("a person sees that the rollout of \(version) does not continue (\(counts))", now)
             decide(recall: nil, mend: now + Self.mendAfter)
         }
     }
 
-    /// The guard has nothing more to do; a person has, unless this is what everybody is to have.
+    /// Ends the work of the guard. A person acts next, unless this is the target release.
     private mutating func decide(recall: Int?, mend: Int) {
         isDecided = true
         if active == target {

@@ -3,23 +3,23 @@
 @testable import BundleSigning
 @testable import BundleValues
 
-/// The fleet through one scenario, second by second.
+/// A simulation of the fleet in one scenario, in steps of one second.
 struct Simulation {
-    /// One device, in 32 bytes: a million of them are what the time goes into.
+    /// A device, in 32 bytes, because a million devices determine the speed.
     private struct Device {
         var poll = PollRule()
         /// The next device with an event in the same second.
         var next: Int32 = -1
-        /// When it goes off; `never` for one that is always on.
+        /// The time at which the device turns off; the maximum if it is always on.
         var offAt = UInt32.max
         var state: UInt16 = 0
-        /// The document that it took last.
+        /// The document that the device received last.
         var seen = UInt16.max
-        /// Its draws for the staged releases.
-        var draws: (UInt16, UInt16)
+        /// The buckets of the device for the staged releases.
+        var buckets: (UInt16, UInt16)
         let edge: UInt8
         var marks: Marks
-        /// The staged release that runs; -1 for the base.
+        /// The running staged release, or -1 for the base.
         var runs: Int8 = -1
     }
 
@@ -27,23 +27,23 @@ struct Simulation {
         let rawValue: UInt8
         static let isSmall = Marks(rawValue: 1)
         static let hasWrongClock = Marks(rawValue: 2)
-        /// The first staged release fails on it.
+        /// The first staged release fails on the device.
         static let fails = Marks(rawValue: 4)
         static let ranBad = Marks(rawValue: 8)
         static let hasTarget = Marks(rawValue: 16)
         static let isStarting = Marks(rawValue: 32)
-        /// It takes no document for its clock.
+        /// The device rejects documents because of its clock.
         static let isShutOut = Marks(rawValue: 64)
     }
 
     static let horizon = 16 * 86_400
-    /// Of 1,000 checks, those that the network spoils.
+    /// The checks of 1,000 that fail in the network.
     private static let spoilt: UInt64 = 5
-    /// A release is started within so long after its download; devices that go off before, when they come on again.
+    /// The longest time from a download to the start. Devices that turn off earlier start the release when they turn on.
     private static let longestStart = 300
-    /// What a page has for its start.
+    /// The startup timeout of a page.
     private static let verdictAfter = 10
-    /// Everybody who is on has asked again by then: only those who miss the target are followed further.
+    /// The time in which every running device checks again. Later, only devices without the target release are simulated.
     private static let quiet = 3600
     static let sample = 300
 
@@ -94,22 +94,22 @@ struct Simulation {
         if traits.fails(permille: scenario.failing) { marks.insert(.fails) }
         devices.append(
             Device(
-                draws: (world.draws[0][index], world.draws[1][index]), edge: UInt8(traits.edge(of: Wire.edges)),
+                buckets: (world.buckets[0][index], world.buckets[1][index]), edge: UInt8(traits.edge(of: Wire.edges)),
                 marks: marks))
         left += 1
         var begun = 0
         if case .some(let length, let period) = traits.habit {
-            // Where it is in its period when the simulation begins.
+            // The position in its period when the simulation starts.
             begun = traits.phase(period)
             devices[index].offAt = begun < length ? UInt32(length - begun) : 0
             if begun >= length { return enter(index, at: period - begun) }
         }
-        // Those that are on have been so for long, and ask at any time.
+        // Running devices check at a random time.
         let longest = pace.interval + pace.jitter
         wait(index, from: 0, .seconds(chance.seconds(below: Int(longest.components.seconds))))
     }
 
-    // MARK: The line of time
+    // MARK: Steps
 
     mutating func run() throws -> Tally {
         var now = 0
@@ -139,12 +139,12 @@ struct Simulation {
             let next = Int(devices[index].next)
             if now >= Int(devices[index].offAt) {
                 guard case .some(let length, _) = Traits(index, seed: world.seed).habit else {
-                    throw Wrong("a device that is always on went off")
+                    throw SimulationError("a device that is always on turned off")
                 }
                 devices[index].offAt = UInt32(now + length)
                 devices[index].poll = PollRule()
                 try start(index, at: now)
-                // The shell begins anew, and with it the rule of its checks.
+                // The shell restarts, so its poll rule restarts too.
                 wait(index, from: now, devices[index].poll.first(pace, draw: chance.share()))
             } else {
                 try check(index, at: now)
@@ -162,7 +162,7 @@ struct Simulation {
         heads[time] = Int32(index)
     }
 
-    /// Its next check, or the moment when it comes on again.
+    /// Schedules the next check, or the time at which the device turns on.
     private mutating func wait(_ index: Int, from now: Int, _ wait: Duration) {
         let time = now + max(1, Int(wait.components.seconds))
         let isOn = time < Int(devices[index].offAt)
@@ -175,7 +175,7 @@ struct Simulation {
         return Int(devices[index].offAt) - length + period
     }
 
-    // MARK: A check
+    // MARK: Checks
 
     private mutating func check(_ index: Int, at now: Int) throws {
         let outcome = try outcome(index, at: now)
@@ -212,11 +212,11 @@ struct Simulation {
         return check.outcome
     }
 
-    /// Which staged releases leave the device out. Here is the place for what else a document says about who may have a release, such
-    /// as ramps and groups: `Rules` compares it with what a device finds.
+    /// Returns the staged releases that exclude the device. `Rules` compares the result with the decision of the
+    /// device.
     private func mask(_ device: Device, _ issue: Int) -> Int {
         let rollouts = feed.issues[issue].rollouts
-        return (Int(device.draws.0) >= rollouts[0] ? 1 : 0) | (Int(device.draws.1) >= rollouts[1] ? 2 : 0)
+        return (Int(device.buckets.0) >= rollouts[0] ? 1 : 0) | (Int(device.buckets.1) >= rollouts[1] ? 2 : 0)
     }
 
     private func clock(_ index: Int, at now: Int) -> Timestamp {
@@ -224,7 +224,7 @@ struct Simulation {
         return world.time(now + (traits.hasWrongClock ? traits.clockError : 0))
     }
 
-    /// What a wrong clock makes of the document; nil where it does no harm.
+    /// Returns the failure that a wrong clock causes, or nil.
     private mutating func refusal(_ index: Int, _ number: Int, at now: Int) -> PollRule.Outcome? {
         let memory = rules.memory(devices[index].state)
         let issue = feed.issues[number]
@@ -236,7 +236,7 @@ struct Simulation {
         return PollRule.Outcome(failure, asked: nil)
     }
 
-    // MARK: A start
+    // MARK: Starts
 
     private mutating func startSoon(_ index: Int, at now: Int) {
         let time = now + 1 + chance.seconds(below: Self.longestStart)
@@ -260,7 +260,7 @@ struct Simulation {
 
     private mutating func tried(_ index: Int, _ place: Int, isGood: Bool, at now: Int) {
         let isBad = place != operators.target
-        // A fact is told once.
+        // A device reports each fact once.
         if isBad, devices[index].marks.contains(.ranBad) { return }
         reports[place].add(isGood: isGood, at: reportTime(index, now))
         if isBad {
@@ -272,14 +272,14 @@ struct Simulation {
         }
     }
 
-    /// A device that goes off before it reports does so when it is on again.
+    /// Returns the time of a report. A device that turns off earlier reports when it turns on.
     private mutating func reportTime(_ index: Int, _ now: Int) -> Int {
         let wait = Self.verdictAfter + chance.seconds(below: Reports.longestWait)
         let offAt = Int(devices[index].offAt)
         return now + wait < offAt ? now + wait : nextOn(index) + wait
     }
 
-    /// `place` is the staged release that runs from now on; nil for the base.
+    /// Sets the running staged release, or the base if `place` is nil.
     private mutating func move(_ index: Int, to place: Int?) {
         let before = Int(devices[index].runs)
         if before >= 0 { running[before] -= 1 }
@@ -290,7 +290,7 @@ struct Simulation {
     private func finish(at now: Int) -> Tally {
         var tally = tally
         tally.followedUntil = now
-        tally.asked = rules.asked
+        tally.evaluated = rules.evaluated
         tally.operators = operators
         tally.wire = wire
         tally.endsOnBad = scenario.failing == 0 ? 0 : running[0]

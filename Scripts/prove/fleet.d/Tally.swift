@@ -1,32 +1,32 @@
 @testable import BundleValues
 
-/// What was counted.
+/// The counts of a simulation.
 struct Tally {
-    /// Devices that started the release that is bad for some.
+    /// Devices that started the bad release.
     var ranBad = 0
-    /// Of these, those that could not.
+    /// Devices on which its start failed.
     var failed = 0
     var spoilt = 0
-    /// When each device first confirmed a start of what everybody is to have.
+    /// The times at which devices first confirmed a start of the target release.
     var reached: [UInt32] = []
-    /// Devices that never got it: their clocks keep every document out, or something else.
+    /// Devices that never install it because of their clock, or for another reason.
     var shutOut = 0
     var missed = 0
-    /// Devices that run the bad release when all is over, and those of them that their clocks keep there.
+    /// Devices that run the bad release at the end, and the part of them with a wrong clock.
     var endsOnBad = 0
     var shutOutOnBad = 0
     var followedUntil = 0
-    /// How many situations were put to the rules.
-    var asked = 0
+    /// The number of evaluated situations.
+    var evaluated = 0
     var operators: Operators?
     var wire: Wire?
-    /// How many devices run each staged release, every `Simulation.sample` seconds.
+    /// The numbers of devices that run each staged release, every `Simulation.sample` seconds.
     private(set) var samples: [[Int]] = []
 
     mutating func sample(_ running: [Int]) { samples.append(running) }
 
     func json(_ scenario: Scenario) throws -> JSONValue {
-        guard let operators, let wire else { throw Wrong("nothing was simulated") }
+        guard let operators, let wire else { throw SimulationError("the simulation did not run") }
         let end = min(max(operators.end ?? followedUntil, operators.lastChange) + 3600, followedUntil)
         var object: JSONObject = [
             "failing": .integer(scenario.failing), "guarded": .bool(scenario.isGuarded),
@@ -34,7 +34,7 @@ struct Tally {
             "failed": .integer(failed), "endsOnBad": .integer(endsOnBad),
             "shutOutOnBad": .integer(shutOutOnBad), "reached": .integer(reached.count),
             "shutOut": .integer(shutOut), "missed": .integer(missed), "spoilt": .integer(spoilt),
-            "situations": .integer(asked), "countedUntil": .integer(end), "followedUntil": .integer(followedUntil),
+            "situations": .integer(evaluated), "countedUntil": .integer(end), "followedUntil": .integer(followedUntil),
             "mostOnBad": .integer(scenario.failing == 0 ? 0 : samples.map { $0[0] }.max() ?? 0),
             "repeatedBytes": .integer(wire.repeated),
         ]
@@ -48,7 +48,7 @@ struct Tally {
         return .object(object)
     }
 
-    /// When so many of 1,000 of those that got it had it, and the last of them.
+    /// Returns the times at which given parts of these devices had the target release.
     private var times: JSONObject {
         let sorted = reached.sorted()
         guard let last = sorted.last else { return [:] }
@@ -72,7 +72,7 @@ struct Tally {
         return routes
     }
 
-    /// Requests a second: before the release, the most, and in each interval of the samples. Until then every device is followed.
+    /// Returns requests per second before the release, their maximum, and the requests in each sample interval.
     private func load(_ wire: Wire, until end: Int) -> JSONObject {
         let before = wire.requests[Operators.releaseAt / 2..<Operators.releaseAt]
         let originBefore = wire.originRequests[Operators.releaseAt / 2..<Operators.releaseAt]

@@ -1,12 +1,12 @@
-/// What devices ask for, and what answers: edges of a CDN before one origin. Bodies only; headers and TLS are not counted.
+/// The requests of devices to the edges of a CDN with one origin. Counts bodies only, without headers and TLS.
 struct Wire {
     enum Route: Int, CaseIterable {
-        /// `trust/2.json`, which is not there: 404 without a body.
+        /// `trust/2.json`, which does not exist: 404 without a body.
         case trust
         case document, deltaList, delta, archive
     }
 
-    /// What went over one route.
+    /// The traffic of a route.
     struct Count {
         var requests = 0
         var bytes = 0
@@ -16,16 +16,16 @@ struct Wire {
 
     static let archiveBytes = 29_700_000
     static let deltaBytes = 780_000
-    /// Places where the CDN keeps files, each for itself.
+    /// The number of separate caches of the CDN.
     static let edges = 24
-    /// How long an edge gives a document, or a 404, without asking the origin.
+    /// The seconds for which an edge caches a document or a 404.
     static let maximumAge: Int32 = 30
     private static let never = Int32.min / 2
 
     private(set) var counts = Array(repeating: Count(), count: Route.allCases.count)
-    /// Bytes of documents that the device had already: a conditional request of devices would save them.
+    /// Bytes of documents that the device already had. Conditional requests would save them.
     private(set) var repeated = 0
-    /// Requests in each second.
+    /// The requests in each second.
     private(set) var requests: [UInt32]
     private(set) var originRequests: [UInt32]
     private var trustAt = Array(repeating: never, count: edges)
@@ -40,7 +40,7 @@ struct Wire {
         hasFile = Array(repeating: false, count: Self.edges * releases * 2)
     }
 
-    /// A check at `now`: the next trust root, then the document. The one that the edge has, which may be `maximumAge` old.
+    /// Counts the requests of a check: the next trust root, then the document. Returns the document of the edge, which may be old.
     mutating func check(_ now: Int, edge: Int, newest: Int, size: Int, seen: Int, sizeOf: (Int) -> Int) -> Int {
         let time = Int32(now)
         let asksTrust = time - trustAt[edge] >= Self.maximumAge
@@ -48,7 +48,7 @@ struct Wire {
         count(.trust, now, bytes: 0, origin: asksTrust ? 0 : nil)
         var origin: Int?
         if time - documents[edge].at >= Self.maximumAge {
-            // 304 where the edge has the newest one.
+            // 304 if the edge has the newest document.
             origin = documents[edge].issue == newest ? 0 : size
             documents[edge] = (time, newest)
         }
@@ -59,7 +59,7 @@ struct Wire {
         return issue
     }
 
-    /// A download at `now`: the list of deltas, then a delta or the archive.
+    /// Counts the requests of a download: the list of deltas, then a delta or the archive.
     mutating func download(_ now: Int, edge: Int, release: Int, isDelta: Bool, listBytes: Int) {
         let place = release * Self.edges + edge
         let time = Int32(now)
@@ -68,7 +68,7 @@ struct Wire {
         if asksList { listAt[place] = time }
         count(.deltaList, now, bytes: listBytes, origin: asksList ? (isKnown ? 0 : listBytes) : nil)
         let bytes = isDelta ? Self.deltaBytes : Self.archiveBytes
-        // Immutable: an edge asks once.
+        // The file is immutable, so an edge requests it once.
         let file = place * 2 + (isDelta ? 1 : 0)
         count(isDelta ? .delta : .archive, now, bytes: bytes, origin: hasFile[file] ? nil : bytes)
         hasFile[file] = true
@@ -85,11 +85,11 @@ struct Wire {
     }
 }
 
-/// What devices report, each fact once, and when it is known.
+/// The reports of devices with the times at which they arrive.
 struct Reports {
-    /// Seconds between two moments at which counts are kept.
+    /// The resolution of the counts in seconds.
     private static let grain = 60
-    /// Reports wait at most so long, at random.
+    /// The longest random delay of a report in seconds.
     static let longestWait = 300
 
     private var good: [UInt32]
@@ -100,14 +100,14 @@ struct Reports {
         failed = good
     }
 
-    /// A first start whose verdict is known at `time`; after the end of the simulation, never.
+    /// Adds a first start whose verdict arrives at `time`. Ignores it after the end of the simulation.
     mutating func add(isGood: Bool, at time: Int) {
         let place = time / Self.grain
         guard place < good.count else { return }
         if isGood { good[place] += 1 } else { failed[place] += 1 }
     }
 
-    /// The counts at `time`, as Prometheus has them.
+    /// Returns the counts at `time` like Prometheus.
     func facts(at time: Int) -> [String: Int] {
         let end = max(0, min(time / Self.grain, good.count))
         let (confirmed, lost) = (Self.sum(good[..<end]), Self.sum(failed[..<end]))

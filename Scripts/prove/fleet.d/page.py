@@ -1,11 +1,11 @@
-"""Tables and plots of a fleet: Guide/concepts/fleet.md between its markers, and Guide/concepts/fleet/*.svg."""
+"""Writes the tables and plots of a fleet: Guide/concepts/fleet.md between its markers, and Guide/concepts/fleet/*.svg."""
 
 import html
 import math
 import re
 
 BEGIN, END = "<!-- made by Scripts/prove/fleet --write: do not edit -->", "<!-- end -->"
-# Light and dark; the last one is for what goes wrong without a guard.
+# Colours for light and dark pages; the last is for the scenario without a guard.
 COLOURS = ("#2a7f62", "#3566b8", "#8a5fb0", "#c2660c", "#b3261e")
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 360, 64, 16, 52, 44
 
@@ -137,7 +137,7 @@ def tables(figures):
 
 
 class Plot:
-    """Lines over hours since the release, as an SVG that reads on light and dark pages."""
+    """A plot over the hours since the release, as an SVG for light and dark pages."""
 
     def __init__(self, heading, hours, low, high, logarithmic, words):
         self.heading, self.hours, self.low, self.high = heading, hours, low, high
@@ -222,7 +222,7 @@ def load_plot(figures):
     shown = [one for one in figures["scenarios"] if one["failing"] == 0 or not one["guarded"]]
     for one, colour in zip(shown, (COLOURS[0], COLOURS[-1])):
         for name, words, dash in (("requests", "CDN", ""), ("originRequests", "origin", "2 3")):
-            # The last one may be of fewer seconds.
+            # The last interval may be shorter.
             values = one["load"][name][:-1]
             points = [(hours(figures, index), value / figures["sample"]) for index, value in enumerate(values)]
             plot.line(f"{title(one)}: {words}", points, colour, dash)

@@ -1,36 +1,36 @@
 @testable import BundleDisk
 import Glibc
 
-/// What libFuzzer calls with each input; `fuzz` is the target's own.
+/// Runs the target with an input from libFuzzer. Each target declares `fuzz`.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func testOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     do {
         try fuzz([UInt8](UnsafeBufferPointer(start: start, count: count)))
     } catch {
-        fatalError("an error that is no documented refusal: \(error)")
+        fatalError("an undocumented error: \(error)")
     }
     return 0
 }
 
-/// libarchive reads names in the process's character set, as in clientctl.
+/// Sets the character set in which libarchive reads names, as clientctl does.
 @_cdecl("LLVMFuzzerInitialize")
 public func initialize(_ count: UnsafeMutableRawPointer?, _ arguments: UnsafeMutableRawPointer?) -> CInt {
-    require(CharacterSet.useUTF8(), "there is no C.UTF-8 here")
+    require(CharacterSet.useUTF8(), "the locale C.UTF-8 is available")
     return 0
 }
 
-/// A property of the product; that it does not hold is a finding.
+/// Checks a property. A violation is a finding.
 func require(_ holds: Bool, _ what: @autoclosure () -> String) {
-    if !holds { fatalError("does not hold: \(what())") }
+    if !holds { fatalError("violated: \(what())") }
 }
 
-/// The value, whose absence is a finding.
+/// Returns the value. A missing value is a finding.
 func require<Value>(_ value: Value?, _ what: @autoclosure () -> String) -> Value {
-    guard let value else { fatalError("does not hold: \(what())") }
+    guard let value else { fatalError("violated: \(what())") }
     return value
 }
 
 extension [UInt8] {
-    /// The lines, the last one without its end.
+    /// The lines without line feeds.
     var lines: [[UInt8]] { split(separator: 0x0A, omittingEmptySubsequences: false).map(Array.init) }
 }

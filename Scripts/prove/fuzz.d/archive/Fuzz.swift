@@ -1,7 +1,7 @@
 // fuzz: max_len=65536
 // fuzz: seeds=Fixtures/benign Fixtures/hostile
 //
-// An archive into a staging area, by the reader, the policy and the writer of an installation.
+// Unpacks an archive to a staging area with the reader, policy and writer of installations.
 @testable import ArchiveSource
 @testable import BundleArchive
 @testable import BundleCore
@@ -19,7 +19,7 @@ private let limits: ArchiveLimits = {
 private let canary = Array("canary".utf8)
 private let identity: BundleIdentity = {
     guard let version = try? SemanticVersion(parsing: "1.0.0"), let shells = try? ShellRange(minimum: version) else {
-        fatalError("a plain version is taken")
+        fatalError("a plain version is valid")
     }
     return BundleIdentity(version: version, shells: shells)
 }()
@@ -30,7 +30,7 @@ func fuzz(_ input: [UInt8]) throws {
     if mended != input { try install(mended) }
 }
 
-/// The tar with checksums that fit its headers: otherwise the reader would look at nothing that was changed in them.
+/// Returns the tar with correct checksums. Otherwise the reader would reject each changed header because of its checksum.
 private func withFittingChecksums(_ input: [UInt8]) -> [UInt8] {
     var tar = input
     guard ArchiveFormat(sniffing: input) == .tar else { return tar }
@@ -52,19 +52,22 @@ private func install(_ input: [UInt8]) throws {
 
     let area = try area(folder)
     let content = try unpack(outer.directory.file("archive"), size: input.count, into: area)
-    try require(names(outer.directory) == ["archive", "attempt", "canary"], "nothing appears beside the attempt")
-    try require(names(folder) == ["canary", "downloads", "receipt.json", "tree"], "nothing appears beside the tree")
-    try require(names(area.downloads).isEmpty, "nothing appears in the downloads")
+    try require(names(outer.directory) == ["archive", "attempt", "canary"], "no file is created next to the attempt")
+    try require(
+        names(folder) == ["canary", "downloads", "receipt.json", "tree"], "no file is created next to the tree")
+    try require(names(area.downloads).isEmpty, "no file is created in the downloads")
     for place in [outer.directory, folder] {
-        try require(place.contents("canary", maximumBytes: 64) == canary, "what is outside stays as it was")
+        try require(place.contents("canary", maximumBytes: 64) == canary, "files outside are unchanged")
     }
     try checkVerifier(outer.directory, size: input.count, content)
     guard let content else { return }
     var total = 0
     try checkTree(area.tree, depth: 1, &total)
-    require(total <= limits.installedBytes, "the limit holds")
-    guard case .file? = try area.tree.kind(of: "index.html") else { fatalError("an accepted client has an index.html") }
-    try require(CanonicalTree(area.tree).digest() == content, "the content is that of the tree")
+    require(total <= limits.installedBytes, "the size is within the limit")
+    guard case .file? = try area.tree.kind(of: "index.html") else {
+        fatalError("an accepted client contains an index.html")
+    }
+    try require(CanonicalTree(area.tree).digest() == content, "the digest is that of the tree")
 }
 
 private func area(_ folder: Directory) throws -> StagingArea {
@@ -74,7 +77,7 @@ private func area(_ folder: Directory) throws -> StagingArea {
         inventory: Inventory(path: folder.path, ledger: Ledger(), bundles: []), reserveBytes: 0, hasSeedRoot: false)
 }
 
-/// The steps of `ArchiveUnpacker`, for bytes that nobody signed; nil where the archive is refused.
+/// Runs the steps of `ArchiveUnpacker` for unsigned bytes. Returns nil for a refused archive.
 private func unpack(_ file: File, size: Int, into area: StagingArea) throws -> SHA256Digest? {
     let writer = try TreeWriter(
         area: area, reusing: ReuseIndex([], in: area.folder), receipt: area.receipt(for: identity, manifest: .null))
@@ -84,15 +87,15 @@ private func unpack(_ file: File, size: Int, into area: StagingArea) throws -> S
         let receipt = try sink.finish()
         let content = try summary.contentSha256 ?? CanonicalTree(area.tree).digest()
         let staged = try area.seal(receipt, contentSha256: content, bytesDownloaded: 0)
-        require(staged.fileCount == summary.fileCount, "every file is in the receipt")
-        require(staged.installedSize == summary.installedSize, "with its size")
+        require(staged.fileCount == summary.fileCount, "the receipt counts every file")
+        require(staged.installedSize == summary.installedSize, "the receipt contains the total size")
         return content
     } catch is ArchiveRejection {
         return nil
     }
 }
 
-/// Who only verifies comes to the same answer.
+/// Checks that a verification without installation has the same result.
 private func checkVerifier(_ outer: Directory, size: Int, _ content: SHA256Digest?) throws {
     let manifest = Manifest(
         version: try SemanticVersion(parsing: "1.0.0"), url: "x", sha256: try .of([]), shells: try shells())
@@ -119,7 +122,7 @@ private func checkTree(_ folder: Directory, depth: Int, _ total: inout Int) thro
         switch try folder.kind(of: name) {
         case .directory?: try checkTree(try folder.directory(name), depth: depth + 1, &total)
         case .file(let size)?: total += size
-        default: fatalError("neither file nor folder: \(folder.path)/\(name)")
+        default: fatalError("neither a file nor a folder: \(folder.path)/\(name)")
         }
     }
 }

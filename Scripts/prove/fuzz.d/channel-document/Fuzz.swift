@@ -1,6 +1,6 @@
 // fuzz: max_len=8192
 //
-// The channel document: its envelope, its payload, and the rules that a device applies to what it says.
+// Reads the envelope and payload of a channel document, and applies the rules of devices.
 @testable import ArchiveSource
 @testable import BundleCore
 @testable import BundleSigning
@@ -17,7 +17,7 @@ func fuzz(_ input: [UInt8]) throws {
 private func checkEnvelope(_ input: [UInt8]) {
     do throws(DocumentRefusal) {
         let envelope = try ChannelFormat.envelope(parsing: input)
-        require(envelope.signatures.count <= SignedEnvelope.maximumSignatures, "signatures are counted")
+        require(envelope.signatures.count <= SignedEnvelope.maximumSignatures, "the number of signatures is limited")
         let again = try? ChannelFormat.envelope(parsing: envelope.document)
         require(again == envelope, "an envelope is read as it was written")
         _ = document(envelope)
@@ -38,29 +38,34 @@ private func checkWriting(_ read: ChannelDocument) {
     let again = require(
         document(SignedEnvelope(payloadType: ChannelFormat.payloadType, payload: payload)), "a written document is read"
     )
-    require(ChannelFormat.payload(again) == payload, "as it was written")
+    require(ChannelFormat.payload(again) == payload, "the payload is read as it was written")
     require(again.releases.map(\.version) == read.releases.map(\.version), "with the same releases")
-    require(again.revoked == read.revoked && again.minimumVersion == read.minimumVersion, "and the same recalls")
-    require(Set(read.releases.map(\.version)).count == read.releases.count, "each version stands there once")
+    require(
+        again.revoked == read.revoked && again.minimumVersion == read.minimumVersion, "with the same revoked versions")
+    require(Set(read.releases.map(\.version)).count == read.releases.count, "each version is unique")
     require(read.releases.allSatisfy { (0...1000).contains($0.rollout) }, "rollouts are thousandths")
-    require(again.busyLimit == read.busyLimit && (0...3600).contains(read.busyLimit ?? 0), "a limit within an hour")
-    require(again.releases.map(\.isUrgent) == read.releases.map(\.isUrgent), "as urgent")
+    require(
+        again.busyLimit == read.busyLimit && (0...3600).contains(read.busyLimit ?? 0),
+        "the busy limit is within an hour")
+    require(again.releases.map(\.isUrgent) == read.releases.map(\.isUrgent), "with the same urgent releases")
     require(again.releases.map(\.groups) == read.releases.map(\.groups), "with the same groups")
-    require(again.releases.map(\.isOnlyForGroups) == read.releases.map(\.isOnlyForGroups), "for the same ones alone")
+    require(
+        again.releases.map(\.isOnlyForGroups) == read.releases.map(\.isOnlyForGroups),
+        "with the same releases for groups only")
     require(again.releases.map(\.ramp) == read.releases.map(\.ramp), "with the same ramps")
     for release in read.releases {
         let (first, last) = (release.share(at: read.issuedAt), release.share(at: read.expires))
-        require((0...1000).contains(first) && first <= last, "shares are thousandths, and only grow")
+        require((0...1000).contains(first) && first <= last, "rollouts are thousandths and never decrease")
         guard let ramp = release.ramp else { continue }
         require(
             ramp.holding(at: read.issuedAt).resuming(at: read.expires).steps.count == ramp.steps.count,
-            "no step is lost")
+            "every step is kept")
     }
     require(read.expires > read.issuedAt && read.sequence > 0, "a document has a time and a sequence")
     require(ChannelFileName.isName(read.channel), "a channel has a name")
 }
 
-/// Whatever a document says, a device without any client is told of something that nothing speaks against, or of why not.
+/// Checks that a device without clients receives a permitted release, or a reason.
 private func checkRules(_ document: ChannelDocument) throws {
     var ledger = Ledger()
     var feed = FeedMemory()
@@ -80,9 +85,9 @@ private func checkRules(_ document: ChannelDocument) throws {
         appId: document.appId)
     let unsigned = UpdateFailure(.signatureInvalid, subject: "", "")
     let candidate = ChannelRule.pick(document.releases, on: device) { _ in .refused(unsigned) }
-    require((candidate == nil) == document.releases.isEmpty, "one is picked where there is one")
+    require((candidate == nil) == document.releases.isEmpty, "a release is chosen if there is one")
     guard let candidate else { return }
-    require(ChannelRule.decide(candidate, on: device).verdict != .install, "what nobody has signed is never installed")
+    require(ChannelRule.decide(candidate, on: device).verdict != .install, "an unsigned release is never installed")
     let read = try FeedMemory(MemberReader(feed.json, of: "feed"))
-    require(read == feed, "the memory is read as it was written")
+    require(read == feed, "the feed memory is read as it was written")
 }

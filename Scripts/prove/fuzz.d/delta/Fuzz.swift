@@ -1,13 +1,13 @@
 // fuzz: max_len=8192
 //
-// A delta on a small tree: as it is, and with its bytes for the index alone, which a compressed one would hide.
+// Applies a delta to a small tree: as it is, and with its bytes as the uncompressed index.
 @testable import ArchiveSource
 @testable import BundleArchive
 @testable import BundleDisk
 @testable import BundleSigning
 @testable import BundleValues
 
-private let tree = require(try? TemporaryDirectory(), "a folder can be made")
+private let tree = require(try? TemporaryDirectory(), "a folder can be created")
 
 private let base: DeltaTree = {
     var entries: [DeltaTree.Entry] = []
@@ -15,10 +15,10 @@ private let base: DeltaTree = {
         let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* $0 >> 3) }
         guard let path = try? BundlePath(parsing: name), let digest = try? SHA256Digest.of(bytes),
             (try? bytes.withUnsafeBytes { try tree.directory.createFile(name, $0) }) != nil
-        else { fatalError("the tree can be made") }
+        else { fatalError("the tree can be created") }
         entries.append(.init(path: path, size: count, digest: digest))
     }
-    let content = require(try? SHA256Digest.of([]), "a digest can be made")
+    let content = require(try? SHA256Digest.of([]), "a digest can be computed")
     return DeltaTree(tree: tree.directory, files: entries, contentSha256: content)
 }()
 
@@ -29,7 +29,7 @@ func fuzz(_ input: [UInt8]) throws {
     guard let first = input.first, input.count > 2 else { return }
     let length = min(input.count - 2, Int(first) << 8 | Int(input[1]))
     let rest = input[(2 + length)...]
-    // The digests of the two trees are nothing to guess.
+    // The fuzzer cannot guess the digests of the two trees.
     var index: [UInt8] = []
     base.contentSha256.withUnsafeBytes { index += $0 }
     base.contentSha256.withUnsafeBytes { index += $0 }
@@ -60,7 +60,7 @@ private func apply(_ bytes: [UInt8]) throws {
             files += 1
             total += count
         }
-        require(files <= bounds.files, "there are no more files than was allowed")
+        require(files <= bounds.files, "the number of files is within the limit")
     } catch {
         require(error.rule != nil || "\(error)".contains("cannot"), "a refusal has a rule: \(error)")
     }

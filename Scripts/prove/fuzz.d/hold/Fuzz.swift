@@ -1,6 +1,6 @@
 // fuzz: max_len=4096
 //
-// What a guard says of a channel: its envelope, its payload, and what it does to a channel document.
+// Reads the envelope and payload of a hold document, and applies it to a channel document.
 @testable import ArchiveSource
 @testable import BundleCore
 @testable import BundleValues
@@ -17,7 +17,7 @@ func fuzz(_ input: [UInt8]) throws {
         let hold = try HoldFormat.parse(SignedEnvelope(payloadType: HoldFormat.payloadType, payload: input))
         let again = try HoldFormat.parse(HoldFormat.envelope(hold))
         require(again == hold, "a hold is read as it was written")
-        require(!hold.releases.isEmpty && hold.sequence > 0, "a hold holds something")
+        require(!hold.releases.isEmpty && hold.sequence > 0, "a hold contains a release and a sequence")
     } catch {
         require(error.failure.code == .manifestMalformed, "a refusal is manifestMalformed")
     }

@@ -1,13 +1,13 @@
 // fuzz: max_len=8192
 //
-// The store's ledger as a disk may have left it; once as it is, once with a checksum that fits.
+// Reads a damaged ledger of the store, as it is and with a correct checksum.
 @testable import BundleCore
 @testable import BundleValues
 @testable import BundleDisk
 @testable import BundleSigning
 
 private let scratch: TemporaryDirectory = {
-    guard let folder = try? TemporaryDirectory() else { fatalError("no temporary folder") }
+    guard let folder = try? TemporaryDirectory() else { fatalError("a temporary folder can be created") }
     return folder
 }()
 
@@ -16,15 +16,15 @@ func fuzz(_ input: [UInt8]) throws {
     try folder.removeFile(StoreLayout.ledger)
     try input.withUnsafeBytes { try folder.createFile(StoreLayout.ledger, $0) }
     do {
-        let ledger = require(try LedgerFile.read(folder), "a file that is there is read")
+        let ledger = require(try LedgerFile.read(folder), "an existing file is read")
         try check(ledger)
     } catch let failure as UpdateFailure {
-        require(failure.code == .storeDamaged, "what is no ledger is damage")
+        require(failure.code == .storeDamaged, "an invalid ledger is damage")
     }
     if let ledger = try vouched(input) { try check(ledger) }
 }
 
-/// The ledger of the document with a checksum of its own.
+/// Returns the ledger of the document with a correct checksum.
 private func vouched(_ input: [UInt8]) throws -> Ledger? {
     guard var object = (try? JSONScanner.parse(input, maximumBytes: input.count))?.objectValue else { return nil }
     object["checksum"] = nil
@@ -37,9 +37,9 @@ private func vouched(_ input: [UInt8]) throws -> Ledger? {
 private func check(_ ledger: Ledger) throws {
     let bytes = JSONWriter.bytes(of: .object(ledger.object))
     let again = require(try vouched(bytes), "a written ledger is read")
-    require(again == ledger, "as it was written")
+    require(again == ledger, "a ledger is read as it was written")
     for list in [ledger.entries.map(\.version), ledger.blocks.map(\.version), ledger.records.map(\.version)] {
-        require(Set(list).count == list.count, "each version once")
+        require(Set(list).count == list.count, "each version is unique")
     }
     for version in ledger.mentioned + ledger.entries.map(\.version) {
         require((try? BundlePath(parsing: StoreLayout.tree(version))) != nil, "a version's folder is below the store's")
@@ -47,5 +47,5 @@ private func check(_ ledger: Ledger) throws {
     }
     var changed = ledger
     for version in ledger.entries.map(\.version) { changed.forget(version) }
-    require(changed.entries.isEmpty, "everything can be forgotten")
+    require(changed.entries.isEmpty, "all entries can be removed")
 }

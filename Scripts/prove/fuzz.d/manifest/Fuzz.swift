@@ -1,6 +1,6 @@
 // fuzz: max_len=4096
 //
-// The strict JSON reader, the manifest, its statement, and where the manifest may lead.
+// Reads JSON and manifests, writes statements, and resolves the URLs of manifests.
 @testable import ArchiveSource
 @testable import BundleCore
 @testable import BundleValues
@@ -21,7 +21,7 @@ private func manifest(_ input: [UInt8]) -> UnverifiedManifest? {
     }
 }
 
-/// What is read is written and read again as the same, and the stepping reader agrees that it is JSON.
+/// Checks that a document is read as it was written, and that `JSONReader` accepts it.
 private func checkScanner(_ input: [UInt8]) {
     guard let value = try? JSONScanner.parse(input, maximumBytes: 4096) else { return }
     for layout in [JSONWriter.Layout.compact, .pretty] {
@@ -30,26 +30,28 @@ private func checkScanner(_ input: [UInt8]) {
         require(again == value, "a document is read as it was written")
     }
     var reader = require(
-        try? JSONReader(input, maximumBytes: 4096), "the stepping reader takes what the scanner takes")
-    require((try? reader.skipValue()) != nil && (try? reader.finish()) != nil, "and steps over it")
+        try? JSONReader(input, maximumBytes: 4096), "JSONReader accepts a document that the scanner accepts")
+    require((try? reader.skipValue()) != nil && (try? reader.finish()) != nil, "JSONReader skips the document")
 }
 
 private func checkDocument(of read: UnverifiedManifest, _ statement: [UInt8]) {
     let document = ManifestFormat.document(
         read.claims, signature: read.signatures[0].bytes, others: Array(read.signatures.dropFirst()))
-    // Escapes may make the written document longer than the one that was read, but never sixteen times.
+    // With escapes, the written document may be longer than the read one, but less than sixteen times.
     let again = require(manifest(JSONWriter.bytes(of: document)), "a written manifest is read")
     require(again.claims == read.claims, "with the same claims")
-    require(again.signatures == read.signatures, "and the same signatures")
-    require((try? again.claims.statement()) == statement, "and the same statement")
+    require(again.signatures == read.signatures, "with the same signatures")
+    require((try? again.claims.statement()) == statement, "with the same statement")
 }
 
 private func checkAddresses(_ claims: Manifest) throws {
     for text in ["https://h.example/a/manifest.json", "http://h.example/", "file:///a/manifest.json"] {
         let base = try FetchURL(parsing: text)
         guard let url = try? ManifestRequest.archiveURL(of: claims, at: base) else { continue }
-        require(base.isFile || base.mayLead(to: url), "a manifest leads to nothing less protected")
-        require(url.display.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control }, "a URL is shown")
+        require(base.isFile || base.mayLead(to: url), "a manifest does not refer to a less protected URL")
+        require(
+            url.display.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control },
+            "the display of a URL contains no control characters")
         require((try? FetchURL(parsing: url.description)) == url, "a URL is read as it was written")
     }
 }

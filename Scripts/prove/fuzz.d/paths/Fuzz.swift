@@ -1,6 +1,6 @@
 // fuzz: max_len=1200
 //
-// The rules for paths: as bytes, as an archive's entry name, as the path of a URL; and what collides with what.
+// Reads paths as bytes, as entry names and as URL paths, and checks for collisions.
 @testable import ArchiveSource
 @testable import BundleCore
 @testable import BundleValues
@@ -61,9 +61,9 @@ private func isEntry(_ path: BundlePath, of name: [UInt8], _ isDirectory: Bool) 
 private func checkURL(_ text: String) {
     guard let path = try? BundlePath(url: text) else { return }
     check(path, "a URL")
-    // Whoever takes percent-encodings off finds no other place above the root.
+    // The decoded path must not lead above the root.
     let decoded = PercentEncoding.decode(path.bytes)
-    require((try? BundlePath(parsing: decoded)) != nil, "a URL hides nothing behind percent-encodings")
+    require((try? BundlePath(parsing: decoded)) != nil, "a decoded URL path is valid")
     guard path != .index else { return }
     require((try? BundlePath(url: "/" + path.string)) == path, "a URL path is read as it was written")
 }
@@ -79,10 +79,10 @@ private func checkCollisions(_ input: [UInt8]) {
         for other in taken where FoldedName(other.bytes) == FoldedName(path.bytes) {
             require(
                 FoldedName.hash(of: other.bytes[...]) == FoldedName.hash(of: path.bytes[...]),
-                "equal names, equal hashes")
-            require(!isFree && !isRegistered, "what folds alike collides")
+                "equal names have equal hashes")
+            require(!isFree && !isRegistered, "names that fold to the same text collide")
         }
-        // After a refusal the whole archive or manifest is refused, so that nothing follows.
+        // A refusal rejects the whole archive or manifest, so no further path follows.
         if !isFree || !isRegistered {
             require(isFree == isRegistered, "archives and Meteor manifests agree about collisions")
             return

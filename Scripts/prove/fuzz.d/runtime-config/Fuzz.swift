@@ -1,6 +1,6 @@
 // fuzz: max_len=4096
 //
-// The configuration in a Meteor page: the input as the page, and as the configuration in a page.
+// Reads the configuration of a Meteor page, with the input as the page and as the configuration in a page.
 @testable import BundleCore
 @testable import BundleValues
 @testable import MeteorSource
@@ -27,21 +27,21 @@ private func config(in page: [UInt8], _ architecture: String = "web.cordova") th
 
 private func check(_ config: RuntimeConfig?) {
     guard let config else { return }
-    require(config.appId != "", "an application has a name")
+    require(config.appId != "", "the application has an id")
     guard let root = config.parsedRootURL else { return }
-    require(!root.isFile, "a server is no file")
+    require(!root.isFile, "a server is not a file")
     require((try? FetchURL(parsing: root.description)) == root, "a URL is read as it was written")
     guard let urls = try? MeteorURLs(rootURL: root) else { return }
-    require(urls.manifest.origin == root.origin, "a manifest comes from its server")
+    require(urls.manifest.origin == root.origin, "the manifest has the origin of the server")
     if let again = try? MeteorURLs(rootURL: urls.index) {
         require(MeteorURLs.areSame(again.index, again.index), "equal")
     }
 }
 
-/// Two readers of JSON: what the stricter one takes as an object, the other one reads the same out of.
+/// Checks that an object which the strict reader accepts is read with the same values.
 private func checkAgainstScanner(_ input: [UInt8]) throws {
     guard let value = try? JSONScanner.parse(input, maximumBytes: 4096), let object = value.objectValue else { return }
-    let read = require(try config(in: page(of: input)), "what the strict reader takes is a configuration")
+    let read = require(try config(in: page(of: input)), "an object of the strict reader is a configuration")
     require(same(read.rootURL, object["ROOT_URL"]), "ROOT_URL")
     require(same(read.rootURLPathPrefix, object["ROOT_URL_PATH_PREFIX"]), "ROOT_URL_PATH_PREFIX")
     require(same(read.ddpURL, object["DDP_DEFAULT_CONNECTION_URL"]), "DDP_DEFAULT_CONNECTION_URL")
@@ -50,7 +50,7 @@ private func checkAgainstScanner(_ input: [UInt8]) throws {
     let version = versions?["web.cordova"]?.objectValue?["version"]
     require(
         same(read.pageVersion, version?.stringValue == nil ? object["autoupdateVersionCordova"] : version),
-        "the version")
+        "the version is the same")
 }
 
 private func same(_ text: String?, _ value: JSONValue?) -> Bool {

@@ -1,6 +1,6 @@
 // fuzz: max_len=4096
 //
-// The shim in a page: only added to, in one place, once.
+// Injects the shim into a page in one place, without other changes.
 @testable import BundleCore
 @testable import BundleValues
 
@@ -11,17 +11,18 @@ func fuzz(_ input: [UInt8]) throws {
     check(outline, of: input)
     let page = ShimInjector.inject(script, into: input)
     guard page != input else {
-        require(outline.scripts.contains { input[$0.text].elementsEqual(script) }, "a page without the shim gets it")
+        require(
+            outline.scripts.contains { input[$0.text].elementsEqual(script) }, "the shim is added to a page without it")
         return
     }
     require(isAdded(script, to: input, page, outline.nonce), "only the shim is added")
-    require(ShimInjector.inject(script, into: page) == page, "a page that has the shim stays as it is")
+    require(ShimInjector.inject(script, into: page) == page, "a page with the shim is unchanged")
     require(
         HTMLOutline(page).scripts.contains { page[$0.text].elementsEqual(script) }, "the shim is a script of the page")
     let served = ShimInjector.inject(into: input)
     require(
         served.count - input.count - ShimInjector.shim.count == page.count - input.count - script.count,
-        "the real one too")
+        "the real shim is added too")
 }
 
 private func check(_ outline: HTMLOutline, of page: [UInt8]) {
@@ -29,7 +30,7 @@ private func check(_ outline: HTMLOutline, of page: [UInt8]) {
     require(places.allSatisfy { 0...page.count ~= $0 }, "places are in the page")
     var behind = 0
     for text in outline.scripts.map(\.text) {
-        require(behind <= text.lowerBound && !text.isEmpty && text.upperBound <= page.count, "scripts stand in order")
+        require(behind <= text.lowerBound && !text.isEmpty && text.upperBound <= page.count, "scripts are in order")
         behind = text.upperBound
     }
     if let nonce = outline.nonce {
@@ -38,7 +39,7 @@ private func check(_ outline: HTMLOutline, of page: [UInt8]) {
     }
 }
 
-/// Whether `page` is `input` with the script element in one place.
+/// Returns whether `page` is `input` with the script element added in one place.
 private func isAdded(_ script: [UInt8], to input: [UInt8], _ page: [UInt8], _ nonce: String?) -> Bool {
     let tag = nonce.map { "<script nonce=\"\($0)\">" } ?? "<script>"
     let element = Array(tag.utf8) + script + Array("</script>".utf8)

@@ -1,6 +1,6 @@
 // fuzz: max_len=8192
 //
-// The trust root: its envelope, its payload, and what it trusts.
+// Reads the envelope and payload of a trust root, and its keys.
 @testable import ArchiveSource
 @testable import BundleCore
 @testable import BundleSigning
@@ -27,12 +27,12 @@ private func check(_ read: UnverifiedTrustRoot) throws {
     for role in TrustRole.allCases {
         let keys = claims.trusted(for: role, at: nil)
         let isNobody = role == .guard && claims.roles[.guard] == nil
-        require(keys.threshold > 0, "every role needs signatures")
-        require(isNobody ? keys.keys.isEmpty : keys.keys.count >= keys.threshold, "every role that is there can sign")
-        require(keys.keys.allSatisfy { !claims.revoked.contains($0.id) }, "a revoked key counts for nothing")
+        require(keys.threshold > 0, "every role requires signatures")
+        require(isNobody ? keys.keys.isEmpty : keys.keys.count >= keys.threshold, "every role has enough keys")
+        require(keys.keys.allSatisfy { !claims.revoked.contains($0.id) }, "a revoked key is not trusted")
         let later = claims.trusted(for: role, at: claims.expires)
-        require(later.keys.allSatisfy(keys.keys.contains), "time adds no key")
+        require(later.keys.allSatisfy(keys.keys.contains), "keys are never added over time")
     }
     let isStarted = (try? TrustChain.start(read)) != nil
-    require(!isStarted || !read.envelope.signatures.isEmpty, "a root that nobody signed starts nothing")
+    require(!isStarted || !read.envelope.signatures.isEmpty, "an unsigned root is not a first root")
 }

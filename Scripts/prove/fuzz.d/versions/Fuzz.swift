@@ -1,6 +1,6 @@
 // fuzz: max_len=420
 //
-// Versions of both channels, one a line: what is accepted prints as it was read, and precedence is a total order.
+// Reads versions of both sources, one per line. They print as they were read, and precedence is a total order.
 @testable import BundleCore
 @testable import BundleValues
 
@@ -21,27 +21,29 @@ private func semantic(_ text: String) -> SemanticVersion? {
     let version = try? SemanticVersion(parsing: text)
     if let version {
         require(version.description.utf8.elementsEqual(text.utf8), "a version prints as it was read")
-        require((try? SemanticVersion(parsingArgument: text)) == version, "a version is an argument")
-        require((try? SemanticVersion(parsingArgument: "v" + text)) == version, "with a v too")
-        require(text.utf8.allSatisfy { 0x2D...0x7A ~= $0 && $0 != 0x2F }, "a version is one plain word")
+        require((try? SemanticVersion(parsingArgument: text)) == version, "a version is a valid argument")
+        require(
+            (try? SemanticVersion(parsingArgument: "v" + text)) == version, "a version with a v is a valid argument")
+        require(text.utf8.allSatisfy { 0x2D...0x7A ~= $0 && $0 != 0x2F }, "a version consists of plain characters")
     }
-    require((try? SemanticVersion(parsingFolderName: "v" + text)) == version, "a folder is v and the version")
+    require((try? SemanticVersion(parsingFolderName: "v" + text)) == version, "a folder name is v and the version")
     return version
 }
 
 private func checkMeteor(_ version: MeteorVersion) {
     let path = require(try? BundlePath(parsing: version.description), "a Meteor version is a path")
-    require(path.parent == nil, "of one component")
+    require(path.parent == nil, "a Meteor version has one component")
     checkNames(.meteor(version))
 }
 
-/// Folders, receipts and names in answers lead back to the version.
+/// Checks that the version can be read from folders, receipts and names.
 private func checkNames(_ version: ClientVersion) {
     require(
         (try? ClientVersion(parsing: version.description, of: version.source)) == version, "a version is read back")
     let name = ClientName.installed(version)
     require(ClientName(name.description) == name, "a name is read back")
-    require(StoreLayout.version(ofReceipt: StoreLayout.receipt(version)) == version, "a receipt leads to its version")
+    require(
+        StoreLayout.version(ofReceipt: StoreLayout.receipt(version)) == version, "a receipt name contains its version")
     require(
         StoreLayout.version(ofTree: version.folderName, of: version.source) == version, "a folder leads to its version"
     )
@@ -50,14 +52,14 @@ private func checkNames(_ version: ClientVersion) {
 
 private func checkPair(_ left: SemanticVersion, _ right: SemanticVersion) {
     let answers = [left < right, left == right, right < left].count { $0 }
-    require(answers == 1, "exactly one of less, equal, greater")
-    require((left < right) == precedes(left.description, right.description), "as the specification has it")
-    if left == right { require(left.hashValue == right.hashValue, "equal versions, equal hashes") }
+    require(answers == 1, "exactly one of less, equal and greater is true")
+    require((left < right) == precedes(left.description, right.description), "the order matches the specification")
+    if left == right { require(left.hashValue == right.hashValue, "equal versions have equal hashes") }
     let range = try? ShellRange(minimum: left, maximum: right)
     require((range == nil) == (right < left), "a range is not empty")
 }
 
-// MARK: Section 11 of the specification, once more and slowly
+// MARK: A second implementation of section 11 of the specification
 
 private func precedes(_ left: String, _ right: String) -> Bool {
     let (first, second) = (parts(left), parts(right))
