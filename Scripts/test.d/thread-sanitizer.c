@@ -1,10 +1,11 @@
-// Tells ThreadSanitizer what Swift's libraries do, which are not instrumented. Scripts/test loads this before the tests. Without it,
-// three kinds of what is in order are reported as races:
+// Reports the synchronization of Swift's libraries, which are not instrumented, to ThreadSanitizer. Scripts/test loads
+// this library before the tests. Without it, ThreadSanitizer reports three kinds of correct code as races:
 //
-// - A Mutex that somebody waits for. Its fast path is compiled into the tests, its slow one is in a library.
-// - A continuation that is resumed before its task waits for it. This is told in optimized code, which calls what stands here. One
-//   that is resumed in the very moment is still reported: in 60,000 of a program that does nothing else, one was.
-// - A value that one thread has read and released, and another then changes in place. Only the runtime's counts know the order.
+// - A Mutex with a waiting thread. Its fast path is compiled into the tests, its slow path is in a library.
+// - A continuation that is resumed before its task waits for it. In optimized code the functions below report this. A
+//   continuation that is resumed at the same time is still reported: one of 60,000 in a program that does only this.
+// - A value that one thread has read and released, and another thread then changes in place. Only the runtime's
+//   reference counts define the order.
 //
 // The mangled names are those of Synchronization._MutexHandle, lockSlow and unlockSlow, in Swift 6.3.
 #define _GNU_SOURCE
@@ -13,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Elsewhere swift_release has a calling convention of its own.
+// swift_release has another calling convention on other architectures.
 #ifndef __x86_64__
 #error "written for x86-64"
 #endif
@@ -28,12 +29,12 @@ typedef __attribute__((swiftasynccall)) void (*Await)(void *context);
 typedef void (*Release)(void *object);
 typedef bool (*IsUnique)(const void *object);
 
-// SwiftPM, which starts the tests, has none.
+// SwiftPM, which starts the tests, does not contain these functions.
 extern void __tsan_acquire(void *) __attribute__((weak));
 extern void __tsan_release(void *) __attribute__((weak));
 extern void *swift_task_getCurrent(void) __attribute__((weak));
 
-// What stood here before, as `Type next`.
+// Declares `next`, the function that this library replaces.
 #define NEXT(Type, name) \
     static _Atomic(Type) known; \
     Type next = known; \
@@ -61,7 +62,7 @@ __attribute__((swiftasynccall)) void swift_continuation_await(void *context) {
 
 void swift_release(void *object) {
     NEXT(Release, "swift_release");
-    // As the runtime does: what is null or negative is no object.
+    // Null and negative values are not objects, as in the runtime.
     if (__tsan_release != NULL && (intptr_t)object > 0) __tsan_release(object);
     next(object);
 }
