@@ -65,9 +65,9 @@ struct FeedExportCommand: AsyncParsableCommand {
             Self.lines(report, target))
     }
 
-    private static func bytes(_ report: FeedExport.Report) -> Int { report.written.reduce(0) { $0 + $1.size } }
+    private static func bytes(_ report: FeedExport.Kit) -> Int { report.written.reduce(0) { $0 + $1.size } }
 
-    private static func object(_ report: FeedExport.Report, _ target: String) -> JSONObject {
+    private static func object(_ report: FeedExport.Kit, _ target: String) -> JSONObject {
         [
             "outcome": .string("exported"), "to": .string(target), "verifiedBy": .string(report.verifiedBy.rawValue),
             "bytes": .integer(bytes(report)),
@@ -82,7 +82,7 @@ struct FeedExportCommand: AsyncParsableCommand {
         ]
     }
 
-    private static func lines(_ report: FeedExport.Report, _ target: String) -> [String] {
+    private static func lines(_ report: FeedExport.Kit, _ target: String) -> [String] {
         let verdict =
             switch report.verifiedBy {
             case .given: "A device with the same --trust accepts this kit."

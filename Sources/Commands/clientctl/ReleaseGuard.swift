@@ -92,7 +92,7 @@ struct ReleaseGuard: AsyncParsableCommand {
         let query = VerdictQuery(
             server: server,
             query: try settings.optional("query", query) ?? VerdictQuery.standard(version, channel: channel),
-            patience: try limits.patience(settings))
+            timeout: try limits.patience(settings))
 
         let document = try ChannelEditor.read(channel, in: feed, trust: terms.trust, clock: terms.clock)
         try Self.requireSigners(isGuard: !guards.isEmpty, of: channel, in: feed, terms)
@@ -256,7 +256,7 @@ private struct GuardAnswer {
 
     private var counts: String {
         guard let verdicts = situation.verdicts else { return "no device was counted" }
-        return "\(verdicts.good) good starts, \(verdicts.failed) failed"
+        return "\(verdicts.confirmed) confirmed starts, \(verdicts.failed) failed"
     }
 
     private var words: String {
@@ -269,7 +269,7 @@ private struct GuardAnswer {
             "stays at \(audience): the guard opens it to nobody else. To do so, run: clientctl release groups --version \(version)"
         case .complete: "is complete at \(audience)"
         case .bake(let rest): "stays at \(audience) for \(DurationText(.seconds(rest.components.seconds)))"
-        case .missing(let count): "stays at \(audience) until \(count) more good starts are reported"
+        case .missing(let count): "stays at \(audience) until \(count) more confirmed starts are reported"
         case .stop: "\(isDryRun ? "would be" : "is") stopped at \(audience): too many starts fail"
         case .stopByHand:
             "fails too often, and every device may have it. Recall it: clientctl release revoke --version \(version)"
@@ -294,7 +294,7 @@ private struct GuardAnswer {
         return [
             "outcome": .string(outcome), "version": .string(version.description),
             "rollout": .string(RolloutPercentage(permille: situation.rollout).description),
-            "good": situation.verdicts.map { .integer($0.good) } ?? .null,
+            "good": situation.verdicts.map { .integer($0.confirmed) } ?? .null,
             "failed": situation.verdicts.map { .integer($0.failed) } ?? .null, "missing": missing,
             "reason": .string(words), "change": report.map { .object(ChannelOutput.object($0)) } ?? .null,
             "hold": hold.map { .object(HoldView.object($0)) } ?? .null,

@@ -55,7 +55,7 @@ struct ReleaseInsightsCommand: AsyncParsableCommand {
         let document = try ChannelEditor.read(channel, in: feed, trust: trust, clock: now)
         let fetcher = try Wiring.fetcher(network, for: server, settings)
         let query = VerdictQuery(
-            server: server, query: VerdictQuery.standard(version, channel: channel), patience: patience)
+            server: server, query: VerdictQuery.standard(version, channel: channel), timeout: patience)
         let insights = ReleaseInsights(
             version, in: document, at: now, deltas: DeltaEditor.list(of: version, in: feed),
             reports: try await ChannelReports.ask(
@@ -92,7 +92,7 @@ private enum InsightsOutput {
                 ])
             })
         object["fleet"] = insights.fleet.map(JSONValue.integer) ?? .null
-        object["share"] = .string(orNull: insights.share?.description)
+        object["share"] = .string(orNull: insights.confirmedShare?.description)
         object["installedShare"] = .string(orNull: insights.installedShare?.description)
         object["guard"] = insights.verdicts.map { .object(self.object($0, insights.rule)) } ?? .null
         return object
@@ -103,7 +103,7 @@ private enum InsightsOutput {
         var missing = JSONValue.null
         if case .undecided(let count) = finding { missing = .integer(count) }
         return [
-            "finding": .string(finding.code), "good": .integer(verdicts.good), "failed": .integer(verdicts.failed),
+            "finding": .string(finding.code), "good": .integer(verdicts.confirmed), "failed": .integer(verdicts.failed),
             "missing": missing, "bound": .string(RolloutPercentage(permille: GuardRule.bound(verdicts)).description),
             "reason": .string(rule.words(verdicts)),
         ]
@@ -144,7 +144,7 @@ private enum InsightsOutput {
     }
 
     private static func share(_ insights: ReleaseInsights) -> [String] {
-        guard let fleet = insights.fleet, let reports = insights.reports, let works = insights.share,
+        guard let fleet = insights.fleet, let reports = insights.reports, let works = insights.confirmedShare,
             let took = insights.installedShare
         else { return [] }
         return [
@@ -157,7 +157,7 @@ private enum InsightsOutput {
         let bound = RolloutPercentage(permille: GuardRule.bound(verdicts))
         return [
             "  guard       \(rule.words(verdicts))",
-            "              \(verdicts.good) good starts, \(verdicts.failed) failed or without a verdict; fewer than \(bound) "
+            "              \(verdicts.confirmed) confirmed starts, \(verdicts.failed) failed or without a verdict; fewer than \(bound) "
                 + "fail, with 95% confidence",
         ]
     }

@@ -80,7 +80,7 @@ struct ReleasePageCommand: AsyncParsableCommand {
         let content = channel.content.content
         var verified = JSONValue.bool(false)
         switch content?.proof {
-        case .vouched: verified = .bool(true)
+        case .verified: verified = .bool(true)
         case .unchecked: verified = .null
         case .refused, nil: break
         }
@@ -96,7 +96,7 @@ struct ReleasePageCommand: AsyncParsableCommand {
         case .unreadable(let why): "channel \(channel.name) cannot be read: \(why)"
         case .read(let content):
             if case .refused(let reason, _) = content.proof {
-                "channel \(channel.name) is not vouched for: \(reason)"
+                "channel \(channel.name) is not trusted: \(reason)"
             } else {
                 nil
             }

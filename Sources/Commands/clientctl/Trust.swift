@@ -307,7 +307,7 @@ struct TrustPublish: AsyncParsableCommand {
     }
 
     /// What is on offer and void now.
-    private static func warnings(_ report: TrustPublisher.Report) -> [String] {
+    private static func warnings(_ report: TrustPublisher.PublishedRoot) -> [String] {
         report.refused.map { release in
             let place = release.document.hasSuffix(".json") ? release.document : "channel \(release.document)"
             let offer = "\(place) offers \(release.version), which "

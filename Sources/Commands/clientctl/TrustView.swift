@@ -30,7 +30,7 @@ enum TrustView {
                 file.signatures.map { signature in
                     .object([
                         "keyId": .string(orNull: signature.keyId), "rootKey": .bool(signature.isRootKey),
-                        "good": signature.isGood.map(JSONValue.bool) ?? .null,
+                        "good": signature.isValid.map(JSONValue.bool) ?? .null,
                     ])
                 }),
             "complete": .bool(file.isComplete),
@@ -66,7 +66,7 @@ enum TrustView {
     }
 
     private static func judgement(_ signature: TrustFile.Signature) -> String {
-        switch (signature.isGood, signature.isRootKey) {
+        switch (signature.isValid, signature.isRootKey) {
         case (true?, true): "a root key"
         case (false?, _): "NOT its signature"
         default: "not a root key of this version: valid if it was one of the version before"

@@ -2,23 +2,23 @@ import BundleDisk
 import BundleSigning
 import BundleValues
 
-/// What a run would write to a feed.
+/// A write to a feed.
 package struct FeedWrite: Sendable, Equatable {
-    /// Why it is written.
+    /// The kind of a write.
     package enum Kind: String, Sendable {
-        /// Whether the store keeps conditions is asked with it, three times.
+        /// A test of the store's conditional writes, which is written three times.
         case probe
-        /// The feed does not have it.
+        /// A file that the feed does not have.
         case create
-        /// It takes the place of what is there.
+        /// A replacement of a file.
         case replace
     }
 
     package let kind: Kind
-    /// Its path below the feed.
+    /// The path below the feed.
     package let name: String
     package let size: Int
-    /// What a bucket tells caches and readers of it, in order; none for a folder.
+    /// The headers for caches and readers, in order; none for a folder.
     package let headers: [(name: String, value: String)]
 
     package static func == (one: FeedWrite, other: FeedWrite) -> Bool {
@@ -27,18 +27,18 @@ package struct FeedWrite: Sendable, Equatable {
     }
 }
 
-/// A place that a dry run works on: what is written stays in memory, beside what is in the feed, and is told of.
+/// The location of a dry run. Writes stay in memory, and readers see them over the files of the feed.
 final class DryRunLocation: FeedLocation {
     var address: String { base.address }
     var folder: String? { base.folder }
-    var keepsOthersOut: Bool { true }
-    /// In the order in which they would be made.
+    var hasLock: Bool { true }
+    /// The writes, in order.
     private(set) var writes: [FeedWrite] = []
     private let base: any FeedLocation
-    /// What was written; nil for a file too large to be kept, which nobody reads again.
+    /// The written bytes; nil for a file too large to keep, which is not read again.
     private var written: [String: [UInt8]?] = [:]
 
-    /// Before `base`, which is read only.
+    /// Reads from `base`, which is not changed.
     init(_ base: any FeedLocation) { self.base = base }
 
     func read(_ name: String, maximumBytes: Int) throws -> FeedRecord? {
@@ -76,7 +76,7 @@ final class DryRunLocation: FeedLocation {
     }
 
     private static func version(of bytes: [UInt8]) throws -> FeedVersion {
-        FeedVersion("rehearsed \(try SHA256Digest.of(bytes).hex)")
+        FeedVersion("dry run \(try SHA256Digest.of(bytes).hex)")
     }
 
     func list(_ folder: String) throws -> [FeedEntry] {
@@ -86,18 +86,18 @@ final class DryRunLocation: FeedLocation {
     }
 
     func isIncomplete(_ release: String) throws -> Bool { try base.isIncomplete(release) }
-    func requireThere() throws { try base.requireThere() }
+    func requireExists() throws { try base.requireExists() }
     func draft(_ wait: FeedWait) throws -> any ReleaseDraft { try DryRunDraft(of: self) }
-    func alone<Answer>(_ wait: FeedWait, _ work: () throws -> Answer) throws -> Answer { try work() }
+    func locked<Answer>(_ wait: FeedWait, _ work: () throws -> Answer) throws -> Answer { try work() }
 
     // A dry run removes nothing, makes no folder, and has nothing to make durable.
     func remove(_ name: String) throws {}
     func removeRelease(_ release: String) throws {}
     func make() throws {}
-    func settle(_ folder: String) throws {}
+    func sync(_ folder: String) throws {}
 }
 
-/// A release that goes nowhere.
+/// A draft that is not committed to a feed.
 private final class DryRunDraft: ReleaseDraft {
     var scratch: Directory { temporary.directory }
     private(set) var isCommitted = false

@@ -51,7 +51,7 @@ package enum FeedCopy {
 /// during the copy. Files that devices of the target would refuse are rejected before the first file is copied.
 package struct FeedTransfer {
     /// The result of a copy.
-    package struct Report: Sendable {
+    package struct CopiedFiles: Sendable {
         /// The files that were written, in order.
         package var written: [FeedEntry] = []
         /// The number of files that the target already had.
@@ -100,8 +100,8 @@ package struct FeedTransfer {
     }
 
     /// Copies missing and changed files. A stopped copy can be run again.
-    package func run(_ wait: FeedWait) throws -> Report {
-        try source.requireThere()
+    package func run(_ wait: FeedWait) throws -> CopiedFiles {
+        try source.requireExists()
         // Read before the listing, so that the listing includes the files that they reference.
         let documents = try source.list("").filter { Part(of: $0.name)?.isDocument == true }.compactMap { entry in
             try source.read(entry.name, maximumBytes: Self.largestDocument).map { (entry: entry, bytes: $0.bytes) }
@@ -121,7 +121,7 @@ package struct FeedTransfer {
         }
         if !isDryRun { try target.make() }
         let scratch = try TemporaryDirectory()
-        var report = Report()
+        var report = CopiedFiles()
         report.foreign = listed.map(\.name).filter { Part(of: $0) == nil }
         for (part, entry) in all.sorted(by: { $0.part < $1.part }) {
             let isWritten: Bool

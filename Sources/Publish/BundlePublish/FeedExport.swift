@@ -4,29 +4,30 @@ import BundleDisk
 import BundleSigning
 package import BundleValues
 
-/// A kit: a feed of its own in a folder, such as on a stick, with all that devices need for the documents that are live.
+/// An offline kit: a feed in a folder, for example on a USB drive, with everything that devices need for the current
+/// channel files.
 package struct FeedExport {
-    /// What is in it.
-    package struct Report: Sendable {
-        /// Its files, in the order in which they were written.
+    /// The result of an export.
+    package struct Kit: Sendable {
+        /// The files of the kit, in the order of writing.
         package internal(set) var written: [FeedEntry] = []
-        /// The sequence of each channel in it.
+        /// The sequence of each channel in the kit.
         package internal(set) var channels: [String: Int] = [:]
-        /// The version that its `manifest.json` offers; nil where it has none.
+        /// The version that its `manifest.json` offers; nil if it has none.
         package internal(set) var offered: SemanticVersion?
-        /// The releases in it, the highest first.
+        /// The releases in the kit, highest first.
         package internal(set) var releases: [SemanticVersion] = []
-        /// The releases that a channel lists and the kit does without, as no device installs them; each with what to do.
+        /// The releases that a channel lists but no device installs, which the kit omits, each with advice.
         package internal(set) var leftOut: [(version: SemanticVersion, advice: String)] = []
-        /// What its signatures were checked with.
+        /// How the signatures of the kit were verified.
         package internal(set) var verifiedBy = Voucher.nobody
     }
 
-    /// What vouches for a kit.
+    /// What a kit was verified with.
     package enum Voucher: String, Sendable {
-        /// What devices trust, as it was given.
+        /// The keys that devices trust, given by the caller.
         case given
-        /// The feed's own trust root, which finds mistakes and no thief.
+        /// The feed's own trust root, which finds mistakes but not an attacker.
         case feed
         case nobody
     }
@@ -35,21 +36,21 @@ package struct FeedExport {
     private let trust: TrustAnchor?
     private let clock: Timestamp
 
-    /// Of the feed `source`; `trust` is what devices trust, where that is known.
+    /// Exports the feed `source`. `trust` is what devices trust, if it is known.
     package init(of source: any FeedLocation, trust: TrustAnchor?, clock: Timestamp) {
         (self.source, self.trust, self.clock) = (source, trust, clock)
     }
 
-    /// Writes the kit to the folder `path`, which is not there or empty, with the channels `channels`, all where none are named; checked by
-    /// `fetcher` as a device would before it gets its name.
-    package func run(to path: String, channels: [String], with fetcher: any Fetcher) async throws -> Report {
-        try source.requireThere()
+    /// Writes the kit to the folder `path`, which must be missing or empty, with the given channels, or all channels
+    /// if none are given. The kit is checked with `fetcher` as a device would before the folder gets its name.
+    package func run(to path: String, channels: [String], with fetcher: any Fetcher) async throws -> Kit {
+        try source.requireExists()
         let folder = try KitFolder(path)
         var documents = try documents(of: channels)
-        var report = Report()
+        var report = Kit()
         report.leftOut = try leaveOut(from: &documents)
-        for (name, hold) in try files(of: documents.compactMap(\.live)).sorted(by: { $0.key < $1.key }) {
-            report.written.append(try folder.bring(name, from: source, hold))
+        for (name, claim) in try files(of: documents.compactMap(\.live)).sorted(by: { $0.key < $1.key }) {
+            report.written.append(try folder.copy(name, from: source, claim))
         }
         for document in documents {
             report.written.append(try folder.write(document.bytes, to: document.name))
@@ -62,7 +63,8 @@ package struct FeedExport {
         return report
     }
 
-    /// Leaves out of `documents` the releases of channels that the feed's trust root does not vouch for. A device skips them, too.
+    /// Removes the releases of channels that the feed's trust root does not authorize from `documents`. Devices skip
+    /// them as well.
     private func leaveOut(from documents: inout [Document]) throws -> [(version: SemanticVersion, advice: String)] {
         guard let trust = try FeedTrust(in: source, clock: clock) else { return [] }
         var leftOut: [(version: SemanticVersion, advice: String)] = []
@@ -72,7 +74,7 @@ package struct FeedExport {
                 leftOut.append(
                     (
                         version,
-                        "\(trust.refusal(of: version)), so the kit is without it: take it out with `clientctl release remove "
+                        "\(trust.refusal(of: version)), so the kit omits it. Remove it with `clientctl release remove "
                             + "--version \(version) --channel \(channel.name)`."
                     ))
             }
@@ -81,26 +83,24 @@ package struct FeedExport {
         return leftOut
     }
 
-    // MARK: What is live
-
-    /// A document of the feed.
+    /// A file of the feed that devices follow.
     private struct Document {
         let name: String
         let bytes: [UInt8]
-        /// What it offers; nil for a trust root.
+        /// The releases that it offers; nil for a trust root.
         var live: Live?
     }
 
-    /// What a document offers.
+    /// The releases that a channel file or `manifest.json` offers.
     private struct Live {
         let name: String
         var manifests: [Manifest]
-        /// The versions whose signatures the feed's trust root does not count.
+        /// The versions whose signatures the feed's trust root does not authorize.
         var untrusted: [SemanticVersion] = []
-        /// Its channel and sequence; nil for `manifest.json`.
+        /// The channel and its sequence; nil for `manifest.json`.
         var channel: (name: String, sequence: Int)?
 
-        func add(to report: inout Report) {
+        func add(to report: inout Kit) {
             if let channel {
                 report.channels[channel.name] = channel.sequence
             } else {
@@ -112,7 +112,7 @@ package struct FeedExport {
         }
     }
 
-    /// The documents, each before what it stands for: trust, channels, `manifest.json`.
+    /// Returns the files in the order of writing: trust roots, channels, `manifest.json`.
     private func documents(of chosen: [String]) throws -> [Document] {
         let names = try chosen.isEmpty ? ChannelWriter.channels(in: source) : chosen
         let trust = try FeedTrust(in: source, clock: clock)
@@ -127,7 +127,7 @@ package struct FeedExport {
             if let trust { live.untrusted = claims.releases.filter { !trust.accepts($0.manifest) }.map(\.version) }
             return Document(name: path, bytes: record.bytes, live: live)
         }
-        // It follows the default channel, so whoever wants other channels alone does not want its release.
+        // `manifest.json` follows the default channel, so it is omitted if only other channels are wanted.
         let isNewestWanted = chosen.isEmpty || chosen.contains(ChannelFileName.standard)
         let newest = try isNewestWanted ? ReleaseFeed.newestRecord(in: source) : nil
         let last = newest.map { found in
@@ -138,13 +138,13 @@ package struct FeedExport {
         if channels.isEmpty, last == nil {
             throw UpdateFailure(
                 .configInvalid, subject: source.address,
-                "\(source.address) has no manifest.json and no channel, so there is nothing for a device: check --feed."
+                "\(source.address) has no manifest.json and no channel, so it offers nothing to devices. Check --feed."
             )
         }
         return try roots() + holds(of: names) + channels + (last.map { [$0] } ?? [])
     }
 
-    /// What guards say of the channels.
+    /// Returns the holds of the channels.
     private func holds(of channels: [String]) throws -> [Document] {
         try channels.compactMap { channel in
             let path = HoldEditor.path(of: channel)
@@ -154,7 +154,7 @@ package struct FeedExport {
         }
     }
 
-    /// All trust roots: a device goes from the one that it was given to the newest.
+    /// Returns all trust roots, because a device follows the chain from its own root to the newest.
     private func roots() throws -> [Document] {
         let names = try source.list("trust").map(\.name).sorted() + [FeedTrust.fileName]
         return try names.compactMap { name in
@@ -166,39 +166,39 @@ package struct FeedExport {
 
     // MARK: The files of releases
 
-    /// What a document says of a file that it names.
-    struct Hold {
+    /// The size and digest that a signed file states for a file it references.
+    struct FileClaim {
         var sha256: SHA256Digest?
         var size: Int?
-        /// How many bytes the file may have at most.
+        /// The maximum size of the file, in bytes.
         var maximumBytes: Int { size ?? limit }
         var limit = ArchiveLimits().archiveBytes
     }
 
-    /// The files of the releases that `live` offers, by their paths.
-    private func files(of live: [Live]) throws -> [String: Hold] {
-        var files: [String: Hold] = [:]
+    /// Returns the files of the releases in `live`, by path.
+    private func files(of live: [Live]) throws -> [String: FileClaim] {
+        var files: [String: FileClaim] = [:]
         for document in live {
             for manifest in document.manifests {
                 let archive = try path(of: manifest.url, from: document.name)
-                files[archive] = Hold(sha256: manifest.sha256, size: manifest.size)
+                files[archive] = FileClaim(sha256: manifest.sha256, size: manifest.size)
                 let own = try path(of: ReleaseFeed.manifestName, from: archive)
                 if own != ReleaseFeed.manifestName,
                     try source.read(own, maximumBytes: ManifestFormat.maximumBytes) != nil
                 {
-                    files[own] = Hold(limit: ManifestFormat.maximumBytes)
+                    files[own] = FileClaim(limit: ManifestFormat.maximumBytes)
                 }
                 let notes = try path(of: ReleaseNotes.fileName, from: archive)
                 if let digest = manifest.notesSha256,
                     try source.read(notes, maximumBytes: ReleaseNotes.maximumBytes) != nil
                 {
-                    files[notes] = Hold(sha256: digest)
+                    files[notes] = FileClaim(sha256: digest)
                 }
                 let list = try path(of: DeltaListFormat.fileName, from: archive)
                 guard let record = try source.read(list, maximumBytes: DeltaListFormat.maximumBytes) else { continue }
-                files[list] = Hold(sha256: try SHA256Digest.of(record.bytes), size: record.bytes.count)
+                files[list] = FileClaim(sha256: try SHA256Digest.of(record.bytes), size: record.bytes.count)
                 for delta in try DeltaListFormat.parse(DeltaListFormat.envelope(parsing: record.bytes)).deltas {
-                    files[try path(of: delta.url, from: list)] = Hold(sha256: delta.sha256, size: delta.size)
+                    files[try path(of: delta.url, from: list)] = FileClaim(sha256: delta.sha256, size: delta.size)
                 }
             }
         }
@@ -209,11 +209,11 @@ package struct FeedExport {
         if let path = Self.path(of: url, from: document) { return path }
         throw UpdateFailure(
             .configInvalid, subject: "\(source.address)/\(document)",
-            "\(source.address)/\(document) leads to \(UntrustedName.display(url)), which is not in the feed, so a kit cannot hold it."
+            "\(source.address)/\(document) refers to \(UntrustedName.display(url)), which is outside the feed, so a kit cannot include it."
         )
     }
 
-    /// Where `url` leads from the file `document` of a feed; nil for what is outside of the feed. A pure rule.
+    /// Returns the path that `url` refers to from the file `document` of a feed; nil for a path outside the feed.
     static func path(of url: String, from document: String) -> String? {
         guard !url.hasPrefix("/"), !url.contains(where: { ":?#%\\".contains($0) }) else { return nil }
         var parts = document.split(separator: "/").dropLast().map(String.init)
@@ -228,12 +228,12 @@ package struct FeedExport {
         return parts.isEmpty ? nil : parts.joined(separator: "/")
     }
 
-    // MARK: For people
+    // MARK: README
 
     private static let readmeName = "README.txt"
 
-    /// Three lines for whoever stands before the device.
-    private static func readme(_ report: Report, _ clock: Timestamp) -> [UInt8] {
+    /// Returns three lines for the person who stands at the device.
+    private static func readme(_ report: Kit, _ clock: Timestamp) -> [UInt8] {
         let channels = report.channels.sorted { $0.key < $1.key }
         let what =
             channels.map { "channel \($0.key) at \($0.value)" }
@@ -251,9 +251,9 @@ package struct FeedExport {
             """.utf8)
     }
 
-    // MARK: The devices' check
+    // MARK: Verification
 
-    private func check(_ folder: KitFolder, _ report: Report, with fetcher: any Fetcher) async throws -> Voucher {
+    private func check(_ folder: KitFolder, _ report: Kit, with fetcher: any Fetcher) async throws -> Voucher {
         let base = try FetchURL(filePath: Array("\(try folder.path)/".utf8))
         let anchor = try trust ?? folder.root()
         var check = try FeedCheck(base, with: fetcher, trust: anchor, origin: nil, clock: clock)
@@ -266,7 +266,7 @@ package struct FeedExport {
                 worst.subject.hasPrefix(location) ? String(worst.subject.dropFirst(location.utf8.count)) : worst.subject
             throw UpdateFailure(
                 code, subject: "\(source.address)/\(subject)",
-                "No device would take all of this, so nothing was written. \(subject): \(worst.message)")
+                "No device would install all of this, so nothing was written. \(subject): \(worst.message)")
         }
         return anchor == nil ? .nobody : trust == nil ? .feed : .given
     }

@@ -3,21 +3,20 @@ import BundleSigning
 import BundleValues
 import Glibc
 
-/// A feed as a folder: a file is written aside and renamed, and whoever changes anything holds the folder's lock from the last look to
-/// the last rename.
+/// A feed in a folder. Files are written under another name and renamed, and a publisher holds the folder's lock from
+/// its last read to its last rename.
 ///
 /// A stop at any point leaves a feed that devices can use; publishing again completes it.
 package final class FeedFolder: FeedLocation {
     package let address: String
     package var folder: String? { address }
-    package var keepsOthersOut: Bool { true }
+    package var hasLock: Bool { true }
     private var opened: Directory?
     private var lock: FileLock?
 
-    /// The feed at `path`, which need not be there yet.
+    /// Uses the folder at `path`, which need not exist.
     package init(_ path: String) { address = path }
 
-    /// nil where there is none.
     private var root: Directory? {
         get throws {
             if opened == nil, File.exists(address) { opened = try Directory.open(address) }
@@ -29,7 +28,7 @@ package final class FeedFolder: FeedLocation {
 
     package func make() throws { try Directory.createAll(address) }
 
-    package func requireThere() throws { _ = try existing() }
+    package func requireExists() throws { _ = try existing() }
 
     // MARK: Files
 
@@ -56,7 +55,7 @@ package final class FeedFolder: FeedLocation {
         if try file.size() > maximumBytes {
             throw UpdateFailure(
                 .sizeMismatch, subject: file.path,
-                "\(file.path) has more than the \(maximumBytes) bytes that are expected of it: restore it, or publish it again."
+                "\(file.path) has more than the expected \(maximumBytes) bytes. Restore it, or publish it again."
             )
         }
         _ = try file.forEachBlock(body)
@@ -64,7 +63,7 @@ package final class FeedFolder: FeedLocation {
     }
 
     package func create(_ name: String, _ content: FeedContent) throws -> Bool {
-        try alone(FeedWait()) {
+        try locked(FeedWait()) {
             let (above, last) = try location(of: name)
             if try above.kind(of: last) != nil { return false }
             let aside = last + Self.aside
@@ -90,7 +89,7 @@ package final class FeedFolder: FeedLocation {
     }
 
     package func replace(_ name: String, with bytes: [UInt8], version: FeedVersion?) throws {
-        try alone(FeedWait()) {
+        try locked(FeedWait()) {
             let present = try root?.contents(name, maximumBytes: Self.largestDocument)
             guard try present.map(Self.version) == version else { throw FeedConflict(name, in: self) }
             let (above, last) = try location(of: name)
@@ -100,7 +99,7 @@ package final class FeedFolder: FeedLocation {
     }
 
     package func remove(_ name: String) throws {
-        try alone(FeedWait()) {
+        try locked(FeedWait()) {
             guard try root != nil, case (let above?, let last) = try location(of: name, making: false) else { return }
             try above.removeFile(last)
             try above.sync()
@@ -108,7 +107,7 @@ package final class FeedFolder: FeedLocation {
     }
 
     package func removeFolder(_ folder: String) throws {
-        try alone(FeedWait()) {
+        try locked(FeedWait()) {
             guard try root != nil, case (let above?, let last) = try location(of: folder, making: false) else { return }
             guard case .directory? = try above.kind(of: last) else { return }
             try above.removeTree(last)
@@ -117,7 +116,7 @@ package final class FeedFolder: FeedLocation {
     }
 
     package func removeRelease(_ release: String) throws {
-        try alone(FeedWait()) {
+        try locked(FeedWait()) {
             guard let root = try root, case .directory? = try root.kind(of: ReleaseFeed.releasesName) else { return }
             let releases = try root.directory(ReleaseFeed.releasesName)
             guard try releases.kind(of: release) != nil else { return }
@@ -154,7 +153,7 @@ package final class FeedFolder: FeedLocation {
         return entries
     }
 
-    package func settle(_ folder: String) throws {
+    package func sync(_ folder: String) throws {
         let root = try existing()
         if !folder.isEmpty, case .directory? = try root.kind(of: folder) { try root.directory(folder).sync() }
         try root.sync()
@@ -165,7 +164,7 @@ package final class FeedFolder: FeedLocation {
         return try root.directory(ReleaseFeed.releasesName).kind(of: release) != nil
     }
 
-    /// The folder that `name` is in, and its name there.
+    /// Returns the parent folder of `name`, and the name in it.
     private func location(of name: String) throws -> (Directory, String) {
         guard case (let above?, let last) = try location(of: name, making: true) else {
             throw DiskError("create", "\(address)/\(name)", code: ENOENT)
@@ -190,44 +189,46 @@ package final class FeedFolder: FeedLocation {
     }
 
     private static let aside = ".new"
-    /// More than any document may have: what is there is refused by whoever reads it.
+    /// Larger than any allowed file; the reader rejects a larger one.
     private static let largestDocument = 64 << 20
 
     // MARK: The lock
 
-    package func alone<Answer>(_ wait: FeedWait, _ work: () throws -> Answer) throws -> Answer {
+    package func locked<Answer>(_ wait: FeedWait, _ work: () throws -> Answer) throws -> Answer {
         if lock != nil { return try work() }
         lock = try take(wait)
         defer { lock = nil }
-        try removeAsides()
+        try removeTemporaryFiles()
         return try work()
     }
 
-    /// What somebody who was stopped has left beside its documents would be copied with them.
-    private func removeAsides() throws {
+    /// Removes the temporary files of stopped publishers, which a copy of the feed would include.
+    private func removeTemporaryFiles() throws {
         let root = try existing()
-        try Self.removeAsides(in: root)
+        try Self.removeTemporaryFiles(in: root)
         if case .directory? = try root.kind(of: ReleaseFeed.releasesName) {
             try FolderDraft.removeAbandoned(in: root.directory(ReleaseFeed.releasesName))
         }
         for name in ["channels", "trust"] {
             guard case .directory? = try root.kind(of: name) else { continue }
             let folder = try root.directory(name)
-            try Self.removeAsides(in: folder)
-            // A channel's copies are in a folder of its name.
+            try Self.removeTemporaryFiles(in: folder)
+            // The copies of a channel are in a folder of its name.
             for below in try folder.list() {
-                if case .directory? = try folder.kind(of: below) { try Self.removeAsides(in: folder.directory(below)) }
+                if case .directory? = try folder.kind(of: below) {
+                    try Self.removeTemporaryFiles(in: folder.directory(below))
+                }
             }
         }
     }
 
-    private static func removeAsides(in folder: Directory) throws {
+    private static func removeTemporaryFiles(in folder: Directory) throws {
         for left in try folder.list() where left.hasSuffix(".json" + aside) {
             if case .file? = try folder.kind(of: left) { try folder.removeFile(left) }
         }
     }
 
-    /// Waits for those who are at work.
+    /// Waits for other publishers.
     private func take(_ wait: FeedWait) throws -> FileLock {
         let root = try existing()
         if let lock = try FileLock.take(root) { return lock }
@@ -236,7 +237,7 @@ package final class FeedFolder: FeedLocation {
         guard let lock = try FileLock.take(root, waiting: Int(min(wait.limit / .milliseconds(1), 1e9))) else {
             throw UpdateFailure(
                 .storeLocked, subject: address,
-                "The feed \(address) is being changed by \(other): let it finish, or give --wait more than \(DurationText(wait.limit))."
+                "The feed \(address) is being changed by \(other). Let it finish, or raise --wait above \(DurationText(wait.limit))."
             )
         }
         return lock
@@ -246,14 +247,14 @@ package final class FeedFolder: FeedLocation {
 
     package func draft(_ wait: FeedWait) throws -> any ReleaseDraft {
         try make()
-        return try alone(wait) {
+        return try locked(wait) {
             try FolderDraft(in: try existing().directory(creating: ReleaseFeed.releasesName), of: self)
         }
     }
 }
 
-/// A release under construction: in the feed's folder, but under no name that anybody asks for. Gone with this value unless it was given
-/// its name, and with the next publisher where this one was stopped.
+/// A draft of a release, in the feed's folder but under a name that no reader requests. It is removed with this value
+/// unless it was committed; the next publisher removes the draft of a stopped one.
 private final class FolderDraft: ReleaseDraft {
     static let prefix = ".publish-"
 
@@ -262,10 +263,10 @@ private final class FolderDraft: ReleaseDraft {
     private let feed: FeedFolder
     private let releases: Directory
     private let name: String
-    /// Says that somebody is at work on it.
+    /// Marks the draft as in use.
     private let lock: FileLock
 
-    /// Makes one in `releases` of `feed`, which is locked.
+    /// Creates a draft in `releases` of the locked `feed`.
     init(in releases: Directory, of feed: FeedFolder) throws {
         self.feed = feed
         self.releases = releases
@@ -280,7 +281,7 @@ private final class FolderDraft: ReleaseDraft {
         if !isCommitted { try? releases.removeTree(name) }
     }
 
-    /// Removes from `releases` what nobody is at work on any more.
+    /// Removes abandoned drafts from `releases`.
     static func removeAbandoned(in releases: Directory) throws {
         for name in try releases.list() where name.hasPrefix(prefix) { try removeAbandoned(name, releases) }
     }
@@ -291,14 +292,14 @@ private final class FolderDraft: ReleaseDraft {
         try withExtendedLifetime(lock) { try releases.removeTree(name) }
     }
 
-    /// Gives it its name, durably. All its files are on the disk by then.
+    /// Renames the draft durably. All its files are on the disk by then.
     func commit(_ name: String, archive: String, besides others: [String], manifest: [UInt8]) throws {
-        try feed.alone(FeedWait()) {
+        try feed.locked(FeedWait()) {
             try scratch.replaceFile(ReleaseFeed.manifestName, with: manifest)
             try releases.move(self.name, to: releases, as: name)
             isCommitted = true
             try releases.sync()
-            try feed.settle("")
+            try feed.sync("")
         }
     }
 }

@@ -50,8 +50,8 @@ package protocol FeedLocation: AnyObject {
     var address: String { get }
     /// The folder of the feed; nil if the feed is not in a folder.
     var folder: String? { get }
-    /// Whether `alone` locks out other publishers. If it does not, files may change at any time.
-    var keepsOthersOut: Bool { get }
+    /// Whether `locked` locks out other publishers. If it does not, files may change at any time.
+    var hasLock: Bool { get }
     /// The first write, which tests what the store supports; nil for none.
     var probe: FeedWrite? { get }
     /// The headers for readers and caches of the file `name`, in order.
@@ -84,13 +84,13 @@ package protocol FeedLocation: AnyObject {
     /// Creates the feed if it is missing.
     func make() throws
     /// Throws if the feed does not exist.
-    func requireThere() throws
+    func requireExists() throws
     /// Makes the names in `folder`, and in the feed, durable. A file that another process wrote before it stopped
     /// survives a power failure then.
-    func settle(_ folder: String) throws
+    func sync(_ folder: String) throws
     /// Runs `work` with other publishers locked out, as far as the location can. A conflict that it cannot prevent is
     /// a `FeedConflict`.
-    func alone<Answer>(_ wait: FeedWait, _ work: () throws -> Answer) throws -> Answer
+    func locked<Answer>(_ wait: FeedWait, _ work: () throws -> Answer) throws -> Answer
 }
 
 /// A release that is being written.
@@ -193,7 +193,7 @@ extension FeedLocation {
             let before = try channels.map(inputs)
             let drafted = try draft()
             do {
-                let answer: Answer? = try alone(wait) {
+                let answer: Answer? = try locked(wait) {
                     try drafted == nil || channels.map(inputs) == before ? .some(work(drafted)) : nil
                 }
                 if let answer { return answer }

@@ -2,17 +2,18 @@ import ArchiveSource
 import BundleCore
 import BundleValues
 
-/// The recalls of a feed's channels, as the check of every document that is written: none offers a release that a channel recalls.
+/// The recalls of a feed's channels. No new channel file or manifest may offer a release that a channel recalls.
 ///
-/// A channel decides about the releases that it lists. Recalls by name of the other channels count for a release that it offers for the
-/// first time, or again. A floor counts in its own channel.
+/// A channel decides about the releases that it lists. Recalls by name in other channels apply to a release that a
+/// channel offers for the first time, or again. A minimum version applies to its own channel only.
 struct FeedRecalls {
     private let location: any FeedLocation
 
-    /// The recalls of the feed `place`, which are read when they are needed.
+    /// Uses the recalls of the feed at `location`, which are read when needed.
     init(in location: any FeedLocation) { self.location = location }
 
-    /// Refuses a `manifest.json` that offers a recalled `version`. The standard channel decides about what it lists.
+    /// Throws if a `manifest.json` with `version` would offer a recalled release. The standard channel decides about
+    /// the releases that it lists.
     func requireManifest(_ version: SemanticVersion) throws {
         if let standard = try document(of: ChannelFileName.standard) {
             try standard.requireAllowed(version)
@@ -21,8 +22,8 @@ struct FeedRecalls {
         try requireOthers(version, besides: ChannelFileName.standard, in: ReleaseFeed.manifestName)
     }
 
-    /// Refuses a `document` that offers a version which the one `before` does not, and which another channel recalls. A recall that the
-    /// document takes back by name is meant.
+    /// Throws if `document` offers a version that `before` does not offer and another channel recalls, unless
+    /// `document` undoes the recall by name.
     func require(_ document: ChannelDocument, after before: ChannelDocument?) throws {
         for version in document.releases.map(\.version) where !document.recalls(version) {
             let wasOffered = before.map { $0.offers(version) } ?? false
@@ -40,7 +41,7 @@ struct FeedRecalls {
                 .versionBlocked, subject: version.description,
                 "Version \(version) is recalled in channel \(channel)"
                     + (recall.reason.isEmpty ? "" : " (\(UntrustedName.display(recall.reason)))")
-                    + ", so \(target) does not offer it: publish a higher one, or undo that recall with "
+                    + ", so \(target) cannot offer it. Publish a higher version, or undo the recall with "
                     + "`clientctl release revoke --version \(version) --undo --channel \(channel)`.")
         }
     }
@@ -53,14 +54,14 @@ struct FeedRecalls {
             let file = "\(location.address)/\(ChannelWriter.path(of: channel))"
             throw UpdateFailure(
                 .manifestMalformed, subject: file,
-                "\(file) cannot be read, so it is not known what it recalls: restore it with `clientctl release restore`. "
+                "\(file) cannot be read, so its recalls are unknown. Restore it with `clientctl release restore`. "
                     + UpdateFailure(error).message)
         }
     }
 }
 
 extension ChannelDocument {
-    /// Whether devices may run `version` by this document.
+    /// Returns whether devices may run `version` by this channel file.
     fileprivate func offers(_ version: SemanticVersion) -> Bool {
         releases.contains { $0.version == version } && !recalls(version)
     }

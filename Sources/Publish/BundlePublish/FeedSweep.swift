@@ -4,22 +4,21 @@ package import BundleValues
 
 /// Why a release stays in its feed.
 package enum KeptReason: Sendable, Hashable, Comparable {
-    /// `manifest.json` offers it.
     case manifest
-    /// A channel's document has it.
+    /// A channel offers it.
     case channel(String)
-    /// A channel recalls it, which can be taken back.
+    /// A channel recalls it, and a recall can be undone.
     case recalled(String)
-    /// One of the newest copies of a channel's document has it: `release restore` may need it.
+    /// A recent copy of a channel file offers it, which `release restore` may need.
     case copy(String, Int)
-    /// It is among the newest.
+    /// It is one of the newest releases.
     case newest
-    /// Something of it came too short a time ago: whoever put it there may name it next.
+    /// One of its files is recent: its publisher may reference it next.
     case young
-    /// A delta to this release, which stays, builds on it.
+    /// A delta to this release, which stays, is based on it.
     case base(of: SemanticVersion)
 
-    /// The word for programs.
+    /// The code for programs.
     package var code: String {
         switch self {
         case .manifest: "manifest"
@@ -32,31 +31,31 @@ package enum KeptReason: Sendable, Hashable, Comparable {
         }
     }
 
-    /// The words for people.
+    /// The reason in words.
     package var words: String {
         switch self {
         case .manifest: "manifest.json offers it"
-        case .channel(let name): "channel \(name) has it"
+        case .channel(let name): "channel \(name) offers it"
         case .recalled(let name): "channel \(name) recalls it"
-        case .copy(let name, let sequence): "copy \(sequence) of channel \(name) has it"
+        case .copy(let name, let sequence): "copy \(sequence) of channel \(name) offers it"
         case .newest: "it is among the newest"
-        case .young: "it is young"
-        case .base(let version): "a delta to \(version) builds on it"
+        case .young: "it is recent"
+        case .base(let version): "a delta to \(version) is based on it"
         }
     }
 }
 
-/// Why something leaves its feed.
+/// Why a release or file is removed from its feed.
 package enum RemovedReason: String, Sendable {
-    /// A release that nothing names.
+    /// No channel or manifest offers the release.
     case unnamed
-    /// What somebody left who was stopped before it was a release.
+    /// The draft of a stopped publisher.
     case incomplete
-    /// A delta that its release's list does not have.
+    /// The delta is not in its release's list.
     case unlisted
 }
 
-/// What becomes of a feed.
+/// The result of a sweep.
 package struct SweepPlan: Sendable {
     /// A release that stays.
     package struct Kept: Sendable {
@@ -65,7 +64,7 @@ package struct SweepPlan: Sendable {
         package let reasons: [KeptReason]
     }
 
-    /// What goes: a release's folder, or one file.
+    /// A release's folder or a file that is removed.
     package struct Removed: Sendable {
         package let path: String
         /// The release; nil for a file.
@@ -74,21 +73,22 @@ package struct SweepPlan: Sendable {
         package let reason: RemovedReason
     }
 
-    /// The highest version first.
+    /// The releases that stay, highest version first.
     package let kept: [Kept]
-    /// The largest first.
+    /// The removed releases and files, largest first.
     package let removed: [Removed]
 }
 
-/// What stays in a feed. A pure rule.
+/// Decides which releases stay in a feed.
 enum SweepRule {
-    /// A folder below `releases` that has a release's name.
+    /// A folder below `releases` with the name of a release.
     struct Stored {
         let folder: String
         let version: SemanticVersion
         var files: [FeedEntry] = []
         var isRelease = false
-        /// The version that each delta of its list builds on, where that is a release, by the delta's file; nil where it has no list.
+        /// The version that each delta of its list is based on, by the delta's file name. The version is nil if the
+        /// base is not a release, and the dictionary is nil if there is no list.
         var deltas: [String: SemanticVersion?]?
 
         var bytes: Int { files.reduce(0) { $0 + $1.size } }
@@ -98,7 +98,8 @@ enum SweepRule {
         func isYoung(_ file: FeedEntry, _ oldest: Timestamp) -> Bool { file.written.map { $0 > oldest } ?? true }
     }
 
-    /// What becomes of `stored` where documents name the versions `named`; the `keep` newest stay, and what is younger than `oldest`.
+    /// Plans for `stored` if channels and manifests name the versions `named`. The `keep` newest releases and files
+    /// newer than `oldest` stay.
     static func plan(
         _ stored: [Stored], named: [SemanticVersion: Set<KeptReason>], keep: Int, youngerThan oldest: Timestamp
     ) -> SweepPlan {
@@ -107,7 +108,7 @@ enum SweepRule {
             reasons[release.version, default: []].insert(.newest)
         }
         for release in stored where release.isYoung(oldest) { reasons[release.version, default: []].insert(.young) }
-        // Of what stays by itself only: the bases of bases are nobody's.
+        // Only the bases of releases that stay for another reason stay; the bases of bases do not.
         let alone = reasons
         for release in stored where alone[release.version] != nil {
             for case let base? in (release.deltas ?? [:]).values {
@@ -139,13 +140,13 @@ enum SweepRule {
     }
 }
 
-/// Removes from a feed what none of its documents needs.
+/// Removes the releases and files of a feed that no channel or manifest needs.
 package struct FeedSweep {
-    /// What is decided about it.
+    /// The options of a sweep.
     package struct Terms: Sendable {
-        /// So many of the newest releases stay, and what so many of the newest copies of a channel's document have.
+        /// How many of the newest releases stay, and how many recent copies of each channel file count.
         package var keep = 5
-        /// What came later than so long ago stays.
+        /// The age below which nothing is removed.
         package var leastAge = Duration.seconds(86_400)
         package var isDryRun = true
 
@@ -156,27 +157,27 @@ package struct FeedSweep {
     private let terms: Terms
     private let clock: Timestamp
 
-    /// For `feed`, at the moment `clock`.
+    /// Sweeps `feed` at the time `clock`.
     package init(_ feed: any FeedLocation, _ terms: Terms, clock: Timestamp) {
         (self.feed, self.terms, self.clock) = (feed, terms, clock)
     }
 
-    /// Plans, and unless it is a dry run, removes what the plan says; nothing where a document cannot be read.
+    /// Removes the planned files unless it is a dry run. Removes nothing if a channel file cannot be read.
     package func run(_ wait: FeedWait) throws -> SweepPlan {
         try requireFeed()
         if terms.isDryRun { return try plan() }
-        return try feed.alone(wait) {
+        return try feed.locked(wait) {
             let plan = try plan()
             for removed in plan.removed { try remove(removed) }
             try requireNoneNamed(plan)
-            try feed.settle("")
+            try feed.sync("")
             return plan
         }
     }
 
-    /// Refuses a place that holds nothing of a feed: its name may be a slip of the pen.
+    /// Throws if `feed` contains nothing of a feed, because its address may be mistyped.
     private func requireFeed() throws {
-        try feed.requireThere()
+        try feed.requireExists()
         let isFeed =
             try !feed.list(ReleaseFeed.releasesName).isEmpty || !ChannelHistory.channels(in: feed).isEmpty
             || feed.read(ReleaseFeed.manifestName, maximumBytes: ManifestFormat.maximumBytes) != nil
@@ -184,42 +185,42 @@ package struct FeedSweep {
         if isFeed { return }
         throw UpdateFailure(
             .configInvalid, subject: feed.address,
-            "\(feed.address) is no feed: it has no release, no channel and no trust root. Check --feed.")
+            "\(feed.address) is not a feed: it has no release, no channel and no trust root. Check --feed.")
     }
 
     private func remove(_ removed: SweepPlan.Removed) throws {
         guard let release = removed.release else { return try feed.remove(removed.path) }
-        // Where others are not kept out, one may have named it since.
-        if !feed.keepsOthersOut, try named(copies: 1).keys.contains(where: { $0.folderName == release }) { return }
+        // If the location cannot lock out other publishers, one may have offered the release since.
+        if !feed.hasLock, try named(copies: 1).keys.contains(where: { $0.folderName == release }) { return }
         try RetiredRelease.retire(release, in: feed)
         try feed.removeRelease(release)
     }
 
-    /// Whether somebody named what was being removed, where that can be.
+    /// Throws if another publisher offered a removed release during the sweep.
     private func requireNoneNamed(_ plan: SweepPlan) throws {
-        if feed.keepsOthersOut { return }
+        if feed.hasLock { return }
         let gone = Set(plan.removed.compactMap(\.release))
         let there = try ReleaseFeed.versions(in: feed)
         for version in try named(copies: 1).keys.sorted()
         where gone.contains(version.folderName) && !there.contains(version) {
             throw UpdateFailure(
                 .configInvalid, subject: "\(version)",
-                "Somebody offered \(version) again while it was being removed from \(feed.address): publish it again, with the same "
+                "Another publisher offered \(version) while it was being removed from \(feed.address). Publish it again with the same "
                     + "content.")
         }
     }
 
-    // MARK: The look
+    // MARK: Plan
 
     private func plan() throws -> SweepPlan {
-        // Before the documents: what is committed after this look is not in it.
+        // Read before the channel files, so that a release committed later is not in it.
         let stored = try stored()
         let named = try named(copies: terms.keep)
         if named.isEmpty, !stored.isEmpty {
             throw UpdateFailure(
                 .configInvalid, subject: feed.address,
-                "\(feed.address) has releases, but no manifest.json and no channel that offers any, so nothing is removed: check "
-                    + "--feed, or restore its documents.")
+                "\(feed.address) has releases, but no manifest.json or channel that offers one, so nothing was removed. Check "
+                    + "--feed, or restore its channel files.")
         }
         let oldest = Timestamp(clamping: clock.secondsSinceEpoch - Int(clamping: terms.leastAge.components.seconds))
         return SweepRule.plan(stored, named: named, keep: terms.keep, youngerThan: oldest)
@@ -247,7 +248,7 @@ package struct FeedSweep {
         return Dictionary(list.deltas.map { ($0.url, $0.baseVersion) }, uniquingKeysWith: { first, _ in first })
     }
 
-    /// The versions that documents name, each with why it stays.
+    /// Returns the versions that channels and manifests name, with the reasons.
     private func named(copies: Int) throws -> [SemanticVersion: Set<KeptReason>] {
         var named: [SemanticVersion: Set<KeptReason>] = [:]
         if let newest = try ReleaseFeed.newest(in: feed) { named[newest.claims.version] = [.manifest] }
@@ -261,7 +262,7 @@ package struct FeedSweep {
                 try add(record.bytes, ChannelWriter.path(of: channel)) { .channel($0.channel) }
             }
             for sequence in try ChannelHistory.sequences(of: channel, in: feed).suffix(copies) {
-                let path = ChannelWriter.copyPath(of: channel, sequence)
+                let path = ChannelWriter.copyPath(of: channel, sequence: sequence)
                 guard let record = try feed.read(path, maximumBytes: ChannelFormat.maximumBytes) else { continue }
                 try add(record.bytes, path) { .copy($0.channel, $0.sequence) }
             }
@@ -269,14 +270,14 @@ package struct FeedSweep {
         return named
     }
 
-    /// A document that cannot be read names nobody knows what.
+    /// An unreadable file could name any release, so nothing is removed.
     private func reading<Answer>(_ path: String, _ work: () throws -> Answer) throws -> Answer {
         do {
             return try work()
         } catch {
             throw UpdateFailure(
                 .manifestMalformed, subject: "\(feed.address)/\(path)",
-                "\(feed.address)/\(path) cannot be read, so nothing is removed: restore it. "
+                "\(feed.address)/\(path) cannot be read, so nothing was removed. Restore it. "
                     + UpdateFailure(error).message)
         }
     }

@@ -6,32 +6,32 @@ import BundleSigning
 import BundleValues
 import Glibc
 
-/// A folder as it is to be published, and what a look at it has found. Nothing is left out unasked.
+/// A folder that is to be published, and the findings about it.
 package struct FolderInspection: Sendable {
-    /// What can be left out by what it is.
+    /// The kinds of files that can be omitted.
     package enum Drop: String, Sendable, CaseIterable {
         case precompressed, maps, junk
     }
 
-    /// What is published.
+    /// The published files.
     package let tree: CanonicalTree
-    /// What was found in it.
+    /// The findings about published files.
     package let findings: [FolderFinding]
-    /// What was found in the folder and is left out.
+    /// The findings about omitted files.
     package let dropped: [FolderFinding]
-    /// Patterns of --exclude that leave nothing out.
+    /// The patterns of --exclude that match nothing.
     package let unmatched: [String]
-    /// The source maps of the folder, published or not.
+    /// The source maps of the folder, whether published or not.
     let maps: [BundlePath]
 
-    /// Looks at `folder`; `allowed` files are meant to be there.
+    /// Inspects `folder`. `allowed` files cause no findings.
     package init(
         _ folder: Directory, excluding excluded: [PathPattern], dropping drops: Set<Drop>, allowed: [PathPattern] = [],
         budget: Int? = nil
     ) throws {
         let named = excluded + (drops.contains(.junk) ? FolderRule.junk : [])
         let whole = try CanonicalTree(folder, excluding: named)
-        let found = FolderRule(budget: budget, allowed: allowed).findings(of: try FolderSurvey(whole).facts())
+        let found = FolderRule(budget: budget, allowed: allowed).findings(of: try FolderFactsReader(whole).facts())
         let codes = Set(drops.map(\.code))
         let gone = Set(found.filter { codes.contains($0.code) }.map(\.path))
         tree = whole.leavingOut(gone)
@@ -41,7 +41,7 @@ package struct FolderInspection: Sendable {
         maps = found.filter { $0.code == .maps }.map(\.path)
     }
 
-    /// Refuses files of more than the budget.
+    /// Throws if files are larger than `budget`.
     package func requireBudget(_ budget: Int?, of source: String) throws {
         let large = findings.filter { $0.code == .overBudget }.sorted { $0.size > $1.size }
         guard let budget, let first = large.first else { return }
@@ -49,12 +49,12 @@ package struct FolderInspection: Sendable {
         throw UpdateFailure(
             .overBudget, subject: first.path.string,
             "\(source) has \(large.count) \(large.count == 1 ? "file" : "files") of more than \(ByteCount(bytes: budget)): \(names)"
-                + "\(large.count > 20 ? " and others" : ""). Make them smaller, leave them out with --exclude, or raise --budget."
+                + "\(large.count > 20 ? " and others" : ""). Make them smaller, exclude them with --exclude, or raise --budget."
         )
     }
 
-    /// Refuses a folder whose `index.html` loads scripts that it does not have: no device could start it. `--allow missingScript`
-    /// permits all of them, a name or a path permits one.
+    /// Throws if `index.html` loads scripts that are not in the folder, because no device could start it. `--allow
+    /// missingScript` permits all of them; a name or a path permits one.
     func requireScripts(allowing allowed: [PathPattern], of source: String) throws {
         if allowed.contains(where: { $0.text == FolderFinding.Code.missingScript.rawValue }) { return }
         let missing = findings.filter { $0.code == .missingScript }.compactMap(\.target).filter { path in
@@ -68,7 +68,7 @@ package struct FolderInspection: Sendable {
                 + "folder does not have: \(names). Build the client again, or publish it with --allow missingScript.")
     }
 
-    /// Keeps a copy of the source maps in `folder`, below the name of `version`, in the place of what that name had.
+    /// Replaces the source maps of `version` in `folder`.
     func keepMaps(in folder: String, of version: SemanticVersion) throws {
         try Directory.createAll(folder)
         let location = try Directory.open(folder)
@@ -105,12 +105,12 @@ extension FolderInspection.Drop {
     }
 }
 
-/// Reads what the rule asks of a tree: no more of a file than that needs, and nothing of one that is very large.
-private struct FolderSurvey {
+/// Collects the facts that the rule needs. It reads no more of a file than necessary, and skips very large files.
+private struct FolderFactsReader {
     private let tree: CanonicalTree
     private let sizes: [BundlePath: Int]
 
-    /// Pages and scripts of more bytes are no text that anybody wrote.
+    /// Larger pages and scripts are not read.
     private static let mostText = 16 << 20
     /// Larger files are not decompressed in memory.
     private static let mostDecoded = 64 << 20
@@ -133,7 +133,7 @@ private struct FolderSurvey {
             }
             return facts
         }
-        // A call may be in a file of another kind, such as WebAssembly: those are read only where no script has it.
+        // Other files, such as WebAssembly, are searched for the call only if no script contains it.
         if !facts.contains(where: { $0.confirms == true }) {
             for index in facts.indices where facts[index].confirms == nil {
                 facts[index].confirms = try confirms(facts[index].path)
@@ -145,7 +145,7 @@ private struct FolderSurvey {
 
     private func confirms(_ path: BundlePath) throws -> Bool {
         var isFound = false
-        // The end of the block before: the name may be in both.
+        // The end of the previous block, because the name may span two blocks.
         var rest: [UInt8] = []
         _ = try tree.folder.file(path.string).forEachBlock { block in
             if isFound { return }
@@ -162,7 +162,8 @@ private struct FolderSurvey {
         return try hasher.finish()
     }
 
-    /// The file beside it that it is a compressed copy of; nil where it is none, or nobody here can tell.
+    /// Returns the file that `entry` is a compressed copy of; nil if there is none, or if the format cannot be
+    /// decoded here.
     private func copied(_ entry: CanonicalTree.Entry) throws -> BundlePath? {
         guard let dot = entry.path.bytes.lastIndex(of: UInt8(ascii: ".")),
             let coding = ContentCoding(rawValue: String(decoding: entry.path.bytes[(dot + 1)...], as: UTF8.self)),
@@ -173,7 +174,7 @@ private struct FolderSurvey {
         defer { scratch.deallocate() }
         let copy = try tree.folder.file(entry.path.string).readAll(maximumBytes: Self.mostDecoded)
         let bytes = try tree.folder.file(plain.string).readAll(maximumBytes: Self.mostDecoded)
-        // One that changed meanwhile is noticed when it is packed.
+        // A file that changed is detected when it is packed.
         guard bytes.count == size else { return nil }
         return try coding.isCopy(copy, of: bytes, scratch: scratch) ? plain : nil
     }
@@ -207,10 +208,9 @@ private struct FolderSurvey {
     }
 }
 
-/// The text of a script, as far as it can be told without a parser.
+/// The text of a script, examined without a parser.
 enum ScriptText {
-    /// Whether it calls `eval` or makes a function out of text. What only looks for the global object does so where there is no
-    /// `globalThis`, and is not meant.
+    /// Returns whether the script calls `eval` or creates a function from text. Lookups of the global object are ignored.
     static func usesEval(_ script: ArraySlice<UInt8>) -> Bool {
         script.withUnsafeBytes { text in
             guard let start = text.baseAddress else { return false }
@@ -226,20 +226,20 @@ enum ScriptText {
     }
 
     private static let confirmation = "startupDidComplete"
-    /// Bytes of the longest name that is searched for.
+    /// The length of the longest searched name, in bytes.
     static let longestName = confirmation.utf8.count
 
-    /// Whether it names the call that confirms a start.
+    /// Returns whether the script contains the call that confirms a start.
     static func confirms(_ script: ArraySlice<UInt8>) -> Bool { !ends(of: confirmation, in: script).isEmpty }
 
-    /// Whether it calls `register` of the browser's service workers.
+    /// Returns whether the script registers a service worker.
     static func registersWorker(_ script: ArraySlice<UInt8>) -> Bool {
         ends(of: "serviceWorker", in: script).contains { end in
             script[end...].starts(with: ".register(".utf8) || script[end...].starts(with: "?.register(".utf8)
         }
     }
 
-    /// The indices behind each `name` in `script`.
+    /// Returns the indices behind each `name` in `script`.
     private static func ends(of name: String, in script: ArraySlice<UInt8>) -> [Int] {
         let name = Array(name.utf8)
         return script.withUnsafeBytes { text in
@@ -259,7 +259,7 @@ enum ScriptText {
         ["\"return this\"", "'return this'", ")"].contains { arguments.starts(with: $0.utf8) }
     }
 
-    /// Whether `name` stands at the end of `text` as a whole word, and is nothing's member.
+    /// Returns whether `text` ends with `name` as a whole word that is not a member.
     private static func ends(_ text: Slice<UnsafeRawBufferPointer>, with name: StaticString) -> Bool {
         let count = name.utf8CodeUnitCount
         guard text.count >= count,

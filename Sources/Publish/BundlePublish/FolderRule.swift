@@ -4,23 +4,21 @@ import BundleServe
 package import BundleValues
 import BundleSigning
 
-/// One thing that a look at a folder has found, before it is packed.
+/// A finding about a folder, made before it is packed.
 package struct FolderFinding: Sendable, Equatable {
-    /// The public word for what it is.
+    /// The public code of a finding.
     package enum Code: String, Sendable, CaseIterable {
-        /// A compressed copy of a file beside it.
+        /// A compressed copy of another file.
         case precompressed
-        /// A source map.
         case maps
-        /// What editors, systems and tools leave.
+        /// Files left by editors, systems and tools.
         case junk
-        /// The content of another file.
+        /// A copy of another file.
         case duplicates
-        /// More bytes than one file may have.
+        /// A file above the size budget.
         case overBudget
-        /// The content is that of a release that the feed has already.
+        /// The content of a release that the feed already has.
         case sameContent
-        /// `index.html` is empty.
         case emptyPage
         /// `index.html` loads a script that is not in the folder.
         case missingScript
@@ -28,36 +26,32 @@ package struct FolderFinding: Sendable, Equatable {
         case neverConfirms
         /// A policy in `index.html` refuses the call that confirms the start.
         case blocksConfirmation
-        /// A page or script registers a service worker.
         case serviceWorker
-        /// `serve` does not serve a file of that path.
+        /// `serve` does not serve a file at this path.
         case reservedPath
-        /// A page names a file that is not in the folder.
+        /// A page refers to a file that is not in the folder.
         case missingFile
-        /// A page loads something of another origin.
+        /// A page loads something from another origin.
         case foreignOrigin
         /// A page shows a file of the folder in a frame.
         case ownFrame
-        /// An attribute of a page is a script.
+        /// A page has a script in an attribute.
         case inlineHandler
-        /// A script makes scripts out of text.
+        /// A script creates scripts from text.
         case eval
-        /// WebAssembly.
         case wasm
     }
 
-    /// What it is.
     package let code: Code
-    /// The file that it is about.
     package let path: BundlePath
-    /// That file's bytes.
+    /// The size of the file, in bytes.
     package let size: Int
-    /// What in it; nil where that is the file itself.
+    /// The part of the file; nil for the whole file.
     package let detail: String?
-    /// The value of `--csp` that lets `serve` allow it; nil where it needs none.
+    /// The value of `--csp` that lets `serve` allow it; nil if it needs none.
     package let allowance: String?
 
-    /// The path in the folder that a reference leads to; nil for other findings.
+    /// The path in the folder that a reference resolves to; nil for other findings.
     let target: [UInt8]?
 
     init(
@@ -82,23 +76,22 @@ package struct FolderFinding: Sendable, Equatable {
     var isAboutIndex: Bool { path.bytes.elementsEqual("index.html".utf8) }
 }
 
-/// What the rule receives about one file. A member that was not read has no effect.
+/// The facts about a file. A member that was not read has no effect.
 struct FolderFacts {
     let path: BundlePath
     let size: Int
-    /// Its SHA-256, where another file has its size.
+    /// The SHA-256 digest, if another file has the same size.
     var digest: SHA256Digest?
-    /// The file beside it that it is a compressed copy of.
+    /// The file that this file is a compressed copy of.
     var copied: BundlePath?
-    /// What the page refers to; nil for other files.
+    /// The references of a page; nil for other files.
     var page: PageReferences?
-    /// Whether it has nothing but white space.
+    /// Whether the file contains only white space.
     var isBlank = false
-    /// Whether a script in it makes scripts out of text.
+    /// Whether a script in it creates scripts from text.
     var usesEval = false
-    /// Whether it names the call that confirms a start; nil if it was not searched.
+    /// Whether it contains the call that confirms a start; nil if it was not searched.
     var confirms: Bool?
-    /// Whether it registers a service worker.
     var registersWorker = false
 
     init(_ path: BundlePath, size: Int) {
@@ -107,12 +100,12 @@ struct FolderFacts {
     }
 }
 
-/// Finds what is wrong with files of a folder. A pure rule. Findings are in the order of the codes; `index.html` comes first, then
-/// the other paths in their order.
+/// Finds problems in the files of a folder. Findings are sorted by code; `index.html` comes first, then the other
+/// paths in order.
 struct FolderRule {
-    /// Most bytes of one file; nil for no such bound.
+    /// The maximum size of a file in bytes; nil for no limit.
     var budget: Int?
-    /// What is meant to be there, whatever it looks like.
+    /// The files that cause no findings.
     var allowed: [PathPattern] = []
 
     func findings(of files: [FolderFacts]) -> [FolderFinding] {
@@ -158,7 +151,7 @@ struct FolderRule {
         return found
     }
 
-    /// What keeps the client from confirming its start, which devices answer with a rollback.
+    /// Returns the findings that prevent the client from confirming its start, so that devices roll it back.
     private static func startFindings(_ files: [FolderFacts]) -> [FolderFinding] {
         guard let index = files.first(where: { $0.path.bytes.elementsEqual("index.html".utf8) }) else { return [] }
         if index.isBlank { return [FolderFinding(.emptyPage, index)] }
@@ -172,7 +165,7 @@ struct FolderRule {
         return found
     }
 
-    /// Of a script or style sheet, by its name, or of the file beside it.
+    /// Returns whether the path is a source map by its name, or by a script or style sheet beside it.
     static func isSourceMap(_ path: [UInt8], among paths: Set<[UInt8]>) -> Bool {
         guard path.suffix(4).elementsEqual(".map".utf8) else { return false }
         let mapped = Array(path.dropLast(4))
@@ -180,7 +173,7 @@ struct FolderRule {
             || [".js", ".mjs", ".cjs", ".css", ".wasm"].contains { mapped.suffix($0.utf8.count).elementsEqual($0.utf8) }
     }
 
-    /// Whether `path` or a folder that it is in is junk; `folders` knows of those that were asked for before.
+    /// Returns whether `path` or a folder above it is junk. `folders` caches the results.
     private static func isJunk(_ path: ArraySlice<UInt8>, _ folders: inout [ArraySlice<UInt8>: Bool]) -> Bool {
         if let slash = path.lastIndex(of: UInt8(ascii: "/")) {
             let folder = path[..<slash]
@@ -191,7 +184,7 @@ struct FolderRule {
         return junk.contains { $0.matches(Array(path)) }
     }
 
-    /// What no client needs, by name; `--drop junk` leaves the same out.
+    /// The names of files that no client needs; `--drop junk` omits the same files.
     static let junk: [PathPattern] = [
         ".DS_Store", "._*", "__MACOSX", "Thumbs.db", "desktop.ini", ".git", ".hg", ".svn", ".bzr", ".gitignore",
         ".gitattributes", ".gitkeep", ".gitmodules", "node_modules", "bower_components", ".npmignore", ".idea",
@@ -249,73 +242,11 @@ struct FolderRule {
         return found + page.handlers.map { FolderFinding(.inlineHandler, file, $0, allowance: allowance) }
     }
 
-    /// Whether a server answers with a file of the client, or with one of its own.
+    /// Returns whether a server responds with a file of the client, or with its own.
     private static func isThere(_ path: [UInt8], _ paths: Set<[UInt8]>) -> Bool {
         if path.starts(with: "__clientctl/".utf8) { return true }
         let index =
             (path.isEmpty || path.last == UInt8(ascii: "/") ? path : path + [UInt8(ascii: "/")]) + "index.html".utf8
         return paths.contains(path) || paths.contains(index)
-    }
-}
-
-/// An address as a page has it (RFC 3986, section 4.2).
-enum PageAddress: Equatable {
-    /// Of the client itself, without query and fragment.
-    case local(String)
-    /// Of another origin, or data, by its scheme.
-    case elsewhere(String)
-    /// The page itself, or nothing that is loaded.
-    case none
-
-    init(_ text: String) {
-        let text = text.drop { $0.isWhitespace }
-        let scheme = text.prefix { $0.isASCII && ($0.isLetter || $0.isNumber || "+-.".contains($0)) }
-        if text.hasPrefix("//") {
-            self = .elsewhere(Self.lowered("https:\(text)"))
-        } else if !scheme.isEmpty, scheme.first?.isLetter == true, text.dropFirst(scheme.count).first == ":" {
-            let isLoaded = !["javascript", "about", "mailto", "tel"].contains(scheme.lowercased())
-            self = isLoaded ? .elsewhere(Self.lowered(text)) : .none
-        } else {
-            let path = text.prefix { $0 != "?" && $0 != "#" }
-            self = path.isEmpty ? .none : .local(String(path))
-        }
-    }
-
-    var isLocal: Bool { if case .elsewhere = self { false } else { true } }
-
-    /// Scheme and host are the same in capitals.
-    private static func lowered(_ text: some StringProtocol) -> String {
-        let end = text.firstRange(of: "://").map { range in
-            text[range.upperBound...].firstIndex { "/?#".contains($0) } ?? text.endIndex
-        }
-        let cut = end ?? text.firstIndex(of: ":") ?? text.endIndex
-        return text[..<cut].lowercased() + text[cut...]
-    }
-
-    /// Where it leads in the client, from the page or base at `page`; nil where it leads nowhere.
-    func path(from page: BundlePath) -> [UInt8]? {
-        guard case .local(let name) = self else { return nil }
-        return Self.path(name, from: page.bytes)
-    }
-
-    /// The path of `name` as `page` means it, with a slash behind where it names a folder; nil where its escapes are none.
-    static func path(_ name: String, from page: [UInt8]) -> [UInt8]? {
-        let slash = UInt8(ascii: "/")
-        guard let decoded = PercentEncoding.decodeStrictly(Array(name.utf8)[...]) else { return nil }
-        let isAbsolute = decoded.first == slash
-        let folder = isAbsolute ? [] : Array(page[..<((page.lastIndex(of: slash) ?? -1) + 1)])
-        var parts: [ArraySlice<UInt8>] = []
-        let whole = folder + decoded
-        for part in whole.split(separator: slash) {
-            if part.elementsEqual("..".utf8) {
-                _ = parts.popLast()
-            } else if !part.elementsEqual(".".utf8) {
-                parts.append(part)
-            }
-        }
-        let path = Array(parts.joined(separator: [slash]))
-        let last = whole.split(separator: slash, omittingEmptySubsequences: false).last ?? []
-        let isFolder = last.isEmpty || last.elementsEqual(".".utf8) || last.elementsEqual("..".utf8)
-        return isFolder && !path.isEmpty ? path + [slash] : path
     }
 }

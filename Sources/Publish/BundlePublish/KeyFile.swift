@@ -2,13 +2,13 @@ import BundleValues
 import BundleDisk
 package import BundleSigning
 
-/// Keys as files: the only way that private keys come in and go out.
+/// Reads and writes keys in files.
 package enum KeyFile {
     private static let maximumBytes = 64 * 1024
 
-    /// Reads a PKCS#8 key to sign with; `passphrase` is asked only if it is encrypted.
+    /// Reads a PKCS#8 private key. `passphrase` is called only if the key is encrypted.
     ///
-    /// A file that others can read is refused: its key may be known to them already.
+    /// Throws if other users can read the file, because they may know its key already.
     package static func signer(at path: String, passphrase: () throws -> [UInt8]) throws -> Signer {
         let secret = try Secret(at: path)
         if (try? PublicKey(parsingPEM: secret.bytes)) != nil {
@@ -27,7 +27,7 @@ package enum KeyFile {
         if secret.isOpenToOthers {
             throw UpdateFailure(
                 .permissionDenied, subject: path,
-                "Others can read the private key \(path): run `chmod 600` on it, or better, make a new one.")
+                "Others can read the private key \(path): run `chmod 600` on it, or better, create a new one.")
         }
         do {
             return try PrivateKey(parsingPEM: secret.bytes, passphrase: passphrase)
@@ -36,7 +36,7 @@ package enum KeyFile {
         }
     }
 
-    /// What a file or a pipe holds, read once: a pipe gives it once.
+    /// The content of a file or a pipe, which can be read only once.
     private struct Secret {
         let bytes: [UInt8]
         let isOpenToOthers: Bool
@@ -50,8 +50,8 @@ package enum KeyFile {
         }
     }
 
-    /// Makes a key pair and writes `PREFIX.key.pem` (mode 0600, encrypted where there is a passphrase) and
-    /// `PREFIX.pub.pem`. Never overwrites.
+    /// Creates a key pair and writes `PREFIX.key.pem` (mode 0600, encrypted if there is a passphrase) and
+    /// `PREFIX.pub.pem`. Never overwrites a file.
     package static func generate(
         _ algorithm: KeyAlgorithm, prefix: String, passphrase: [UInt8]?
     ) throws -> (publicKey: PublicKey, keyPath: String, publicPath: String) {
@@ -59,7 +59,7 @@ package enum KeyFile {
         let publicPath = prefix + ".pub.pem"
         for path in [keyPath, publicPath] where File.exists(path) {
             throw UpdateFailure(
-                .configInvalid, subject: path, "\(path) exists and is not overwritten: choose another --out.")
+                .configInvalid, subject: path, "\(path) already exists. Choose another --out.")
         }
         do {
             let key = try PrivateKey.generate(algorithm)
@@ -71,18 +71,18 @@ package enum KeyFile {
         }
     }
 
-    /// Replaces the private key at `path` by the same one, encrypted with what `new` gives, or not at all for nil. The file is
-    /// the old one or the new one, whole, whenever this stops.
+    /// Encrypts the private key at `path` with the passphrase that `new` returns, or stores it unencrypted for nil. A
+    /// stop at any point leaves the old file or the new file.
     package static func changePassphrase(
         at path: String, old: () throws -> [UInt8], new: () throws -> [UInt8]?
     ) throws -> (publicKey: PublicKey, isEncrypted: Bool) {
         let slash = path.lastIndex(of: "/")
         let folder = try Directory.open(slash.map { "\(path[...$0])" } ?? ".")
         let name = slash.map { "\(path[path.index(after: $0)...])" } ?? path
-        // Replacing a link would leave the key under its old passphrase where the link leads; a pipe cannot be replaced.
+        // Replacing a symbolic link would leave the key under its old passphrase; a pipe cannot be replaced.
         guard case .file? = try folder.kind(of: name) else {
             throw UpdateFailure(
-                .configInvalid, subject: path, "\(path) is no file that can be replaced: name the key's own file.")
+                .configInvalid, subject: path, "\(path) is not a regular file. Give the path of the key file itself.")
         }
         let key = try privateKey(of: try Secret(at: path), path, old)
         let passphrase = try new()
@@ -94,16 +94,15 @@ package enum KeyFile {
         }
     }
 
-    /// Reads a public key (PEM).
     package static func publicKey(at path: String) throws -> PublicKey {
         do {
             return try PublicKey(parsingPEM: try File.contents(ofArgument: path, maximumBytes: maximumBytes))
         } catch let error as KeyError {
-            throw UpdateFailure(.configInvalid, subject: path, "\(path) is no public key: \(error).")
+            throw UpdateFailure(.configInvalid, subject: path, "\(path) is not a public key: \(error).")
         }
     }
 
-    /// The public half of whatever key `path` holds.
+    /// Returns the public key of the private or public key at `path`.
     package static func publicHalf(at path: String, passphrase: () throws -> [UInt8]) throws -> (
         PublicKey, isPrivate: Bool
     ) {
@@ -113,7 +112,7 @@ package enum KeyFile {
         } catch KeyError.privateKeyGiven {
             return (try signer(of: secret, path, passphrase).publicKey, true)
         } catch {
-            throw UpdateFailure(.configInvalid, subject: path, "\(path) is no key: \(error).")
+            throw UpdateFailure(.configInvalid, subject: path, "\(path) is not a key: \(error).")
         }
     }
 }

@@ -4,7 +4,7 @@ import BundleSigning
 import BundleValues
 import Glibc
 
-/// A folder that gets its name when all is in it: until then it is a hidden one beside it.
+/// A folder that gets its name when it is complete. Until then it is a hidden folder beside it.
 final class KitFolder {
     private static let prefix = ".clientctl-kit-"
 
@@ -12,11 +12,11 @@ final class KitFolder {
     private let name: String
     private let aside: String
     private let folder: Directory
-    /// Says that somebody is at work on it.
+    /// Marks the folder as in use.
     private let lock: FileLock
     private var isPublished = false
 
-    /// To be at `path`, where nothing is, or an empty folder of the same file system.
+    /// Prepares the folder at `path`, which must be missing or an empty folder of the same file system.
     init(_ path: String) throws {
         var trimmed = path
         while trimmed.count > 1, trimmed.hasSuffix("/") { trimmed.removeLast() }
@@ -39,7 +39,7 @@ final class KitFolder {
         if !isPublished { try? parent.removeTree(aside) }
     }
 
-    /// Where it is while it is filled, from the root.
+    /// The absolute path of the hidden folder.
     var path: String {
         get throws {
             guard let found = realpath("\(parent.path)/\(aside)", nil) else {
@@ -60,7 +60,7 @@ final class KitFolder {
     private static func requireRoom(for name: String, in parent: Directory, _ path: String) throws {
         guard let kind = try parent.kind(of: name) else { return }
         guard case .directory = kind, try parent.directory(name).list().isEmpty else { throw refusal(path) }
-        // Where a file system begins, nothing can be renamed to.
+        // A rename to a mount point fails.
         var (own, above) = (stat(), stat())
         guard stat("\(parent.path)/\(name)", &own) == 0, stat(parent.path, &above) == 0, own.st_dev == above.st_dev
         else { throw refusal(path) }
@@ -81,13 +81,13 @@ final class KitFolder {
         return FeedEntry(name: name, size: bytes.count)
     }
 
-    /// Brings a file, which is what its document says.
-    func bring(_ name: String, from source: any FeedLocation, _ hold: FeedExport.Hold) throws -> FeedEntry {
+    /// Copies a file, and verifies its size and digest.
+    func copy(_ name: String, from source: any FeedLocation, _ claim: FeedExport.FileClaim) throws -> FeedEntry {
         let file = try create(name)
         var hasher = try SHA256Hasher()
         var size = 0
         do {
-            let isThere = try source.stream(name, maximumBytes: hold.maximumBytes) {
+            let isThere = try source.stream(name, maximumBytes: claim.maximumBytes) {
                 try hasher.update($0)
                 try file.write($0)
                 size += $0.count
@@ -97,7 +97,7 @@ final class KitFolder {
             throw Self.altered(name, source)
         }
         let digest = try hasher.finish()
-        guard hold.sha256.map({ $0 == digest }) ?? true, hold.size.map({ $0 == size }) ?? true else {
+        guard claim.sha256.map({ $0 == digest }) ?? true, claim.size.map({ $0 == size }) ?? true else {
             throw Self.altered(name, source)
         }
         return FeedEntry(name: name, size: size)
@@ -106,7 +106,7 @@ final class KitFolder {
     private static func altered(_ name: String, _ source: any FeedLocation) -> UpdateFailure {
         UpdateFailure(
             .digestMismatch, subject: "\(source.address)/\(name)",
-            "\(source.address)/\(name) is not what its document says, so no kit was made: restore it, or publish it again."
+            "\(source.address)/\(name) differs from its signed size or digest, so no kit was made. Restore it, or publish it again."
         )
     }
 
@@ -118,19 +118,19 @@ final class KitFolder {
         return try above.file(creating: last)
     }
 
-    /// The kit's own trust root; nil where it has none.
+    /// Returns the kit's own trust root; nil if it has none.
     func root() throws -> TrustAnchor? {
         guard case .file? = try folder.kind(of: FeedTrust.fileName) else { return nil }
         return try TrustAnchor.read(at: "\(folder.path)/\(FeedTrust.fileName)")
     }
 
-    /// Gives it its name, durably.
+    /// Renames the folder durably.
     func publish() throws {
         try folder.syncFileSystem()
         if try parent.kind(of: name) == nil {
             try parent.move(aside, to: parent, as: name)
         } else {
-            // Refused by the system if anything is in it by now.
+            // The rename fails if the target is not empty by now.
             try parent.rename(aside, to: name)
         }
         isPublished = true

@@ -3,25 +3,25 @@ import BundleDisk
 import BundleValues
 import Glibc
 
-/// What lies in a built folder by mistake and would be given to every device.
+/// A file or folder in a built folder that must not be published.
 struct MisplacedContent: Equatable {
     enum Kind: Equatable {
-        case privateKey, quotedKey, givenSecret, secrets, repository, dependencies, feed, otherFeed
+        case privateKey, quotedKey, inputSecret, secrets, repository, dependencies, feed, otherFeed
         case nativeCode(String)
     }
 
     let kind: Kind
-    /// Of the file or folder, printable.
+    /// The printable path of the file or folder.
     let path: String
 
-    /// Refuses the folder `source` with all of it that is neither excluded nor allowed. A file that is a private key, one that
-    /// this very run reads a secret from, and the feed never are allowed.
+    /// Throws if `source` contains misplaced content that is neither excluded nor allowed. A private key file, a file
+    /// from which this run reads a secret, and the feed cannot be allowed.
     static func refuse(in source: String, feed: String?, _ options: ReleaseOptions) throws {
         var found: [MisplacedContent] = []
         var options = options
         if options.drops.contains(.junk) { options.excluded += FolderRule.junk }
-        // `-` is no file, and the shared credentials file need not exist.
-        let secrets = options.secretFiles.filter(File.exists).map { ($0, Kind.givenSecret) }
+        // `-` is not a file, and the shared credentials file need not exist.
+        let secrets = options.secretFiles.filter(File.exists).map { ($0, Kind.inputSecret) }
         for (location, kind) in (feed.map { [($0, Kind.feed)] } ?? []) + secrets {
             guard let path = path(of: location, in: source), !options.excluded.contains(where: { $0.covers(path) })
             else {
@@ -37,7 +37,7 @@ struct MisplacedContent: Equatable {
         {
             throw UpdateFailure(
                 .configInvalid, subject: maps,
-                "The folder of --archive-maps, \(maps), is in \(open), so the source maps would be published: name one outside it."
+                "The folder of --archive-maps, \(maps), is in \(open), so the source maps would be published. Give a folder outside it."
             )
         }
         try search(Directory.open(source), prefix: [], options, into: &found)
@@ -49,7 +49,7 @@ struct MisplacedContent: Equatable {
         let isAllowable = found.contains { !$0.kind.isNeverAllowed }
         throw UpdateFailure(
             .archiveRejected, subject: "\(first.kind.rule): \(first.path)",
-            "Not published. The folder \(source) contains things that devices must not get: \(shown.joined(separator: ", "))\(more). "
+            "Not published. The folder \(source) contains files that devices must not get: \(shown.joined(separator: ", "))\(more). "
                 + "Move them out of the folder, or use --exclude."
                 + (isAllowable ? " --allow NAME publishes what belongs there." : ""))
     }
@@ -61,7 +61,7 @@ struct MisplacedContent: Equatable {
             let path = prefix + entry.name
             if options.excluded.contains(where: { $0.matches(path) }) { continue }
             let isAllowed = options.allowed.contains { $0.covers(path) }
-            // A name that is no text is refused with its rule, when the client is listed.
+            // A name that is not UTF-8 is refused when the client is listed.
             guard let name = String(validating: entry.name, as: UTF8.self) else { continue }
             if !isAllowed, let kind = Kind(ofName: name) {
                 found.append(MisplacedContent(kind: kind, path: UntrustedName.display(path)))
@@ -80,7 +80,7 @@ struct MisplacedContent: Equatable {
         }
     }
 
-    /// Where the feed lies in `source`, whether it is there yet or not; nil where it lies elsewhere.
+    /// Returns the path of the feed in `source`, even if the feed does not exist yet; nil if it is elsewhere.
     private static func path(of feed: String, in source: String) -> [UInt8]? {
         guard let top = resolved(source), let location = resolved(feed) else { return nil }
         if location == top { return [] }
@@ -100,7 +100,7 @@ struct MisplacedContent: Equatable {
         return resolved(parent.isEmpty ? "/" : parent).map { $0 == "/" ? "/\(name)" : "\($0)/\(name)" }
     }
 
-    /// Whether `releases` is the folder of a feed: of versions that have archives.
+    /// Returns whether `releases` is the folder of a feed, with archives of versions.
     private static func isOfFeed(_ releases: Directory) throws -> Bool {
         for entry in try releases.entries() where entry.kind == .directory && entry.name.first == UInt8(ascii: "v") {
             guard let name = String(validating: entry.name, as: UTF8.self) else { continue }
@@ -111,7 +111,6 @@ struct MisplacedContent: Equatable {
         return false
     }
 
-    /// Scripts are looked through whole; a film has no key at its end.
     private static let mostBytes = 16 << 20
 }
 
@@ -122,12 +121,13 @@ extension MisplacedContent.Kind {
         case ".git", ".hg", ".svn", ".bzr": self = .repository
         case "node_modules", "bower_components": self = .dependencies
         case ".envrc", ".ssh", ".gnupg", ".aws", ".azure", ".docker", ".kube", ".config", ".npmrc", ".yarnrc", ".netrc",
-            ".pypirc", ".htpasswd", ".git-credentials", ".pgpass", ".my.cnf", ".vault-token", "sftp.json":
+            ".pypirc", ".htpasswd", ".git-credentials", ".pgpass", ".my.cnf", ".vault-token", "sftp.json",
+            "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "secring.gpg":
             self = .secrets
         default:
             let isSecret =
                 [".env", ".env.", ".env~"].contains { name == $0 || $0 != ".env" && name.hasPrefix($0) }
-                || [".env", ".p12", ".pfx", ".jks", ".keystore", ".kdbx"].contains(where: name.hasSuffix)
+                || [".env", ".p8", ".pk8", ".p12", ".pfx", ".jks", ".keystore", ".kdbx"].contains(where: name.hasSuffix)
             guard isSecret else { return nil }
             self = .secrets
         }
@@ -145,12 +145,12 @@ extension MisplacedContent.Kind {
         }
     }
 
-    var isNeverAllowed: Bool { [.privateKey, .givenSecret, .feed].contains(self) }
+    var isNeverAllowed: Bool { [.privateKey, .inputSecret, .feed].contains(self) }
 
     var rule: String {
         switch self {
         case .privateKey, .quotedKey: "private-key"
-        case .givenSecret, .secrets: "secrets"
+        case .inputSecret, .secrets: "secrets"
         case .repository: "repository"
         case .dependencies: "dependencies"
         case .feed, .otherFeed: "feed"
@@ -162,7 +162,7 @@ extension MisplacedContent.Kind {
         switch self {
         case .privateKey: "a private key"
         case .quotedKey: "a file with a private key in it"
-        case .givenSecret: "a file that this command reads a secret from"
+        case .inputSecret: "a file that this command reads a secret from"
         case .secrets: "passwords or keys"
         case .repository: "a repository"
         case .dependencies: "a folder of dependencies"
@@ -173,22 +173,23 @@ extension MisplacedContent.Kind {
     }
 }
 
-/// Recognises programs of operating systems by their first bytes: a client is web content only.
+/// Detects executables by their first bytes: a client contains web content only.
 enum NativeCode {
-    /// The kind of executable that starts with `bytes`; nil for anything else.
+    /// Returns the kind of executable that starts with `bytes`; nil if it is not one.
     static func kind(of bytes: UnsafeRawBufferPointer) -> String? {
         guard bytes.count >= 8 else { return nil }
         switch bytes.loadUnaligned(as: UInt32.self).bigEndian {
         case 0x7F45_4C46: return "ELF"
         case 0xFEED_FACE, 0xFEED_FACF, 0xCEFA_EDFE, 0xCFFA_EDFE: return "Mach-O"
-        // The same four bytes begin a Java class: then a version follows, 45 or more, here a few architectures.
+        // A Java class starts with the same four bytes, followed by a version of 45 or more; Mach-O has a small
+        // number of architectures there.
         case 0xCAFE_BABE:
             return bytes.loadUnaligned(fromByteOffset: 4, as: UInt32.self).bigEndian < 45 ? "Mach-O" : nil
         default: return isPE(bytes) ? "PE" : nil
         }
     }
 
-    /// "MZ" alone may be text; the header it points to is not (PE format, section "MS-DOS Stub").
+    /// "MZ" alone may be text, so the header that it points to is checked (PE format, section "MS-DOS Stub").
     private static func isPE(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard bytes.count >= 0x40, bytes[0] == UInt8(ascii: "M"), bytes[1] == UInt8(ascii: "Z") else { return false }
         let offset = Int(bytes.loadUnaligned(fromByteOffset: 0x3C, as: UInt32.self).littleEndian)

@@ -2,9 +2,9 @@ import ArchiveSource
 import BundleCore
 package import BundleValues
 
-/// Waits until devices can get from a feed's public URL what was published.
+/// Waits until a feed's public URL serves what was published.
 package struct PublicationCheck: Sendable {
-    /// The default of the time that caches may need: four times the age that they may have documents for.
+    /// The default wait for caches: four times the maximum age of a channel file.
     package static let standardLimit = Duration.seconds(120)
     private static let longestPause = Duration.seconds(5)
     /// A server that refuses readers for longer than this refuses devices, too. A cache may have a refusal from before the publishing.
@@ -19,7 +19,7 @@ package struct PublicationCheck: Sendable {
 
     private let base: FetchURL
     private let fetcher: any Fetcher
-    /// One look at a time uses it, and whoever asked waits meanwhile.
+    /// Used by one check at a time while the caller waits.
     private nonisolated(unsafe) let origin: any FeedLocation
     private let limit: Duration
 
@@ -28,16 +28,17 @@ package struct PublicationCheck: Sendable {
         (self.base, self.fetcher, self.origin, self.limit) = (base, fetcher, origin, limit)
     }
 
-    /// Requests `manifest.json`, the document of `channel` and `documents`, paths below the feed, until all of them are those that were
-    /// published; then the files of `release`, or of all releases if it is nil. Without a channel and a release it requests `documents` alone.
-    /// Returns how long it took. Throws `notPublic` after the limit, or earlier if the server refuses readers.
+    /// Polls `manifest.json`, the channel file of `channel` and `documents`, paths below the feed, until all are the
+    /// published ones, then checks the files of `release`, or of all releases if it is nil. Without a channel and a
+    /// release, it polls `documents` only. Returns the time that passed. Throws `notPublic` after the limit, or earlier
+    /// if the server refuses readers.
     package func run(
         documents: [String], channel: String?, release: SemanticVersion?
     ) async throws -> Duration {
         let start = ContinuousClock.now
         var pause = Duration.milliseconds(250)
         var known = Obstacle(
-            failure: UpdateFailure(.networkUnavailable, subject: base.display, "It did not answer in time."))
+            failure: UpdateFailure(.networkUnavailable, subject: base.display, "It did not respond in time."))
         while true {
             let rest = limit - (ContinuousClock.now - start)
             let found = try await obstacle(documents, channel, release, within: rest, else: known)
@@ -52,7 +53,7 @@ package struct PublicationCheck: Sendable {
         }
     }
 
-    /// Returns `known` if the server has not answered after `rest`.
+    /// Checks once, for at most `rest`. Returns `known` if the server does not respond in time.
     private func obstacle(
         _ documents: [String], _ channel: String?, _ release: SemanticVersion?, within rest: Duration,
         else known: Obstacle
@@ -68,33 +69,34 @@ package struct PublicationCheck: Sendable {
         }
     }
 
-    /// Returns the first obstacle; nil if devices get what was published.
+    /// Returns what prevents devices from getting the publication; nil if nothing does.
     private func obstacle(
         _ documents: [String], _ channel: String?, _ release: SemanticVersion?
     ) async -> Obstacle? {
         let isOfClients = channel != nil || release != nil
         do {
-            if isOfClients, let found = try await look(channel, { _ in false }) { return found }
+            if isOfClients, let found = try await check(channel, { _ in false }) { return found }
             for name in documents {
                 if let found = try await difference(in: name) { return found }
             }
-            return isOfClients ? try await look(channel) { release == nil || $0 == release } : nil
+            return isOfClients ? try await check(channel) { release == nil || $0 == release } : nil
         } catch {
             return Obstacle(failure: UpdateFailure(error), isRefusal: (error as? FetchError)?.isRefusal == true)
         }
     }
 
-    /// Returns nil if devices get the bytes of the origin, or if that has no such file.
+    /// Returns an obstacle if devices get other bytes than the origin has. A file that the origin does not have is
+    /// ignored.
     private func difference(in name: String) async throws -> Obstacle? {
         guard let own = try origin.read(name, maximumBytes: ChannelFormat.maximumBytes)?.bytes else { return nil }
         let url = try base.resolve(relative: name)
         let bytes = try await fetcher.fetchBytes(url, maximumBytes: ChannelFormat.maximumBytes)
         if bytes == own { return nil }
         return Obstacle(
-            failure: UpdateFailure(.notPublic, subject: url.display, "It is not the one that was published."))
+            failure: UpdateFailure(.notPublic, subject: url.display, "It differs from the published file."))
     }
 
-    private func look(_ channel: String?, _ looksInto: @escaping (SemanticVersion) -> Bool) async throws
+    private func check(_ channel: String?, _ looksInto: @escaping (SemanticVersion) -> Bool) async throws
         -> Obstacle?
     {
         var check = try FeedCheck(base, with: fetcher, trust: nil, origin: origin, clock: .now)
@@ -116,6 +118,6 @@ package struct PublicationCheck: Sendable {
             ? "its server refuses readers: let every device read the feed, and check the address"
             : "\(base.display) did not show it to devices within \(DurationText(limit))"
         return UpdateFailure(
-            .notPublic, subject: found.subject, "It is published to \(origin.address), but \(what). \(reason)")
+            .notPublic, subject: found.subject, "The release is in \(origin.address), but \(what). \(reason)")
     }
 }

@@ -315,7 +315,7 @@ package struct ReleaseBuilder {
                 document["url"] = .string(path)
                 isCompleted = try makeNewest(JSONWriter.bytes(of: .object(document), layout: .pretty))
             }
-            try feed.settle(ReleaseFeed.releasesName)
+            try feed.sync(ReleaseFeed.releasesName)
             let prepared = try drafted ?? publication?.prepare(published, at: path)
             let report = try prepared.flatMap { try publication?.put($0) }
             if let report, report.outcome != .unchanged { isCompleted = true }

@@ -100,7 +100,7 @@ package enum ReleaseFeed {
 
     /// Replaces `present` with `manifest` as the last step of a publication. Throws if a channel recalls its release.
     static func setNewest(_ manifest: [UInt8], in location: any FeedLocation, after present: FeedRecord?) throws {
-        if present?.bytes == manifest { return try location.settle("") }
+        if present?.bytes == manifest { return try location.sync("") }
         try FeedRecalls(in: location).requireManifest(try ManifestFormat.parse(manifest).claims.version)
         try location.replace(manifestName, with: manifest, version: present?.version)
     }

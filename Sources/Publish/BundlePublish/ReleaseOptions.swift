@@ -2,69 +2,66 @@ package import ArchiveSource
 package import BundleArchive
 package import BundleValues
 
-/// What a release engineer decides about a release.
+/// The options of a release.
 package struct ReleaseOptions: Sendable {
-    /// The version to publish.
     package var version: SemanticVersion
-    /// The application; nil publishes for none.
+    /// The application; nil for a release without one.
     package var appId: String?
-    /// The shells it is for.
+    /// The shells that can run the release.
     package var shells: ShellRange
-    /// Release notes, for people.
     package var notes: String?
-    /// The archive's format.
     package var format = ArchiveFormat.tarZstd
-    /// The compressor's level; nil takes the format's default.
+    /// The compression level; nil for the format's default.
     package var level: Int?
-    /// log2 of the zstd window in bytes: what an installer needs in memory.
+    /// The base-2 logarithm of the zstd window in bytes, which an installer needs in memory.
     package var windowLog = ReleaseOptions.defaultWindowLog
-    /// What is in the folder and not in the client.
+    /// The files of the folder that are not published.
     package var excluded: [PathPattern] = []
-    /// What is meant to be in the client, though it looks as if it were not.
+    /// The files that are published although they look misplaced.
     package var allowed: [PathPattern] = []
-    /// Files that this run reads keys or passphrases from.
+    /// The files that this run reads keys or passphrases from.
     package var secretFiles: [String] = []
-    /// What is left out by what it is.
+    /// The kinds of files that are not published.
     package var drops: Set<FolderInspection.Drop> = []
-    /// Most bytes of one file; nil for no such bound.
+    /// The maximum size of a file in bytes; nil for no limit.
     package var budget: Int?
-    /// Where the source maps of each version are kept; nil for nowhere.
+    /// The folder for the source maps of each version; nil to store none.
     package var mapsFolder: String?
-    /// Which deltas lead to it; nil for none.
+    /// The deltas to the release; nil for none.
     package var deltas: DeltaTerms?
-    /// What installers are expected to allow.
+    /// The limits of installers.
     package var limits = ArchiveLimits()
-    /// When it is made.
+    /// The creation time.
     package var createdAt: Timestamp
-    /// What devices trust; nil leaves that to the feed's trust root, or to its present releases.
+    /// What devices trust; nil means the feed's trust root or the keys of its current releases.
     package var trust: TrustAnchor?
-    /// How long others may keep the feed.
+    /// How long to wait for other publishers.
     package var wait = FeedWait()
-    /// Whether to leave the feed as it is.
+    /// Whether the feed stays unchanged.
     package var isDryRun = false
 
-    /// Chosen by measurement (Decisions/documents.md): most of level 19's size for a third of its time, a window that small devices can afford.
+    /// The default zstd level, chosen by measurement (Decisions/documents.md): nearly the size of level 19 in a third
+    /// of its time.
     package static let defaultZstdLevel = 17
-    /// 32 MiB.
+    /// The default window, 32 MiB, which small devices can afford.
     package static let defaultWindowLog = 25
-    /// What gzip and zip are compressed with.
+    /// The default level for gzip and zip.
     package static let defaultDeflateLevel = 9
 
-    /// The options that have no default.
     package init(version: SemanticVersion, shells: ShellRange, createdAt: Timestamp) {
         self.version = version
         self.shells = shells
         self.createdAt = createdAt
     }
 
-    /// The level to compress with.
+    /// The compression level that applies.
     var effectiveLevel: Int {
         level ?? (format == .tarZstd ? Self.defaultZstdLevel : Self.defaultDeflateLevel)
     }
 }
 
 extension ArchiveFormat {
-    /// Why an archive of this format cannot hold a client of so many files and bytes; nil if it can. Devices read no ZIP64.
+    /// Returns why an archive of this format cannot contain the client; nil if it can. Devices do not read ZIP64.
     func problem(files: Int, bytes: Int) -> String? {
         guard self == .zip else { return nil }
         let (mostFiles, mostBytes) = (0xFFFE, 0xFFFF_FFFE)

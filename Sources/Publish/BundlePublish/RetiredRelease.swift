@@ -2,7 +2,7 @@ import ArchiveSource
 import BundleSigning
 import BundleValues
 
-/// What stays of a release that `feed gc` removed: its signed manifest, so that its version never gets other content.
+/// The signed manifest of a release that `feed gc` removed, kept so that its version never gets other content.
 enum RetiredRelease {
     static let folder = "retired"
 
@@ -15,7 +15,7 @@ enum RetiredRelease {
         _ = try location.create("\(folder)/\(name).json", .bytes(record.bytes))
     }
 
-    /// The manifest of a removed release; nil if there is none.
+    /// Returns the manifest of a removed release; nil if there is none.
     static func manifest(of version: SemanticVersion, in location: any FeedLocation) throws -> UnverifiedManifest? {
         let name = path(of: version)
         guard let record = try location.read(name, maximumBytes: ManifestFormat.maximumBytes) else { return nil }
@@ -24,7 +24,7 @@ enum RetiredRelease {
         } catch {
             throw UpdateFailure(
                 .configInvalid, subject: "\(location.address)/\(name)",
-                "The feed's \(name), which says what \(version) was, is not a manifest: \(error). Restore it, or choose a higher version."
+                "The feed's \(name), which records the removed release \(version), is not a manifest: \(error). Restore it, or choose a higher version."
             )
         }
     }

@@ -33,7 +33,7 @@ import Testing
             html.contains("Releases of \(ChannelSite.appId)") && html.contains("<b>1.1.0</b> is for 5% of the devices"))
         let root = try site.id("root3")
         #expect(html.contains("Trust root 1") && html.contains(root))
-        #expect(!html.contains("not verified") && !html.contains("not vouched for"))
+        #expect(!html.contains("not verified") && !html.contains("not trusted"))
         #expect(try page().succeeded("written")["channels"]?.arrayValue?.first?.objectValue?["verified"] == .null)
         #expect(try self.html().contains("not verified"))
     }
@@ -49,9 +49,9 @@ import Testing
         let outcome = try page("--trust", site.pub("new")).succeeded("written")
         #expect(outcome["channels"]?.arrayValue?.first?.objectValue?["verified"] == .bool(false))
         #expect(
-            outcome["warnings"]?.arrayValue?.first?.stringValue?.contains("channel stable is not vouched for") == true)
-        #expect(outcome.errors.contains("channel stable is not vouched for"))
-        #expect(try html().contains("not vouched for"))
+            outcome["warnings"]?.arrayValue?.first?.stringValue?.contains("channel stable is not trusted") == true)
+        #expect(outcome.errors.contains("channel stable is not trusted"))
+        #expect(try html().contains("not trusted"))
     }
 
     @Test func `release page shows reports of devices, and works without a Prometheus engine`() throws {

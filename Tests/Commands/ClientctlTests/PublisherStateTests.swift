@@ -75,7 +75,7 @@ import Testing
         try Clientctl.stock(["rm", "\(site.feed)/channels/stable/2.json"])
         let done = try resign("--feed-was-restored", environment: state).succeeded("changed")
         #expect(done["sequence"] == .integer(3))
-        #expect(done.strings("changes")?.first?.contains("is lost") == true)
+        #expect(done.strings("changes")?.first?.contains("are lost") == true)
     }
 
     @Test func `stores publisher state in XDG_STATE_HOME or the home folder and warns when it cannot`()

@@ -53,7 +53,7 @@ import Testing
                 ["install", "--manifest", site.manifest, "--trust", site.manifest] + device, 78,
                 "is a manifest, not a key or trust root"
             ),
-            (["trust", "show", site.feed, "--json"], 78, "is a folder: name the file"),
+            (["trust", "show", site.feed, "--json"], 78, "is a folder. Give the file"),
             (["status", "--store", site.feed, "--json"], 78, "is not a store"),
             (["list", "--store", site.feed, "--json"], 78, "is not a store"),
             (["inspect", "\(site.folder.path)/web-1.0.0/index.html", "--json"], 25, "nothing that clientctl knows"),

@@ -6,30 +6,29 @@ import Testing
 @testable import BundlePublish
 @testable import BundleFleet
 
-/// What makes a rollout stop, wait or go on.
-@Suite struct GuardRuleTests {
+@Suite("GuardRule") struct GuardRuleTests {
     private static let twoPercent = GuardRule.rate(permille: 20)
 
-    private static func finding(_ good: Int, _ failed: Int, _ rule: GuardRule = twoPercent) -> GuardRule.Finding {
-        rule.finding(FirstVerdicts(good: good, failed: failed))
+    private static func finding(_ confirmed: Int, _ failed: Int, _ rule: GuardRule = twoPercent) -> GuardRule.Finding {
+        rule.finding(FirstVerdicts(confirmed: confirmed, failed: failed))
     }
 
     @Test(arguments: [(10, 149), (20, 74), (25, 59), (50, 29)])
-    func `without a failure it takes ln 0.05 over ln of 1 - twice the rate`(permille: Int, starts: Int) {
+    func `needs ln 0.05 / ln(1 - 2 * rate) starts without a failure`(permille: Int, starts: Int) {
         let rule = GuardRule.rate(permille: permille)
         #expect(Self.finding(starts, 0, rule) == .proven)
         #expect(Self.finding(starts - 1, 0, rule) == .undecided(missing: 1))
         #expect(Self.finding(0, 0, rule) == .undecided(missing: starts))
     }
 
-    @Test func `a release that half of the devices cannot start is stopped after ten`() {
+    @Test func `stops a release that fails on half of the devices after ten starts`() {
         #expect(Self.finding(5, 5) == .tooMany)
         #expect(Self.finding(0, 2) != .tooMany)
         #expect(Self.finding(0, 3) == .tooMany)
     }
 
-    /// By the sum itself, where it is short.
-    @Test func `the tail is that of the binomial distribution`() {
+    /// Compared with the direct sum.
+    @Test func `computes the tail of the binomial distribution`() {
         func choose(_ count: Int, _ number: Int) -> Double {
             (0..<number).reduce(1.0) { $0 * Double(count - $1) / Double($1 + 1) }
         }
@@ -41,7 +40,7 @@ import Testing
         }
     }
 
-    @Test func `more failures never help, and more good starts never harm`() {
+    @Test func `is monotonic in failures and confirmed starts`() {
         var numbers = SeededGenerator(seed: 17)
         func rank(_ finding: GuardRule.Finding) -> Int {
             switch finding {
@@ -61,16 +60,16 @@ import Testing
         }
     }
 
-    @Test func `ten million devices are judged as ten are`() {
+    @Test func `judges ten million devices like ten`() {
         #expect(Self.finding(10_000_000, 0) == .proven)
         #expect(Self.finding(9_800_000, 200_000) == .proven)
         #expect(Self.finding(9_700_000, 300_000) == .tooMany)
         #expect(Self.finding(0, 10_000_000) == .tooMany)
     }
 
-    /// `SWAP_CLIENTS_GUARD_ROLLOUTS=10000` makes the table of the documentation.
+    /// `SWAP_CLIENTS_GUARD_ROLLOUTS=10000` creates the table in the documentation.
     @Test(arguments: [0, 10, 20, 40, 80, 500])
-    func `false stops are at most one in a hundred, and bad releases are stopped`(permille: Int) {
+    func `stops bad releases with at most one false stop in a hundred`(permille: Int) {
         let rollouts = getenv("SWAP_CLIENTS_GUARD_ROLLOUTS").flatMap { Int(String(cString: $0)) } ?? 200
         var numbers = SeededGenerator(seed: UInt64(permille) + 1)
         var stops: [Int] = []
@@ -103,7 +102,7 @@ import Testing
         if permille == 500 { #expect(stops.last ?? 0 <= 30) }
     }
 
-    // MARK: What is done about it
+    // MARK: Decisions
 
     private static let plan = GuardDecision.Plan(
         steps: [10, 50, 1000], bake: .seconds(3600), rule: .rate(permille: 20))
@@ -116,41 +115,41 @@ import Testing
             by: plan)
     }
 
-    @Test func `it goes from step to step, and ends at the last`() {
-        let good = FirstVerdicts(good: 500, failed: 1)
+    @Test func `advances from step to step and ends at the last`() {
+        let good = FirstVerdicts(confirmed: 500, failed: 1)
         #expect(Self.decide(10, good) == .advance(to: 50))
         #expect(Self.decide(30, good) == .advance(to: 50))
         #expect(Self.decide(50, good) == .advance(to: 1000))
         #expect(Self.decide(1000, good) == .complete)
     }
 
-    @Test func `nothing goes on without data, before its time, or after a person stopped it`() {
-        let good = FirstVerdicts(good: 500, failed: 1)
+    @Test func `does not advance without data, too early, or after a manual stop`() {
+        let good = FirstVerdicts(confirmed: 500, failed: 1)
         #expect(Self.decide(10, nil) == .noData)
-        #expect(Self.decide(0, FirstVerdicts(good: 0, failed: 0)) == .noData)
+        #expect(Self.decide(0, FirstVerdicts(confirmed: 0, failed: 0)) == .noData)
         #expect(Self.decide(10, good, sinceChange: .seconds(600)) == .bake(.seconds(3000)))
         #expect(Self.decide(10, good, isHeld: true) == .held)
-        #expect(Self.decide(10, FirstVerdicts(good: 70, failed: 0)) == .missing(4))
+        #expect(Self.decide(10, FirstVerdicts(confirmed: 70, failed: 0)) == .missing(4))
     }
 
-    @Test func `a release for groups alone is stopped, and opened to nobody`() throws {
+    @Test func `stops a release for groups only, and never opens it to other devices`() throws {
         func decide(_ verdicts: FirstVerdicts) -> GuardDecision {
             var situation = GuardDecision.Situation(
                 rollout: 0, isHeld: false, sinceChange: .seconds(7200), verdicts: verdicts, devices: 2000)
             situation.isForNamedAlone = true
             return GuardDecision.decide(situation, by: Self.plan)
         }
-        #expect(decide(FirstVerdicts(good: 500, failed: 0)) == .forGroupsAlone)
-        #expect(decide(FirstVerdicts(good: 2, failed: 8)) == .stop)
-        #expect(decide(FirstVerdicts(good: 0, failed: 0)) == .noData)
+        #expect(decide(FirstVerdicts(confirmed: 500, failed: 0)) == .forGroupsAlone)
+        #expect(decide(FirstVerdicts(confirmed: 2, failed: 8)) == .stop)
+        #expect(decide(FirstVerdicts(confirmed: 0, failed: 0)) == .noData)
         let situation = GuardDecision.Situation(rollout: 0, isHeld: false, sinceChange: .zero, verdicts: nil)
         let version = try SemanticVersion(parsing: "1.1.0")
         #expect(GuardDecision.forGroupsAlone.change(version, revokes: true, situation) == nil)
     }
 
-    @Test func `devices that a release names count beside those that are drawn`() {
+    @Test func `adds named devices to the expected number of devices`() {
         var situation = GuardDecision.Situation(
-            rollout: 10, isHeld: false, sinceChange: .seconds(7200), verdicts: FirstVerdicts(good: 100, failed: 0),
+            rollout: 10, isHeld: false, sinceChange: .seconds(7200), verdicts: FirstVerdicts(confirmed: 100, failed: 0),
             devices: 2000)
         #expect(situation.mostDevices == 38)
         #expect(GuardDecision.decide(situation, by: Self.plan) == .tooManyDevices(most: 38))
@@ -161,14 +160,14 @@ import Testing
         #expect(situation.mostDevices == 2000)
     }
 
-    @Test func `it stops at once, also before the time of the step is over`() {
-        let bad = FirstVerdicts(good: 2, failed: 8)
+    @Test func `stops at once, even before the step ends`() {
+        let bad = FirstVerdicts(confirmed: 2, failed: 8)
         #expect(Self.decide(10, bad, sinceChange: .zero) == .stop)
         #expect(Self.decide(1000, bad) == .stopByHand)
         #expect(Self.decide(10, bad, isHeld: true) == .held)
     }
 
-    @Test func `without statistics it counts`() {
+    @Test func `applies fixed thresholds without statistics`() {
         #expect(Self.finding(100, 3, .simple(starts: 3, permille: 0)) == .proven)
         #expect(Self.finding(100, 4, .simple(starts: 3, permille: 0)) == .tooMany)
         #expect(Self.finding(0, 0, .simple(starts: 3, permille: 0)) == .undecided(missing: 1))
@@ -176,16 +175,16 @@ import Testing
         #expect(Self.finding(94, 6, .simple(starts: 0, permille: 50)) == .tooMany)
     }
 
-    // MARK: What Prometheus answers
+    // MARK: Responses of Prometheus
 
     private static func response(_ series: String...) -> [UInt8] {
         Array(#"{"status":"success","data":{"resultType":"vector","result":[\#(series.joined(separator: ","))]}}"#.utf8)
     }
 
-    @Test func `a host that counts anew stops nobody, and moves nobody on`() {
+    @Test func `neither stops nor advances a rollout after a counter reset`() {
         let before = ["started": 100, "confirmed": 90, "failed": 1]
         let after = VerdictQuery.verdicts(["started": 120, "confirmed": 95, "failed": 1], before: before)
-        #expect(after?.good == 95 && after?.failed == 5)
+        #expect(after?.confirmed == 95 && after?.failed == 5)
         #expect(VerdictQuery.verdicts(["started": 3, "confirmed": 0], before: before) == nil)
         #expect(VerdictQuery.verdicts([:], before: before) == nil)
         #expect(VerdictQuery.verdicts(["started": 3], before: [:])?.failed == 0)
@@ -195,7 +194,7 @@ import Testing
         try VerdictQuery.facts(try MetricsEngine.series(parsing: response, of: "http://h"), of: "http://h")
     }
 
-    @Test func `counts come out of a vector`() throws {
+    @Test func `reads counts from a vector`() throws {
         let facts = try Self.facts(
             Self.response(
                 #"{"metric":{"fact":"started"},"value":[1700000000,"12"]}"#,
@@ -211,12 +210,12 @@ import Testing
         #"{"metric":{},"value":[1700000000,"1"]}"#, #"{"metric":{"fact":"failed"},"value":[]}"#, "7",
         #"{"metric":{"fact":"failed"},"value":[1,"1"]},{"metric":{"fact":"failed"},"value":[1,"2"]}"#,
     ])
-    func `a series that is no count is refused`(series: String) {
+    func `rejects a series that is not a count`(series: String) {
         #expect(throws: UpdateFailure.self) { try Self.facts(Self.response(series)) }
     }
 
     @Test(arguments: ["", "[]", "<html>", #"{"status":"error","error":"bad"}"#, #"{"status":"success","data":{}}"#])
-    func `a response that is no vector is refused`(response: String) {
+    func `rejects a response that is not a vector`(response: String) {
         #expect(throws: UpdateFailure.self) { try Self.facts(Array(response.utf8)) }
     }
 }

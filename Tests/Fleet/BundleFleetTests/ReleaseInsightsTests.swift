@@ -8,8 +8,7 @@ import Testing
 @testable import BundlePublish
 @testable import BundleFleet
 
-/// What is known of a release on devices.
-@Suite struct ReleaseInsightsTests {
+@Suite("ReleaseInsights") struct ReleaseInsightsTests {
     private let workspace: Workspace
 
     init() throws { workspace = try Workspace() }
@@ -29,10 +28,10 @@ import Testing
         document.releases.append(ChannelDocument.Release(manifest, rollout: 250))
         return ReleaseInsights(
             try workspace.version("1.1.0"), in: document, at: workspace.start, deltas: deltas, reports: reports,
-            verdicts: FirstVerdicts(good: 0, failed: 0), rule: .rate(permille: 20))
+            verdicts: FirstVerdicts(confirmed: 0, failed: 0), rule: .rate(permille: 20))
     }
 
-    @Test func `numbers of any size are added up as far as numbers go`() throws {
+    @Test func `adds counts of any size without overflow`() throws {
         let labels = ["version": "1.1.0", "fact": "installed", "route": "delta"]
         let failed = ["version": "1.1.0", "fact": "failed", "code": "reported"]
         let series = [labels, failed].flatMap { labels in
@@ -48,7 +47,7 @@ import Testing
         #expect(told.routes.map(\.installs) == [JSONValue.maximumInteger])
     }
 
-    @Test func `installs are told by route, with the bytes that they took`() throws {
+    @Test func `reports installs by route with their bytes`() throws {
         let digest = try SHA256Digest.of([])
         let deltas = DeltaList(
             version: try workspace.version("1.1.0"), contentSha256: digest,
@@ -70,41 +69,41 @@ import Testing
         #expect(try insights(absurd).routes.map(\.bytes) == [nil])
     }
 
-    @Test func `the share of the fleet is known where others were reported`() throws {
+    @Test func `reports the percentage of the fleet if other releases were reported`() throws {
         let alone = try insights(Self.reports((["version": "1.1.0", "fact": "confirmed"], 25)))
-        #expect(alone.fleet == nil && alone.share == nil)
+        #expect(alone.fleet == nil && alone.confirmedShare == nil)
         let beside = try insights(
             Self.reports(
                 (["version": "1.1.0", "fact": "confirmed"], 25), (["version": "1.0.0", "fact": "installed"], 200)))
-        #expect(beside.fleet == 200 && beside.share?.description == "12.5%")
+        #expect(beside.fleet == 200 && beside.confirmedShare?.description == "12.5%")
         let unknown = try insights(Self.reports((["version": "1.0.0", "fact": "installed"], 200)))
         #expect(unknown.reports == nil && unknown.fleet == nil && unknown.verdicts == nil)
     }
 
     @Test(arguments: [(149, 0, 20), (59, 0, 50), (0, 0, 1000), (0, 9, 1000), (10_000_000, 0, 1)])
-    func `the bound is the lowest rate that the verdicts rule out`(good: Int, failed: Int, permille: Int) {
-        #expect(GuardRule.bound(FirstVerdicts(good: good, failed: failed)) == permille)
+    func `computes the lowest failure rate that the verdicts rule out`(confirmed: Int, failed: Int, permille: Int) {
+        #expect(GuardRule.bound(FirstVerdicts(confirmed: confirmed, failed: failed)) == permille)
     }
 
-    @Test func `the bound rules out what the guard's rule does`() {
+    @Test func `rules out the same rates as the guard's rule`() {
         var numbers = SeededGenerator(seed: 4)
         for _ in 0..<300 {
             let verdicts = FirstVerdicts(
-                good: Int.random(in: 0...3000, using: &numbers), failed: Int.random(in: 0...60, using: &numbers))
+                confirmed: Int.random(in: 0...3000, using: &numbers), failed: Int.random(in: 0...60, using: &numbers))
             let permille = Int.random(in: 1...450, using: &numbers)
             let isProven = GuardRule.missing(verdicts, below: 2 * Double(permille) / 1000) == 0
             #expect(isProven == (GuardRule.bound(verdicts) <= 2 * permille))
         }
     }
 
-    @Test func `the finding is told in words`() {
-        func words(_ good: Int, _ failed: Int, _ rule: GuardRule = .rate(permille: 20)) -> String {
-            rule.words(FirstVerdicts(good: good, failed: failed))
+    @Test func `describes the finding in words`() {
+        func words(_ confirmed: Int, _ failed: Int, _ rule: GuardRule = .rate(permille: 20)) -> String {
+            rule.words(FirstVerdicts(confirmed: confirmed, failed: failed))
         }
-        #expect(words(70, 0) == "undecided, where 2% may fail: 4 more good starts would decide it")
-        #expect(words(500, 1) == "few enough starts fail, where 2% may")
-        #expect(words(5, 5) == "too many starts fail: more than the 2% that may")
-        #expect(words(5, 5, .simple(starts: 3, permille: 0)) == "too many starts fail: more than the 3 that may")
-        #expect(words(95, 5, .simple(starts: 0, permille: 50)) == "few enough starts fail, where 5% may")
+        #expect(words(70, 0) == "undecided, at most 2% may fail: 4 more confirmed starts would decide it")
+        #expect(words(500, 1) == "few enough starts fail: at most 2% may")
+        #expect(words(5, 5) == "too many starts fail: more than the allowed 2%")
+        #expect(words(5, 5, .simple(starts: 3, permille: 0)) == "too many starts fail: more than the allowed 3")
+        #expect(words(95, 5, .simple(starts: 0, permille: 50)) == "few enough starts fail: at most 5% may")
     }
 }

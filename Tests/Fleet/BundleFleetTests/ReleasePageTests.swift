@@ -8,8 +8,8 @@ import Testing
 @testable import BundlePublish
 @testable import BundleFleet
 
-/// The page that shows a feed: what is on it, and that nothing of the feed is more than text.
-@Suite struct `A release page` {
+/// The content of a release page, which shows text of the feed only as text.
+@Suite("ReleasePage") struct ReleasePageTests {
     private let workspace: Workspace
 
     init() throws { workspace = try Workspace() }
@@ -22,7 +22,7 @@ import Testing
 
     private func html(trust: TrustAnchor? = nil) throws -> String { try page(trust: trust).html() }
 
-    /// The elements with the names of their attributes, in order.
+    /// Returns the elements with the names of their attributes, in order.
     private static func outline(_ html: String) -> [String] {
         let text = html.replacing(/<style>[^<]*<\/style>/, with: "<style>")
         return text.matches(of: /<([^>]*)>/).map { tag in
@@ -54,15 +54,15 @@ import Testing
         try workspace.put(document)
     }
 
-    // MARK: What it shows
+    // MARK: Content
 
-    @Test func `of an empty feed says so`() throws {
+    @Test func `states that a feed is empty`() throws {
         let html = try html()
         #expect(html.contains("This feed has no channels.") && html.contains("It has no trust root."))
         #expect(html.contains("It has no manifest.json") && !html.contains("not verified"))
     }
 
-    @Test func `tells what is live, what is on its way, and what is recalled`() throws {
+    @Test func `shows live, rolling and recalled releases`() throws {
         let releases = [
             try release("1.0.0"), try release("1.1.0"), try release("1.2.0", rollout: 250, isPaused: false),
             try release("1.3.0", rollout: 15, isPaused: true),
@@ -80,10 +80,10 @@ import Testing
         #expect(html.contains("<b>1.1.0</b>: white screen") && html.contains("nothing below 1.0.0 may run"))
         #expect(html.contains("1.2 MB") && html.contains("1.0.0 to any"))
         #expect(html.contains("\(workspace.channel.publicKey.id.prefix(12))…"))
-        #expect(!html.contains("not verified") && !html.contains("not vouched for") && !html.contains("expired"))
+        #expect(!html.contains("not verified") && !html.contains("not trusted") && !html.contains("expired"))
     }
 
-    @Test func `tells which groups take a release first, or alone`() throws {
+    @Test func `shows the groups that install a release first or exclusively`() throws {
         var (first, alone) = (try release("1.1.0", rollout: 10), try release("1.2.0"))
         first.groups = ["qa"]
         (alone.groups, alone.isOnlyForGroups) = (["eu", "qa"], true)
@@ -94,7 +94,7 @@ import Testing
         #expect(html.contains("<b>1.0.0</b> is live for every device"))
     }
 
-    @Test func `draws each share that comes later`() throws {
+    @Test func `draws each later step of a ramp`() throws {
         try put([try release("1.0.0", rollout: 10)])
         var page = try page()
         let content = try #require(page.channels[0].content.content)
@@ -109,7 +109,7 @@ import Testing
         #expect(html.contains(#", 50% from <time datetime="2030-01-02T00:00:00Z">2030-01-02 00:00 UTC</time>"#))
     }
 
-    @Test func `has the history, the newest first, and says how much more there is`() throws {
+    @Test func `lists the history, newest first, with the number of omitted entries`() throws {
         try put([try release("1.0.0", rollout: 0)])
         let version = try workspace.version("1.0.0")
         for step in 1...65 { _ = try workspace.editor().apply(.rollout(version, step), to: "stable") }
@@ -120,20 +120,20 @@ import Testing
         #expect(html.contains("and 5 older ones: clientctl release log"))
     }
 
-    // MARK: Who vouches for it
+    // MARK: Verification
 
-    @Test func `marks what nobody vouches for`() throws {
+    @Test func `marks files without a trusted signature`() throws {
         try put([try release("1.0.0")])
         #expect(try html().contains("not verified"))
         let stranger = try Workspace.signer()
         let refused = try html(trust: .keys(TrustedKeys([stranger.publicKey])))
-        #expect(refused.contains(#"<span class="tag bad">not vouched for</span>"#))
+        #expect(refused.contains(#"<span class="tag bad">not trusted</span>"#))
         #expect(refused.contains("is not trusted for it here"))
         let half = try html(trust: .keys(TrustedKeys([workspace.channel.publicKey])))
-        #expect(half.ranges(of: #"<span class="tag bad">not vouched for</span>"#).count == 1)
+        #expect(half.ranges(of: #"<span class="tag bad">not trusted</span>"#).count == 1)
     }
 
-    @Test func `shows what is damaged, missing or expired as such`() throws {
+    @Test func `marks damaged, missing and expired files`() throws {
         try put([try release("1.0.0")])
         _ = try workspace.editor().apply(.resign, to: "stable")
         try workspace.folder.write(Array("{".utf8), to: "feed/channels/beta.json")
@@ -148,14 +148,14 @@ import Testing
         try workspace.location.remove("channels/stable/3.json")
         try workspace.location.remove("channels/stable.json")
         let lost = try html()
-        #expect(lost.contains("channels/stable.json is missing: restore it") && lost.contains("starts with 1.0.0"))
+        #expect(lost.contains("channels/stable.json is missing. Restore it") && lost.contains("starts with 1.0.0"))
         try put([try release("1.0.0")]) { $0.expires = $0.issuedAt.adding(.seconds(1)) }
         let late = try PageReader(workspace.location, trust: nil, clock: workspace.start.adding(.seconds(5))).page()
             .html()
         #expect(late.contains(#"<span class="tag bad">expired</span>"#))
     }
 
-    // MARK: What it is made of
+    // MARK: Markup
 
     private static let hostile = """
         </li></ol><script>alert(1)</script><img src=x onerror=alert(1)>" onclick="alert(1)' <style>*{display:none}</style>
@@ -173,7 +173,7 @@ import Testing
             courses: [series([:], 10, 2000, 5000)])
     }
 
-    @Test func `has no element and no attribute of the feed's`() throws {
+    @Test func `contains no element or attribute from the feed`() throws {
         func outline(_ text: String) throws -> (html: String, tags: [String]) {
             try put([try release("1.0.0", notes: text), try release("1.1.0", rollout: 10)]) {
                 $0.appId = text
@@ -193,7 +193,7 @@ import Testing
         #expect(hostile.contains("&lt;script&gt;alert(1)&lt;/script&gt;"))
     }
 
-    @Test func `asks for nothing, runs nothing, and has one style that its policy knows`() throws {
+    @Test func `loads nothing, runs nothing, and has one style sheet that its policy allows`() throws {
         try put([try release("1.0.0")])
         let html = try html()
         let style = try #require(html.firstMatch(of: /<style>([^<]*)<\/style>/)?.output.1)
@@ -211,7 +211,7 @@ import Testing
         #expect(html.matches(of: /href="([^"]*)"/).allSatisfy { $0.output.1.hasPrefix("#") })
     }
 
-    @Test func `stays below its limit with 200 releases, and says what does not fit`() throws {
+    @Test func `stays below its size limit with 200 releases, and states what does not fit`() throws {
         let notes = String(repeating: "\"<&>'", count: 100)
         try put(try (1...200).map { try release("1.\($0).0", notes: notes) })
         let whole = try page(trust: trust)
@@ -227,12 +227,12 @@ import Testing
         crowd.warnings = Array(repeating: notes, count: 500)
         let crowded = try crowd.html()
         #expect(crowded.utf8.count <= ReleasePage.maximumBytes)
-        #expect(crowded.contains("more channels do not fit here") && crowded.contains("older ones"))
+        #expect(crowded.contains("more channels do not fit on this page") && crowded.contains("older ones"))
     }
 
-    // MARK: What devices report
+    // MARK: Reports
 
-    @Test func `adds up what devices report, and plots it`() throws {
+    @Test func `adds up the reports of devices and plots them`() throws {
         let counts = [
             (["version": "1.9.0", "fact": "installed", "route": "delta"], 900),
             (["version": "1.9.0", "fact": "installed", "route": "archive"], 300),
@@ -264,7 +264,7 @@ import Testing
         #expect(try page.html().contains("No device has reported anything."))
     }
 
-    @Test func `reads counts over time`() throws {
+    @Test func `reads counts over time from Prometheus`() throws {
         func parse(_ values: String) throws -> [MetricsEngine.Series] {
             try MetricsEngine.series(
                 parsing: Array(

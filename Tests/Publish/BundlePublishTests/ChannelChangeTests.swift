@@ -5,12 +5,12 @@ import Testing
 
 @testable import BundlePublish
 
-@Suite struct `A change of a channel` {
+@Suite("ChannelChange") struct ChannelChangeTests {
     private let workspace: Workspace
 
     init() throws { workspace = try Workspace() }
 
-    @Test func `adds a release for everybody, or for some that its version draws`() throws {
+    @Test func `adds a release for every device, or for a cohort of its own`() throws {
         var document = try workspace.document("1.0.0")
         #expect(document.releases.map(\.rollout) == [1000])
         #expect(document.releases.map(\.salt) == [""])
@@ -21,7 +21,7 @@ import Testing
         #expect(document.releases.map(\.rollout) == [1000, 5], "publishing again must not widen or narrow a rollout")
     }
 
-    @Test func `keeps the salt of a rollout, so that raising it only adds devices`() throws {
+    @Test func `keeps the salt of a rollout, so that a higher percentage only adds devices`() throws {
         var document = try workspace.document("1.0.0")
         let version = try workspace.version("1.0.0")
         #expect(try !ChannelChange.rollout(version, 10).apply(to: &document, at: workspace.start).isEmpty)
@@ -33,7 +33,7 @@ import Testing
         #expect(try ChannelChange.rollout(version, 20).apply(to: &document, at: workspace.start).isEmpty)
     }
 
-    @Test func `a rollout that is lowered says how many devices go where`() throws {
+    @Test func `reports how many devices fall back when a rollout is lowered`() throws {
         var document = try workspace.document("1.0.0", "1.1.0", "1.2.0")
         func lower(_ version: String, _ permille: Int) throws -> [String] {
             try ChannelChange.rollout(workspace.version(version), permille).apply(to: &document, at: workspace.start)
@@ -52,7 +52,7 @@ import Testing
         #expect(try lower("1.0.0", 0)[0].hasSuffix("; 100% go back to their other installed releases or their seed"))
     }
 
-    @Test func `pauses and resumes, each once`() throws {
+    @Test func `pauses and resumes a release once`() throws {
         var document = try workspace.document("1.0.0", "1.1.0")
         let version = try workspace.version("1.1.0")
         for isPaused in [true, false] {
@@ -63,7 +63,7 @@ import Testing
         }
     }
 
-    @Test func `revokes with a reason, which may be mended, and takes it back`() throws {
+    @Test func `recalls a release, changes the reason and undoes the recall`() throws {
         var document = try workspace.document("1.0.0")
         let version = try workspace.version("1.0.0")
         for reason in ["white screen", "black screen"] {
@@ -82,7 +82,7 @@ import Testing
         #expect(document.reinstated.isEmpty)
     }
 
-    @Test func `reinstates by name a release whose recall the document does not have`() throws {
+    @Test func `reinstates a release that only an earlier channel file recalled`() throws {
         var document = try workspace.document("1.0.0")
         let version = try workspace.version("1.0.0")
         #expect(
@@ -97,7 +97,7 @@ import Testing
         #expect(refused?.code == .configInvalid)
     }
 
-    @Test func `names at most 1024 reinstated versions, and none below the floor`() throws {
+    @Test func `lists at most 1024 reinstated versions, and none below the minimum version`() throws {
         var document = try workspace.document("9.0.0")
         for minor in 0...ChannelFormat.mostReinstated {
             let version = try workspace.version("1.\(minor).0")
@@ -110,7 +110,7 @@ import Testing
         #expect(document.reinstated.count == 25)
     }
 
-    @Test func `a document that recalls and reinstates one version is refused`() throws {
+    @Test func `rejects a channel file that recalls and reinstates the same version`() throws {
         var document = try workspace.document("1.0.0")
         let version = try workspace.version("1.0.0")
         document.revoked = [FeedMemory.Revocation(version: version, reason: "bad")]
@@ -137,7 +137,7 @@ import Testing
         #expect(refusal?.code == .versionBlocked)
     }
 
-    @Test func `warns of a release that no device takes`() throws {
+    @Test func `warns about a release that no device installs`() throws {
         let before = try workspace.document("1.0.0", "2.0.0")
         var document = before
         _ = try document.add(workspace.manifest("1.9.0"), rollout: nil)
@@ -148,7 +148,7 @@ import Testing
         #expect(document.warnings(after: before, at: workspace.start) == [])
     }
 
-    @Test func `warns of a change of a paused release, but not of its pause`() throws {
+    @Test func `warns about a change of a paused release, but not about its pause`() throws {
         let version = try workspace.version("1.0.0")
         var paused = try workspace.document("1.0.0")
         let before = paused
@@ -159,7 +159,7 @@ import Testing
         #expect(changed.warnings(after: paused, at: workspace.start).map { $0.contains("1.0.0 is paused") } == [true])
     }
 
-    @Test func `warns when the last release for every device is removed, and not before`() throws {
+    @Test func `warns when the last release for every device is removed`() throws {
         let before = try workspace.document("1.0.0", "1.1.0")
         var document = before
         _ = try ChannelChange.remove(workspace.version("1.1.0")).apply(to: &document, at: workspace.start)
@@ -170,7 +170,7 @@ import Testing
             document.warnings(after: last, at: workspace.start).map { $0.contains("manifest.json stays") } == [true])
     }
 
-    @Test func `says how often devices ask, and no longer says so`() throws {
+    @Test func `sets and removes the check interval of devices`() throws {
         var document = try workspace.document("1.0.0")
         let poll = ChannelDocument.Poll(interval: 300, jitter: 60)
         let words = "devices check every 5m, with a random delay of up to 1m"
@@ -181,7 +181,7 @@ import Testing
         #expect(document.poll == nil)
     }
 
-    @Test func `makes a release urgent, and no longer so`() throws {
+    @Test func `sets and clears the urgent flag of a release`() throws {
         var document = try workspace.document("1.0.0")
         let version = try workspace.version("1.0.0")
         let before = document
@@ -202,7 +202,7 @@ import Testing
         #expect(document.releases[1].isUrgent)
     }
 
-    @Test func `says for how long a page may be busy, and no longer says so`() throws {
+    @Test func `sets and removes the time limit for busy pages`() throws {
         var document = try workspace.document("1.0.0")
         let before = document
         let words = "a busy page defers activation for at most 2m"
@@ -216,7 +216,7 @@ import Testing
         #expect(document.busyLimit == nil)
     }
 
-    @Test func `raises the floor and never lowers it`() throws {
+    @Test func `raises the minimum version and never lowers it`() throws {
         var document = try workspace.document("1.0.0", "1.2.0")
         #expect(
             try !ChannelChange.revokeBelow(workspace.version("1.1.0")).apply(to: &document, at: workspace.start).isEmpty
@@ -232,7 +232,7 @@ import Testing
         #expect(try document.minimumVersion == workspace.version("1.1.0"))
     }
 
-    @Test func `raises no floor that leaves devices without any release`() throws {
+    @Test func `refuses a minimum version that leaves devices without a release`() throws {
         var document = try workspace.document("1.0.0", "1.2.0")
         let above = workspace.refusal {
             _ = try ChannelChange.revokeBelow(workspace.version("1.3.0")).apply(to: &document, at: workspace.start)
@@ -247,7 +247,7 @@ import Testing
         #expect(document.minimumVersion == nil)
     }
 
-    @Test func `gives nobody what is revoked or below the floor`() throws {
+    @Test func `refuses to offer a release that is recalled or below the minimum version`() throws {
         var document = try workspace.document("1.0.0", "1.2.0")
         _ = try ChannelChange.revokeBelow(workspace.version("1.1.0")).apply(to: &document, at: workspace.start)
         _ = try ChannelChange.revoke(workspace.version("1.3.0"), reason: "never again").apply(
@@ -274,7 +274,7 @@ import Testing
         #expect(document.releases.count == 1)
     }
 
-    @Test func `of a version that is not there names those that are`() throws {
+    @Test func `lists the existing releases when the version is unknown`() throws {
         var document = try workspace.document("1.0.0", "1.1.0")
         let version = try workspace.version("2.0.0")
         for change in [ChannelChange.rollout(version, 1), .pause(version), .resume(version), .remove(version)] {

@@ -6,7 +6,7 @@ import Testing
 
 @testable import BundlePublish
 
-@Suite struct `An edited channel document` {
+@Suite("ChannelEditor") struct ChannelEditorTests {
     private let workspace: Workspace
 
     init() throws { workspace = try Workspace() }
@@ -25,7 +25,7 @@ import Testing
         return try #require(refused)
     }
 
-    @Test func `warns that an unchanged document has expired`() throws {
+    @Test func `warns that an unchanged channel file has expired`() throws {
         try workspace.put(workspace.document("1.0.0"))
         let change = ChannelChange.resume(try workspace.version("1.0.0"))
         #expect(try workspace.editor().apply(change, to: "stable").warnings == [])
@@ -33,7 +33,7 @@ import Testing
         #expect(late.outcome == .unchanged && late.warnings.map { $0.contains("expired at") } == [true])
     }
 
-    @Test func `has the next sequence, a new time and a new expiry`() throws {
+    @Test func `signs the next sequence with a new time and expiry`() throws {
         try workspace.put(workspace.document("1.0.0"))
         let report = try pause(workspace.terms(after: 1))
         #expect(report.outcome == .changed)
@@ -45,7 +45,7 @@ import Testing
         #expect(document.releases.map(\.isPaused) == [true])
     }
 
-    @Test func `is not written where nothing is different`() throws {
+    @Test func `writes nothing if nothing changes`() throws {
         try workspace.put(workspace.document("1.0.0"))
         #expect(try pause().outcome == .changed)
         let before = try TreeSnapshot(of: workspace.feed)
@@ -53,7 +53,7 @@ import Testing
         #expect(try TreeSnapshot(of: workspace.feed).changes(since: before) == [])
     }
 
-    @Test func `is not written by a dry run`() throws {
+    @Test func `writes nothing in a dry run`() throws {
         try workspace.put(workspace.document("1.0.0"))
         let before = try TreeSnapshot(of: workspace.feed)
         var terms = workspace.terms()
@@ -64,14 +64,14 @@ import Testing
         #expect(try TreeSnapshot(of: workspace.feed).changes(since: before) == [])
     }
 
-    @Test func `never has an earlier time than the one before`() throws {
+    @Test func `never issues a channel file earlier than the previous one`() throws {
         try workspace.put(workspace.document("1.0.0"))
         _ = try pause(workspace.terms(after: 3))
         _ = try workspace.editor(workspace.terms(after: 2)).apply(.resume(workspace.version("1.0.0")), to: "stable")
         #expect(try workspace.read().issuedAt.description == "2030-01-04T00:00:00Z")
     }
 
-    @Test func `keeps members that nobody here knows`() throws {
+    @Test func `keeps unknown members of a channel file`() throws {
         let text = String(decoding: ChannelFormat.payload(try workspace.document("1.0.0")), as: UTF8.self)
         let payload = Array(text.replacing("{\"schema\":1,", with: "{\"schema\":1,\"mirrors\":[\"x\"],").utf8)
         let envelope = SignedEnvelope(payloadType: ChannelFormat.payloadType, payload: payload)
@@ -83,7 +83,7 @@ import Testing
         #expect(String(decoding: written.payload, as: UTF8.self).contains("\"mirrors\":[\"x\"]"))
     }
 
-    @Test func `is refused where somebody else has signed it, or nobody`() throws {
+    @Test func `rejects a channel file with another signature or none`() throws {
         let stranger = try Workspace.signer()
         try workspace.put(workspace.document("1.0.0"), by: [stranger])
         let refused = try expectRefusal(.keyUnknown)
@@ -93,7 +93,7 @@ import Testing
         _ = try expectRefusal(.signatureInvalid)
     }
 
-    @Test func `is refused where it was changed under its signature`() throws {
+    @Test func `rejects a channel file that changed after it was signed`() throws {
         let document = try workspace.document("1.0.0")
         var envelope = try [workspace.channel].sign(ChannelFormat.envelope(document))
         var other = document
@@ -105,7 +105,7 @@ import Testing
         _ = try expectRefusal(.signatureInvalid)
     }
 
-    @Test func `is refused where only some of the keys given have signed it`() throws {
+    @Test func `rejects a channel file that only some of the given keys signed`() throws {
         let second = try Workspace.signer()
         try workspace.put(workspace.document("1.0.0"), by: [workspace.channel])
         _ = try expectRefusal(.signatureInvalid, workspace.terms([workspace.channel, second]))
@@ -113,7 +113,7 @@ import Testing
         #expect(try pause(workspace.terms([workspace.channel, second])).outcome == .changed)
     }
 
-    @Test func `goes over to a new key with trust in the old one`() throws {
+    @Test func `replaces the channel key when the old key is trusted`() throws {
         let next = try Workspace.signer()
         try workspace.put(workspace.document("1.0.0"))
         _ = try expectRefusal(.keyUnknown, workspace.terms([next]))
@@ -123,7 +123,7 @@ import Testing
         #expect(try pause(workspace.terms([next])).document.sequence == 3)
     }
 
-    @Test func `is refused where its sequence is not the expected one`() throws {
+    @Test func `refuses an edit if the sequence is not the expected one`() throws {
         try workspace.put(workspace.document("1.0.0"))
         var terms = workspace.terms()
         for wrong in [0, 2] {
@@ -134,7 +134,7 @@ import Testing
         #expect(try pause(terms).document.sequence == 2)
     }
 
-    @Test func `is refused from the second in which the trust root of the feed expires`() throws {
+    @Test func `refuses an edit from the second in which the feed's trust root expires`() throws {
         try workspace.put(workspace.document("1.0.0"))
         let root = try workspace.trustFile(
             workspace.root([workspace.channel], channel: workspace.channel), signedBy: [workspace.channel])
@@ -147,7 +147,7 @@ import Testing
         #expect(try pause(terms).outcome == .changed)
     }
 
-    @Test func `is refused where it has expired before it was signed`() async throws {
+    @Test func `refuses a channel file that would already be expired`() async throws {
         try workspace.put(workspace.document("1.0.0"))
         var terms = workspace.terms()
         terms.lifetime = .seconds(1)
@@ -155,7 +155,7 @@ import Testing
         #expect(try expectRefusal(.expired, terms).message.contains("--expires-in"))
     }
 
-    @Test func `is refused where the clock has leapt, unless somebody looked at it`() throws {
+    @Test func `refuses an edit after a jump of the clock unless the clock was checked`() throws {
         try workspace.put(workspace.document("1.0.0"))
         #expect(try expectRefusal(.configInvalid, workspace.terms(after: 40)).message.contains("--clock-checked"))
         var checked = workspace.terms(after: 40)
@@ -171,7 +171,9 @@ import Testing
             (31, 31, 1, .plausible),
             (32, 32, 1, .jumps(from: 1)), (32, 0, 1, .ahead),
         ] as [(Int, Int, Int?, ClockVerdict)])
-    func `has a time that can be right`(issued: Int, clock: Int, expires: Int?, verdict: ClockVerdict) throws {
+    func `judges whether the issue time is plausible`(issued: Int, clock: Int, expires: Int?, verdict: ClockVerdict)
+        throws
+    {
         func day(_ number: Int) -> Timestamp { workspace.start.adding(.seconds(number * 86_400)) }
         let found = PublisherClock.judge(issuedAt: day(issued), clock: day(clock), before: expires.map(day))
         let expected: PublisherClock =
@@ -184,10 +186,10 @@ import Testing
         #expect((found.failure(of: "x", issuedAt: day(issued)) == nil) == (expected == .plausible))
     }
 
-    /// The same with days for times.
+    /// A verdict with days instead of times.
     enum ClockVerdict: Sendable { case plausible, ahead, jumps(from: Int) }
 
-    @Test func `of a time to come is told of, and goes back to the present with another key`() throws {
+    @Test func `warns about a channel file from the future, and returns to the present with another key`() throws {
         try workspace.put(workspace.document("1.0.0"))
         var ahead = workspace.terms(after: 400)
         ahead.isClockChecked = true
@@ -204,7 +206,7 @@ import Testing
         #expect(renewed.document.sequence == 4)
     }
 
-    @Test func `is refused where the feed's trust root would refuse it`() throws {
+    @Test func `refuses a channel file that the feed's trust root does not authorize`() throws {
         try workspace.put(workspace.document("1.0.0"))
         let roots = [try Workspace.signer()]
         let file = try workspace.trustFile(workspace.root(roots), signedBy: roots)
@@ -215,13 +217,13 @@ import Testing
         #expect(try pause(workspace.terms([workspace.release])).outcome == .changed)
     }
 
-    @Test func `is missing in a feed that has none`() throws {
+    @Test func `fails if the feed does not have the channel`() throws {
         let refused = try expectRefusal(.configInvalid)
         #expect(refused.subject == "channel stable")
         #expect(refused.message.contains("publish --channel stable"))
     }
 
-    @Test func `is signed anew only when it is about to expire`() throws {
+    @Test func `signs a channel file again only when it is about to expire`() throws {
         try workspace.put(workspace.document("1.0.0"))
         let week = Duration.seconds(7 * 86_400)
         // Nothing is due, but the feed had no manifest.json yet.
@@ -232,7 +234,7 @@ import Testing
         #expect(try workspace.read().sequence == 2)
     }
 
-    @Test func `revokes no version that was never published`() throws {
+    @Test func `refuses to recall a version that was never published`() throws {
         try workspace.put(workspace.document("1.0.0"))
         let refused = workspace.refusal {
             _ = try workspace.editor().apply(.revoke(workspace.version("1.0.1"), reason: "typed wrongly"), to: "stable")
@@ -243,7 +245,7 @@ import Testing
 
     // MARK: Promotion
 
-    @Test func `takes a release over from another channel, as it is signed`() throws {
+    @Test func `promotes a release with its signatures`() throws {
         try workspace.put(workspace.document("1.0.0", "1.1.0", name: "beta"))
         var making = workspace.terms()
         making.firstSequence = 1
@@ -261,7 +263,7 @@ import Testing
         #expect(again.outcome == .unchanged)
     }
 
-    @Test func `takes no release over that is revoked there`() throws {
+    @Test func `refuses to promote a recalled release`() throws {
         var beta = try workspace.document("1.0.0", "1.1.0", name: "beta")
         _ = try ChannelChange.revoke(workspace.version("1.1.0"), reason: "bad").apply(to: &beta, at: workspace.start)
         try workspace.put(beta)
@@ -273,7 +275,7 @@ import Testing
         #expect(try TreeSnapshot(of: workspace.feed).paths == ["channels", "channels/beta.json"])
     }
 
-    @Test func `has a name that is a file's`() throws {
+    @Test func `rejects a channel name that cannot be a file name`() throws {
         for name in ["", "../x", "a/b", "Stable", ".hidden", "https://updates.example.com/channels/stable.json"] {
             let refused = workspace.refusal { _ = try workspace.read(name) }
             #expect(refused?.code == .usage, "\(name)")

@@ -7,8 +7,8 @@ import Testing
 
 @testable import BundlePublish
 
-/// Each document of a channel stays as a numbered copy, which is there before it.
-@Suite struct `A channel's history` {
+/// The numbered copies of channel files, each of which is written before its channel file.
+@Suite("ChannelHistory") struct ChannelHistoryTests {
     private let workspace: Workspace
 
     init() throws { workspace = try Workspace() }
@@ -25,7 +25,7 @@ import Testing
         try workspace.editor().apply(change, to: "stable")
     }
 
-    @Test func `has a copy of each document, and says what was different`() throws {
+    @Test func `has an entry with the changes of each channel file`() throws {
         try workspace.put(workspace.document("1.0.0", "1.1.0"))
         let version = try workspace.version("1.1.0")
         _ = try apply(.rollout(version, 100))
@@ -54,7 +54,7 @@ import Testing
         #expect(try history().allSatisfy { $0.isVerified == nil })
     }
 
-    /// What a run leaves that is stopped between the copy and the document.
+    /// The state after a publisher stopped between the copy and the channel file.
     private func stopped(by signer: Signer) throws {
         try workspace.put(workspace.document("1.0.0", "1.1.0"))
         var next = try workspace.document("1.0.0", "1.1.0")
@@ -65,7 +65,7 @@ import Testing
         #expect(try workspace.location.create("channels/stable/2.json", .bytes(bytes)))
     }
 
-    @Test func `is gone on with where somebody was stopped after the copy`() throws {
+    @Test func `continues after a publisher that stopped before it wrote the channel file`() throws {
         try stopped(by: workspace.channel)
         #expect(try apply(.pause(try workspace.version("1.0.0"))).document.sequence == 3)
         #expect(try workspace.read().releases.map(\.isPaused) == [true, false])
@@ -74,7 +74,7 @@ import Testing
         #expect(try history().map(\.document.sequence) == [2, 3])
     }
 
-    @Test func `is not gone on with where a stranger signed the copy`() throws {
+    @Test func `rejects a copy with an unknown signature`() throws {
         try stopped(by: Workspace.signer())
         let before = try TreeSnapshot(of: workspace.feed)
         let refused = workspace.refusal { _ = try apply(.pause(workspace.version("1.0.0"))) }
@@ -82,9 +82,9 @@ import Testing
         #expect(try TreeSnapshot(of: workspace.feed).changes(since: before) == [])
     }
 
-    /// A few of them, a few times each: the same by the hundred, and killed, is Scripts/prove/soak's.
+    /// A few editors with a few edits each; Scripts/prove/soak runs hundreds and kills them.
     @Test(arguments: LocationKind.all.filter { $0 != .singleWriterBucket })
-    func `loses nothing of many who edit at one time, and counts each once`(_ kind: LocationKind) throws {
+    func `keeps each of many concurrent edits exactly once`(_ kind: LocationKind) throws {
         let location = try kind.location(in: workspace.folder)
         try location.make()
         let versions = (0..<6).map { "1.\($0).0" }
@@ -115,7 +115,7 @@ import Testing
         for thread in threads { thread.join() }
         let entries = try ChannelHistory("stable", in: location, trust: nil, clock: start).entries
         let done = versions.count - failures.withLock { $0.count }
-        // Who was overtaken six times has changed nothing, and was told so.
+        // An editor that lost six attempts has changed nothing, and its error says so.
         #expect(failures.withLock { $0.allSatisfy { $0.contains("Run the command again when they are done") } })
         #expect(entries.map(\.document.sequence) == Array(2..<2 + done))
         #expect(entries.last?.document.releases.count { $0.isPaused } == done)

@@ -6,8 +6,7 @@ import Testing
 
 @testable import BundlePublish
 
-/// A channel document stays small enough for recalls.
-@Suite struct `The size of a channel` {
+@Suite("ChannelUpkeep") struct ChannelUpkeepTests {
     private let workspace: Workspace
 
     init() throws { workspace = try Workspace() }
@@ -19,7 +18,7 @@ import Testing
         try workspace.put(document)
     }
 
-    @Test func `is judged by quarters of what devices read`() {
+    @Test func `judges the size of a channel file by quarters of the limit`() {
         let quarter = ChannelFormat.maximumBytes / 4
         let rows: [(Int, ChannelSize)] = [
             (0, .small), (quarter, .small), (quarter + 1, .large), (3 * quarter, .large), (3 * quarter + 1, .full),
@@ -28,7 +27,7 @@ import Testing
         for (bytes, size) in rows { #expect(ChannelSize.judge(bytes) == size, "\(bytes)") }
     }
 
-    @Test func `that is full takes recalls and refuses releases, with what to do`() throws {
+    @Test func `accepts recalls and refuses releases in a full channel`() throws {
         try put((0..<20).map { "1.\($0).0" }) {
             $0.revoked = [
                 .init(version: try workspace.version("9.0.0"), reason: String(repeating: "x", count: 600 << 10))
@@ -52,7 +51,7 @@ import Testing
         #expect(refused?.message.contains("only recalls and changes are accepted") == true, "\(refused?.message ?? "")")
     }
 
-    @Test func `that no device would read is refused in words`() throws {
+    @Test func `refuses a channel file that is too large for devices`() throws {
         try put(["1.0.0"])
         let reason = String(repeating: "x", count: 900 << 10)
         let refused = workspace.refusal {
@@ -62,7 +61,7 @@ import Testing
         #expect(refused?.message.contains("devices read") == true, "\(refused?.message ?? "")")
     }
 
-    @Test func `loses what no device takes, but the highest of it, and no recall`() throws {
+    @Test func `prunes the lowest releases that no device installs, and no recall`() throws {
         try put(["1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0", "1.5.0"]) {
             $0.releases[4].rollout = 100
             $0.releases[5].isPaused = true
@@ -81,7 +80,7 @@ import Testing
         #expect(try workspace.editor().prune("stable", keeping: 1).outcome == .unchanged)
     }
 
-    @Test func `keeps releases for shells that the newest one is not for`() throws {
+    @Test func `keeps releases for shells that the newest release does not support`() throws {
         var document = try workspace.document()
         func add(_ text: String, _ minimum: String, _ maximum: String?) throws {
             var claims = try workspace.manifest(text).claims
@@ -95,7 +94,7 @@ import Testing
         #expect(document.unreachable(at: workspace.start).map(\.description) == ["1.0.0"])
     }
 
-    @Test func `stays bounded by itself while releases are added`() throws {
+    @Test func `bounds a channel automatically when releases are added`() throws {
         var document = try workspace.document()
         for minor in 0..<40 {
             _ = try document.addPruning(at: workspace.start) {
@@ -106,20 +105,20 @@ import Testing
         #expect(document.releases.map(\.version).max()?.description == "1.39.0")
     }
 
-    @Test func `has a hundred numbered copies at most`() throws {
+    @Test func `keeps at most a hundred numbered copies`() throws {
         try put(["1.0.0"])
         for _ in 0..<104 { _ = try workspace.editor().apply(.resign, to: "stable") }
         let sequences = try ChannelHistory.sequences(of: "stable", in: workspace.location)
         #expect(sequences.first == 6 && sequences.last == 105)
     }
 
-    // MARK: By hand
+    // MARK: Commands
 
     private func upkeep(isDryRun: Bool = false) -> ChannelUpkeep {
         ChannelUpkeep(workspace.location, isDryRun: isDryRun, wait: FeedWait())
     }
 
-    @Test func `loses old copies where the operator says how many stay`() throws {
+    @Test func `removes old copies when the operator limits them`() throws {
         try put(["1.0.0"])
         for _ in 0..<5 { _ = try workspace.editor().apply(.resign, to: "stable") }
         var terms = workspace.terms()
@@ -133,7 +132,7 @@ import Testing
     }
 
     @Test(arguments: LocationKind.all)
-    func `goes with its hold and its copies, the document first`(_ kind: LocationKind) throws {
+    func `deletes a channel with its hold and copies, the channel file first`(_ kind: LocationKind) throws {
         let location = try kind.location(in: workspace.folder)
         try location.make()
         let names = [

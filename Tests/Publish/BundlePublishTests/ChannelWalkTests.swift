@@ -10,12 +10,13 @@ import Testing
 @testable import BundleCore
 @testable import BundlePublish
 
-/// Publishers with and without a memory, and a vandal without a key, change one feed in random order. No device may accept a release that was
-/// recalled from it. `WALK_STEPS` sets the number of steps, `WALK_SEED` the seed.
-@Suite(.ownThread) struct ChannelWalkTests {
+/// Publishers with and without recorded state, and a vandal without a key, work on one feed: no device ever installs
+/// a release that was recalled for it.
+/// `WALK_STEPS=10000` runs more steps, and `WALK_SEED` changes them.
+@Suite("Channel walk", .ownThread) struct ChannelWalkTests {
     private static func number(_ variable: String) -> Int? { getenv(variable).flatMap { Int(String(cString: $0)) } }
 
-    @Test func `no device takes a release that was recalled from it, whatever publishers and a vandal do`() throws {
+    @Test func `no device installs a release recalled for it, whatever publishers and a vandal do`() throws {
         let walk = try ChannelWalk(seed: UInt64(Self.number("WALK_SEED") ?? 1))
         let steps = Self.number("WALK_STEPS") ?? 200
         for step in 1...steps { try walk.step(step) }
@@ -25,12 +26,12 @@ import Testing
 }
 
 private final class ChannelWalk {
-    /// A device as the test sees it, by what it was shown and not by what it remembers.
+    /// A device as the test models it: what it was offered, not what it stored.
     private struct Device {
         let id: String
         let channel: String
         var inventory = Inventory(path: "", ledger: Ledger(), bundles: [])
-        /// The last document that recalled a version, of those that the device accepted.
+        /// The last accepted channel file that recalled a version.
         var recalledAt: [SemanticVersion: Int] = [:]
     }
 
@@ -41,9 +42,9 @@ private final class ChannelWalk {
     private var random: SeededGenerator
     private var devices: [Device]
     private let names = ["stable", "beta"]
-    /// Every document that was ever in the feed.
+    /// Every channel file that was ever in the feed.
     private var seen: [String: [[UInt8]]] = [:]
-    /// The highest sequence at which an operator took the recall of a version back by name.
+    /// The highest sequence at which an operator undid the recall of a version by name.
     private var reinstatedAt: [String: [SemanticVersion: Int]] = [:]
     private var recalled: [String: [SemanticVersion]] = [:]
     private var newest = 0
@@ -87,7 +88,7 @@ private final class ChannelWalk {
     private func edit(_ clock: Timestamp) throws {
         let (name, publisher) = (names[roll(2)], roll(3))
         var terms = ChannelTerms(signers: [workspace.channel], clock: clock)
-        // Two remember what they signed, each on a machine of its own; the third forgets.
+        // Two publishers record what they signed, each on its own machine; the third does not.
         if publisher < 2 { terms.memory = PublisherMemory(workspace.folder.file("state-\(publisher)")) }
         terms.isFeedRestored = roll(12) == 0
         let flat = try read("manifest.json")
@@ -97,7 +98,7 @@ private final class ChannelWalk {
         } catch {
             counts.refusals += 1
             let code = UpdateFailure(error).code
-            // What an operator does who is told that an older document was put back.
+            // An operator restores the channel after the error about an older file.
             if code == .rollbackAttempt, roll(2) == 0 {
                 terms.isFeedRestored = true
                 _ = try? ChannelEditor(feed: workspace.location, terms).restore(name, to: nil)
@@ -109,7 +110,7 @@ private final class ChannelWalk {
         if let now = try read("manifest.json"), now != flat { try checkFlat(now) }
     }
 
-    /// What devices without a channel are offered from now on.
+    /// Devices without a channel are offered this version from now on.
     private func checkFlat(_ bytes: [UInt8]) throws {
         let version = try ManifestFormat.parse(bytes).claims.version
         let document = try ChannelFormat.parse(ChannelFormat.envelope(parsing: read(path("stable")) ?? [])).claims
@@ -145,7 +146,7 @@ private final class ChannelWalk {
         }
     }
 
-    /// What the feed lists; nothing if it cannot be read.
+    /// The versions that the feed lists; empty if it cannot be read.
     private func listed(_ name: String) throws -> [SemanticVersion] {
         guard let bytes = try read(path(name)), let envelope = try? ChannelFormat.envelope(parsing: bytes),
             let document = try? ChannelFormat.parse(envelope).claims
@@ -170,7 +171,7 @@ private final class ChannelWalk {
 
     // MARK: The vandal
 
-    /// Puts back, exchanges, damages and removes files, as an attacker does who has no key.
+    /// Restores, exchanges, damages and removes files, like an attacker without a key.
     private func vandalize() throws {
         let name = names[roll(2)]
         let copies = try ChannelHistory.sequences(of: name, in: workspace.location)
@@ -181,23 +182,23 @@ private final class ChannelWalk {
             if roll(2) == 0 {
                 let sequence = try ChannelFormat.parse(ChannelFormat.envelope(parsing: old)).claims.sequence
                 for copy in copies where copy > sequence {
-                    try workspace.location.remove(ChannelWriter.copyPath(of: name, copy))
+                    try workspace.location.remove(ChannelWriter.copyPath(of: name, sequence: copy))
                 }
             }
         case 4:
             guard let copy = copies.randomElement(using: &random) else { return }
-            try workspace.location.remove(ChannelWriter.copyPath(of: name, copy))
+            try workspace.location.remove(ChannelWriter.copyPath(of: name, sequence: copy))
         case 5:
             guard let copy = copies.randomElement(using: &random), let other = seen[name]?.randomElement(using: &random)
             else { return }
-            try workspace.folder.write(other, to: "feed/\(ChannelWriter.copyPath(of: name, copy))")
+            try workspace.folder.write(other, to: "feed/\(ChannelWriter.copyPath(of: name, sequence: copy))")
         case 6:
             guard let other = try read(path(name == "beta" ? "stable" : "beta")) else { return }
             try workspace.folder.write(other, to: "feed/\(path(name))")
         case 7: try workspace.location.remove(roll(2) == 0 ? path(name) : "manifest.json")
         default: try workspace.folder.write([0x7B], to: "feed/\(path(name))")
         }
-        // Most damage is repaired, or nothing would go on.
+        // Most damage is repaired, otherwise the walk would stop.
         if try listed(name).isEmpty, roll(3) > 0, let last = seen[name]?.last {
             try workspace.folder.write(last, to: "feed/\(path(name))")
         }

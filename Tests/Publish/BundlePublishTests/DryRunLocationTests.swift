@@ -5,8 +5,8 @@ import Testing
 
 @testable import BundlePublish
 
-/// What a dry run tells is what the run does that follows it.
-@Suite(.ownThread) struct `A dry run` {
+/// A dry run reports exactly the writes of the run that follows it.
+@Suite("DryRunLocation", .ownThread) struct DryRunLocationTests {
     private let store: Store
     private let publisher: StorePublisher
 
@@ -15,7 +15,7 @@ import Testing
         publisher = try StorePublisher(store)
     }
 
-    /// The writes as the store saw them, the probe once.
+    /// The writes that the store received, with the probe once.
     private func seen(since count: Int) -> [[String]] {
         let puts = store.puts.dropFirst(count).map { request in
             [
@@ -33,7 +33,7 @@ import Testing
         }
     }
 
-    @Test func `of a release lists every request that the release makes, and makes none`() throws {
+    @Test func `lists every write of a publication without sending it`() throws {
         for version in ["1.0.0", "1.1.0"] {
             let (before, count) = (store.objects, store.puts.count)
             let rehearsed = try publisher.publish(version, isDryRun: true)
@@ -50,7 +50,7 @@ import Testing
         #expect(again.outcome == .unchanged && again.writes == [])
     }
 
-    @Test func `of an edit does, too`() throws {
+    @Test func `lists every write of a channel edit without sending it`() throws {
         try publisher.publish("1.0.0")
         let count = store.puts.count
         var terms = publisher.workspace.terms()
@@ -66,12 +66,12 @@ import Testing
             rehearsed.writes?.map(\.name) == [".clientctl-probe", "channels/stable/2.json", "channels/stable.json"])
     }
 
-    @Test func `on a folder has no headers and needs no lock`() throws {
+    @Test func `reports no headers and takes no lock for a folder`() throws {
         let workspace = try Workspace()
         try workspace.put(workspace.document("1.0.0"))
         var terms = workspace.terms()
         terms.isDryRun = true
-        let edited = try workspace.location.alone(FeedWait()) {
+        let edited = try workspace.location.locked(FeedWait()) {
             try ChannelEditor(feed: workspace.location, terms).apply(.pause(workspace.version("1.0.0")), to: "stable")
         }
         #expect(edited.writes?.map(\.name) == ["channels/stable/2.json", "channels/stable.json"])

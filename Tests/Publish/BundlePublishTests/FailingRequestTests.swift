@@ -8,17 +8,17 @@ import Testing
 
 @testable import BundlePublish
 
-/// Each request of a publish to a bucket fails in each way that it can fail.
-@Suite(.ownThread) struct `A publish whose request fails` {
-    /// Each on one publish, at one request.
+/// Each request of a publication to a bucket fails in every possible way.
+@Suite("Failing requests of a publication", .ownThread) struct FailingRequestTests {
+    /// The failures of one request.
     enum Failure: CaseIterable, Sendable {
-        /// The store answers with a fault, and did nothing.
+        /// The store responds with an error and does nothing.
         case before
-        /// The store did it, and answers with a fault.
+        /// The store does the work and responds with an error.
         case after
-        /// The connection ends, and nothing was done.
+        /// The connection ends before the work.
         case lostBefore
-        /// It was done, and the connection ends before the answer.
+        /// The connection ends after the work and before the response.
         case lostAfter
 
         var fault: Store.Fault {
@@ -31,16 +31,16 @@ import Testing
         }
     }
 
-    /// Which requests fail.
+    /// The requests that fail.
     private enum Pattern {
         case none
-        /// Every other one: each is sent again, and goes through then.
+        /// Every second request: the retry succeeds.
         case everyOther
-        /// This one, and all that follow it are lost.
+        /// This request and all later ones.
         case from(Int)
     }
 
-    /// What goes wrong with the next request, and how many there were.
+    /// Decides the failure of the next request, and counts the requests.
     private final class Plan: Sendable {
         let state = Mutex((count: 0, pattern: Pattern.none, failure: Failure.before))
 
@@ -70,7 +70,7 @@ import Testing
         publisher = try StorePublisher(store)
     }
 
-    /// What documents name that is not there, or is something else.
+    /// Returns the referenced files that are missing or differ.
     private func missing() throws -> [String] {
         let objects = store.objects
         func unmet(_ url: String, _ sha256: SHA256Digest, from document: String) throws -> String? {
@@ -91,7 +91,7 @@ import Testing
             guard name.hasPrefix("channels/") else { return [] }
             let document = try ChannelFormat.parse(ChannelFormat.envelope(parsing: bytes)).claims
             return try document.releases.compactMap { release in
-                // Copies lie one folder deeper; devices never read them.
+                // Copies are one folder deeper; devices never read them.
                 try unmet(
                     release.manifest.claims.url, release.manifest.claims.sha256,
                     from: "channels/\(document.channel).json")
@@ -99,7 +99,7 @@ import Testing
         }
     }
 
-    /// The objects before and after a publish that nothing disturbs, and how many requests it takes.
+    /// The objects before and after an undisturbed publication, and its number of requests.
     private func undisturbed() throws -> (before: [String: [UInt8]], after: [String: [UInt8]], requests: Int) {
         try publisher.publish("1.0.0")
         let before = store.objects
@@ -110,7 +110,7 @@ import Testing
     }
 
     @Test(arguments: Failure.allCases)
-    func `goes on by itself where the same request goes through the next time`(_ failure: Failure) throws {
+    func `retries a request that succeeds the second time`(_ failure: Failure) throws {
         let (before, after, requests) = try undisturbed()
         store.load(before)
         plan.begin(.everyOther, failure)
@@ -122,7 +122,9 @@ import Testing
     }
 
     @Test(arguments: [Failure.lostBefore, .lostAfter])
-    func `and all that follow it, leaves a feed that the next one completes`(_ failure: Failure) throws {
+    func `leaves a feed that the next publication completes after a loss of all further requests`(_ failure: Failure)
+        throws
+    {
         let (before, after, requests) = try undisturbed()
         for number in 1...requests {
             store.load(before)

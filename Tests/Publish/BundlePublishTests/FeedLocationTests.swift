@@ -8,14 +8,14 @@ import Testing
 
 @testable import BundlePublish
 
-/// What every place of feeds keeps, whatever it is made of.
-@Suite(.ownThread) struct `A location of a feed` {
+/// The guarantees of every kind of feed location.
+@Suite("FeedLocation", .ownThread) struct FeedLocationTests {
     private let folder: TemporaryFolder
 
     init() throws { folder = try TemporaryFolder() }
 
-    /// A place with nothing in it, as two commands have it.
-    private func places(_ kind: LocationKind) throws -> (one: any FeedLocation, other: any FeedLocation) {
+    /// Returns an empty location as two commands see it.
+    private func locations(_ kind: LocationKind) throws -> (one: any FeedLocation, other: any FeedLocation) {
         let (one, other) = (try kind.location(in: folder), try kind.location(in: folder))
         try one.make()
         return (one, other)
@@ -26,8 +26,8 @@ import Testing
     }
 
     @Test(arguments: LocationKind.all)
-    func `makes a file once, and leaves one that is there as it is`(_ kind: LocationKind) throws {
-        let (one, other) = try places(kind)
+    func `creates a file once, and does not change an existing one`(_ kind: LocationKind) throws {
+        let (one, other) = try locations(kind)
         #expect(try text(one, "releases/v1.0.0/manifest.json") == nil)
         #expect(try one.create("releases/v1.0.0/manifest.json", .bytes(Array("first".utf8))))
         #expect(try !other.create("releases/v1.0.0/manifest.json", .bytes(Array("second".utf8))))
@@ -35,8 +35,8 @@ import Testing
     }
 
     @Test(arguments: LocationKind.all)
-    func `replaces what was read, and nothing else`(_ kind: LocationKind) throws {
-        let (one, other) = try places(kind)
+    func `replaces a file only if it is unchanged since it was read`(_ kind: LocationKind) throws {
+        let (one, other) = try locations(kind)
         let name = "channels/stable.json"
         try one.replace(name, with: Array("1".utf8), version: nil)
         #expect(throws: FeedConflict(name, in: other)) { try other.replace(name, with: Array("x".utf8), version: nil) }
@@ -54,13 +54,13 @@ import Testing
         #expect(try text(one, name) == nil)
     }
 
-    @Test func `a document that somebody was stopped at writing goes with the next change`() throws {
+    @Test func `removes the temporary file of a stopped publisher at the next change`() throws {
         let path = folder.file("left")
         try folder.writeTree(
             [
                 "left/manifest.json.new": [], "left/channels/beta.json.new": [], "left/channels/beta.json": [1],
                 "left/trust/2.json.new": [2], "left/notes.new": [3], "left/channels/x.json.new/file": [4],
-                // A release that was being written, or removed.
+                // A draft of a release, or one that was being removed.
                 "left/releases/.publish-x/manifest.json": [6], "left/releases/v1.0.0/manifest.json": [7],
             ], to: ".")
         try FeedFolder(path).replace("channels/stable.json", with: [5], version: nil)
@@ -73,8 +73,8 @@ import Testing
     }
 
     @Test(arguments: LocationKind.all)
-    func `removes a file, and none that is not there`(_ kind: LocationKind) throws {
-        let (one, other) = try places(kind)
+    func `removes a file, and ignores a missing one`(_ kind: LocationKind) throws {
+        let (one, other) = try locations(kind)
         try one.remove("releases/v1.0.0/manifest.json")
         #expect(try one.create("releases/v1.0.0/manifest.json", .bytes([1])))
         #expect(try one.create("releases/v1.0.0/a", .bytes([1])))
@@ -85,8 +85,8 @@ import Testing
     }
 
     @Test(arguments: LocationKind.all)
-    func `removes a release, and none that is not there`(_ kind: LocationKind) throws {
-        let (one, other) = try places(kind)
+    func `removes a release, and ignores a missing one`(_ kind: LocationKind) throws {
+        let (one, other) = try locations(kind)
         try one.removeRelease("v1.0.0")
         for name in ["v1.0.0/manifest.json", "v1.0.0/a.delta", "v1.0.00/a"] {
             #expect(try one.create("releases/\(name)", .bytes([1])))
@@ -100,8 +100,8 @@ import Testing
     }
 
     @Test(arguments: LocationKind.all)
-    func `lists what is below a folder, with sizes`(_ kind: LocationKind) throws {
-        let (one, other) = try places(kind)
+    func `lists the files below a folder with their sizes`(_ kind: LocationKind) throws {
+        let (one, other) = try locations(kind)
         #expect(try one.list("") == [])
         for (name, size) in [("manifest.json", 1), ("channels/stable.json", 2), ("channels/stable/1.json", 3)] {
             #expect(try one.create(name, .bytes(Array(repeating: 7, count: size))))
@@ -119,8 +119,8 @@ import Testing
     }
 
     @Test(arguments: LocationKind.all)
-    func `hands over a large file as it was given`(_ kind: LocationKind) throws {
-        let (one, other) = try places(kind)
+    func `streams a large file unchanged`(_ kind: LocationKind) throws {
+        let (one, other) = try locations(kind)
         let bytes = noise(3_000_001)
         try folder.write(bytes, to: "large")
         #expect(try one.create("a/large", .file(File.open(reading: folder.file("large")))))
@@ -134,8 +134,8 @@ import Testing
     }
 
     @Test(arguments: LocationKind.all)
-    func `has a release when its draft is committed, and not before`(_ kind: LocationKind) throws {
-        let (one, other) = try places(kind)
+    func `has a release only after its draft is committed`(_ kind: LocationKind) throws {
+        let (one, other) = try locations(kind)
         let draft = try one.draft(FeedWait())
         try draft.scratch.createDurableFile("client.tar", [1, 2, 3])
         try draft.scratch.createDurableFile("one.delta", [5])
@@ -149,8 +149,8 @@ import Testing
     }
 
     @Test(arguments: LocationKind.all.filter { $0 != .singleWriterBucket })
-    func `loses no change of those who edit at one time`(_ kind: LocationKind) throws {
-        let (one, _) = try places(kind)
+    func `keeps the changes of concurrent publishers`(_ kind: LocationKind) throws {
+        let (one, _) = try locations(kind)
         let location = folder.path
         let failures = Mutex<[String]>([])
         let threads = try (0..<4).map { _ in
@@ -168,11 +168,11 @@ import Testing
     }
 
     @Test(.enabled(if: TestBucket.missing == nil, "\(TestBucket.missing ?? "")"))
-    func `is a bucket of an object store, too`() {
+    func `runs with a bucket of an object store`() {
         #expect(LocationKind.all.contains(.bucket))
     }
 
-    /// Adds one to the number in the file `count`.
+    /// Increments the number in the file `count`.
     private static func count(in location: any FeedLocation) throws {
         for attempt in 1... {
             do {
@@ -182,18 +182,18 @@ import Testing
                     try location.replace("count", with: Array("\(number + 1)".utf8), version: read?.version)
                 }
             } catch let failure as UpdateFailure where failure.code == .storeLocked && attempt < 20 {
-                // Who is overtaken six times is told so, and nothing is lost by that.
+                // A publisher that lost six attempts gets an error and has changed nothing.
             }
         }
     }
 }
 
-/// A kind of place, and how one is made.
+/// A kind of location.
 enum LocationKind: String, CaseIterable, CustomTestStringConvertible {
     case folder
-    /// An object store's, with signatures enforced; without one there is a test that is skipped by name.
+    /// A bucket of an object store that verifies signatures; without one, a test is skipped by name.
     case bucket
-    /// The same for a single writer, where the store has no conditional writes.
+    /// The same for a single writer, for a store without conditional writes.
     case singleWriterBucket
 
     static let all = TestBucket.missing == nil ? allCases : [.folder]
@@ -210,7 +210,7 @@ enum LocationKind: String, CaseIterable, CustomTestStringConvertible {
         let prefix = path.split(separator: "/").joined(separator: "/")
         let address = try #require(BucketAddress(parsing: "s3://feeds/\(prefix)/x"))
         let keys = try #require(AccessKeys(id: store.keyId, secret: store.secret, sessionToken: nil))
-        // It answers one request after the other, of all tests.
+        // The store handles one request after the other, for all tests.
         var options = FetchOptions(userAgent: "test")
         (options.stallTimeout, options.slowFloor) = (.seconds(600), 0)
         let client = ObjectClient(

@@ -6,8 +6,7 @@ import Testing
 
 @testable import BundlePublish
 
-/// What a channel recalls is offered by no document that is written.
-@Suite struct `The recalls of a feed` {
+@Suite("FeedRecalls") struct FeedRecallsTests {
     private let workspace: Workspace
 
     init() throws { workspace = try Workspace() }
@@ -30,7 +29,7 @@ import Testing
         workspace.refusal { try ReleaseFeed.setNewest(manifest(version), in: workspace.location, after: nil) }
     }
 
-    @Test func `keep a version out of manifest.json, whichever channel recalls it`() throws {
+    @Test func `refuses a recalled version in manifest.json, whichever channel recalls it`() throws {
         try put("beta", ["1.1.0"], recalling: ["1.1.0"])
         let refused = offer("1.1.0")
         #expect(refused?.code == .versionBlocked)
@@ -38,7 +37,7 @@ import Testing
         #expect(offer("1.0.0") == nil)
     }
 
-    @Test func `of the standard channel count for manifest.json before those of others`() throws {
+    @Test func `prefers the standard channel over other channels for manifest.json`() throws {
         try put("beta", ["1.1.0"], recalling: ["1.1.0"])
         try put("stable", ["1.1.0", "1.2.0"], recalling: ["1.2.0"], floor: "1.0.5")
         #expect(offer("1.2.0")?.code == .versionBlocked)
@@ -46,7 +45,7 @@ import Testing
         #expect(offer("1.1.0") == nil)
     }
 
-    @Test func `keep a version out of another channel, unless that one takes it back by name`() throws {
+    @Test func `refuses a recalled version in another channel unless that channel undoes the recall by name`() throws {
         try put("beta", ["1.0.0", "1.1.0"])
         try put("stable", ["1.0.0"], recalling: ["1.1.0"])
         func promote() throws -> ChannelReport {
@@ -57,13 +56,13 @@ import Testing
             _ = try workspace.editor().promote(version, from: "beta", to: "stable", rollout: nil)
         }
         #expect(refused?.code == .versionBlocked)
-        // What beta offered before stays editable, and a recall there is always possible.
+        // A release that beta already offered stays editable, and a recall is always possible.
         #expect(try workspace.editor().apply(.resign, to: "beta").document.sequence == 2)
         #expect(try workspace.editor().apply(.revoke(version, reason: "bad"), to: "beta").document.sequence == 3)
         #expect(try workspace.editor().apply(.reinstate(version), to: "beta").document.sequence == 4)
     }
 
-    @Test func `of a channel that cannot be read keep out what is new, and nothing else`() throws {
+    @Test func `refuses only new releases if a channel cannot be read`() throws {
         try put("beta", ["1.0.0"])
         try put("stable", ["1.0.0", "1.1.0"])
         try workspace.folder.write([0x7B], to: "feed/channels/broken.json")

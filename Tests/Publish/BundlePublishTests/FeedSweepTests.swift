@@ -8,8 +8,7 @@ import Testing
 
 @testable import BundlePublish
 
-/// What a feed's documents do not need goes, and nothing else does.
-@Suite(.ownThread) struct FeedSweepTests {
+@Suite("FeedSweep", .ownThread) struct FeedSweepTests {
     private let workspace: Workspace
 
     init() throws { workspace = try Workspace() }
@@ -61,7 +60,7 @@ import Testing
     }
 
     @Test(arguments: LocationKind.all)
-    func `what is named stays, and the rest goes`(_ kind: LocationKind) throws {
+    func `keeps referenced releases and removes the others`(_ kind: LocationKind) throws {
         let location = try kind.location(in: workspace.folder)
         try whole(location)
         let plan = try sweep(location, isDryRun: true)
@@ -85,7 +84,7 @@ import Testing
     }
 
     @Test(arguments: LocationKind.all)
-    func `what somebody may be publishing stays`(_ kind: LocationKind) throws {
+    func `keeps releases that may be in publication`(_ kind: LocationKind) throws {
         let location = try kind.location(in: workspace.folder)
         try whole(location)
         let plan = try sweep(location, age: .seconds(600))
@@ -94,20 +93,20 @@ import Testing
         #expect(try releases(in: location).count == 8)
     }
 
-    @Test func `the newest copies count, as many as were asked for`() throws {
+    @Test func `keeps the releases of the requested number of copies`() throws {
         try whole(workspace.location)
         let plan = try sweep(workspace.location, keep: 2, isDryRun: true)
         #expect(
             plan.kept.map(\.version.description) == ["1.7.0", "1.6.0", "1.5.0", "1.4.0", "1.3.0", "1.2.0", "1.1.0"])
     }
 
-    @Test func `a lost document's copies go on counting`() throws {
+    @Test func `keeps the releases of copies when the channel file is lost`() throws {
         try whole(workspace.location)
         try workspace.location.remove("channels/stable.json")
         #expect(try sweep(workspace.location, isDryRun: true).kept.map(\.version.description).contains("1.2.0"))
     }
 
-    @Test func `a delta's base stays, its base does not, and an unlisted delta goes`() throws {
+    @Test func `keeps the base of a delta, but not the base of that base or an unlisted delta`() throws {
         let location = workspace.location
         try whole(location)
         func list(_ version: String, from base: String) throws -> [UInt8] {
@@ -132,21 +131,21 @@ import Testing
     }
 
     @Test(arguments: ["channels/stable.json", "channels/stable/2.json", "manifest.json"])
-    func `nothing goes where a document cannot be read`(_ path: String) throws {
+    func `removes nothing if a channel file cannot be read`(_ path: String) throws {
         try whole(workspace.location)
         try workspace.folder.write(Array("{".utf8), to: "feed/\(path)")
         #expect(workspace.refusal { _ = try sweep(workspace.location) }?.message.contains(path) == true)
         #expect(try releases(in: workspace.location).count == 8)
     }
 
-    @Test func `nothing goes where no document offers anything`() throws {
+    @Test func `removes nothing if no channel or manifest offers a release`() throws {
         try fill(workspace.location, "1.0.0", "1.1.0")
         #expect(workspace.refusal { _ = try sweep(workspace.location) }?.code == .configInvalid)
         #expect(try releases(in: workspace.location).count == 2)
     }
 
-    @Test func `a release that somebody names meanwhile stays, and one named too late is told`() throws {
-        let location = Overtaken(workspace.location)
+    @Test func `keeps a release that is offered during the sweep, and reports one offered too late`() throws {
+        let location = ConcurrentLocation(workspace.location)
         try whole(location.inner)
         let late = try workspace.document("1.4.0", "1.6.0")
         location.beforeRemoval = { [self] release in
@@ -159,10 +158,10 @@ import Testing
         let tooLate = try workspace.document("1.4.0", "1.6.0", "1.1.0")
         location.beforeRemoval = { [self] _ in try put(tooLate, "channels/stable.json", in: workspace.location) }
         try location.inner.remove("channels/stable/1.json")
-        #expect(workspace.refusal { _ = try sweep(location) }?.message.contains("publish it again") == true)
+        #expect(workspace.refusal { _ = try sweep(location) }?.message.contains("Publish it again") == true)
     }
 
-    @Test func `a copy whose releases are gone is not restored`() throws {
+    @Test func `refuses to restore a copy with removed releases`() throws {
         let location = workspace.location
         try whole(location)
         try location.remove("channels/stable/2.json")
@@ -178,8 +177,8 @@ import Testing
     }
 }
 
-/// A place that others change before a release is removed, as a bucket may be.
-private final class Overtaken: FeedLocation {
+/// A location that another publisher changes before a release is removed, as in a bucket.
+private final class ConcurrentLocation: FeedLocation {
     let inner: any FeedLocation
     var beforeRemoval: (String) throws -> Void = { _ in }
 
@@ -187,7 +186,7 @@ private final class Overtaken: FeedLocation {
 
     var address: String { inner.address }
     var folder: String? { nil }
-    var keepsOthersOut: Bool { false }
+    var hasLock: Bool { false }
     func read(_ name: String, maximumBytes: Int) throws -> FeedRecord? {
         try inner.read(name, maximumBytes: maximumBytes)
     }
@@ -209,7 +208,7 @@ private final class Overtaken: FeedLocation {
     func isIncomplete(_ release: String) throws -> Bool { try inner.isIncomplete(release) }
     func draft(_ wait: FeedWait) throws -> any ReleaseDraft { try inner.draft(wait) }
     func make() throws { try inner.make() }
-    func requireThere() throws { try inner.requireThere() }
-    func settle(_ folder: String) throws { try inner.settle(folder) }
-    func alone<Answer>(_ wait: FeedWait, _ work: () throws -> Answer) throws -> Answer { try work() }
+    func requireExists() throws { try inner.requireExists() }
+    func sync(_ folder: String) throws { try inner.sync(folder) }
+    func locked<Answer>(_ wait: FeedWait, _ work: () throws -> Answer) throws -> Answer { try work() }
 }

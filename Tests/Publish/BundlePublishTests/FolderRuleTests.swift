@@ -10,7 +10,7 @@ import Testing
 
 @testable import BundlePublish
 
-@Suite struct `The rule for a folder` {
+@Suite("FolderRule") struct FolderRuleTests {
     private func file(_ path: String, size: Int = 10, _ change: (inout FolderFacts) throws -> Void = { _ in }) throws
         -> FolderFacts
     {
@@ -25,7 +25,7 @@ import Testing
         }
     }
 
-    @Test func `a client as it should be has no findings`() throws {
+    @Test func `finds nothing in a correct client`() throws {
         let page = PageReferences(Array("<script src=app.js></script><img src=/img/a.png>".utf8))
         #expect(
             found([
@@ -41,27 +41,27 @@ import Testing
         ("node_modules/a/b.js", "junk"), ("page.html~", "junk"), (".index.html.swp", "junk"), ("a/._b", "junk"),
         ("__MACOSX/x", "junk"), ("app.wasm", "wasm"),
     ])
-    func `what a name tells`(path: String, code: String) throws {
+    func `recognizes files by name`(path: String, code: String) throws {
         #expect(found([try file(path)]) == ["\(code) \(path)"])
     }
 
-    @Test func `a map of a file beside it is a source map, whatever its name`() throws {
+    @Test func `recognizes a source map by the file beside it`() throws {
         #expect(found([try file("chunk"), try file("chunk.map", size: 11)]) == ["maps chunk.map"])
     }
 
-    @Test func `junk that is allowed is meant`() throws {
+    @Test func `ignores allowed junk`() throws {
         let rule = FolderRule(allowed: [try #require(PathPattern("node_modules"))])
         #expect(found([try file("node_modules/x.js"), try file("x.js~", size: 11)], rule) == ["junk x.js~"])
     }
 
-    @Test func `a precompressed copy, and of a source map both`() throws {
+    @Test func `finds precompressed copies, also of source maps`() throws {
         let map = try BundlePath(parsing: "a.js.map")
         #expect(
             found([try file("a.js.map"), try file("a.js.map.br", size: 5) { $0.copied = map }])
                 == ["precompressed a.js.map.br of a.js.map", "maps a.js.map", "maps a.js.map.br"])
     }
 
-    @Test func `the same content is found once for each further file`() throws {
+    @Test func `reports duplicates once for each further file`() throws {
         let digest = try SHA256Digest.of([1])
         let twin = try BundlePath(parsing: "b")
         let files = [
@@ -73,7 +73,7 @@ import Testing
         #expect(found(files) == ["precompressed f of b", "duplicates b as a", "duplicates c as a"])
     }
 
-    @Test func `over the budget is more than it`() throws {
+    @Test func `reports files above the budget, but not at the budget`() throws {
         let files = [try file("a", size: 100), try file("b", size: 101)]
         #expect(found(files, FolderRule(budget: 100)) == ["overBudget b"])
         #expect(found(files) == [])
@@ -108,7 +108,7 @@ import Testing
         ),
         ("index.html", "<p onclick=go()>", "inlineHandler index.html onclick of <p>"),
     ])
-    func `what a page asks for`(path: String, text: String, finding: String?) throws {
+    func `reports the problems of a page`(path: String, text: String, finding: String?) throws {
         let files = [
             try file("a.png", size: 1), try file("with space.png", size: 2), try file("docs/index.html", size: 3),
             try file("img/x", size: 4), try file(path, size: 5) { $0.page = PageReferences(Array(text.utf8)) },
@@ -125,7 +125,7 @@ import Testing
         ("<video src=blob:x></video>", "media-src blob:"), ("<p onclick=x>", "script-src-attr 'unsafe-inline'"),
         ("<img src=https://{{host}}/a>", nil), ("<img src=blob:x>", nil),
     ])
-    func `tells what would allow it`(text: String, allowance: String?) throws {
+    func `states the policy that would allow it`(text: String, allowance: String?) throws {
         let page = try file("index.html") { $0.page = PageReferences(Array(text.utf8)) }
         #expect(FolderRule().findings(of: [page]).map(\.allowance) == (allowance.map { [$0] } ?? []))
     }
@@ -138,7 +138,7 @@ import Testing
         ("", false),
         ("al(x)(", false), ("eval", false),
     ])
-    func `a script that makes scripts out of text`(text: String, uses: Bool) {
+    func `detects scripts that evaluate text`(text: String, uses: Bool) {
         #expect(ScriptText.usesEval(Array(text.utf8)[...]) == uses)
     }
 
@@ -158,7 +158,7 @@ import Testing
         #expect(ScriptText.registersWorker(Array(text.utf8)[...]) == registers)
     }
 
-    @Test func `reports a client that never confirms its start only where every file was searched`() throws {
+    @Test func `reports a client that never confirms its start only if every file was searched`() throws {
         func index(_ confirms: Bool?) throws -> FolderFacts { try file("index.html") { $0.confirms = confirms } }
         #expect(found([try index(false)]) == ["neverConfirms index.html"])
         #expect(found([try index(nil)]) == [])
@@ -169,7 +169,7 @@ import Testing
         ("__clientctl/v1/page.js", true), ("clients/v1.0.0/index.html", true), ("clients/anne/orders.html", false),
         ("a/__clientctl/x", false), ("app.js", false),
     ])
-    func `reports a path that the server keeps for itself`(path: String, isReserved: Bool) throws {
+    func `reports a path that the server reserves`(path: String, isReserved: Bool) throws {
         #expect(found([try file(path)]) == (isReserved ? ["reservedPath \(path)"] : []))
     }
 
@@ -178,7 +178,7 @@ import Testing
         (.zip, 1, 1 << 31, false),
         (.tarZstd, 100_000, 1 << 40, false),
     ])
-    func `refuses a zip of more files or bytes than it holds`(
+    func `refuses a zip with more files or bytes than the format allows`(
         format: ArchiveFormat, files: Int, bytes: Int, isRefused: Bool
     ) {
         #expect((format.problem(files: files, bytes: bytes) != nil) == isRefused)
@@ -222,17 +222,17 @@ import Testing
             ])
     }
 
-    @Test func `eval is told with what allows it`() throws {
+    @Test func `reports eval with the policy that allows it`() throws {
         let finding = FolderRule().findings(of: [try file("a.js") { $0.usesEval = true }])
         #expect(finding.map(\.allowance) == ["script-src 'unsafe-eval'"])
         #expect(FolderRule().findings(of: [try file("a.wasm")]).map(\.allowance) == ["script-src 'wasm-unsafe-eval'"])
     }
 }
 
-@Suite struct `Packing a folder` {
-    @Test func `says what is compressed, not what waits for it`() throws {
+@Suite("ArchivePacker") struct ArchivePackerTests {
+    @Test func `reports compressed bytes, not queued ones`() throws {
         let folder = try TemporaryFolder()
-        // Less than a job of the compressor: nothing of it is compressed before the end.
+        // Less than one job of the compressor, so nothing is compressed before the end.
         try folder.writeTree(["web/index.html": [1], "web/noise": noise(300_000)], to: ".")
         let version = try SemanticVersion(parsing: "1.0.0")
         let options = ReleaseOptions(

@@ -10,13 +10,13 @@ import Testing
 
 @testable import BundlePublish
 
-/// What a guard's hold does to a channel that is signed again.
-@Suite(.ownThread) struct `A hold in a feed` {
+@Suite("HoldEditor", .ownThread) struct HoldEditorTests {
     private let workspace: Workspace
     private let guardian: Signer
     private let held: SemanticVersion
 
-    /// A feed whose trust root names a guard, with 1.0.0 for all, and 1.1.0 by a ramp: 1%, 10% and 100%, a day apart.
+    /// A feed with a guard in its trust root, 1.0.0 for every device, and 1.1.0 with a ramp of 1%, 10% and 100%, a
+    /// day apart.
     init() throws {
         workspace = try Workspace()
         guardian = try Workspace.signer()
@@ -43,7 +43,7 @@ import Testing
 
     private func editor(at day: Int) -> ChannelEditor { workspace.editor(workspace.terms(after: day)) }
 
-    /// 1.1.0, as everybody who reads the feed on `day` sees it.
+    /// Returns 1.1.0 as a reader of the feed sees it on `day`.
     private func release(on day: Int) throws -> ChannelDocument.Release {
         let document = try ChannelEditor.read("stable", in: workspace.location, trust: nil, clock: self.day(day))
         return document.releases[try document.index(of: held)]
@@ -53,10 +53,10 @@ import Testing
         report.document.releases[try report.document.index(of: held)].isPaused
     }
 
-    @Test func `holds a ramp from when it was signed, whoever signs the channel later`() throws {
+    @Test func `holds a ramp from the signing of the hold, regardless of later channel files`() throws {
         _ = try hold(held, at: 1)
         for day in [1, 2, 4, 7] { #expect(try release(on: day).share(at: self.day(day)) == 100) }
-        // A week later it has expired.
+        // A week later the hold has expired.
         #expect(try release(on: 8).share(at: day(8)) == 1000)
         let resumed = try editor(at: 4).apply(.resume(held), to: "stable")
         #expect(
@@ -68,7 +68,7 @@ import Testing
         #expect(try release(on: 5).share(at: day(5)) == 1000)
     }
 
-    @Test func `that names later documents is reported by resume, and does not count far above the channel's`() throws {
+    @Test func `reports a hold of later sequences on resume, and ignores it far above the channel's sequence`() throws {
         func put(_ sequence: Int, issued: Int = 1) throws {
             let document = HoldDocument(
                 appId: "com.example.kiosk", channel: "stable", sequence: sequence, issuedAt: day(issued),
@@ -89,7 +89,7 @@ import Testing
         #expect(try release(on: 2).isPaused == false)
     }
 
-    @Test func `that expires soon is due, and a fresh one is not`() throws {
+    @Test func `renews only a hold that expires soon`() throws {
         _ = try hold(held, at: 1)
         func isDue(_ day: Int) throws -> Bool {
             try HoldEditor(workspace.location, workspace.terms([guardian], after: day)).isDue(held, of: "stable")
@@ -99,7 +99,7 @@ import Testing
         #expect(try !isDue(5))
     }
 
-    @Test func `that was signed again stands where it was held`() throws {
+    @Test func `keeps the ramp position when a hold is signed again`() throws {
         _ = try hold(held, at: 1)
         #expect(try isPaused(editor(at: 4).apply(.resign, to: "stable")))
         #expect(try release(on: 9).ramp?.heldAt == day(1))
@@ -107,10 +107,10 @@ import Testing
         #expect(try release(on: 9).share(at: day(9)) == 100)
     }
 
-    @Test func `begins for each release when that was held, and no earlier than the document`() throws {
+    @Test func `starts each release's hold at its own time, and not before the channel file`() throws {
         _ = try editor(at: 0).apply(.poll(nil), to: "stable")
         #expect(try hold(workspace.version("1.0.0"), at: 0).since == [day(0)])
-        // The ramp has gone on meanwhile: nobody who came with it goes back.
+        // The ramp continued in the meantime: its devices keep the release.
         let both = try hold(held, at: 1)
         #expect(both.since == [day(0), day(1)] && both.releases.count == 2)
         #expect(try hold(held, at: 2).since == [day(0), day(1)])
@@ -121,7 +121,7 @@ import Testing
         #expect(document.held(by: .holds([held], since: [day(-9)])).releases[1].ramp?.heldAt == day(1))
     }
 
-    @Test func `goes along when its release is promoted`() throws {
+    @Test func `promotes a held release as paused`() throws {
         _ = try editor(at: 0).apply(.poll(nil), to: "stable")
         _ = try hold(held, at: 1)
         var beta = workspace.terms(after: 1)
@@ -130,7 +130,7 @@ import Testing
         #expect(promoted.document.releases[try promoted.document.index(of: held)].isPaused)
     }
 
-    @Test func `is not undone by a document that comes back`() throws {
+    @Test func `keeps a release paused when an older channel file is restored by an attacker`() throws {
         _ = try hold(held, at: 1)
         #expect(unlink("\(workspace.feed)/channels/stable.json") == 0)
         let restored = try editor(at: 2).restore("stable", to: nil)
@@ -139,7 +139,7 @@ import Testing
         #expect(try release(on: 2).ramp?.heldAt == day(1))
     }
 
-    @Test func `is not undone by an earlier copy, nor by what is said of another release`() throws {
+    @Test func `keeps a release paused after a restore and after a change of another release`() throws {
         let sequence = try workspace.read().sequence
         _ = try hold(held, at: 1)
         let restored = try editor(at: 2).restore("stable", to: sequence)
@@ -150,7 +150,7 @@ import Testing
         #expect(try isPaused(editor(at: 3).apply(.pause(workspace.version("1.0.0")), to: "stable")))
     }
 
-    @Test func `that comes while a token signs the channel is taken in`() throws {
+    @Test func `applies a hold that appears while a token signs the channel`() throws {
         let pair = try PrivateKey.generate(.ed25519)
         let key = workspace.folder.file("token.pem")
         try File.write(try pair.pem(passphrase: nil), to: key, mode: 0o600)
@@ -168,20 +168,20 @@ import Testing
         #expect(try isPaused(report))
     }
 
-    @Test func `is refused before there is one where no device would heed it`() throws {
+    @Test func `refuses signers whose holds devices would ignore`() throws {
         try HoldEditor(workspace.location, workspace.terms([guardian])).requireSigners(of: "stable")
         try workspace.editor().requireSigners(of: "stable")
         let writer = HoldEditor(workspace.location, workspace.terms([workspace.channel]))
         #expect(workspace.refusal { try writer.requireSigners(of: "stable") }?.code == .keyUnknown)
         var terms = workspace.terms([guardian])
         #expect(workspace.refusal { try workspace.editor(terms).requireSigners(of: "stable") }?.code == .keyUnknown)
-        // The document is vouched for, and the root names another key.
+        // The channel file is trusted, but the trust root names another guard key.
         terms.trust = .keys(TrustedKeys([workspace.channel.publicKey]))
         #expect(workspace.refusal { try workspace.editor(terms).requireSigners(of: "stable") }?.code == .keyUnknown)
         #expect(workspace.refusal { try workspace.editor().requireSigners(of: "beta") }?.code == .configInvalid)
     }
 
-    @Test func `of a release for groups tells who may have it`() throws {
+    @Test func `states the audience of a held release for groups`() throws {
         #expect(try release(on: 0).audience(at: day(0)) == "1% of the devices")
         #expect(try release(on: 1).audience(at: day(1)) == "10% of the devices")
         _ = try editor(at: 0).apply(.groups(held, ["qa"], only: false), to: "stable")

@@ -9,7 +9,7 @@ import Testing
 
 @testable import BundlePublish
 
-@Suite(.ownThread) struct `A store that misbehaves` {
+@Suite("BucketLocation", .ownThread) struct HostileStoreTests {
     private let document = Array("{}".utf8)
 
     private func refusal(_ body: () throws -> Void) -> UpdateFailure? {
@@ -21,7 +21,7 @@ import Testing
         }
     }
 
-    @Test func `is refused where it ignores conditions, unless nobody else writes`() throws {
+    @Test func `refuses a store that ignores conditions unless there is a single writer`() throws {
         let store = try Store { _, _ in .ignoreConditions }
         let refused = refusal { _ = try store.location().create("releases/v1.0.0/manifest.json", .bytes(document)) }
         #expect(refused?.code == .configInvalid)
@@ -34,7 +34,7 @@ import Testing
         #expect(store.object("releases/v1.0.0/manifest.json") == document)
     }
 
-    @Test func `is refused where it knows one condition only`() throws {
+    @Test func `refuses a store that supports only one condition`() throws {
         for header in ["If-Match", "If-None-Match"] {
             let store = try Store { request, _ in request[header] == nil ? nil : .ignoreConditions }
             let refused = refusal { try store.location().replace("manifest.json", with: document, version: nil) }
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test func `is refused where it answers 501, or 412 to everything`() throws {
+    @Test func `refuses a store that responds with 501, or with 412 to everything`() throws {
         for status in [501, 412] {
             let store = try Store { request, _ in request.method == "PUT" ? .refuse(status) : nil }
             let refused = refusal { try store.location().replace("manifest.json", with: document, version: nil) }
@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    @Test func `is written to where it takes tags without quotes only, as radosgw does`() throws {
+    @Test func `writes to a store that accepts only tags without quotes, as radosgw does`() throws {
         let store = try Store { _, _ in .wantBareTags }
         let location = try store.location()
         try location.replace("a.json", with: document, version: nil)
@@ -63,7 +63,7 @@ import Testing
         #expect(store.object("a.json") == [1])
     }
 
-    @Test func `is refused where it refuses tags that match, or ignores those without quotes`() throws {
+    @Test func `refuses a store that rejects matching tags, or ignores tags without quotes`() throws {
         for (fault, said) in [(Store.Fault.refuse(412), "answers 412"), (.ignoreConditions, "ignores the condition")] {
             let store = try Store { request, _ in
                 request["If-Match"].map { $0.hasPrefix("\"") ? .refuse(412) : fault }
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    @Test func `sends no more of a file than the caller expects`() throws {
+    @Test func `reads at most the expected size of a file`() throws {
         let store = try Store { request, _ in
             request.target.hasSuffix("archive") ? .answer(Route().with { $0.body = .endless }) : nil
         }
@@ -88,7 +88,7 @@ import Testing
         #expect(try location.holds("nothing", .of([]), size: 9) == nil)
     }
 
-    @Test func `is given up when its list of files repeats a token or does not end`() throws {
+    @Test func `aborts a listing that repeats a token or does not end`() throws {
         for isNew in [false, true] {
             let store = try Store { request, number in
                 guard request.target.contains("list-type") else { return nil }
@@ -104,12 +104,12 @@ import Testing
     }
 
     @Test(arguments: ["<Contents><Key>", "<Contents>", "<Key>", "<Contents><Key></Contents>", "<"])
-    func `costs no more for elements without an end than for others`(element: String) throws {
+    func `parses unterminated elements in linear time`(element: String) throws {
         let page = Array(String(repeating: element, count: (4 << 20) / element.utf8.count).utf8)
         #expect(ObjectListing(page).objects == [])
     }
 
-    @Test func `is probed again where somebody else probed meanwhile, or an answer was lost`() throws {
+    @Test func `probes again after a concurrent probe or a lost response`() throws {
         let other = Mutex<(@Sendable () -> Void)?>(nil)
         for isLost in [false, true] {
             let store = try Store { request, number in
@@ -126,7 +126,7 @@ import Testing
         other.withLock { $0 = nil }
     }
 
-    @Test func `is asked again where it is busy or at fault`() throws {
+    @Test func `retries when the store is busy or fails`() throws {
         let store = try Store { request, number in
             request.target.hasSuffix("probe") || number > 3 ? nil : .refuse(number == 1 ? 503 : 500, "SlowDown")
         }
@@ -141,7 +141,7 @@ import Testing
         #expect(broken.puts("a.json").count == 5)
     }
 
-    @Test func `has done what it never answered`() throws {
+    @Test func `recognizes a write that succeeded without a response`() throws {
         let store = try Store { request, number in
             request.method == "PUT" && !request.target.hasSuffix("probe") && number == 1 ? .forget : nil
         }
@@ -153,7 +153,7 @@ import Testing
         #expect(store.object("b.json") == document)
     }
 
-    @Test func `has not done it where somebody else was there meanwhile`() throws {
+    @Test func `reports a conflict if another publisher wrote before the retry`() throws {
         let other = Mutex<(@Sendable () -> Void)?>(nil)
         let store = try Store { request, number in
             guard request.method == "PUT", !request.target.hasSuffix("probe") else { return nil }
@@ -169,7 +169,7 @@ import Testing
         other.withLock { $0 = nil }
     }
 
-    @Test func `makes a conflict of 409, and repeats what makes a file`() throws {
+    @Test func `treats 409 as a conflict, and repeats the creation of a file`() throws {
         let store = try Store { request, number in
             request.method == "PUT" && !request.target.hasSuffix("probe") && number == 1 ? .refuse(409) : nil
         }
@@ -182,7 +182,7 @@ import Testing
         #expect(store.puts("b.json").count == 2)
     }
 
-    @Test func `has no feed where it has no bucket, and says what it refused without a secret`() throws {
+    @Test func `reports a missing bucket and a refusal without secrets`() throws {
         let missing = try Store { _, _ in .refuse(404, "NoSuchBucket") }
         #expect(refusal { _ = try missing.location().read("a.json", maximumBytes: 9) }?.code == .configInvalid)
         #expect(refusal { _ = try missing.location().create("a.json", .bytes(document)) }?.code == .configInvalid)
@@ -197,7 +197,7 @@ import Testing
         }
     }
 
-    @Test func `gets the headers that caches need, and every request its digest`() throws {
+    @Test func `sends caching headers, and a digest with every request`() throws {
         let store = try Store()
         let location = try store.location()
         for name in [
@@ -220,7 +220,7 @@ import Testing
     }
 }
 
-@Suite(.ownThread) struct `A channel in a bucket` {
+@Suite("Channel edits in a bucket", .ownThread) struct BucketChannelTests {
     private let workspace: Workspace
 
     init() throws { workspace = try Workspace() }
@@ -229,7 +229,7 @@ import Testing
         try [workspace.channel].sign(ChannelFormat.envelope(document)).document
     }
 
-    /// A store with a channel, in which somebody else changes it just before the first replacement.
+    /// Returns a store with a channel that another publisher changes just before the first replacement.
     private func contested() throws -> (Store, expected: () throws -> ChannelDocument) {
         let first = try workspace.document("1.0.0", "1.1.0")
         var second = first
@@ -254,7 +254,7 @@ import Testing
         )
     }
 
-    @Test func `is edited again where somebody else edited it meanwhile, and nothing is lost`() throws {
+    @Test func `repeats an edit after a concurrent one, and keeps both`() throws {
         let (store, document) = try contested()
         let report = try ChannelEditor(feed: store.location(), workspace.terms()).apply(
             .pause(workspace.version("1.0.0")), to: "stable")
@@ -264,7 +264,7 @@ import Testing
         #expect(store.puts("channels/stable.json").count == 2)
     }
 
-    @Test func `that changes while a guard holds a release of it is held again`() throws {
+    @Test func `repeats a hold after a concurrent change of the channel`() throws {
         let guardian = try Workspace.signer()
         var root = try workspace.root([try Workspace.signer()], channel: workspace.channel)
         _ = try TrustEdit.add(guardian.publicKey, to: .guard, threshold: nil, notAfter: nil).apply(to: &root)
@@ -291,7 +291,7 @@ import Testing
         #expect(store.puts(hold).count == 2)
     }
 
-    @Test func `is not edited again where a sequence was expected`() throws {
+    @Test func `does not repeat an edit with an expected sequence`() throws {
         let (store, document) = try contested()
         var terms = workspace.terms()
         terms.expectedSequence = 1
@@ -303,7 +303,7 @@ import Testing
         #expect(try document().sequence == 2)
     }
 
-    @Test func `is left alone after six refusals`() throws {
+    @Test func `gives an error after six conflicts`() throws {
         let store = try Store { request, _ in
             request.method == "PUT" && request.target.hasSuffix("channels/stable.json") ? .refuse(412) : nil
         }
@@ -317,16 +317,16 @@ import Testing
     }
 }
 
-@Suite(.ownThread) struct `Words about buckets` {
+@Suite("BucketResponses", .ownThread) struct BucketResponsesTests {
     @Test(arguments: [
         ("s3://bucket", "s3://bucket"), ("s3://my.bucket-1/a/b/", "s3://my.bucket-1/a/b"), ("s3://b", nil),
         ("s3://Bucket", nil), ("s3://bucket/a//b", nil), ("s3://bucket/a b", nil), ("s3://bucket/../x", nil),
         ("s3://bucket/a+b", nil), ("https://bucket", nil), ("s3:///x", nil),
-    ]) func `are addresses`(text: String, expected: String?) {
+    ]) func `parses bucket addresses`(text: String, expected: String?) {
         #expect(BucketAddress(parsing: text)?.description == expected)
     }
 
-    @Test func `are profiles of a credentials file`() {
+    @Test func `reads profiles of a credentials file`() {
         let text =
             "# x\n[default]\naws_access_key_id = A\r\n\n[ other ]\naws_access_key_id=B\naws_secret_access_key = s=/+ \n"
         #expect(BucketCredentials.profile("default", in: text) == ["aws_access_key_id": "A"])
@@ -335,7 +335,7 @@ import Testing
         #expect(BucketCredentials.profile("third", in: text) == nil)
     }
 
-    @Test func `are what a command prints, and never told`() throws {
+    @Test func `reads keys from a command, and does not print them`() throws {
         let keys = try BucketCredentials.command(#"echo '{"Version":1,"AccessKeyId":"A","SecretAccessKey":"hidden"}'"#)
         #expect(!"\(keys)".contains("hidden"))
         for line in [
@@ -347,7 +347,7 @@ import Testing
         }
     }
 
-    @Test func `are a listing, page by page`() {
+    @Test func `parses the pages of a listing`() {
         let page = ObjectListing(
             Array(
                 "<R><NextContinuationToken>a&amp;b</NextContinuationToken><Contents><Key>x/a</Key><Size>3</Size><LastModified>2026-11-23T14:26:38.120Z</LastModified></Contents><Contents><Key>y</Key></Contents><Contents><Key>z&lt;</Key><Size>4</Size></Contents></R>"

@@ -8,8 +8,7 @@ import Testing
 
 @testable import BundlePublish
 
-/// What a publisher signed last, and the documents of the feed that it compares with it.
-@Suite struct `A publisher's memory` {
+@Suite("PublisherMemory") struct PublisherMemoryTests {
     private let workspace: Workspace
     private let state: String
 
@@ -36,7 +35,7 @@ import Testing
 
     private func document() throws -> [UInt8] { try contents(ofFile: "\(workspace.feed)/channels/stable.json") }
 
-    /// Puts `bytes` back as the channel's document, and removes the copies above `sequence`.
+    /// Restores `bytes` as the channel file, and removes the copies above `sequence`.
     private func putBack(_ bytes: [UInt8], removingAbove sequence: Int? = nil) throws {
         try workspace.folder.write(bytes, to: "feed/channels/stable.json")
         guard let sequence else { return }
@@ -55,7 +54,7 @@ import Testing
         #expect(try TreeSnapshot(of: workspace.feed).changes(since: before) == [], sourceLocation: sourceLocation)
     }
 
-    @Test func `each document names the digest of the one before it`() throws {
+    @Test func `signs the digest of the previous channel file`() throws {
         var digests = [try SHA256Digest.of(ChannelFormat.envelope(parsing: document()).payload)]
         for _ in 0..<3 {
             try apply(.resign)
@@ -64,16 +63,16 @@ import Testing
         }
     }
 
-    @Test func `refuses to build on an older document that was put back`() throws {
+    @Test func `refuses an edit of an older channel file that was restored by an attacker`() throws {
         let old = try document()
         try apply(revoke("1.1.0"))
         try putBack(old, removingAbove: 1)
         try refuses("an older file was restored")
-        // A publisher without a memory goes on from it: no copy is left to compare it with.
+        // A publisher without recorded state accepts it, because no copy is left for a comparison.
         #expect(try apply(.resign, terms(remembering: false)).changes == ["signed again"])
     }
 
-    @Test func `refuses an older document whose copies go further, even with nothing remembered`() throws {
+    @Test func `refuses an older channel file with newer copies, even without recorded state`() throws {
         try apply(.resign)
         let old = try document()
         try apply(revoke("1.1.0"))
@@ -86,7 +85,7 @@ import Testing
         #expect(try apply(.resign).document.sequence == 6)
     }
 
-    @Test func `refuses a channel that begins again below what it signed`() throws {
+    @Test func `refuses a new channel that starts below a signed sequence`() throws {
         try apply(.resign)
         try putBack([], removingAbove: 0)
         try workspace.location.remove("channels/stable.json")
@@ -103,7 +102,7 @@ import Testing
         #expect(try promote(3).document.sequence == 3)
     }
 
-    @Test func `refuses the work of a publisher that built on an older document`() throws {
+    @Test func `refuses a channel file of a publisher that edited an older one`() throws {
         let old = try document()
         try apply(revoke("1.1.0"))
         try putBack(old, removingAbove: 1)
@@ -115,7 +114,7 @@ import Testing
         try refuses("some copies between")
     }
 
-    @Test func `goes on from the documents of other publishers that follow from its own`() throws {
+    @Test func `accepts channel files of other publishers that follow from its own`() throws {
         try apply(.resign)
         for _ in 0..<4 { try apply(.resign, terms(remembering: false)) }
         #expect(try apply(revoke("1.1.0")).document.sequence == 7)
@@ -125,7 +124,7 @@ import Testing
         #expect(entry?.feed == workspace.feed)
     }
 
-    @Test func `builds on a restored feed where the operator says so, above all that was signed, and reports the loss`()
+    @Test func `continues a restored feed above all signed sequences, and reports the loss`()
         throws
     {
         let old = try document()
@@ -141,7 +140,7 @@ import Testing
         #expect(try apply(.resign).changes == ["signed again"])
     }
 
-    @Test func `does not count what a replaced key signed, and keeps the memory of feeds with other keys`() throws {
+    @Test func `ignores signatures of a replaced key, and keeps the state of feeds with other keys`() throws {
         let other = try Workspace.signer()
         try apply(revoke("1.1.0"))
         try apply(.resign)
@@ -153,7 +152,7 @@ import Testing
         try refuses("an older file was restored")
     }
 
-    @Test func `is not written by a dry run, and its damage is refused`() throws {
+    @Test func `writes no state in a dry run, and rejects a damaged state`() throws {
         var terms = self.terms()
         terms.isDryRun = true
         try apply(.resign, terms)
@@ -167,27 +166,27 @@ import Testing
         #expect(refused?.message.contains("remove that file") == true)
     }
 
-    @Test func `is refused in a folder that other users can write to`() throws {
+    @Test func `refuses a state folder that other users can write to`() throws {
         try apply(.resign)
         #expect(chmod(state, 0o777) == 0)
         #expect(workspace.refusal { try apply(.resign) }?.message.contains("chmod go-w") == true)
     }
 }
 
-@Suite struct `The lineage of a channel document` {
+@Suite("LineageRule") struct LineageRuleTests {
     private static func digest(_ number: UInt8) throws -> SHA256Digest { try .of([number]) }
 
     private static func link(_ sequence: Int, _ own: UInt8, after previous: UInt8?) throws -> LineageRule.Link {
         .init(sequence: sequence, payloadSha256: try digest(own), previous: try previous.map(digest))
     }
 
-    private static func known(_ sequence: Int, _ own: UInt8) throws -> PublisherMemory.Entry {
+    private static func known(_ sequence: Int, _ own: UInt8) throws -> PublisherMemory.LastSigned {
         .init(sequence: sequence, payloadSha256: try digest(own), signers: [], feed: "feed")
     }
 
-    @Test func `is followed by digests back to what was signed last, and nowhere else`() throws {
+    @Test func `follows digests back to the last signed channel file`() throws {
         let copies = [try Self.link(6, 6, after: 5), try Self.link(7, 7, after: 6), try Self.link(9, 9, after: 7)]
-        func judge(_ link: LineageRule.Link?, _ known: PublisherMemory.Entry?) -> LineageRule {
+        func judge(_ link: LineageRule.Link?, _ known: PublisherMemory.LastSigned?) -> LineageRule {
             LineageRule.judge(link, known: known) { digest, _ in copies.first { $0.payloadSha256 == digest } }
         }
         let known = try Self.known(5, 5)

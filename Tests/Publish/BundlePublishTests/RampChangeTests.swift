@@ -4,19 +4,19 @@ import Testing
 
 @testable import BundlePublish
 
-@Suite struct `A ramp of a channel` {
+@Suite("Ramps of a channel") struct RampChangeTests {
     private let workspace: Workspace
 
     init() throws { workspace = try Workspace() }
 
     private func day(_ number: Int) -> Timestamp { workspace.start.adding(.seconds(number * 86_400)) }
 
-    /// 1%, 10% and 100% of 1.1.0, a day apart.
+    /// A ramp of 1.1.0 to 1%, 10% and 100%, a day apart.
     private func ramp(_ version: String = "1.1.0") throws -> ChannelChange {
         .ramp(try workspace.version(version), steps: [10, 100, 1000], every: 86_400, from: nil)
     }
 
-    @Test func `is set, and replaced by a plain rollout`() throws {
+    @Test func `sets a ramp, and replaces it with a fixed percentage`() throws {
         var document = try workspace.document("1.0.0", "1.1.0")
         let version = try workspace.version("1.1.0")
         #expect(
@@ -27,7 +27,7 @@ import Testing
         #expect(document.releases[1].salt == "1.1.0")
         #expect(document.releases[1].share(at: day(1)) == 100)
         #expect(try ramp().apply(to: &document, at: workspace.start).isEmpty)
-        // The share is the same, and yet the ramp ends.
+        // The percentage stays the same, but the ramp ends.
         #expect(
             try ChannelChange.rollout(version, 100).apply(to: &document, at: day(1)).joined().hasSuffix(
                 "→ 10% of the devices"))
@@ -35,7 +35,7 @@ import Testing
         #expect(document.releases[1].share(at: day(9)) == 100)
     }
 
-    @Test func `is held by a pause, and goes on as much later`() throws {
+    @Test func `stops a ramp during a pause, and delays its remaining steps`() throws {
         var document = try workspace.document("1.0.0", "1.1.0")
         let version = try workspace.version("1.1.0")
         _ = try ramp().apply(to: &document, at: workspace.start)
@@ -53,7 +53,7 @@ import Testing
         #expect(document.releases[1].share(at: day(31)) == 1000)
     }
 
-    @Test func `of a paused release begins when that is resumed`() throws {
+    @Test func `starts the ramp of a paused release when it is resumed`() throws {
         var document = try workspace.document("1.0.0", "1.1.0")
         let version = try workspace.version("1.1.0")
         _ = try ChannelChange.pause(version).apply(to: &document, at: workspace.start)
@@ -61,12 +61,12 @@ import Testing
         #expect(document.releases[1].share(at: day(30)) == 10)
         _ = try ChannelChange.resume(version).apply(to: &document, at: day(30))
         #expect(document.releases[1].ramp?.steps.map(\.at) == [day(1), day(31), day(32)])
-        // What a document could not hold is not written.
+        // A ramp that a channel file cannot contain is not written.
         let read = try ChannelFormat.parse(ChannelFormat.envelope(document)).claims
         #expect(read.releases[1].ramp == document.releases[1].ramp)
     }
 
-    @Test func `is refused where it is none`() throws {
+    @Test func `rejects an invalid ramp`() throws {
         for shares in [[], [10, 10], [0, 10], Array(1...21)] {
             let refused = workspace.refusal {
                 var document = try workspace.document("1.0.0")
@@ -77,7 +77,7 @@ import Testing
         }
     }
 
-    @Test func `goes along when a release is promoted, unless another rollout is named`() throws {
+    @Test func `promotes a release with its ramp unless another rollout is given`() throws {
         var beta = try workspace.document("1.0.0", "1.1.0", name: "beta")
         _ = try ramp().apply(to: &beta, at: workspace.start)
         try workspace.put(beta)
@@ -91,7 +91,7 @@ import Testing
         #expect(try workspace.read("other").releases[0].rollout == 10)
     }
 
-    @Test func `is told by the history`() throws {
+    @Test func `shows a ramp in the history`() throws {
         var before = try workspace.document("1.0.0", "1.1.0")
         before.releases[1].rollout = 10
         var next = before
@@ -108,7 +108,7 @@ import Testing
         #expect(paused.changes(since: next) == ["1.1.0: paused"])
     }
 
-    @Test func `goes beside groups, which a change names and takes back`() throws {
+    @Test func `combines a ramp with groups`() throws {
         var document = try workspace.document("1.0.0", "1.1.0")
         let version = try workspace.version("1.1.0")
         _ = try ChannelChange.rollout(version, 10).apply(to: &document, at: workspace.start)
@@ -135,7 +135,7 @@ import Testing
             ])
     }
 
-    @Test func `reaches manifest json with the first change after its last step`() throws {
+    @Test func `updates manifest.json with the first change after the last step`() throws {
         var document = try workspace.document("1.0.0", "1.1.0")
         _ = try ramp().apply(to: &document, at: workspace.start)
         #expect(NewestManifest.release(of: document, at: day(1))?.version.description == "1.0.0")

@@ -8,7 +8,7 @@ import Testing
 
 @testable import BundlePublish
 
-@Suite(.ownThread) struct `A signing command` {
+@Suite("SigningCommand", .ownThread) struct SigningCommandTests {
     private let workspace: Workspace
     private let key: String
 
@@ -35,23 +35,23 @@ import Testing
         (.ecdsaP256, "openssl dgst -sha256 -sign KEY"),
         (.rsaPSS, "openssl dgst -sha256 -sigopt rsa_padding_mode:pss -sigopt rsa_pss_saltlen:32 -sign KEY"),
     ])
-    func `gets the message and gives a signature that counts`(algorithm: KeyAlgorithm, line: String) throws {
+    func `signs a message with a command`(algorithm: KeyAlgorithm, line: String) throws {
         let signer = try signer(line, algorithm)
-        // Longer than any pipe holds.
+        // Longer than the buffer of a pipe.
         let message = [UInt8](repeating: 0x61, count: 300_000)
         let signature = try signer.sign(message)
         #expect(try signer.publicKey.verifies(signature: signature, over: message))
     }
 
-    @Test func `may be a script with a copy of its input`() throws {
+    @Test func `signs with a script that copies its input`() throws {
         let script = "cat > KEY.msg && openssl pkeyutl -sign -rawin -inkey KEY -in KEY.msg; rm -f KEY.msg"
         #expect(try signer(script).sign([1, 2, 3]).count == 64)
     }
 
-    @Test func `has no descriptors but those of its message and its signature`() throws {
+    @Test func `passes only the descriptors of the message and the signature`() throws {
         let inherited = dup(0)
         defer { close(inherited) }
-        // The last one is that of the folder, while it is read.
+        // The last descriptor is that of the folder while it is read.
         let signature = try SigningCommand("ls /proc/self/fd", limit: .seconds(600)).sign([])
         #expect(String(decoding: signature, as: UTF8.self) == "0\n1\n2\n3\n")
     }
@@ -60,7 +60,7 @@ import Testing
         ("exit 7", "status 7"), ("true", "wrote nothing"), ("kill -KILL $$", "signal 9"),
         ("/nonexistent/hsm", "status 127"), ("head -c 100000 /dev/zero", "more than 65536 bytes"),
     ])
-    func `that fails is told, without its line`(line: String, told: String) throws {
+    func `reports a failing command without its line`(line: String, told: String) throws {
         let refused = try #require(try refusal(line + " # PIN 1234"))
         #expect(refused.code == .configInvalid)
         #expect(refused.subject == "signing command")
@@ -68,7 +68,7 @@ import Testing
         #expect(!refused.message.contains("1234"))
     }
 
-    @Test func `that gives a long message to a token's EDDSA is told why it fails`() throws {
+    @Test func `explains the failure of a token's EDDSA with a long message`() throws {
         let signer = try signer("exit 1 # --mechanism EDDSA")
         for (count, isTold) in [(1024, false), (1025, true)] {
             let refused = workspace.refusal { _ = try signer.sign([UInt8](repeating: 0, count: count)) }
@@ -76,14 +76,14 @@ import Testing
         }
     }
 
-    @Test func `that does not end is ended`() throws {
+    @Test func `kills a command that does not end`() throws {
         let refused = try #require(try refusal("exec sleep 600", limit: .milliseconds(100)))
         #expect(refused.message.contains("did not end within 100ms"))
     }
 
-    @Test func `that does not end is ended with all that it started`() throws {
+    @Test func `kills a command with all processes that it started`() throws {
         let started = workspace.folder.file("started")
-        // The innermost of thirty shells begins another program, and writes more than is read.
+        // The innermost of thirty shells starts another program, and writes more than is read.
         let script = """
             if [ $1 = 0 ]; then sleep 600 & echo $! > \(started); head -c 99999 /dev/zero; wait; exit; fi
             sh "$0" $(($1 - 1)); true
@@ -97,13 +97,13 @@ import Testing
     }
 
     @Test(arguments: ["printf x", "head -c 64 /dev/zero", "cat"])
-    func `that gives no signature of the public key is refused`(line: String) throws {
+    func `rejects output that is not a signature of the public key`(line: String) throws {
         let refused = try #require(try refusal(line))
         #expect(refused.code == .signatureInvalid)
         #expect(refused.message.contains("--public"))
     }
 
-    @Test func `of another key is refused`() throws {
+    @Test func `rejects a command with another key`() throws {
         _ = try signer("")
         let stranger = try Workspace.signer().publicKey
         let signer = Signer(

@@ -6,22 +6,22 @@ import Testing
 
 @testable import BundlePublish
 
-/// An object store that can misbehave. It checks no signature.
+/// An object store that can misbehave. It does not verify signatures.
 final class Store: Sendable {
     typealias Request = LoopbackServer.Request
 
     enum Fault: Sendable {
-        /// Answers so and does nothing.
+        /// Responds with the status and does nothing.
         case refuse(Int, String = "")
         /// Closes the connection and does nothing.
         case drop
-        /// Does it, and closes the connection without an answer.
+        /// Does the work and closes the connection without a response.
         case forget
-        /// Does it, and answers so.
+        /// Does the work and responds with the status.
         case deny(Int)
-        /// Does it whatever the conditions say.
+        /// Does the work and ignores conditions.
         case ignoreConditions
-        /// Answers so and does nothing.
+        /// Responds with the status and does nothing.
         case answer(Route)
         /// Compares entity tags without their quotes, as radosgw does.
         case wantBareTags
@@ -36,7 +36,7 @@ final class Store: Sendable {
     private let server: LoopbackServer
     private let box: Box
 
-    /// `fault` says what goes wrong with a request; the first has number 1.
+    /// `fault` decides the failure of a request; the first request has number 1.
     init(_ fault: @escaping @Sendable (Request, Int) -> Fault? = { _, _ in nil }) throws {
         let box = Box()
         server = try LoopbackServer { box.answer($0, fault) }
@@ -54,10 +54,10 @@ final class Store: Sendable {
     }
     func set(_ name: String, _ bytes: [UInt8]) { box.set("/feeds/x/\(name)", bytes) }
 
-    /// All its objects, by their names.
+    /// The objects by name.
     var objects: [String: [UInt8]] { Dictionary(uniqueKeysWithValues: names.map { ($0, object($0) ?? []) }) }
 
-    /// Has these objects and no others.
+    /// Replaces all objects.
     func load(_ objects: [String: [UInt8]]) {
         box.state.withLock { $0.objects = [:] }
         for (name, bytes) in objects { set(name, bytes) }
@@ -75,7 +75,7 @@ final class Store: Sendable {
         return BucketLocation(try #require(BucketAddress(parsing: "s3://feeds/x")), client, terms)
     }
 
-    /// What the server's threads work on.
+    /// The state that the server's threads share.
     private final class Box: Sendable {
         let state = Mutex(State())
 

@@ -5,7 +5,8 @@ import Testing
 
 @testable import BundlePublish
 
-/// Two versions of a client, published to an object store as `clientctl publish --channel stable` does, always with the same bytes.
+/// Publishes two versions of a client to an object store, like `clientctl publish --channel stable`, always with the
+/// same bytes.
 final class StorePublisher {
     let workspace: Workspace
     let store: Store

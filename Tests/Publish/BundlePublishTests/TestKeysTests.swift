@@ -5,15 +5,15 @@ import Testing
 
 @testable import BundlePublish
 
-/// The pairs in Keys/, which everybody has.
-@Suite struct TestKeysTests {
+/// The key pairs in Keys/, which are public.
+@Suite("Test keys") struct TestKeysTests {
     private static let folder = "\(Checkout.root)/Keys"
 
     @Test(arguments: [
         ("ed25519", KeyAlgorithm.ed25519), ("ecdsa-p256", .ecdsaP256), ("rsa-pss", .rsaPSS),
         ("other-ed25519", .ed25519),
     ])
-    func `each pair belongs together and to no other`(_ name: String, _ algorithm: KeyAlgorithm) throws {
+    func `pairs each private key with its public key only`(_ name: String, _ algorithm: KeyAlgorithm) throws {
         let message = Array("release".utf8)
         let pem = try File.open(reading: "\(Self.folder)/\(name).key.pem").readAll(maximumBytes: 1 << 16)
         let signature = try PrivateKey(parsingPEM: pem) { [] }.sign(message)
@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    @Test func `a private key that others can read is refused`() throws {
+    @Test func `refuses a private key that other users can read`() throws {
         let folder = try TemporaryFolder()
         let pem = try File.open(reading: "\(Self.folder)/ed25519.key.pem").readAll(maximumBytes: 1 << 16)
         try File.write(pem, to: folder.file("open.pem"), mode: 0o644)
@@ -39,7 +39,7 @@ import Testing
         #expect(try KeyFile.signer(at: folder.file("closed.pem")) { [] }.publicKey.algorithm == .ed25519)
     }
 
-    @Test func `no source or script names a test key`() throws {
+    @Test func `finds no test key in sources and scripts`() throws {
         for root in ["Sources", "Scripts"] {
             let top = Self.folder.dropLast("Keys".count) + root
             #expect(try mentions(of: "Keys/", below: try Directory.open(String(top))) == [])

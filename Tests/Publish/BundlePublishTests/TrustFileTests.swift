@@ -6,7 +6,7 @@ import Testing
 
 @testable import BundlePublish
 
-@Suite struct `A trust root's draft` {
+@Suite("TrustFile") struct TrustFileTests {
     private let workspace: Workspace
     private let roots: [Signer]
 
@@ -23,7 +23,7 @@ import Testing
         try file.editing(edit, issued: DraftTime(workspace.start), lifetime: TrustFile.standardLifetime).draft
     }
 
-    @Test func `is complete with as many root keys as it asks for, each counted once`() throws {
+    @Test func `completes a draft with the required number of different root keys`() throws {
         var file = try first()
         #expect(!file.isComplete)
         #expect(try file.sign(roots[0]))
@@ -34,11 +34,11 @@ import Testing
         #expect(try file.sign(roots[2]))
         #expect(file.isComplete)
         #expect(file.signatures.map(\.isRootKey) == [true, false, true])
-        #expect(file.signatures.map(\.isGood) == [true, true, true])
+        #expect(file.signatures.map(\.isValid) == [true, true, true])
         #expect(file.claims.expires.description == "2031-01-01T00:00:00Z")
     }
 
-    @Test func `has the next version after a complete root, and the same after a draft`() throws {
+    @Test func `increments the version after a complete root only`() throws {
         let complete = try first(signedBy: Array(roots[..<2]))
         let other = try Workspace.signer()
         let edit = TrustEdit.add(other.publicKey, to: .release, threshold: nil, notAfter: nil)
@@ -55,7 +55,7 @@ import Testing
         #expect(try complete.renewing(issued: DraftTime(workspace.start), lifetime: .seconds(60)).claims.version == 2)
     }
 
-    @Test func `survives its file`() throws {
+    @Test func `reads back a written draft`() throws {
         let file = try edited(
             first(signedBy: roots),
             .add(workspace.channel.publicKey, to: .release, threshold: 2, notAfter: workspace.start))
@@ -66,7 +66,7 @@ import Testing
         try file.write(to: path, replacing: true)
     }
 
-    @Test func `replaces a key in every role, and revokes it`() throws {
+    @Test func `replaces a key in every role and revokes it`() throws {
         let (old, new) = (workspace.release.publicKey.id, try Workspace.signer().publicKey)
         let shared = try edited(first(), .add(workspace.release.publicKey, to: .root, threshold: nil, notAfter: nil))
         let root = try edited(shared, .replace(old, by: new, revoked: true)).claims
@@ -77,7 +77,7 @@ import Testing
         #expect(root.revoked == [old])
     }
 
-    @Test func `loses its channel role with the last channel key`() throws {
+    @Test func `removes the channel role with the last channel key`() throws {
         let root = try edited(
             first(), .remove(workspace.channel.publicKey.id, from: nil, revoked: false, threshold: nil)
         ).claims
@@ -85,7 +85,7 @@ import Testing
         #expect(root.trusted(for: .channel, at: nil).keys == [workspace.release.publicKey])
     }
 
-    @Test func `can be satisfied, or is refused`() throws {
+    @Test func `refuses a draft that cannot be satisfied`() throws {
         let file = try first()
         let removed = workspace.refusal {
             _ = try edited(
@@ -111,7 +111,7 @@ import Testing
                 .threshold == 1)
     }
 
-    @Test func `knows only its own keys, and takes no revoked one back`() throws {
+    @Test func `refuses unknown and revoked keys`() throws {
         let stranger = try Workspace.signer().publicKey
         let file = try first()
         for edit in [
@@ -128,7 +128,7 @@ import Testing
         #expect(refused?.subject == roots[0].publicKey.id)
     }
 
-    @Test func `that is none is told by its path`() throws {
+    @Test func `reports the path of a file that is not a trust root`() throws {
         let path = try workspace.folder.write(Array("{}".utf8), to: "x.json")
         let refused = workspace.refusal { _ = try TrustFile.read(path) }
         #expect(refused?.code == .manifestMalformed)
@@ -136,7 +136,7 @@ import Testing
     }
 }
 
-@Suite struct `A feed's trust roots` {
+@Suite("TrustPublisher") struct TrustPublisherTests {
     private let workspace: Workspace
     private let roots: [Signer]
 
@@ -145,7 +145,7 @@ import Testing
         roots = try (0..<3).map { _ in try Workspace.signer() }
     }
 
-    private func publish(_ file: TrustFile) throws -> TrustPublisher.Report {
+    private func publish(_ file: TrustFile) throws -> TrustPublisher.PublishedRoot {
         try TrustPublisher(feed: workspace.location, now: workspace.start).publish(file)
     }
 
@@ -170,7 +170,7 @@ import Testing
         #expect(try TreeSnapshot(of: workspace.feed).changes(since: before) == [], sourceLocation: sourceLocation)
     }
 
-    @Test func `are a chain under their own numbers, and the newest by name`() throws {
+    @Test func `publishes each root under its number, and the newest as trust.json`() throws {
         let one = try first()
         #expect(try publish(one).isNew)
         let two = try next(one, signedBy: [roots[1], roots[2]])
@@ -185,7 +185,7 @@ import Testing
         }
     }
 
-    @Test func `are completed by publishing again after a stop`() throws {
+    @Test func `completes a stopped publication`() throws {
         let one = try first()
         _ = try publish(one)
         let two = try next(one, signedBy: Array(roots[..<2]))
@@ -194,7 +194,7 @@ import Testing
         #expect(try contents(ofFile: "\(workspace.feed)/trust.json") == two.root.document)
     }
 
-    @Test func `have no gaps`() throws {
+    @Test func `refuses a gap in the chain of roots`() throws {
         let one = try first()
         _ = try publish(one)
         let three = try next(next(one, signedBy: roots), signedBy: roots)
@@ -202,7 +202,7 @@ import Testing
         try expectRefusal(.manifestMalformed, three)
     }
 
-    @Test func `may begin anywhere and do not begin earlier afterwards`() throws {
+    @Test func `starts a chain at any version, and refuses an earlier one afterwards`() throws {
         let one = try first()
         let two = try next(one, signedBy: roots)
         #expect(try publish(two).isNew)
@@ -210,32 +210,32 @@ import Testing
         #expect(try publish(next(two, signedBy: roots)).version == 3)
     }
 
-    @Test func `are signed by enough root keys of both versions`() throws {
+    @Test func `requires enough root keys of both versions`() throws {
         try expectRefusal(
             .signatureInvalid, workspace.trustFile(workspace.root(roots, threshold: 2), signedBy: [roots[0]]))
         let one = try first()
         _ = try publish(one)
         let new = try Workspace.signer()
         let edit = TrustEdit.replace(roots[0].publicKey.id, by: new.publicKey, revoked: true)
-        // Two of its own, but only one of the version before.
+        // Two keys of its own version, but only one of the previous version.
         try expectRefusal(.signatureInvalid, next(one, signedBy: [new, roots[1]], edit))
-        // Two of the version before, but only one of its own.
+        // Two keys of the previous version, but only one of its own.
         try expectRefusal(.signatureInvalid, next(one, signedBy: [roots[0], roots[1]], edit))
         #expect(try publish(next(one, signedBy: [new, roots[0], roots[1]], edit)).version == 2)
     }
 
-    @Test func `never change`() throws {
+    @Test func `refuses to change a published root`() throws {
         let one = try first()
         _ = try publish(one)
         try expectRefusal(.versionExists, workspace.trustFile(workspace.root(roots), signedBy: roots))
-        // The same with one more signature is the same.
+        // The same root with one more signature is accepted.
         var more = one
         _ = try more.sign(roots[2])
         #expect(try !publish(more).isNew)
         #expect(try contents(ofFile: "\(workspace.feed)/trust/1.json") == one.root.document)
     }
 
-    @Test func `are of one application, and not expired`() throws {
+    @Test func `refuses a root of another application and an expired root`() throws {
         _ = try publish(first())
         var other = try workspace.root(roots, appId: "com.example.other")
         other.version = 2
@@ -246,7 +246,7 @@ import Testing
         try expectRefusal(.expired, workspace.trustFile(late, signedBy: roots))
     }
 
-    @Test func `have a time that can be right, by the clock and by the feed's channels`() throws {
+    @Test func `refuses an implausible issue time, judged by the clock and the feed's channels`() throws {
         let one = try first()
         _ = try publish(one)
         try workspace.put(workspace.document("1.0.0"), by: [workspace.release])
@@ -255,7 +255,7 @@ import Testing
         for signer in roots { _ = try two.sign(signer) }
         try expectRefusal(.configInvalid, two)
 
-        func publishLate(isClockChecked: Bool) throws -> TrustPublisher.Report {
+        func publishLate(isClockChecked: Bool) throws -> TrustPublisher.PublishedRoot {
             try TrustPublisher(feed: workspace.location, now: late, isClockChecked: isClockChecked).publish(two)
         }
         let refused = workspace.refusal { _ = try publishLate(isClockChecked: false) }
@@ -277,7 +277,7 @@ import Testing
         }
     }
 
-    @Test func `go no further after one that was tampered with`() throws {
+    @Test func `stops at a root that was tampered with`() throws {
         let one = try first()
         _ = try publish(one)
         let two = try next(one, signedBy: roots)
@@ -288,7 +288,7 @@ import Testing
         #expect(refused?.subject == "\(workspace.feed)/trust/1.json")
     }
 
-    @Test func `a draft that is edited again counts as long as it was to`() throws {
+    @Test func `keeps the lifetime of a draft that is edited again`() throws {
         let roots = [try Workspace.signer()]
         let complete = try workspace.trustFile(workspace.root(roots), signedBy: roots)
         let year = try complete.renewing(issued: DraftTime(workspace.start), lifetime: nil)
@@ -299,7 +299,7 @@ import Testing
         #expect(edited.claims.expires == workspace.start.adding(.seconds(700 * 86_400)))
     }
 
-    @Test func `tell which channels are to be signed by a new key`() throws {
+    @Test func `reports the channels that a new key must sign`() throws {
         let one = try first()
         _ = try publish(one)
         try workspace.put(workspace.document("1.0.0"), by: [workspace.release])

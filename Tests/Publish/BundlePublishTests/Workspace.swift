@@ -7,7 +7,7 @@ import Testing
 
 @testable import BundlePublish
 
-/// A feed's folder and keys to change it with, without archives.
+/// A feed's folder and keys to change it, without archives.
 final class Workspace {
     let folder: TemporaryFolder
     let release: Signer
@@ -31,7 +31,7 @@ final class Workspace {
 
     func version(_ text: String) throws -> SemanticVersion { try SemanticVersion(parsing: text) }
 
-    /// A signed manifest as the channel holds it.
+    /// Returns a signed manifest as in a channel file.
     func manifest(_ text: String, appId: String? = "com.example.kiosk", by signer: Signer? = nil) throws
         -> UnverifiedManifest
     {
@@ -60,19 +60,19 @@ final class Workspace {
 
     func editor(_ terms: ChannelTerms? = nil) -> ChannelEditor { ChannelEditor(feed: location, terms ?? self.terms()) }
 
-    /// Puts `document` into the feed as it is, signed by `signers`.
+    /// Writes `document` into the feed, signed by `signers`.
     func put(_ document: ChannelDocument, by signers: [Signer]? = nil) throws {
         let bytes = try (signers ?? [channel]).sign(ChannelFormat.envelope(document)).document
         try folder.makeFolder("feed/channels")
         try folder.write(bytes, to: "feed/channels/\(document.channel).json")
     }
 
-    /// The channel's document as it is now.
+    /// Returns the current channel file.
     func read(_ name: String = "stable") throws -> ChannelDocument {
         try ChannelEditor.read(name, in: location, trust: nil, clock: start)
     }
 
-    /// The public reason why `body` is refused; nil where it is not.
+    /// Returns the failure code of `body`; nil if it succeeds.
     func refusal(_ body: () throws -> Void) -> UpdateFailure? {
         do {
             try body()
@@ -82,7 +82,7 @@ final class Workspace {
         }
     }
 
-    /// A trust root with these root keys, the release key and perhaps a channel key.
+    /// Returns a trust root with these root keys, the release key and optionally a channel key.
     func root(
         _ roots: [Signer], threshold: Int = 1, channel: Signer? = nil, appId: String? = "com.example.kiosk"
     ) throws -> TrustRoot {

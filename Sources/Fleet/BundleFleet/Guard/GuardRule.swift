@@ -1,48 +1,45 @@
 import BundlePublish
 import Glibc
 
-/// What the devices that started a release have said of it, each once.
+/// The first verdicts of the devices that started a release.
 package struct FirstVerdicts: Sendable, Equatable {
-    /// Starts that were confirmed.
-    package let good: Int
-    /// Starts that failed, and those without a verdict in good time.
+    package let confirmed: Int
+    /// The number of starts that failed or had no verdict in time.
     package let failed: Int
 
-    /// Both counts, 0 or more.
-    package init(good: Int, failed: Int) {
-        self.good = max(0, good)
+    package init(confirmed: Int, failed: Int) {
+        self.confirmed = max(0, confirmed)
         self.failed = max(0, failed)
     }
 
-    /// Both together.
-    package var count: Int { good + failed }
+    package var count: Int { confirmed + failed }
 }
 
-/// Which releases may go on, by the first verdicts of devices. A pure rule.
+/// Decides from the first verdicts whether a rollout may advance.
 package enum GuardRule: Sendable, Equatable {
-    /// At most so many of 1,000 starts may fail, 1...450.
+    /// The highest rate of failed starts, in thousandths, 1...450.
     case rate(permille: Int)
-    /// At most so many starts may fail, and no more than that share of all, in thousandths. No statistics.
+    /// Fixed thresholds without statistics: the highest number of failed starts, and their highest rate in
+    /// thousandths.
     case simple(starts: Int, permille: Int)
 
-    /// What the rule finds.
+    /// The result of the rule.
     package enum Finding: Sendable, Equatable {
-        /// More starts fail than may.
+        /// Too many starts fail.
         case tooMany
-        /// Few enough fail: the next step is safe.
+        /// Few enough starts fail to advance.
         case proven
-        /// Neither is known; `missing` further good starts would prove it.
+        /// Not decided; `missing` further confirmed starts would allow the next step.
         case undecided(missing: Int)
     }
 
-    /// False alarms are at most 1 in this many, however often one looks (Ville's inequality).
+    /// At most 1 in this many alarms is false, however often the rule runs (Ville's inequality).
     private static let stoppingEvidence = 100.0
-    /// The chance to go on with a release that fails twice as often as it may, at one look.
+    /// The probability of advancing, in one run, a release that fails more often than allowed.
     static let risk = 0.05
-    /// How much worse a bad release is thought to be.
+    /// The assumed failure rates of bad releases, as multiples of the allowed rate.
     private static let excesses = [1.5, 2, 4, 8, 16]
 
-    /// What `verdicts` show.
     package func finding(_ verdicts: FirstVerdicts) -> Finding {
         switch self {
         case .simple(let starts, let permille):
@@ -57,16 +54,17 @@ package enum GuardRule: Sendable, Equatable {
         }
     }
 
-    /// How much likelier the verdicts are under a higher rate than under `rate`: the mean over some higher rates, its logarithm.
+    /// Returns the logarithm of the likelihood ratio of higher rates, averaged, against `rate`.
     static func logEvidence(_ verdicts: FirstVerdicts, against rate: Double) -> Double {
         let terms = excesses.map { $0 * rate }.filter { $0 < 0.95 }.map { worse in
-            Double(verdicts.failed) * log(worse / rate) + Double(verdicts.good) * (log1p(-worse) - log1p(-rate))
+            Double(verdicts.failed) * log(worse / rate) + Double(verdicts.confirmed) * (log1p(-worse) - log1p(-rate))
         }
         let highest = terms.max() ?? 0
         return highest + log(terms.reduce(0) { $0 + exp($1 - highest) } / Double(max(1, terms.count)))
     }
 
-    /// How many more good starts it takes until "it fails at `rate` or more" can be rejected.
+    /// Returns how many more confirmed starts are needed to reject the hypothesis that the failure rate is `rate` or
+    /// more.
     static func missing(_ verdicts: FirstVerdicts, below rate: Double) -> Int {
         func isRejected(_ more: Int) -> Bool {
             tail(atMost: verdicts.failed, of: verdicts.count + more, rate: rate) <= risk
@@ -82,8 +80,8 @@ package enum GuardRule: Sendable, Equatable {
         return upper
     }
 
-    /// The probability of at most `failed` failures in `count` starts that fail at `rate`. Summed from the largest term, which is the
-    /// last one as long as it decides anything: above the mean the answer is 1.
+    /// Returns the probability of at most `failed` failures in `count` starts at the failure rate `rate`. The sum
+    /// starts at the largest term; above the mean the result is 1.
     static func tail(atMost failed: Int, of count: Int, rate: Double) -> Double {
         guard Double(failed) < Double(count) * rate else { return 1 }
         var sign: Int32 = 0
@@ -103,30 +101,28 @@ package enum GuardRule: Sendable, Equatable {
     }
 }
 
-/// What is done about a rollout. A pure rule.
+/// The next step of a guarded rollout.
 package enum GuardDecision: Sendable, Equatable {
-    /// What is known of the release.
+    /// The known state of the release.
     package struct Situation: Sendable {
-        /// The devices that may have it, in thousandths.
+        /// The rollout percentage, in thousandths of all devices.
         package var rollout: Int
-        /// Whether it is paused or recalled.
+        /// Whether the release is paused or recalled.
         package var isHeld: Bool
-        /// Whether it is recalled.
         package var isRecalled = false
-        /// How long ago its channel was changed last.
+        /// The time since the last change of the channel.
         package var sinceChange: Duration
-        /// What devices said; nil where nobody counts.
+        /// The verdicts of devices; nil if they are not counted.
         package var verdicts: FirstVerdicts?
-        /// How many devices there are; nil where nobody says.
+        /// The number of devices; nil if it is not known.
         package var devices: Int?
-        /// How many of them the release names, by groups or one by one; whatever the draw says, they may have it.
+        /// How many devices belong to named groups or are named, so that they get the release outside the percentage.
         package var named = 0
-        /// Whether it names groups, whose devices nobody has counted here.
+        /// Whether the release names groups, whose size is not known here.
         package var namesGroups = false
-        /// Whether it is for the devices that it names, and for no others.
+        /// Whether only the named devices get the release.
         package var isForNamedAlone = false
 
-        /// States what is known.
         package init(
             rollout: Int, isHeld: Bool, sinceChange: Duration, verdicts: FirstVerdicts?, devices: Int? = nil
         ) {
@@ -137,8 +133,9 @@ package enum GuardDecision: Sendable, Equatable {
             self.devices = devices
         }
 
-        /// The most devices that the rollout can have reached: what is drawn differs from its share by four standard deviations in
-        /// one of 30,000 rollouts, and what is named comes on top. Nil where nobody says how many there are.
+        /// The highest number of devices that the rollout can have reached: the expected number plus four standard
+        /// deviations (one rollout in 30,000 exceeds it), plus the named devices. nil if the number of devices is not
+        /// known.
         package var mostDevices: Int? {
             guard let devices else { return nil }
             let named = min(devices, max(0, named))
@@ -148,16 +145,14 @@ package enum GuardDecision: Sendable, Equatable {
         }
     }
 
-    /// What is wanted.
+    /// The plan of a rollout.
     package struct Plan: Sendable {
-        /// The shares, in thousandths, ascending.
+        /// The percentages, in thousandths, ascending.
         package var steps: [Int]
-        /// How long each step lasts at least.
+        /// The minimum duration of each step.
         package var bake: Duration
-        /// Which releases go on.
         package var rule: GuardRule
 
-        /// States a plan.
         package init(steps: [Int], bake: Duration, rule: GuardRule) {
             self.steps = steps
             self.bake = bake
@@ -165,28 +160,28 @@ package enum GuardDecision: Sendable, Equatable {
         }
     }
 
-    /// Too many starts fail: the rollout is stopped.
+    /// Too many starts fail: stop the rollout.
     case stop
-    /// Too many starts fail, and every device may have it: a person decides about a recall.
+    /// Too many starts fail on a release for every device: a person decides about a recall.
     case stopByHand
-    /// Somebody stopped it already.
+    /// The release is already stopped.
     case held
     /// The next step, in thousandths.
     case advance(to: Int)
-    /// It is for groups alone: a person opens it to others.
+    /// The release is for groups only: a person opens it to other devices.
     case forGroupsAlone
     /// The last step is reached, and few enough starts fail.
     case complete
-    /// It goes on in so long.
+    /// The remaining duration of the current step.
     case bake(Duration)
-    /// So many good starts are missing.
+    /// The number of confirmed starts that are missing.
     case missing(Int)
-    /// More devices have spoken than can have the release: somebody reports who is no device.
+    /// More devices report the release than can have it: some reports are forged.
     case tooManyDevices(most: Int)
-    /// Nobody counts, or nothing was counted.
+    /// Verdicts are not counted, or there are none.
     case noData
 
-    /// What `plan` says in `situation`. It never goes on without data.
+    /// Decides the next step of `plan`. It never advances without data.
     package static func decide(_ situation: Situation, by plan: Plan) -> GuardDecision {
         if situation.isHeld { return .held }
         guard let verdicts = situation.verdicts else { return .noData }

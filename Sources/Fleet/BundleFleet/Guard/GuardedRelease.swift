@@ -4,7 +4,7 @@ import BundleCore
 package import BundleValues
 
 extension GuardDecision.Situation {
-    /// What `document` says of `version` at `clock`, beside the verdicts of devices.
+    /// Combines the state of `version` in `document` at `clock` with the verdicts of devices.
     package init(
         _ version: SemanticVersion, in document: ChannelDocument, at clock: Timestamp, verdicts: FirstVerdicts?
     ) throws {
@@ -19,12 +19,13 @@ extension GuardDecision.Situation {
         namesGroups = named < release.groups.count
     }
 
-    /// Why it is stopped, for people.
+    /// The reason for stopping the release, in words.
     package var reason: String { "too many starts fail: \(verdicts?.failed ?? 0) of \(verdicts?.count ?? 0)" }
 }
 
 extension GuardDecision {
-    /// The edit that it takes; nil for none. A release that is to be stopped is recalled where the plan `revokes`, else paused.
+    /// Returns the channel change of the decision; nil for none. A release that must stop is recalled if `revokes` is
+    /// set, and paused otherwise.
     package func change(_ version: SemanticVersion, revokes: Bool, _ situation: Situation) -> ChannelChange? {
         switch self {
         case .advance(let step): .rollout(version, step)

@@ -1,15 +1,13 @@
-/// HTML in which nothing from outside can be an element or an attribute: names stand in the code, everything else is escaped.
+/// HTML that escapes everything from outside. Only the names of elements and attributes, which are literals, are not
+/// escaped.
 struct Markup: Sendable {
-    /// The HTML itself.
     let html: String
 
-    /// The text, as HTML has it.
     init(text: String) { html = Self.escaped(text) }
 
-    /// Several in a row.
     init(_ parts: [Markup]) { html = parts.lazy.map(\.html).joined() }
 
-    /// An element. One with neither content nor an end tag is `void`.
+    /// An element. A `void` element has neither content nor an end tag.
     init(
         _ name: StaticString, _ attributes: KeyValuePairs<StaticString, String> = [:], _ content: [Markup] = [],
         isVoid: Bool = false
@@ -18,7 +16,6 @@ struct Markup: Sendable {
         html = isVoid ? start : start + content.lazy.map(\.html).joined() + "</\(name)>"
     }
 
-    /// A style sheet that stands in the code.
     init(style: StaticString) { html = "<style>\(style)</style>" }
 
     private static func escaped(_ text: String) -> String {
@@ -37,7 +34,7 @@ struct Markup: Sendable {
     }
 }
 
-/// A literal is text, with whatever stands in it.
+/// A literal is text; the interpolated values are escaped.
 extension Markup: ExpressibleByStringInterpolation {
     init(stringLiteral value: String) { self.init(text: value) }
 }

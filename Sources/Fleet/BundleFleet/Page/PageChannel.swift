@@ -3,8 +3,6 @@ import ArchiveSource
 import BundleCore
 import BundleValues
 
-// One channel of a release page.
-
 extension PageDocument {
     func section(_ channel: ReleasePage.Channel) -> Markup {
         var parts: [Markup]
@@ -29,13 +27,13 @@ extension PageDocument {
             ("Sequence", ["\(document.sequence)"]), ("Issued", [time(document.issuedAt)]),
             ("Expires", expiry(document.expires)), ("Signed by", signers(content.proof)),
             ("Checks", document.poll.map { ["\(ChannelDocument.words($0))"] } ?? []),
-            ("Floor", document.minimumVersion.map { ["nothing below \($0) may run"] } ?? []),
+            ("Minimum", document.minimumVersion.map { ["nothing below \($0) may run"] } ?? []),
         ])
     }
 
     // MARK: Now
 
-    /// What every device may have, and what is on its way above that.
+    /// The release for every device, and the rollouts of higher releases.
     private func now(_ content: ReleasePage.Content) -> Markup {
         let live = content.live
         let coming = content.releases.filter { release in
@@ -129,7 +127,7 @@ extension PageDocument {
     }
 
     private func sizes(_ claims: Manifest) -> [Markup] {
-        let size = claims.size.map { "\(ByteCount(bytes: $0))" } ?? "of a size that is not stated"
+        let size = claims.size.map { "\(ByteCount(bytes: $0))" } ?? "of unknown size"
         let installed = claims.installedSize.map { ", \(ByteCount(bytes: $0)) installed" } ?? ""
         let files = claims.fileCount.map { ", \(Self.number($0)) \($0 == 1 ? "file" : "files")" } ?? ""
         return ["\(size)\(installed)\(files)"]
@@ -178,7 +176,7 @@ extension PageDocument {
         switch history {
         case .unreadable(let why): return [head, flaw(why)]
         case .read(let history):
-            if history.entries.isEmpty { return [head, Markup("p", [:], ["No copies of its documents are there."])] }
+            if history.entries.isEmpty { return [head, Markup("p", [:], ["The channel has no numbered copies."])] }
             let entries = history.entries.reversed().prefix(limits.entries)
             let left = history.older + history.entries.count - entries.count
             let rest = "and \(Self.number(left)) older ones: clientctl release log"
@@ -194,7 +192,7 @@ extension PageDocument {
     private func entry(_ entry: ChannelHistory.Record) -> Markup {
         let proof: ReleasePage.Proof =
             switch entry.isVerified {
-            case true?: .vouched(keyIds: entry.keyIds)
+            case true?: .verified(keyIds: entry.keyIds)
             case false?: .refused(reason: "", claimed: entry.keyIds)
             case nil: .unchecked(claimed: entry.keyIds)
             }

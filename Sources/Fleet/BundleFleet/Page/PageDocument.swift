@@ -3,7 +3,7 @@ import ArchiveSource
 import BundleCore
 import BundleValues
 
-/// Writes a release page.
+/// Renders a release page as HTML.
 struct PageDocument {
     let page: ReleasePage
     let limits: PageLimits
@@ -17,7 +17,7 @@ struct PageDocument {
     private var title: String { page.appId.map { "Releases of \(shown($0))" } ?? "Releases" }
 
     private func head() throws -> Markup {
-        // As if it were a script: both are hashed alike.
+        // The style sheet is hashed like a script.
         let style = try ScriptSource.expression(for: Array("\(PageStyle.sheet)".utf8)[...])
         let policy = "default-src 'none'; style-src \(style); base-uri 'none'; form-action 'none'"
         return Markup(
@@ -48,7 +48,7 @@ struct PageDocument {
     private var notes: [Markup] {
         let unchecked = page.proofs.contains { if case .unchecked = $0 { true } else { false } }
         let notes =
-            (unchecked ? ["What is marked as not verified was compared with no key: give --trust."] : [])
+            (unchecked ? ["Parts marked as not verified were not checked with a key. Give --trust."] : [])
             + page.warnings.prefix(limits.items).map { shown($0) }
         return notes.map { Markup("p", ["class": "alarm"], ["\($0)"]) } + emptiness
     }
@@ -60,7 +60,7 @@ struct PageDocument {
     private func rest(_ count: Int) -> [Markup] {
         let left = page.channels.count - count
         return left > 0
-            ? [Markup("p", ["class": "quiet"], ["\(Self.number(left)) more channels do not fit here."])] : []
+            ? [Markup("p", ["class": "quiet"], ["\(Self.number(left)) more channels do not fit on this page."])] : []
     }
 
     private func overview(_ channels: some Sequence<ReleasePage.Channel>) -> Markup {
@@ -85,7 +85,7 @@ struct PageDocument {
 // MARK: Words
 
 extension PageDocument {
-    /// Text from outside: printable, on one line, and not too long.
+    /// Text from outside, made printable, on one line and shortened.
     func shown(_ text: String) -> String { UntrustedName.display(text, limit: limits.characters) }
 
     func time(_ moment: Timestamp) -> Markup {
@@ -97,7 +97,7 @@ extension PageDocument {
         Markup("time", ["datetime": "\(moment)"], ["\("\(moment)".prefix(10))"])
     }
 
-    /// `1,204`
+    /// For example `1,204`.
     static func number(_ count: Int) -> String {
         var digits = String(count)
         var index = digits.count
@@ -112,7 +112,7 @@ extension PageDocument {
         Markup("code", [:], ["\(shown(id).prefix(12))\(id.utf8.count > 12 ? "…" : "")"])
     }
 
-    /// At most as many as fit, and how many more there are.
+    /// Shows as many items as fit, and the number of the others.
     func list<Item>(_ items: [Item], _ show: (Item) -> Markup) -> [Markup] {
         items.prefix(limits.items).map(show)
             + (items.count > limits.items
@@ -131,24 +131,24 @@ extension PageDocument {
 
     func flaw(_ why: String) -> Markup { Markup("p", ["class": "alarm"], ["\(shown(why))"]) }
 
-    /// Who signed it, as far as that is known.
+    /// The signers, as far as they are verified.
     func signers(_ proof: ReleasePage.Proof) -> [Markup] {
         func keys(_ ids: [String]) -> [Markup] {
             ids.isEmpty ? ["a key that it does not name "] : ids.prefix(limits.items).flatMap { [key($0), " "] }
         }
         return switch proof {
-        case .vouched(let ids): keys(ids)
+        case .verified(let ids): keys(ids)
         case .unchecked(let ids): keys(ids) + ["(not verified)"]
-        case .refused(_, let ids): keys(ids) + ["(not vouched for)"]
+        case .refused(_, let ids): keys(ids) + ["(not trusted)"]
         }
     }
 
-    /// Nothing where it is vouched for.
+    /// A tag for a file that is not verified.
     func mark(_ proof: ReleasePage.Proof) -> [Markup] {
         switch proof {
-        case .vouched: []
+        case .verified: []
         case .unchecked: [tag("not verified", "warn")]
-        case .refused: [tag("not vouched for", "bad")]
+        case .refused: [tag("not trusted", "bad")]
         }
     }
 

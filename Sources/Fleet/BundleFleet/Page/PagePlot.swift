@@ -1,7 +1,7 @@
-/// Drawings in SVG that stretch to the width of the page: numbers and names stand beside them, as text. Sizes are attributes, since the
-/// page's policy forbids style in them.
+/// Drawings in SVG that stretch to the width of the page, with numbers and names beside them as text. Sizes are
+/// attributes, because the page's policy forbids inline styles.
 enum PagePlot {
-    /// How many lines have a color of their own.
+    /// The number of distinct line colors.
     static let colors = 6
 
     private static func drawing(_ kind: String, height: Int, label: String, _ content: [Markup]) -> Markup {
@@ -17,7 +17,7 @@ enum PagePlot {
         Markup("rect", ["class": kind, "x": "\(start)", "y": "0", "width": "\(width)", "height": "10"])
     }
 
-    /// The share of devices that may have a release, with a mark for each share that comes later.
+    /// The percentage of devices that may have a release, with a mark for each later step.
     static func rollout(permille: Int, isHeld: Bool, steps: [Int]) -> Markup {
         let share = min(1000, max(0, permille))
         return drawing(
@@ -26,15 +26,15 @@ enum PagePlot {
                 + steps.map { block("step", min(996, max(0, $0 - 2)), 4) })
     }
 
-    /// Confirmed and failed starts, against the most devices that any release has.
-    static func verdicts(good: Int, failed: Int, of most: Int) -> Markup {
-        let whole = max(most, good + failed, 1)
-        // Any failure is seen.
+    /// Confirmed and failed starts, relative to the highest number of devices of any release.
+    static func verdicts(confirmed: Int, failed: Int, of most: Int) -> Markup {
+        let whole = max(most, confirmed + failed, 1)
+        // Even a few failures are visible.
         func width(_ count: Int) -> Int { count == 0 ? 0 : max(8, Int(1000 * Double(count) / Double(whole))) }
         let bad = width(failed)
-        let fine = min(width(good), 1000 - bad)
+        let fine = min(width(confirmed), 1000 - bad)
         return drawing(
-            "bar", height: 10, label: "\(good) confirmed, \(failed) failed",
+            "bar", height: 10, label: "\(confirmed) confirmed, \(failed) failed",
             [block("rail", 0, 1000), block("fine", 0, fine), block("fault", fine, bad)])
     }
 
@@ -48,7 +48,7 @@ enum PagePlot {
                 let across = Int(1000 * Double(point.time - times.lowerBound) / span)
                 return "\(across),\(300 - Int(300 * Double(point.count) / Double(max(1, most))))"
             }
-            // What began meanwhile rises from nothing. A single point would not be seen, either.
+            // A course that starts later rises from zero, because a single point would not be visible.
             let first = points.first?.time ?? times.lowerBound
             let start = Int(1000 * Double(first - times.lowerBound) / span)
             let rise = points.count == 1 || start > 0 ? ["\(max(0, start - 8)),300"] : []
@@ -62,7 +62,6 @@ enum PagePlot {
             "course", height: 300, label: "Devices with a confirmed start, by version, over time", grid + lines)
     }
 
-    /// The color of a line, for its name.
     static func swatch(_ index: Int) -> Markup {
         Markup(
             "svg", ["class": "swatch", "viewBox": "0 0 10 10", "aria-hidden": "true"],

@@ -3,26 +3,26 @@ package import ArchiveSource
 import BundleSigning
 package import BundleValues
 
-/// Reads a feed for its release page. What is damaged, or not vouched for, is a part of the page; a feed that cannot be reached is
-/// a failure.
+/// Reads a feed for its release page. A damaged or unverified file is shown on the page; a feed that cannot be
+/// reached is a failure.
 package struct PageReader {
     private let feed: any FeedLocation
     private let trust: TrustAnchor?
     private let clock: Timestamp
 
-    /// Reads `feed` at the moment `clock`; nothing is verified without `trust`.
+    /// Reads `feed` at the time `clock`. Nothing is verified without `trust`.
     package init(_ feed: any FeedLocation, trust: TrustAnchor?, clock: Timestamp) {
         (self.feed, self.trust, self.clock) = (feed, trust, clock)
     }
 
-    /// What the page shows, without reports.
+    /// Returns the content of the page, without reports.
     package func page() throws -> ReleasePage {
-        try feed.requireThere()
+        try feed.requireExists()
         var page = ReleasePage(clock: clock)
         page.root = try root()
         page.offered = try offered()
         let withDeltas = try withDeltas()
-        // The default one is what most people look for.
+        // Most readers look for the default channel, so it is first.
         let names = try ChannelHistory.channels(in: feed)
         let (first, others) = (
             names.filter { $0 == ChannelFileName.standard }, names.filter { $0 != ChannelFileName.standard }
@@ -51,7 +51,7 @@ package struct PageReader {
         }
     }
 
-    /// Keys alone vouch for no root; a root does for itself and for the next one.
+    /// A root is verified with itself or the root before it; other keys do not verify a root.
     private func proof(of found: UnverifiedTrustRoot, _ claimed: [String]) throws -> ReleasePage.Proof {
         guard case .root(let known) = trust else { return .unchecked(claimed: claimed) }
         return try judged(claimed) { _ in
@@ -79,11 +79,11 @@ package struct PageReader {
         guard let record = try ChannelWriter.record(of: name, in: feed) else {
             throw UpdateFailure(
                 .configInvalid, subject: name,
-                "\(ChannelWriter.path(of: name)) is missing: restore it with `clientctl release restore`.")
+                "\(ChannelWriter.path(of: name)) is missing. Restore it with `clientctl release restore`.")
         }
         let envelope = try ChannelFormat.envelope(parsing: record.bytes)
         let claims = try ChannelFormat.parse(envelope).claims
-        // A trust root that cannot be read is on the page itself.
+        // An unreadable trust root has its own place on the page.
         let hold = try reading { try HoldEditor.judge(claims, in: feed, trust: trust, clock: clock) }.content ?? .none
         let document = claims.held(by: hold)
         let proof = try judged(envelope.signatures.compactMap(\.keyId)) { trust in
@@ -100,7 +100,7 @@ package struct PageReader {
                 shown.notes = try ReleaseNotes.text(of: release.manifest.claims, in: feed)
             }
             shown.steps = (release.ramp?.remaining(at: clock) ?? []).map {
-                ReleasePage.Release.Step(at: $0.at, permille: $0.rollout)
+                ReleasePage.Release.LaterStep(at: $0.at, permille: $0.rollout)
             }
             if case .holds(let versions, _) = hold { shown.isHeld = versions.contains(release.version) }
             if withDeltas.contains(release.version) { shown.deltas = try deltas(of: release.manifest.claims) }
@@ -117,7 +117,8 @@ package struct PageReader {
 
     // MARK: Deltas
 
-    /// The versions that have a list of deltas: asking for each of hundreds would take long in a bucket.
+    /// Returns the versions that have a list of deltas, with one listing: asking for each of hundreds is slow in a
+    /// bucket.
     private func withDeltas() throws -> Set<SemanticVersion> {
         Set(
             try feed.list(ReleaseFeed.releasesName).compactMap { entry in
@@ -138,7 +139,7 @@ package struct PageReader {
         }
     }
 
-    // MARK: What cannot be used
+    // MARK: Damaged files
 
     private func reading<Content>(_ read: () throws -> Content) throws -> ReleasePage.Found<Content> {
         do {
@@ -153,13 +154,13 @@ package struct PageReader {
     ) throws -> ReleasePage.Proof {
         guard let trust else { return .unchecked(claimed: claimed) }
         do {
-            return .vouched(keyIds: try check(trust))
+            return .verified(keyIds: try check(trust))
         } catch {
             return .refused(reason: try flaw(error), claimed: claimed)
         }
     }
 
-    /// What is wrong with a document; throws what is wrong with the place instead.
+    /// Returns the problem of a file; rethrows a failure of the location.
     private func flaw(_ error: any Error) throws -> String {
         let failure = UpdateFailure(error)
         switch failure.code {

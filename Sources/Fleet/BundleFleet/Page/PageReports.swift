@@ -1,8 +1,6 @@
 import BundlePublish
 import BundleValues
 
-// What devices reported, on a release page.
-
 extension PageDocument {
     func reports(_ channel: ReleasePage.Channel) -> [Markup] {
         guard let reports = channel.reports else { return [] }
@@ -24,7 +22,7 @@ extension PageDocument {
             [
                 Markup("p", [:], [Markup("b", [:], ["\(shown(release.version))"]), " \(words(release))"]),
                 PagePlot.verdicts(
-                    good: release.count("confirmed"), failed: release.count("failed"), of: most),
+                    confirmed: release.count("confirmed"), failed: release.count("failed"), of: most),
             ])
     }
 
@@ -40,7 +38,7 @@ extension PageDocument {
         return parts.isEmpty ? "nothing yet" : parts.joined(separator: " · ")
     }
 
-    /// The most frequent first.
+    /// The failure codes, the most frequent first.
     private func codes(_ release: ChannelReports.Release) -> String {
         let codes = release.failures.filter { !$0.key.isEmpty }.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
         if codes.isEmpty { return "" }

@@ -1,4 +1,4 @@
-/// The looks of a release page: light and dark, on phones and on paper.
+/// The style sheet of a release page, for light and dark screens, phones and paper.
 enum PageStyle {
     static let sheet: StaticString = """
         :root{color-scheme:light dark;--page:#f4f5f7;--card:#fff;--text:#1a1f26;--quiet:#59636e;--rule:#d8dde3;--rail:#e3e7ec;\

@@ -2,35 +2,34 @@ package import BundlePublish
 package import ArchiveSource
 package import BundleValues
 
-/// What a feed's release page shows. A value: whoever writes the page reads nothing.
+/// The content of a feed's release page.
 package struct ReleasePage: Sendable {
-    /// Who vouches for a document.
+    /// The verification of a signed file.
     package enum Proof: Sendable, Equatable {
-        /// These keys signed it, enough of those that are trusted.
-        case vouched(keyIds: [String])
-        /// Nobody who is trusted does, and why.
+        /// Enough trusted keys signed the file.
+        case verified(keyIds: [String])
+        /// The trusted keys did not sign the file.
         case refused(reason: String, claimed: [String])
-        /// No trust was named.
+        /// No trusted keys were given.
         case unchecked(claimed: [String])
     }
 
-    /// A document that the feed has.
+    /// A file of the feed.
     package enum Found<Content: Sendable>: Sendable {
         case read(Content)
-        /// It is damaged or missing, and why.
+        /// The file is damaged or missing, for the given reason.
         case unreadable(String)
 
-        /// What it says; nil where it cannot be read.
+        /// The content; nil if the file cannot be read.
         package var content: Content? { if case .read(let content) = self { content } else { nil } }
     }
 
-    /// A feed's trust root.
     package struct Root: Sendable {
         package let root: TrustRoot
         package let proof: Proof
     }
 
-    /// A manifest that no channel has.
+    /// The manifest that `manifest.json` offers.
     package struct Offer: Sendable {
         package let manifest: Manifest
         package let proof: Proof
@@ -38,8 +37,8 @@ package struct ReleasePage: Sendable {
 
     /// A release of a channel.
     package struct Release: Sendable {
-        /// A share of the devices that comes later.
-        package struct Step: Sendable {
+        /// A later step of a rollout.
+        package struct LaterStep: Sendable {
             package let at: Timestamp
             /// In thousandths.
             package let permille: Int
@@ -49,56 +48,54 @@ package struct ReleasePage: Sendable {
         package let proof: Proof
         /// Whether the channel recalls it.
         package let isRecalled: Bool
-        /// The devices that the draw gives it, in thousandths.
+        /// The rollout percentage, in thousandths.
         package let permille: Int
-        /// Who may have it, in words.
+        /// The audience in words.
         package let audience: String
         /// Whether a guard holds it, which pauses it.
         package var isHeld = false
-        /// How its rollout goes on by itself, the earliest first.
-        package var steps: [Step] = []
-        /// The deltas that lead to it; nil where it has none.
+        /// The later steps of its rollout, earliest first.
+        package var steps: [LaterStep] = []
+        /// The deltas to it; nil if it has none.
         package var deltas: Found<[DeltaList.Delta]>?
-        /// Its notes; nil if the feed has none with the digest that the manifest names.
+        /// The notes; nil if the feed has none with the digest in the manifest.
         package var notes: String?
     }
 
-    /// A channel's document with what belongs to it.
+    /// A channel file and its history.
     package struct Content: Sendable {
         package let document: ChannelDocument
         package let proof: Proof
-        /// The highest version first.
+        /// The releases, highest version first.
         package let releases: [Release]
     }
 
-    /// A channel.
     package struct Channel: Sendable {
         package let name: String
         package let content: Found<Content>
         package let history: Found<ChannelHistory>
-        /// What devices reported; nil where nobody was asked.
+        /// The reports of devices; nil if they were not requested.
         package var reports: ChannelReports?
     }
 
-    /// When it was made.
+    /// The time of the page.
     package let clock: Timestamp
-    /// The feed's trust root; nil where it has none.
+    /// The feed's trust root; nil if it has none.
     package var root: Found<Root>?
-    /// What `manifest.json` offers; nil where the feed has none.
+    /// The offer of `manifest.json`; nil if the feed has none.
     package var offered: Found<Offer>?
     package var channels: [Channel] = []
-    /// What could not be had, for people.
+    /// Warnings about missing parts.
     package var warnings: [String] = []
 
-    /// An empty page.
     package init(clock: Timestamp) { self.clock = clock }
 
-    /// The longest page, in bytes.
+    /// The maximum size of a page, in bytes.
     package static let maximumBytes = 1_000_000
 
-    /// The page: one HTML document of at most `maximumBytes` that asks for nothing else and runs nothing.
+    /// Returns one HTML document of at most `maximumBytes` that loads nothing and runs no script.
     ///
-    /// What does not fit is left out, and the page says so. Throws only if OpenSSL itself cannot work.
+    /// Content that does not fit is omitted, and the page says so. Throws only if OpenSSL fails.
     package func html() throws -> String {
         var html = ""
         for limits in PageLimits.all {
@@ -108,14 +105,14 @@ package struct ReleasePage: Sendable {
         return html
     }
 
-    /// The application that the feed is for; nil where nothing names one.
+    /// The application of the feed; nil if no file names one.
     var appId: String? {
         channels.lazy.compactMap { $0.content.content?.document.appId }.first ?? offered?.content?.manifest.appId
     }
 }
 
 extension ReleasePage.Release {
-    /// What becomes of the release on devices.
+    /// The state of the release on devices.
     enum State: Equatable {
         case recalled
         case held
@@ -136,27 +133,27 @@ extension ReleasePage.Release {
 }
 
 extension ReleasePage.Content {
-    /// What every device may have, the best of it.
+    /// The highest release that every device may have.
     var live: ReleasePage.Release? { releases.first { $0.state == .everybody } }
 }
 
-/// How much of a feed one page has.
+/// The amount of content on a page.
 struct PageLimits: Sendable {
     let channels: Int
-    /// Releases that are told in full, and those that get a line.
+    /// The number of releases shown in full, and as a line.
     let releases: (full: Int, lines: Int)
     let entries: Int
     let versions: Int
-    /// Of each list within these, and characters of a text.
+    /// The number of items in each list, and the length of a text.
     let items: Int
     let characters: Int
 
-    /// No page shows more releases of a channel in full.
+    /// The maximum number of releases of a channel that are shown in full.
     static let mostFull = 10
-    /// No page has more of a channel's history.
+    /// The maximum number of history entries of a channel.
     static let mostEntries = 60
 
-    /// From the richest to one that fits, whatever is in a feed.
+    /// The limits to try, from the richest page to one that always fits.
     static let all = [
         PageLimits(
             channels: 50, releases: (mostFull, 200), entries: mostEntries, versions: 12, items: 12, characters: 400),

@@ -1,26 +1,27 @@
 import BundlePublish
 package import BundleValues
 
-/// What devices reported of a channel. A device tells each fact of a release once, so a sum is a count of devices.
+/// The reports of a channel's devices. A device reports each fact about a release once, so a sum is a number of
+/// devices.
 package struct ChannelReports: Sendable, Equatable {
-    /// What they reported of one release.
+    /// The reports about one release.
     package struct Release: Sendable, Equatable {
-        /// As the engine has it: nobody vouches for it.
+        /// The version label of the engine, unverified.
         package let version: String
-        /// Devices by fact: `installed`, `started`, `confirmed`, `failed`, `rolledBack`, `blocked`.
+        /// The number of devices by fact: `installed`, `started`, `confirmed`, `failed`, `rolledBack`, `blocked`.
         package internal(set) var facts: [String: Int] = [:]
-        /// Failed devices by failure code.
+        /// The number of failed devices by failure code.
         package internal(set) var failures: [String: Int] = [:]
-        /// Devices that installed it, by route: `delta` or `archive`.
+        /// The number of devices that installed the release, by route: `delta` or `archive`.
         package internal(set) var routes: [String: Int] = [:]
 
         init(version: String) { self.version = version }
 
-        /// How many told `fact`.
+        /// Returns the number of devices that reported `fact`.
         package func count(_ fact: String) -> Int { facts[fact] ?? 0 }
     }
 
-    /// How the devices with confirmed starts of one release became more.
+    /// The number of devices with a confirmed start of one release, over time.
     struct Course: Sendable, Equatable {
         struct Point: Sendable, Equatable {
             /// Seconds since 1970.
@@ -32,9 +33,9 @@ package struct ChannelReports: Sendable, Equatable {
         let points: [Point]
     }
 
-    /// The highest version first; what is no version comes last.
+    /// The releases, highest version first; other labels come last.
     package let releases: [Release]
-    /// In the order of `releases`; none where it was not asked for.
+    /// The courses in the order of `releases`; empty if they were not requested.
     let courses: [Course]
 
     init(releases: [Release], courses: [Course] = []) {
@@ -42,19 +43,19 @@ package struct ChannelReports: Sendable, Equatable {
         self.courses = courses
     }
 
-    /// The most devices that any release has; 0 without one. The fleet has no fewer.
+    /// The highest number of devices of a release, 0 without one: a lower bound for the size of the fleet.
     package var mostDevices: Int { releases.map { max($0.count("installed"), $0.count("confirmed")) }.max() ?? 0 }
 
-    /// What they reported of `version`.
     package func release(_ version: SemanticVersion) -> Release? { releases.first { $0.version == "\(version)" } }
 }
 
 extension ChannelReports {
-    /// How far back a page looks, and how often.
+    /// The days that a course covers.
     private static let days = 14
     private static let step = 6 * 3600
 
-    /// Asks `engine` about `channel` at `now`; about the days before too, where `withCourses`. A channel's name has no quote.
+    /// Queries `engine` for `channel` at `now`, with the courses if `withCourses` is set. A channel name cannot
+    /// contain a quote.
     package static func ask(
         _ engine: MetricsEngine, channel: String, at now: Timestamp, withCourses: Bool, by fetcher: some Fetcher
     ) async throws -> ChannelReports {
@@ -69,7 +70,7 @@ extension ChannelReports {
         return ChannelReports(counts: counts, courses: courses)
     }
 
-    /// Adds up what an engine gave. A series without a version or a fact is nobody's.
+    /// Adds up the series of an engine. A series without a version or a fact is ignored.
     init(counts: [MetricsEngine.Series], courses: [MetricsEngine.Series]) {
         var releases: [String: Release] = [:]
         for series in counts {
@@ -91,7 +92,7 @@ extension ChannelReports {
             }.sorted { Self.isBefore($0.version, $1.version) })
     }
 
-    /// An engine may have any numbers.
+    /// Adds without overflow, because an engine may return any number.
     private static func add(_ count: Int, to word: String, in counts: inout [String: Int]) {
         counts[word] = (counts[word] ?? 0).adding(count: count)
     }

@@ -1,9 +1,9 @@
 import BundlePublish
 package import BundleValues
 
-/// Counts from an engine that has the HTTP API of Prometheus (`/api/v1`), as VictoriaMetrics does.
+/// Queries counts with the HTTP API of Prometheus (`/api/v1`), which VictoriaMetrics also supports.
 package struct MetricsEngine: Sendable {
-    /// One series: its labels, and its counts in the order of their times.
+    /// A series: its labels, and its counts in the order of time.
     struct Series: Equatable {
         struct Sample: Equatable {
             /// Seconds since 1970.
@@ -15,11 +15,11 @@ package struct MetricsEngine: Sendable {
         let samples: [Sample]
     }
 
-    /// The moments of a query over time: whole seconds, so that the response has whole numbers.
+    /// The times of a range query in whole seconds.
     struct Span {
         let from: Timestamp
         let until: Timestamp
-        /// Seconds from one to the next.
+        /// The step in seconds.
         let step: Int
     }
 
@@ -27,19 +27,18 @@ package struct MetricsEngine: Sendable {
 
     private let address: String
 
-    /// The engine at `server`.
     package init(_ server: FetchURL) {
         let text = server.description
         address = text.hasSuffix("/") ? String(text.dropLast()) : text
     }
 
-    /// What `query` gives at `time`: one sample a series.
+    /// Runs an instant query at `time`: one sample for each series.
     func counts(_ query: String, at time: Timestamp, by fetcher: some Fetcher) async throws -> [Series] {
         try Self.series(
             parsing: try await ask("query", query, "&time=\(time.secondsSinceEpoch)", fetcher), of: address)
     }
 
-    /// What `query` gives over `span`.
+    /// Runs a range query over `span`.
     func counts(_ query: String, over span: Span, by fetcher: some Fetcher) async throws -> [Series] {
         let times =
             "&start=\(span.from.secondsSinceEpoch)&end=\(span.until.secondsSinceEpoch)&step=\(span.step)"
@@ -58,7 +57,8 @@ package struct MetricsEngine: Sendable {
     static func refusal(_ why: String, of server: String, hint: String = "") -> UpdateFailure {
         UpdateFailure(
             .manifestMalformed, subject: server,
-            "The response of \(server) is not used: \(why). --prometheus names a Prometheus or VictoriaMetrics\(hint).")
+            "The response of \(server) cannot be used: \(why). --prometheus must be the address of a Prometheus or VictoriaMetrics server\(hint)."
+        )
     }
 
     static func series(

@@ -3,18 +3,19 @@ package import ArchiveSource
 import BundleCore
 package import BundleValues
 
-/// What is known of one release on devices. A value.
+/// The reports about one release.
 package struct ReleaseInsights: Sendable {
-    /// A way that devices got it.
+    /// A way in which devices downloaded the release.
     package struct Route: Sendable, Equatable {
-        /// As devices report it: `delta` or `archive`.
+        /// The route: `delta` or `archive`.
         package let name: String
         package let installs: Int
-        /// Times the archive's size, or the largest delta's; nil where no size is known. What was downloaded in vain is not in it.
+        /// The number of devices times the size of the archive or of the largest delta; nil if no size is known.
+        /// Aborted downloads are not included.
         package let bytes: Int?
     }
 
-    /// A failure code, and the devices with it.
+    /// A failure code, and the number of devices that reported it.
     package struct Failure: Sendable, Equatable {
         package let code: String
         package let devices: Int
@@ -22,25 +23,24 @@ package struct ReleaseInsights: Sendable {
 
     package let version: SemanticVersion
     package let channel: String
-    /// When this was known.
+    /// The time of the query.
     package let clock: Timestamp
-    /// What the channel says of it; nil where it does not have it.
+    /// The release in the channel; nil if the channel does not have it.
     package let release: ChannelDocument.Release?
-    /// Whether the channel recalls it.
     package let isRecalled: Bool
-    /// What devices reported; nil where none did.
+    /// The reports of devices; nil if there are none.
     package let reports: ChannelReports.Release?
-    /// The most installs first.
+    /// The routes, the most used first.
     package let routes: [Route]
-    /// The most frequent first.
+    /// The failures, the most frequent first.
     package let failures: [Failure]
-    /// The fleet has so many devices or more; nil where only this release was reported.
+    /// The lower bound of the fleet's size; nil if only this release was reported.
     package let fleet: Int?
-    /// What the guard would know; nil where nothing was counted, or a count fell.
+    /// The first verdicts; nil if nothing was counted, or a count decreased.
     package let verdicts: FirstVerdicts?
     package let rule: GuardRule
 
-    /// Adds up what `document`, `deltas` and `reports` say of `version` at `clock`.
+    /// Combines `document`, `deltas` and `reports` for `version` at `clock`.
     package init(
         _ version: SemanticVersion, in document: ChannelDocument, at clock: Timestamp, deltas: DeltaList?,
         reports: ChannelReports, verdicts: FirstVerdicts?, rule: GuardRule
@@ -65,10 +65,10 @@ package struct ReleaseInsights: Sendable {
         fleet = told != nil && reports.releases.count > 1 ? reports.mostDevices : nil
     }
 
-    /// The devices with a confirmed start, as a share of the fleet: the upper bound, because the fleet may be larger.
-    package var share: RolloutPercentage? { share(of: "confirmed") }
+    /// The percentage of the fleet with a confirmed start: an upper bound, because the fleet may be larger.
+    package var confirmedShare: RolloutPercentage? { share(of: "confirmed") }
 
-    /// The devices that installed the release, as a share of the fleet: the upper bound.
+    /// The percentage of the fleet that installed the release: an upper bound.
     package var installedShare: RolloutPercentage? { share(of: "installed") }
 
     private func share(of fact: String) -> RolloutPercentage? {
@@ -83,7 +83,7 @@ package struct ReleaseInsights: Sendable {
 }
 
 extension GuardRule.Finding {
-    /// The word for programs.
+    /// The code for programs.
     package var code: String {
         switch self {
         case .tooMany: "tooMany"
@@ -94,7 +94,7 @@ extension GuardRule.Finding {
 }
 
 extension GuardRule {
-    /// What the rule finds, for people.
+    /// Returns the finding in words.
     package func words(_ verdicts: FirstVerdicts) -> String {
         let allowed =
             switch self {
@@ -103,15 +103,15 @@ extension GuardRule {
             case .simple(_, let permille): RolloutPercentage(permille: permille).description
             }
         return switch finding(verdicts) {
-        case .tooMany: "too many starts fail: more than the \(allowed) that may"
-        case .proven: "few enough starts fail, where \(allowed) may"
+        case .tooMany: "too many starts fail: more than the allowed \(allowed)"
+        case .proven: "few enough starts fail: at most \(allowed) may"
         case .undecided(let missing):
-            "undecided, where \(allowed) may fail: \(missing) more good starts would decide it"
+            "undecided, at most \(allowed) may fail: \(missing) more confirmed starts would decide it"
         }
     }
 
-    /// The lowest rate of failures, in thousandths and rounded up, that `verdicts` rule out with 95% confidence; 1000 where they rule
-    /// out none.
+    /// Returns the lowest failure rate, in thousandths and rounded up, that `verdicts` rule out with 95% confidence;
+    /// 1000 if they rule out none.
     package static func bound(_ verdicts: FirstVerdicts) -> Int {
         func isRejected(_ permille: Int) -> Bool {
             tail(atMost: verdicts.failed, of: verdicts.count, rate: Double(permille) / 1000) <= risk

@@ -2,33 +2,33 @@ import BundleDisk
 package import BundleFetch
 import BundleValues
 
-/// Where the keys of an object store come from. None of them is ever a part of a message.
+/// The keys for an object store. Messages never contain them.
 package enum BucketCredentials {
     private static let maximumBytes = 1 << 20
 
-    /// Those of the profile `profile` in the shared credentials file at `path`, which other tools use too.
+    /// Reads the profile `profile` of the shared credentials file at `path`, which other tools use too.
     package static func file(at path: String, profile: String) throws -> AccessKeys {
         let bytes = try File.open(reading: path).readAll(maximumBytes: maximumBytes)
         let members = self.profile(profile, in: String(decoding: bytes, as: UTF8.self))
         guard let members else {
             throw UpdateFailure(
                 .configInvalid, subject: path,
-                "\(path) has no profile \(UntrustedName.display(profile)): set AWS_PROFILE to one that it has.")
+                "\(path) has no profile \(UntrustedName.display(profile)). Set AWS_PROFILE to one of its profiles.")
         }
         return try keys(
             of: "The profile \(UntrustedName.display(profile)) of \(path)", members["aws_access_key_id"],
             members["aws_secret_access_key"], members["aws_session_token"])
     }
 
-    /// Returns the settings of the profile `profile` in `text`, the content of the configuration file that other tools use too. Indented lines
-    /// belong to a setting of another service and are left out.
+    /// Returns the settings of `profile` in `text`, the content of the configuration file that other tools use too.
+    /// Indented lines belong to the settings of another service and are ignored.
     package static func configuration(of profile: String, in text: String) -> [String: String] {
         let plain = text.split(whereSeparator: \.isNewline).filter { $0.first != " " && $0.first != "\t" }
         let section = profile == "default" ? profile : "profile \(profile)"
         return self.profile(section, in: plain.joined(separator: "\n")) ?? [:]
     }
 
-    /// The lines of a section of an INI file; nil where it has none of that name.
+    /// Returns the members of a section of an INI file; nil if it has no such section.
     static func profile(_ name: String, in text: String) -> [String: String]? {
         var found: [String: String]?
         var isHere = false
@@ -50,27 +50,27 @@ package enum BucketCredentials {
         return String(decoding: bytes.reversed().drop { $0 == 0x20 || $0 == 0x09 }.reversed(), as: UTF8.self)
     }
 
-    /// Those that a command prints, in the form of `credential_process`.
+    /// Runs a command that prints keys in the form of `credential_process`.
     package static func command(_ line: String, limit: Duration = SigningCommand.standardLimit) throws -> AccessKeys {
         let output = try SigningCommand(line, limit: limit, purpose: .credentials).output(for: [])
         guard let members = try? JSONScanner.parse(output, maximumBytes: maximumBytes).objectValue else {
             throw UpdateFailure(
                 .configInvalid, subject: SigningCommand.Purpose.credentials.rawValue,
-                "The credential command prints no JSON object: it has to print AccessKeyId, SecretAccessKey and perhaps SessionToken."
+                "The credential command did not print a JSON object with AccessKeyId, SecretAccessKey and optionally SessionToken."
             )
         }
         return try keys(
-            of: "What the credential command prints", members["AccessKeyId"]?.stringValue,
+            of: "The output of the credential command", members["AccessKeyId"]?.stringValue,
             members["SecretAccessKey"]?.stringValue, members["SessionToken"]?.stringValue)
     }
 
-    /// Keys of the environment's, or of whatever is called `source`.
+    /// Returns keys from `source`, which messages name.
     package static func keys(of source: String, _ id: String?, _ secret: String?, _ token: String?) throws -> AccessKeys
     {
         let token = token.flatMap { $0.isEmpty ? nil : $0 }
         if let id, let secret, let keys = AccessKeys(id: id, secret: secret, sessionToken: token) { return keys }
         throw UpdateFailure(
             .configInvalid, subject: "access key",
-            "\(source) gives no access key with its secret: each is a word of printable characters.")
+            "\(source) has no access key and secret of printable characters.")
     }
 }

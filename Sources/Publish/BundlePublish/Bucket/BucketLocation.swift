@@ -23,7 +23,7 @@ package struct BucketTerms: Sendable {
 package final class BucketLocation: FeedLocation {
     package let address: String
     package var folder: String? { nil }
-    package var keepsOthersOut: Bool { false }
+    package var hasLock: Bool { false }
     private let client: ObjectClient
     private let prefix: String
     private let terms: BucketTerms
@@ -41,11 +41,11 @@ package final class BucketLocation: FeedLocation {
 
     package func make() throws {}
 
-    package func requireThere() throws {}
+    package func requireExists() throws {}
 
-    package func settle(_ folder: String) throws {}
+    package func sync(_ folder: String) throws {}
 
-    package func alone<Answer>(_ wait: FeedWait, _ work: () throws -> Answer) throws -> Answer { try work() }
+    package func locked<Answer>(_ wait: FeedWait, _ work: () throws -> Answer) throws -> Answer { try work() }
 
     package func draft(_ wait: FeedWait) throws -> any ReleaseDraft { try BucketDraft(of: self) }
 

@@ -1,15 +1,14 @@
 import BundleFetch
 import BundleValues
 
-/// `s3://bucket/prefix`.
 package struct BucketAddress: Hashable, Sendable, CustomStringConvertible {
     package let bucket: String
-    /// Empty where the feed is the whole bucket.
+    /// Empty if the feed is the whole bucket.
     package let prefix: String
 
     package var description: String { "s3://\(bucket)" + (prefix.isEmpty ? "" : "/\(prefix)") }
 
-    /// Nil for what is no such address.
+    /// Returns nil if `text` is not such an address.
     package init?(parsing text: String) {
         guard text.hasPrefix("s3://") else { return nil }
         let parts = text.dropFirst(5).split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
@@ -23,7 +22,7 @@ package struct BucketAddress: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// What caches and readers are told of a file. A pure rule.
+/// The headers of a file for caches and readers.
 enum BucketHeaders {
     static func of(_ name: String, documentMaxAge: Duration) -> [ObjectRequest.Header: String] {
         let age = Int(documentMaxAge / .seconds(1))
@@ -34,7 +33,8 @@ enum BucketHeaders {
         ]
     }
 
-    /// Whether nobody ever replaces it: all of a release but the list of its deltas, and the numbered copies of channel documents.
+    /// Returns whether a file never changes: the files of a release except its list of deltas, and the numbered
+    /// copies of channel files.
     static func isWrittenOnce(_ name: String) -> Bool {
         let parts = name.split(separator: "/")
         switch parts.first {
@@ -56,7 +56,7 @@ enum BucketHeaders {
     }
 }
 
-/// Why a store refused: its own word and sentence, where it gave them.
+/// The reason for a refusal, with the store's code and message if it gave them.
 struct StoreRefusal {
     let status: Int
     let code: String
@@ -68,7 +68,7 @@ struct StoreRefusal {
         text = ObjectListing.element("Message", in: response.body[...])?.text ?? ""
     }
 
-    /// Whether it is who asked, or how, that was refused.
+    /// Whether the credentials or the form of the request were refused.
     var isAboutRequest: Bool {
         [
             "AuthorizationHeaderMalformed", "PermanentRedirect", "InvalidAccessKeyId", "SignatureDoesNotMatch",
@@ -89,8 +89,8 @@ struct StoreRefusal {
         case (_, "NoSuchBucket"): "Check the bucket's name and AWS_ENDPOINT_URL_S3."
         case (_, "AuthorizationHeaderMalformed"), (301, _), (307, _): "Set AWS_REGION to the region of the bucket."
         case (_, "RequestTimeTooSkewed"): "Set this machine's clock."
-        case (_, "SignatureDoesNotMatch"): "Check AWS_SECRET_ACCESS_KEY, or what gives it, and AWS_REGION."
-        case (401, _), (403, _): "Check the access key and what it may read and write there."
+        case (_, "SignatureDoesNotMatch"): "Check AWS_SECRET_ACCESS_KEY or its source, and AWS_REGION."
+        case (401, _), (403, _): "Check the access key and its permissions."
         case (500..., _): "The store is at fault; try again later."
         default: "Check the address and the store."
         }
@@ -100,7 +100,7 @@ struct StoreRefusal {
 /// One page of a bucket's listing.
 struct ObjectListing {
     private(set) var objects: [FeedEntry] = []
-    /// Where the next page begins.
+    /// The token of the next page.
     private(set) var next: String?
 
     init(_ xml: [UInt8]) {
@@ -116,7 +116,7 @@ struct ObjectListing {
         }
     }
 
-    /// Stores write fractions of a second, too.
+    /// Stores may write fractions of a second.
     private static func time(_ text: String) -> Timestamp? {
         guard text.hasSuffix("Z") else { return nil }
         return try? Timestamp(parsing: text.dropLast().prefix { $0 != "." } + "Z")
@@ -125,7 +125,7 @@ struct ObjectListing {
     struct Element {
         let inner: ArraySlice<UInt8>
         let rest: ArraySlice<UInt8>
-        /// Its text; empty for one that is longer than any name or sentence of a store.
+        /// The text; empty if it is longer than any name or message of a store.
         var text: String {
             if inner.count > ObjectListing.longestText { return "" }
             return [("&quot;", "\""), ("&#34;", "\""), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")]
@@ -135,7 +135,8 @@ struct ObjectListing {
 
     private static let longestText = 16 << 10
 
-    /// Returns the first element of that name: what such lists are made of has no attributes. Looks at each byte twice at most.
+    /// Returns the first element with that name. Elements of listings have no attributes. Reads each byte at most
+    /// twice.
     static func element(_ name: String, in xml: ArraySlice<UInt8>) -> Element? {
         guard let start = range(of: Array("<\(name)>".utf8), in: xml),
             let end = range(of: Array("</\(name)>".utf8), in: xml[start.upperBound...])
@@ -143,7 +144,7 @@ struct ObjectListing {
         return Element(inner: xml[start.upperBound..<end.lowerBound], rest: xml[end.upperBound...])
     }
 
-    /// Where `tag` is first. It begins with its only `<`, so no byte is compared with more than one beginning of it.
+    /// Returns the first range of `tag`. Only its first byte is `<`, so the search needs no backtracking.
     private static func range(of tag: [UInt8], in xml: ArraySlice<UInt8>) -> Range<Int>? {
         var start = xml.startIndex
         while let index = xml[start...].firstIndex(of: UInt8(ascii: "<")) {

@@ -52,7 +52,7 @@ enum LineageRule: Equatable {
     /// Compares `document` with the last `known` one. `copy` returns the numbered copy with a digest and a lower
     /// sequence, if the feed has it.
     static func judge(
-        _ document: Link?, known: PublisherMemory.Entry?,
+        _ document: Link?, known: PublisherMemory.LastSigned?,
         copy: (_ digest: SHA256Digest, _ sequence: Int) throws -> Link?
     ) rethrows -> LineageRule {
         guard let known else { return .unknown }
@@ -84,11 +84,11 @@ extension ChannelWriter {
     /// yet. Throws if the file is older than, or differs from, the one that this publisher signed last.
     func base(of name: String, appId: String?) throws -> ChannelBase {
         try rereading(name) { record in
-            let document = try record.map { try verified($0.bytes, name) }
-            try requireExpected(name, document)
+            let document = try record.map { try verified($0.bytes, of: name) }
+            try requireExpected(document, of: name)
             let known = try known(of: name, document?.document.appId ?? appId)
-            if document == nil { try requireUnknown(name, known) }
-            return try base(document, record?.version, name, known)
+            if document == nil { try requireUnknown(name, known: known) }
+            return try base(from: document, version: record?.version, of: name, known: known)
         }
     }
 
@@ -98,7 +98,7 @@ extension ChannelWriter {
         try rereading(name) { record in
             let shown = try record.flatMap { record in
                 do {
-                    return try verified(record.bytes, name)
+                    return try verified(record.bytes, of: name)
                 } catch let failure as UpdateFailure where failure.code == .manifestMalformed {
                     return nil
                 }
@@ -110,10 +110,10 @@ extension ChannelWriter {
                         + "publish with --create and a --sequence above the last one.")
             }
             let isShown = shown.map { $0.document.sequence >= sequence } ?? false
-            let newest = try isShown ? shown : copy(of: name, sequence)
-            try requireExpected(name, newest)
+            let newest = try isShown ? shown : copy(of: name, sequence: sequence)
+            try requireExpected(newest, of: name)
             let known = try known(of: name, newest?.document.appId)
-            let base = try base(newest, record?.version, name, known)
+            let base = try base(from: newest, version: record?.version, of: name, known: known)
             return (
                 ChannelBase(base.document, base.version, taken: base.taken, losses: base.losses, isRestored: true),
                 isShown
@@ -135,22 +135,24 @@ extension ChannelWriter {
     }
 
     private func base(
-        _ document: VerifiedChannelDocument?, _ version: FeedVersion?, _ name: String, _ known: PublisherMemory.Entry?
+        from document: VerifiedChannelDocument?, version: FeedVersion?, of name: String,
+        known: PublisherMemory.LastSigned?
     ) throws -> ChannelBase {
         let sequence = document?.document.sequence ?? 0
-        let ahead = try document.flatMap { try copyAhead(of: $0.link, name) }
+        let ahead = try document.flatMap { try copyAhead(of: $0.link, in: name) }
         let verdict = try document.map { document in
             try LineageRule.judge(document.link, known: known) { try copy(of: name, with: $0, below: $1) }
         }
         let failure =
-            verdict.flatMap { self.failure($0, sequence, name, known) } ?? ahead.map { behind(sequence, $0, name) }
+            verdict.flatMap { self.failure($0, at: sequence, of: name, known: known) }
+            ?? ahead.map { behind(at: sequence, copies: $0, of: name) }
         guard let failure else { return ChannelBase(document, version, taken: sequence, losses: []) }
         guard options.isFeedRestored else { throw failure }
         let taken = max(sequence, known?.sequence ?? 0, ahead ?? 0)
-        return ChannelBase(document, version, taken: taken, losses: [Self.loss(sequence, taken)])
+        return ChannelBase(document, version, taken: taken, losses: [Self.loss(at: sequence, taken: taken)])
     }
 
-    private static func loss(_ sequence: Int, _ taken: Int) -> String {
+    private static func loss(at sequence: Int, taken: Int) -> String {
         (taken > sequence
             ? "the feed was restored to sequence \(sequence), and \(taken) was signed before: the changes in between are lost"
             : "the feed was restored to another file than the one signed before: the changes of that one are lost")
@@ -158,7 +160,7 @@ extension ChannelWriter {
     }
 
     /// Returns the channel file that this publisher signed last; nil if none is recorded.
-    private func known(of name: String, _ appId: String?) throws -> PublisherMemory.Entry? {
+    private func known(of name: String, _ appId: String?) throws -> PublisherMemory.LastSigned? {
         try options.memory?.last(of: .init(appId: appId, channel: name), trusting: trustedIds)
     }
 
@@ -166,9 +168,9 @@ extension ChannelWriter {
     private var trustedIds: [String] { trusted.keys.map(\.id) }
 
     /// Records `document` as the file that was signed or accepted last.
-    func remember(_ sequence: Int, _ digest: SHA256Digest, of document: ChannelDocument, signers: [String]) throws {
+    func remember(sequence: Int, digest: SHA256Digest, of document: ChannelDocument, signers: [String]) throws {
         try options.memory?.keep(
-            PublisherMemory.Entry(
+            PublisherMemory.LastSigned(
                 sequence: sequence, payloadSha256: digest, signers: signers, feed: location.address),
             of: .init(appId: document.appId, channel: document.channel), trusting: trustedIds + signers)
     }
@@ -180,7 +182,7 @@ extension ChannelWriter {
         return ChannelWriter(location: location, options: options)
     }
 
-    private func requireExpected(_ name: String, _ present: VerifiedChannelDocument?) throws {
+    private func requireExpected(_ present: VerifiedChannelDocument?, of name: String) throws {
         let sequence = present?.document.sequence ?? 0
         guard let expected = options.expectedSequence, expected != sequence else { return }
         throw UpdateFailure(
@@ -191,7 +193,7 @@ extension ChannelWriter {
     }
 
     /// Throws if a channel would start at or below a sequence that this publisher has signed.
-    private func requireUnknown(_ name: String, _ known: PublisherMemory.Entry?) throws {
+    private func requireUnknown(_ name: String, known: PublisherMemory.LastSigned?) throws {
         guard let known, let first = options.firstSequence, first <= known.sequence else { return }
         throw UpdateFailure(
             .rollbackAttempt, subject: "channel \(name)",
@@ -201,7 +203,7 @@ extension ChannelWriter {
     }
 
     private func failure(
-        _ verdict: LineageRule, _ sequence: Int, _ name: String, _ known: PublisherMemory.Entry?
+        _ verdict: LineageRule, at sequence: Int, of name: String, known: PublisherMemory.LastSigned?
     ) -> UpdateFailure? {
         let words: String
         switch verdict {
@@ -226,7 +228,7 @@ extension ChannelWriter {
                 + (isSameFeed ? "." : "; another feed needs its own --publisher-state."))
     }
 
-    private func behind(_ sequence: Int, _ ahead: Int, _ name: String) -> UpdateFailure {
+    private func behind(at sequence: Int, copies ahead: Int, of name: String) -> UpdateFailure {
         UpdateFailure(
             .rollbackAttempt, subject: "channel \(name)",
             "Channel \(name) of \(location.address) has sequence \(sequence), but its signed copies go up to \(ahead): an older file was "
@@ -237,18 +239,18 @@ extension ChannelWriter {
 
     /// Returns the highest sequence of the signed copies above `link`; nil if there is none, or if it is the copy of
     /// a publisher that stopped before it wrote the file.
-    private func copyAhead(of link: LineageRule.Link, _ name: String) throws -> Int? {
-        guard let next = try signedCopy(of: name, link.sequence + 1) else { return nil }
+    private func copyAhead(of link: LineageRule.Link, in name: String) throws -> Int? {
+        guard let next = try signedCopy(of: name, sequence: link.sequence + 1) else { return nil }
         var highest = next
-        while let later = try signedCopy(of: name, highest.sequence + 1) { highest = later }
+        while let later = try signedCopy(of: name, sequence: highest.sequence + 1) { highest = later }
         return highest == next && next.previous == link.payloadSha256 ? nil : highest.sequence
     }
 
     /// Returns the copy with that sequence; nil if trusted keys did not sign it.
-    private func signedCopy(of name: String, _ sequence: Int) throws -> LineageRule.Link? {
-        let path = Self.copyPath(of: name, sequence)
+    private func signedCopy(of name: String, sequence: Int) throws -> LineageRule.Link? {
+        let path = Self.copyPath(of: name, sequence: sequence)
         guard let bytes = try location.read(path, maximumBytes: ChannelFormat.maximumBytes)?.bytes,
-            let document = try? verified(bytes, name), document.document.sequence == sequence
+            let document = try? verified(bytes, of: name), document.document.sequence == sequence
         else { return nil }
         return document.link
     }
@@ -257,7 +259,7 @@ extension ChannelWriter {
     /// check, because a signed file contains the digest.
     private func copy(of name: String, with digest: SHA256Digest, below limit: Int) throws -> LineageRule.Link? {
         for sequence in try ChannelHistory.sequences(of: name, in: location).reversed() where sequence < limit {
-            let path = Self.copyPath(of: name, sequence)
+            let path = Self.copyPath(of: name, sequence: sequence)
             guard let bytes = try location.read(path, maximumBytes: ChannelFormat.maximumBytes)?.bytes,
                 let envelope = try? ChannelFormat.envelope(parsing: bytes),
                 try SHA256Digest.of(envelope.payload) == digest

@@ -280,53 +280,6 @@ extension ChannelDocument {
         return "devices check every \(interval), with a random delay of up to \(DurationText(.seconds(poll.jitter)))"
     }
 
-    // MARK: Warnings
-
-    /// Returns warnings about changed releases that no device will install. Such a file can still be signed.
-    func warnings(after before: ChannelDocument?, at time: Timestamp) -> [String] {
-        var warnings: [String] = []
-        for release in releases {
-            let version = release.version
-            let old = before?.releases.first { $0.version == version }
-            if old.map({ $0.hasSameAudience(as: release) }) == true { continue }
-            if recalls(version) {
-                warnings.append(
-                    "\(version) is recalled: no device takes it. Undo the recall with release revoke --undo, or publish a higher version."
-                )
-            } else if release.isPaused, old?.isPaused == true {
-                warnings.append("\(version) is paused: no further device takes it until release resume.")
-            } else if let higher = forEverybody(above: release, at: time) {
-                warnings.append(
-                    "\(higher) is for every device, so no device takes \(version). Publish a higher version, or recall \(higher)."
-                )
-            }
-        }
-        if let before, let last = before.newestForEverybody(at: time), newestForEverybody(at: time) == nil,
-            !releases.contains(where: { $0.version == last })
-        {
-            warnings.append(
-                "no release is for every device now: devices keep what they have, and new devices get nothing."
-                    + (channel == ChannelFileName.standard ? " manifest.json stays as it is." : ""))
-        }
-        return warnings
-    }
-
-    private func forEverybody(at time: Timestamp) -> [Release] {
-        releases.filter { $0.share(at: time) == Release.allDevices && !$0.isPaused && !recalls($0.version) }
-    }
-
-    private func newestForEverybody(at time: Timestamp) -> SemanticVersion? {
-        forEverybody(at: time).map(\.version).max()
-    }
-
-    /// Returns a higher release that every device may install in every shell that runs `release`.
-    private func forEverybody(above release: Release, at time: Timestamp) -> SemanticVersion? {
-        let shells = release.manifest.claims.shells
-        return forEverybody(at: time).filter { other in
-            other.version > release.version && other.manifest.claims.shells.covers(shells)
-        }.map(\.version).max()
-    }
-
     // MARK: Requirements
 
     package func index(of version: SemanticVersion) throws -> Int {
@@ -361,32 +314,5 @@ extension ChannelDocument {
             .appMismatch, subject: appId ?? "",
             "Version \(version) is for \(appId ?? "no named application"), channel \(channel) for "
                 + "\(self.appId ?? "none"): check --app-id and --feed. Each application has its own feed.")
-    }
-
-    /// Returns the audience of `release` in words: a percentage or a ramp, and its groups.
-    static func audience(of release: Release) -> String {
-        release.audience(release.ramp.map { "a ramp (\($0))" } ?? audience(release.rollout))
-    }
-
-    static func audience(_ permille: Int) -> String {
-        permille == Release.allDevices ? "every device" : "\(RolloutPercentage(permille: permille)) of the devices"
-    }
-}
-
-extension ChannelDocument.Release {
-    fileprivate func hasSameAudience(as other: Self) -> Bool {
-        rollout == other.rollout && ramp == other.ramp && groups == other.groups
-            && isOnlyForGroups == other.isOnlyForGroups && isPaused == other.isPaused && isUrgent == other.isUrgent
-    }
-
-    /// Returns the audience at `time` in words: a percentage of the devices, and its groups.
-    package func audience(at time: Timestamp) -> String {
-        audience("\(RolloutPercentage(permille: share(at: time))) of the devices")
-    }
-
-    fileprivate func audience(_ percentage: String) -> String {
-        if groups.isEmpty, !isOnlyForGroups { return percentage }
-        let named = "the \(groups.count == 1 ? "group" : "groups") \(groups.joined(separator: ", "))"
-        return isOnlyForGroups ? "\(named) alone" : "\(named) first, and \(percentage)"
     }
 }

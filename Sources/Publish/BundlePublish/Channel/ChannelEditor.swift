@@ -15,7 +15,7 @@ package struct ChannelEditor {
     }
 
     package static func channels(in feed: any FeedLocation) throws -> [String] {
-        try feed.requireThere()
+        try feed.requireExists()
         return try ChannelWriter.channels(in: feed)
     }
 
@@ -39,8 +39,8 @@ package struct ChannelEditor {
     package static func inspect(
         _ channel: String, in feed: any FeedLocation, trust: TrustAnchor?, clock: Timestamp
     ) throws -> (document: ChannelDocument, held: [SemanticVersion]) {
-        try feed.requireThere()
-        guard let record = try ChannelWriter.record(of: channel, in: feed) else { throw missing(channel, feed) }
+        try feed.requireExists()
+        guard let record = try ChannelWriter.record(of: channel, in: feed) else { throw missing(channel, in: feed) }
         let envelope = try ChannelFormat.envelope(parsing: record.bytes)
         let document =
             try trust.map {
@@ -55,7 +55,7 @@ package struct ChannelEditor {
     package func apply(_ change: ChannelChange, to channel: String) throws -> ChannelReport {
         try edit([channel]) { writer in
             let (base, present) = try self.base(of: channel, writer)
-            if case .revoke(let version, _) = change { try requireKnown(version, present.document) }
+            if case .revoke(let version, _) = change { try requireKnown(version, in: present.document) }
             return try writer.prepare(channel, creatingFor: nil, onto: base, resumed: change.resumed) {
                 try change.apply(to: &$0, at: options.issuedAt)
             }
@@ -94,8 +94,8 @@ package struct ChannelEditor {
     package func restore(_ channel: String, to sequence: Int?) throws -> ChannelReport {
         try edit([channel]) { writer in
             let (base, isShown) = try writer.restoredBase(of: channel)
-            guard let newest = base.document?.document else { throw Self.missing(channel, feed) }
-            let chosen = try sequence.map { try writer.copy(of: channel, $0).document } ?? newest
+            guard let newest = base.document?.document else { throw Self.missing(channel, in: feed) }
+            let chosen = try sequence.map { try writer.copy(of: channel, sequence: $0).document } ?? newest
             try requireReleases(of: chosen, besides: newest)
             return try writer.prepare(channel, creatingFor: nil, onto: base) { document in
                 let changes = document.restore(chosen)
@@ -145,7 +145,7 @@ package struct ChannelEditor {
         of channel: String, _ writer: ChannelWriter
     ) throws -> (base: ChannelBase, present: VerifiedChannelDocument) {
         let base = try writer.base(of: channel, appId: nil)
-        guard let present = base.document else { throw Self.missing(channel, feed) }
+        guard let present = base.document else { throw Self.missing(channel, in: feed) }
         return (base, present)
     }
 
@@ -165,7 +165,7 @@ package struct ChannelEditor {
     private func edit(
         _ channels: [String], _ work: (ChannelWriter) throws -> ChannelWriter.Prepared
     ) throws -> ChannelReport {
-        try feed.requireThere()
+        try feed.requireExists()
         let writer = ChannelWriter(location: feed, options: options)
         let isQuick = options.signers.areQuick
         var report = try feed.change(
@@ -178,17 +178,17 @@ package struct ChannelEditor {
     }
 
     /// Throws if `version` was never published: a mistyped version would leave the bad release live.
-    private func requireKnown(_ version: SemanticVersion, _ document: ChannelDocument) throws {
+    private func requireKnown(_ version: SemanticVersion, in document: ChannelDocument) throws {
         if document.releases.contains(where: { $0.version == version }) { return }
         if try ReleaseFeed.published(version, in: feed) != nil { return }
         _ = try document.index(of: version)
     }
 
     package static func requireChannel(_ channel: String, in feed: any FeedLocation) throws {
-        if try ChannelWriter.record(of: channel, in: feed) == nil { throw missing(channel, feed) }
+        if try ChannelWriter.record(of: channel, in: feed) == nil { throw missing(channel, in: feed) }
     }
 
-    private static func missing(_ channel: String, _ feed: any FeedLocation) -> UpdateFailure {
+    private static func missing(_ channel: String, in feed: any FeedLocation) -> UpdateFailure {
         UpdateFailure(
             .configInvalid, subject: "channel \(channel)",
             "The feed \(feed.address) has no channel \(channel). Create it with `clientctl publish --channel \(channel) --create` or "

@@ -23,12 +23,12 @@ package struct ChannelHistory: Sendable {
     package init(
         _ channel: String, in feed: any FeedLocation, newest: Int = .max, trust: TrustAnchor?, clock: Timestamp
     ) throws {
-        try feed.requireThere()
+        try feed.requireExists()
         var entries: [Record] = []
         let sequences = try Self.sequences(of: channel, in: feed)
         // Reads one more copy, which the oldest entry is compared with.
         for sequence in sequences.suffix(newest == .max ? newest : newest + 1) {
-            let path = ChannelWriter.copyPath(of: channel, sequence)
+            let path = ChannelWriter.copyPath(of: channel, sequence: sequence)
             guard let record = try feed.read(path, maximumBytes: ChannelFormat.maximumBytes) else { continue }
             let (envelope, document) = try Self.parse(record.bytes, of: path)
             let isVerified = try trust.map { try Self.isVerified(envelope, by: $0, of: channel, at: clock) }

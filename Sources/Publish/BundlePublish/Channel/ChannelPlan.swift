@@ -34,10 +34,10 @@ struct ChannelPublication {
     /// Throws, before any packing, if the channel cannot accept `version` or its file is not the expected one.
     func requireAcceptance(of version: SemanticVersion) throws {
         let present = try writer.base(of: plan.name, appId: appId).document
-        try writer.requireChannel(plan.name, present)
+        try writer.requireChannel(plan.name, present: present)
         guard let document = present?.document else { return }
         if document.releases.contains(where: { $0.version == version }) { return }
-        try writer.requireNoCreation(of: plan.name, present)
+        try writer.requireNoCreation(of: plan.name, present: present)
         try document.requireAllowed(version)
     }
 

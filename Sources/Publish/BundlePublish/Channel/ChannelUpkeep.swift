@@ -3,7 +3,7 @@ import BundleValues
 
 /// Prunes the releases and copies of a channel, and deletes channels.
 package struct ChannelUpkeep {
-    package struct Result: Sendable {
+    package struct Removal: Sendable {
         /// The edit of the channel file; nil if the channel was deleted.
         package let document: ChannelReport?
         /// The files that were removed, or that a dry run would remove, in order.
@@ -23,17 +23,18 @@ package struct ChannelUpkeep {
 
     /// Removes the releases of `channel` that no device installs, except the `keep` highest, and all numbered copies
     /// except the newest `copies`; nil keeps all copies.
-    package func prune(_ channel: String, keep: Int, copies: Int?, _ terms: ChannelTerms) throws -> Result {
+    package func prune(_ channel: String, keep: Int, copies: Int?, _ terms: ChannelTerms) throws -> Removal {
         let document = try ChannelEditor(feed: feed, terms).prune(channel, keeping: keep)
-        guard let copies else { return Result(document: document, removed: []) }
+        guard let copies else { return Removal(document: document, removed: []) }
         let old = try ChannelHistory.sequences(of: channel, in: feed).dropLast(copies)
-        return Result(document: document, removed: try remove(old.map { ChannelWriter.copyPath(of: channel, $0) }))
+        return Removal(
+            document: document, removed: try remove(old.map { ChannelWriter.copyPath(of: channel, sequence: $0) }))
     }
 
     /// Deletes `channel`: first its file, so that no device reads an incomplete channel, then its hold and its
     /// copies.
-    package func delete(_ channel: String) throws -> Result {
-        try feed.requireThere()
+    package func delete(_ channel: String) throws -> Removal {
+        try feed.requireExists()
         let folder = "\(ChannelWriter.folder)/\(channel)"
         let documents = [ChannelWriter.path(of: channel), HoldEditor.path(of: channel)]
         let there = Set(try feed.list(ChannelWriter.folder).map(\.name))
@@ -41,15 +42,15 @@ package struct ChannelUpkeep {
         let names = documents.filter(there.contains) + copies
         if names.isEmpty { try ChannelEditor.requireChannel(channel, in: feed) }
         let removed = try remove(names)
-        if !isDryRun { try feed.alone(wait) { try feed.removeFolder(folder) } }
-        return Result(document: nil, removed: removed)
+        if !isDryRun { try feed.locked(wait) { try feed.removeFolder(folder) } }
+        return Removal(document: nil, removed: removed)
     }
 
     private func remove(_ names: [String]) throws -> [String] {
         if isDryRun { return names }
-        return try feed.alone(wait) {
+        return try feed.locked(wait) {
             for name in names { try feed.remove(name) }
-            try feed.settle(ChannelWriter.folder)
+            try feed.sync(ChannelWriter.folder)
             return names
         }
     }

@@ -6,12 +6,25 @@ import BundleSigning
 /// Reads, verifies, edits, signs and writes channel files. The caller holds the lock of the feed while it calls
 /// `put`.
 package struct ChannelWriter {
+    /// A signed channel file that devices would accept. Only `verifySigned` creates one.
+    struct SignedFile {
+        let bytes: [UInt8]
+        let envelope: SignedEnvelope
+        let payloadSha256: SHA256Digest
+
+        fileprivate init(_ bytes: [UInt8], _ envelope: SignedEnvelope, payloadSha256: SHA256Digest) {
+            self.bytes = bytes
+            self.envelope = envelope
+            self.payloadSha256 = payloadSha256
+        }
+    }
+
     /// A channel file that is ready to be written.
     struct Prepared {
         let name: String
         /// The signed file; nil if the channel file stays as it is.
-        let bytes: [UInt8]?
-        fileprivate(set) var report: ChannelReport
+        let file: SignedFile?
+        var report: ChannelReport
         let base: ChannelBase
         /// The next `manifest.json` of the feed; nil if it stays as it is.
         let newest: NewestManifest.Replacement?
@@ -19,16 +32,16 @@ package struct ChannelWriter {
         let clock: Timestamp
 
         init(
-            name: String, bytes: [UInt8]?, base: ChannelBase, _ report: ChannelReport, in location: any FeedLocation,
+            name: String, file: SignedFile?, base: ChannelBase, _ report: ChannelReport, in location: any FeedLocation,
             at clock: Timestamp
         ) throws {
             self.name = name
-            self.bytes = bytes
+            self.file = file
             self.base = base
             self.clock = clock
             var report = report
             (report.newest, newest) = try NewestManifest.change(for: report.document, in: location, at: clock)
-            if bytes == nil { report.outcome = newest == nil ? .unchanged : .completed }
+            if file == nil { report.outcome = newest == nil ? .unchanged : .completed }
             self.report = report
         }
     }
@@ -39,36 +52,36 @@ package struct ChannelWriter {
     let options: ChannelTerms
 
     /// Returns the numbered copy of the channel file `name`. Throws if the trusted keys did not sign it.
-    func copy(of name: String, _ sequence: Int) throws -> VerifiedChannelDocument {
-        let path = Self.copyPath(of: name, sequence)
+    func copy(of name: String, sequence: Int) throws -> VerifiedChannelDocument {
+        let path = Self.copyPath(of: name, sequence: sequence)
         guard let record = try location.read(path, maximumBytes: ChannelFormat.maximumBytes) else {
             throw UpdateFailure(
                 .configInvalid, subject: "channel \(name)",
                 "\(location.address)/\(path) does not exist. `clientctl release log` lists the copies.")
         }
-        return try verified(record.bytes, name)
+        return try verified(record.bytes, of: name)
     }
 
     /// Parses and verifies the channel file of `name` in `bytes`. Throws if the trusted keys did not sign it.
-    func verified(_ bytes: [UInt8], _ name: String) throws -> VerifiedChannelDocument {
-        let envelope: SignedEnvelope
+    func verified(_ bytes: [UInt8], of name: String) throws -> VerifiedChannelDocument {
         do {
-            envelope = try ChannelFormat.envelope(parsing: bytes)
-            _ = try ChannelFormat.parse(envelope)
-        } catch {
+            let envelope = try ChannelFormat.envelope(parsing: bytes)
+            do {
+                return try ChannelVerifier.verify(envelope, channel: name, trusted: trusted)
+            } catch let failure as UpdateFailure where [.signatureInvalid, .keyUnknown].contains(failure.code) {
+                // Damaged bytes have no valid signature either, but their remedy is another one.
+                _ = try ChannelFormat.parse(envelope)
+                throw UpdateFailure(
+                    failure.code, subject: "channel \(name)",
+                    failure.code == .keyUnknown
+                        ? Self.unknownKeys(of: name, envelope) : "\(failure.message) Nothing was changed.")
+            }
+        } catch let refusal as DocumentRefusal {
             let file = "\(location.address)/\(Self.path(of: name))"
             throw UpdateFailure(
                 .manifestMalformed, subject: file,
                 "\(file) is damaged. Restore it from a copy: devices accept nothing older than they have seen. "
-                    + UpdateFailure(error).message)
-        }
-        do {
-            return try ChannelVerifier.verify(envelope, channel: name, trusted: trusted)
-        } catch let failure as UpdateFailure where [.signatureInvalid, .keyUnknown].contains(failure.code) {
-            throw UpdateFailure(
-                failure.code, subject: "channel \(name)",
-                failure.code == .keyUnknown
-                    ? Self.unknownKeys(of: name, envelope) : "\(failure.message) Nothing was changed.")
+                    + UpdateFailure(refusal).message)
         }
     }
 
@@ -90,7 +103,7 @@ package struct ChannelWriter {
 
     /// Throws if the channel does not exist and may not be created, or if it existed and its file was lost: devices
     /// would refuse the first file as an older one, and new devices would install recalled releases.
-    func requireChannel(_ name: String, _ present: VerifiedChannelDocument?) throws {
+    func requireChannel(_ name: String, present: VerifiedChannelDocument?) throws {
         if present != nil { return }
         if let first = options.firstSequence {
             // The copy of the first channel file is written before the file itself.
@@ -108,7 +121,7 @@ package struct ChannelWriter {
     }
 
     /// Throws if the caller asked to create a channel that exists.
-    func requireNoCreation(of name: String, _ present: VerifiedChannelDocument?) throws {
+    func requireNoCreation(of name: String, present: VerifiedChannelDocument?) throws {
         guard let sequence = present?.document.sequence, options.firstSequence != nil else { return }
         throw UpdateFailure(
             .configInvalid, subject: "channel \(name)",
@@ -119,7 +132,7 @@ package struct ChannelWriter {
     package static func path(of name: String) -> String { "\(folder)/\(ChannelFileName.file(of: name))" }
 
     /// Returns the path of the numbered copy of a channel file.
-    static func copyPath(of name: String, _ sequence: Int) -> String { "\(folder)/\(name)/\(sequence).json" }
+    static func copyPath(of name: String, sequence: Int) -> String { "\(folder)/\(name)/\(sequence).json" }
 
     /// Returns the channel file of `name`, unverified; nil if the feed has none.
     package static func record(of name: String, in location: any FeedLocation) throws -> FeedRecord? {
@@ -150,7 +163,7 @@ package struct ChannelWriter {
         _ change: (inout ChannelDocument) throws -> [String]
     ) throws -> Prepared {
         let present = base.document
-        try requireChannel(name, present)
+        try requireChannel(name, present: present)
         let issuedAt = self.issuedAt(after: present)
         let expires = issuedAt.adding(options.lifetime)
         var document =
@@ -162,37 +175,37 @@ package struct ChannelWriter {
         var changes = base.isRestored ? [] : try document.apply(held, at: issuedAt)
         changes += try change(&document)
         changes += try document.apply(held.releasing(resumed), at: issuedAt)
-        let stillHeld = try resumed.flatMap { try holdWarning($0, changes.isEmpty ? unchanged : document) }
+        let stillHeld = try resumed.flatMap { try holdWarning(for: $0, in: changes.isEmpty ? unchanged : document) }
         if changes.isEmpty {
             return try Prepared(
-                name: name, bytes: nil, base: base,
+                name: name, file: nil, base: base,
                 ChannelReport(
                     outcome: .unchanged, document: unchanged, previousSequence: present?.document.sequence, changes: [],
                     warnings: expiryWarnings(unchanged) + [stillHeld].compactMap(\.self)),
                 in: location, at: options.clock)
         }
         try FeedRecalls(in: location).require(document, after: present?.document)
-        try requireNoCreation(of: name, present)
-        try requirePlausibleTime(name, present)
+        try requireNoCreation(of: name, present: present)
+        try requirePlausibleTime(of: name, after: present)
         (document.issuedAt, document.expires) = (issuedAt, expires)
         document.previous = present?.payloadSha256
         let bytes = try options.signers.sign(ChannelFormat.envelope(document)).document
         let known = Set(present?.document.releases.map(\.version) ?? [])
         let size = try ChannelSize.require(
             bytes.count, of: name, adds: !document.releases.allSatisfy { known.contains($0.version) })
-        try check(bytes, name, after: present)
+        let file = try verifySigned(bytes, of: name, after: present)
         return try Prepared(
-            name: name, bytes: bytes, base: base,
+            name: name, file: file, base: base,
             ChannelReport(
                 outcome: options.isDryRun ? .dryRun : .changed, document: document,
                 previousSequence: present?.document.sequence, changes: base.losses + changes,
-                warnings: warnings(present, expires) + [size, stillHeld].compactMap(\.self)
+                warnings: warnings(after: present, expires: expires) + [size, stillHeld].compactMap(\.self)
                     + document.warnings(after: present?.document, at: options.clock)),
             in: location, at: options.clock)
     }
 
     /// Returns a warning if a guard's hold still covers `version` in `document`.
-    private func holdWarning(_ version: SemanticVersion, _ document: ChannelDocument) throws -> String? {
+    private func holdWarning(for version: SemanticVersion, in document: ChannelDocument) throws -> String? {
         let rule = try HoldEditor.judge(document, in: location, trust: options.trust, clock: options.clock)
         guard rule.isHolding(version) else { return nil }
         return
@@ -200,7 +213,7 @@ package struct ChannelWriter {
             + "\(HoldEditor.path(of: document.channel)); it expires on its own, and `clientctl trust rotate` replaces a stolen guard key"
     }
 
-    // MARK: The time
+    // MARK: Time
 
     /// Returns a time that is never earlier than that of `present`, because devices refuse such a file. If other keys
     /// signed `present`, devices ignore its time.
@@ -210,7 +223,7 @@ package struct ChannelWriter {
         return max(options.issuedAt, present.document.issuedAt)
     }
 
-    private func requirePlausibleTime(_ name: String, _ present: VerifiedChannelDocument?) throws {
+    private func requirePlausibleTime(of name: String, after present: VerifiedChannelDocument?) throws {
         if options.isClockChecked { return }
         let verdict = PublisherClock.judge(
             issuedAt: options.issuedAt, clock: options.clock, before: present?.document.expires)
@@ -224,7 +237,7 @@ package struct ChannelWriter {
         ]
     }
 
-    private func warnings(_ present: VerifiedChannelDocument?, _ expires: Timestamp) -> [String] {
+    private func warnings(after present: VerifiedChannelDocument?, expires: Timestamp) -> [String] {
         guard let before = present?.document.issuedAt, before > options.clock.adding(PublisherClock.tolerance) else {
             return []
         }
@@ -235,116 +248,12 @@ package struct ChannelWriter {
         ]
     }
 
-    /// Writes a prepared channel file, then `manifest.json`.
-    func put(_ prepared: Prepared) throws -> ChannelReport {
-        // The feed may have changed between the preparation and its lock.
-        var current = try Prepared(
-            name: prepared.name, bytes: prepared.bytes, base: prepared.base, prepared.report, in: location,
-            at: prepared.clock)
-        if let bytes = current.bytes {
-            try FeedTrust(in: location, clock: options.clock)?.require(
-                try ChannelFormat.envelope(parsing: bytes), channel: current.name)
-            try keep(bytes, of: current)
-            try show(bytes, of: current)
-            // Keeping every copy would let a feed grow with the square of its releases.
-            let old = current.report.document.sequence - ChannelUpkeep.keptCopies
-            if old > 0 { try location.remove(Self.copyPath(of: current.name, old)) }
-        } else {
-            try location.settle(Self.folder)
-        }
-        // A previous run may have stopped before it wrote `manifest.json`.
-        if let newest = current.newest {
-            try writeNewest(newest, of: current)
-        } else {
-            try location.settle("")
-        }
-        if !options.isDryRun { remember(&current) }
-        return current.report
-    }
-
-    /// Stores the current channel file as the last one that this publisher signed. The feed has changed by now, so a
-    /// failure is a warning.
-    private func remember(_ prepared: inout Prepared) {
-        do {
-            if let bytes = prepared.bytes {
-                let envelope = try ChannelFormat.envelope(parsing: bytes)
-                let document = prepared.report.document
-                try remember(
-                    document.sequence, try SHA256Digest.of(envelope.payload), of: document,
-                    signers: options.signers.map(\.publicKey.id))
-            } else if let seen = prepared.base.document {
-                try remember(
-                    seen.document.sequence, seen.payloadSha256, of: seen.document, signers: seen.signers.map(\.id))
-            }
-        } catch {
-            prepared.report.warnings.append(
-                "the signed file could not be recorded on this machine, so the next change cannot be compared with it: "
-                    + UpdateFailure(error).message)
-        }
-    }
-
-    /// Writes the numbered copy of a channel file, which records who signed what. It is written before the file, so
-    /// that no signed file is lost.
-    private func keep(_ bytes: [UInt8], of prepared: Prepared) throws {
-        let path = Self.copyPath(of: prepared.name, prepared.report.document.sequence)
-        if try location.create(path, .bytes(bytes)) { return }
-        guard let record = try location.read(path, maximumBytes: ChannelFormat.maximumBytes) else {
-            throw FeedConflict(path, in: location)
-        }
-        if record.bytes == bytes { return }
-        // Another publisher wrote the copy and stopped, or is about to write the file. Its signed copy goes first.
-        guard try verified(record.bytes, prepared.name).document.sequence == prepared.report.document.sequence else {
-            throw UpdateFailure(
-                .manifestMalformed, subject: "\(location.address)/\(path)",
-                "\(location.address)/\(path) contains another sequence than its name. It was placed there by hand: remove it."
-            )
-        }
-        try location.replace(Self.path(of: prepared.name), with: record.bytes, version: prepared.base.version)
-        throw FeedConflict(path, in: location)
-    }
-
-    /// Replaces the channel file that `prepared` was made from.
-    private func show(_ bytes: [UInt8], of prepared: Prepared) throws {
-        do {
-            try location.replace(Self.path(of: prepared.name), with: bytes, version: prepared.base.version)
-        } catch let conflict as FeedConflict {
-            // Another publisher that found the copy may have written the file, and newer ones after it.
-            guard let record = try Self.record(of: prepared.name, in: location),
-                try record.bytes == bytes
-                    || verified(record.bytes, prepared.name).document.sequence > prepared.report.document.sequence
-            else { throw conflict }
-        }
-    }
-
-    /// Writes `manifest.json`. If the location cannot lock out other publishers, one of them may have replaced it or
-    /// followed it: the current channel file then decides.
-    private func writeNewest(_ first: NewestManifest.Replacement, of prepared: Prepared) throws {
-        var (next, bytes) = (Optional(first), try Self.record(of: prepared.name, in: location)?.bytes)
-        for _ in 0..<Self.attempts {
-            do {
-                if let next { try ReleaseFeed.setNewest(next.bytes, in: location, after: next.present) }
-                if location.keepsOthersOut { return }
-                let now = try Self.record(of: prepared.name, in: location)?.bytes
-                if now == bytes { return }
-                bytes = now
-            } catch is FeedConflict {
-                bytes = try Self.record(of: prepared.name, in: location)?.bytes
-            }
-            guard let bytes else { return }
-            next = try NewestManifest.change(
-                for: ChannelFormat.parse(ChannelFormat.envelope(parsing: bytes)).claims, in: location,
-                at: prepared.clock
-            ).next
-        }
-        throw FeedConflict(ReleaseFeed.manifestName, in: location)
-    }
-
-    private static let attempts = 6
-
     // MARK: Verification
 
     /// Verifies the signed file as a device would.
-    private func check(_ bytes: [UInt8], _ name: String, after present: VerifiedChannelDocument?) throws {
+    private func verifySigned(
+        _ bytes: [UInt8], of name: String, after present: VerifiedChannelDocument?
+    ) throws -> SignedFile {
         let envelope = try ChannelFormat.envelope(parsing: bytes)
         let own = options.signers.trusted
         let verified = try ChannelVerifier.verify(envelope, channel: name, trusted: own)
@@ -357,6 +266,7 @@ package struct ChannelWriter {
                     + "--expires-in.")
         }
         try FeedTrust(in: location, clock: options.clock)?.require(envelope, channel: name)
+        return SignedFile(bytes, envelope, payloadSha256: verified.payloadSha256)
     }
 }
 

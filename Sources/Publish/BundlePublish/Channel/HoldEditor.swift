@@ -23,7 +23,8 @@ package struct HoldEditor {
         _ document: ChannelDocument, in location: any FeedLocation, trust: TrustAnchor?, clock: Timestamp
     ) throws -> HoldRule {
         guard let trusted = try guards(in: location, trust: trust, clock: clock) else { return .none }
-        return HoldRule.judge(try present(document.channel, in: location, trusted)?.hold, on: document, at: clock)
+        return HoldRule.judge(
+            try present(document.channel, in: location, trusted: trusted)?.hold, on: document, at: clock)
     }
 
     private static func guards(
@@ -37,7 +38,7 @@ package struct HoldEditor {
 
     /// Returns the hold in the feed, nil if it is invalid, and the file's version.
     private static func present(
-        _ channel: String, in location: any FeedLocation, _ trusted: TrustedKeys
+        _ channel: String, in location: any FeedLocation, trusted: TrustedKeys
     ) throws -> (hold: VerifiedHold?, version: FeedVersion)? {
         guard let record = try location.read(path(of: channel), maximumBytes: HoldFormat.maximumBytes) else {
             return nil
@@ -64,11 +65,11 @@ package struct HoldEditor {
     package func requireSigners(of channel: String) throws {
         let trusted = try trusted()
         if trusted.count(of: terms.signers) < trusted.threshold {
-            throw Self.ignoredSignature("hold of channel \(channel)", trusted)
+            throw Self.ignoredSignature(of: "hold of channel \(channel)", trusted: trusted)
         }
     }
 
-    private static func ignoredSignature(_ subject: String, _ trusted: TrustedKeys) -> UpdateFailure {
+    private static func ignoredSignature(of subject: String, trusted: TrustedKeys) -> UpdateFailure {
         let ids = trusted.keys.map(\.id)
         let wanted =
             trusted.threshold == 1
@@ -91,13 +92,13 @@ package struct HoldEditor {
                     "Channel \(channel) has sequence \(document.sequence), not \(expected) as expected: another publisher changed it."
                 )
             }
-            let present = try Self.present(channel, in: location, trusted)
-            let next = next(version, document, after: present?.hold, reason)
+            let present = try Self.present(channel, in: location, trusted: trusted)
+            let next = next(version, in: document, after: present?.hold, reason: reason)
             let bytes = try terms.signers.sign(HoldFormat.envelope(next)).document
-            try check(bytes, channel, trusted)
+            try check(bytes, of: channel, trusted: trusted)
             if !terms.isDryRun {
                 try location.replace(Self.path(of: channel), with: bytes, version: present?.version)
-                try location.settle(ChannelWriter.folder)
+                try location.sync(ChannelWriter.folder)
                 // If the location cannot lock out other publishers, a concurrent channel file has ended this hold,
                 // which is for the file before it.
                 let now = try ChannelEditor.read(channel, in: location, trust: terms.trust, clock: terms.clock)
@@ -113,14 +114,14 @@ package struct HoldEditor {
     /// it.
     package func isDue(_ version: SemanticVersion, of channel: String) throws -> Bool {
         let document = try ChannelEditor.read(channel, in: location, trust: terms.trust, clock: terms.clock)
-        guard let hold = try Self.present(channel, in: location, try trusted())?.hold,
+        guard let hold = try Self.present(channel, in: location, trusted: try trusted())?.hold,
             HoldRule.judge(hold, on: document, at: terms.clock).isHolding(version)
         else { return false }
         return hold.document.expires < terms.clock.adding(.seconds(HoldDocument.longest / 2))
     }
 
     private func next(
-        _ version: SemanticVersion, _ document: ChannelDocument, after present: VerifiedHold?, _ reason: String
+        _ version: SemanticVersion, in document: ChannelDocument, after present: VerifiedHold?, reason: String
     ) -> HoldDocument {
         if let present = present?.document, present.sequence == document.sequence {
             return present.adding(version, at: terms.issuedAt, reason: reason)
@@ -131,11 +132,11 @@ package struct HoldEditor {
     }
 
     /// Verifies the hold as a device would.
-    private func check(_ bytes: [UInt8], _ channel: String, _ trusted: TrustedKeys) throws {
+    private func check(_ bytes: [UInt8], of channel: String, trusted: TrustedKeys) throws {
         do {
             _ = try HoldVerifier.verify(try HoldFormat.envelope(parsing: bytes), channel: channel, trusted: trusted)
         } catch let failure as UpdateFailure where failure.code == .keyUnknown {
-            throw Self.ignoredSignature(failure.subject, trusted)
+            throw Self.ignoredSignature(of: failure.subject, trusted: trusted)
         }
     }
 }

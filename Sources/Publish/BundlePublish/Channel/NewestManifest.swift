@@ -82,7 +82,7 @@ package struct ReleaseWithdrawal: Sendable {
         isDryRun: Bool
     ) throws {
         self.version = version
-        try feed.requireThere()
+        try feed.requireExists()
         let dryRun = isDryRun ? DryRunLocation(feed) : nil
         let feed: any FeedLocation = dryRun ?? feed
         offered = try feed.change(wait, channels: [], draft: { nil as Void? }) { _ in

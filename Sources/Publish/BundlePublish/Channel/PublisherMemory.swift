@@ -10,7 +10,7 @@ import Glibc
 /// are other feeds.
 package struct PublisherMemory: Sendable {
     /// The channel file that was signed last, or accepted as its successor.
-    struct Entry: Sendable, Equatable {
+    struct LastSigned: Sendable, Equatable {
         let sequence: Int
         /// The SHA-256 digest of the signed bytes.
         let payloadSha256: SHA256Digest
@@ -49,12 +49,12 @@ package struct PublisherMemory: Sendable {
 
     /// Returns the entry of `line` with the highest sequence whose signers are all in `trusted`. Entries of replaced
     /// keys are ignored.
-    func last(of line: Line, trusting trusted: [String]) throws -> Entry? {
+    func last(of line: Line, trusting trusted: [String]) throws -> LastSigned? {
         try entries(of: line).filter { $0.isValid(trusting: trusted) }.max { $0.sequence < $1.sequence }
     }
 
     /// Stores `entry`, and removes the entries whose signers are all in `trusted`.
-    func keep(_ entry: Entry, of line: Line, trusting trusted: [String]) throws {
+    func keep(_ entry: LastSigned, of line: Line, trusting trusted: [String]) throws {
         let present = try entries(of: line)
         let others = present.filter { !$0.isValid(trusting: trusted) }
         let next = others.suffix(Self.mostEntries - 1) + [entry]
@@ -76,7 +76,7 @@ package struct PublisherMemory: Sendable {
         )
     }
 
-    private func entries(of line: Line) throws -> [Entry] {
+    private func entries(of line: Line) throws -> [LastSigned] {
         guard File.exists(folder) else { return [] }
         try requirePrivate()
         let name = try line.fileName()
@@ -84,7 +84,7 @@ package struct PublisherMemory: Sendable {
         do {
             let reader = try MemberReader(
                 try JSONScanner.parse(bytes, maximumBytes: Self.maximumBytes), of: "publisher state")
-            return try reader.objects("entries").map(Entry.init)
+            return try reader.objects("entries").map(LastSigned.init)
         } catch {
             throw UpdateFailure(
                 .configInvalid, subject: "\(folder)/\(name)",
@@ -94,7 +94,7 @@ package struct PublisherMemory: Sendable {
     }
 }
 
-extension PublisherMemory.Entry {
+extension PublisherMemory.LastSigned {
     fileprivate init(_ reader: MemberReader) throws {
         self.init(
             sequence: try reader.integer("sequence"), payloadSha256: try reader.digest("payloadSha256"),

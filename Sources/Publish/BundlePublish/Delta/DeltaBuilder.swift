@@ -6,34 +6,32 @@ import BundleSigning
 package import BundleValues
 import Glibc
 
-/// Which deltas lead to a release.
+/// The options for the deltas to a release.
 package struct DeltaTerms: Sendable {
-    /// What a delta builds on.
+    /// The base of a delta.
     package enum Base: Sendable, Equatable {
-        /// So many of the feed's releases, the highest below the new one.
+        /// The given number of releases in the feed, the highest below the new one.
         case latest(Int)
-        /// A release of the feed.
         case release(SemanticVersion)
         /// A folder that devices have, such as the seed.
         case folder(String)
     }
 
-    /// What they build on.
     package var bases: [Base]
 
-    /// Those that `bases` name, by default the last three releases.
+    /// Uses `bases`, by default the last three releases.
     package init(bases: [Base] = [.latest(3)]) { self.bases = bases }
 }
 
-/// What became of a delta.
+/// The result of making a delta.
 package struct DeltaReport: Sendable {
-    /// What it builds on: a version, or a folder.
+    /// The base: a version or a folder.
     package let base: String
-    /// The delta; nil where none was made.
+    /// The delta; nil if none was made.
     package let entry: DeltaList.Delta?
-    /// Why none was made.
+    /// The reason why no delta was made.
     package let refusal: String?
-    /// Its bytes.
+    /// The file of the delta.
     var file: File?
 }
 
@@ -44,18 +42,19 @@ struct DeltaBuilder {
     let limits: ArchiveLimits
     let report: @Sendable (UpdateEvent) -> Void
 
-    /// What lies in a release's folder while a delta is made.
+    /// The folder for the base while a delta is made.
     private static let scratch = "base"
 
-    /// One base that was asked for.
+    /// A requested base.
     private struct Candidate {
         let version: SemanticVersion?
         let name: String
-        /// Whether it was asked for by name: that it cannot be had is a failure then.
+        /// Whether the base was requested by name, so that a failure to use it is an error.
         let isNamed: Bool
     }
 
-    /// Makes the deltas to the release of `manifest`, whose files are `target`, into `folder`, but for those that `known` has.
+    /// Makes the deltas to the release of `manifest`, whose files are `target`, into `folder`, except for those in
+    /// `known`.
     func make(
         to target: CanonicalTree, of manifest: Manifest, into folder: Directory, besides known: [DeltaList.Delta] = []
     ) throws -> [DeltaReport] {
@@ -79,8 +78,8 @@ struct DeltaBuilder {
         return reports
     }
 
-    /// Whether a release that is no base is at fault: one that nobody has named is left out then. What this machine could not do is
-    /// no reason to publish less than the next run would.
+    /// Returns whether a failure is the fault of the base, so that an unnamed base can be skipped. A failure of this
+    /// machine is an error, because the next run would publish more.
     static func blamesBase(_ code: FailureCode) -> Bool {
         switch code {
         case .archiveRejected, .digestMismatch, .sizeMismatch, .manifestMalformed, .configInvalid: true
@@ -94,7 +93,7 @@ struct DeltaBuilder {
     ) throws -> DeltaReport {
         func none(_ why: String) -> DeltaReport { .init(base: candidate.name, entry: nil, refusal: why) }
         if known.contains(where: { $0.baseContentSha256 == base.contentSha256 }) {
-            return none("there is a delta from the same content already")
+            return none("a delta from the same content exists")
         }
         let name = "from-\(base.contentSha256.hex.prefix(16)).delta"
         try folder.removeFile(name)
@@ -145,34 +144,35 @@ struct DeltaBuilder {
         guard let release = try ReleaseFeed.published(version, in: feed) else {
             throw UpdateFailure(
                 .configInvalid, subject: candidate.name,
-                "The feed \(feed.address) has no release \(version): name one that it has, or the folder that was published."
+                "The feed \(feed.address) has no release \(version). Give one of its releases, or the published folder."
             )
         }
         return try DeltaTree(ReleaseFeed.unpack(release.claims, in: feed, limits, into: scratch))
     }
 }
 
-/// Signs the list that tells of a release's deltas, and puts both beside a release that is published.
+/// Signs the list of a release's deltas, and adds deltas to a published release.
 struct DeltaPublisher {
     private let feed: any FeedLocation
     private let signers: [Signer]
     private let anchor: TrustAnchor?
 
-    /// For `feed`; the list is signed by `signers`. `anchor` is what devices trust, where the feed has no trust root.
+    /// Publishes to `feed` with lists signed by `signers`. `anchor` is what devices trust, if the feed has no trust
+    /// root.
     init(_ feed: any FeedLocation, signers: [Signer], anchor: TrustAnchor?) {
         self.feed = feed
         self.signers = signers
         self.anchor = anchor
     }
 
-    /// The signed list of what was made for `release`, which no feed has yet; nil where nothing was made.
+    /// Returns the signed list of the deltas to `release`, which the feed does not have yet; nil if there are none.
     func list(of reports: [DeltaReport], for release: UnverifiedManifest) throws -> [UInt8]? {
         let entries = reports.compactMap(\.entry)
         return entries.isEmpty ? nil : try document(entries, of: release)
     }
 
-    /// Adds what was made for `release` and is not there yet; the list comes last. Nobody else changes the feed meanwhile, or it is a
-    /// `FeedConflict`.
+    /// Adds the deltas to `release` that the feed does not have, then the list. The caller locks out other
+    /// publishers; a conflict throws `FeedConflict`.
     func put(_ reports: [DeltaReport], of release: UnverifiedManifest) throws {
         let folder = "\(ReleaseFeed.releasesName)/\(release.claims.version.folderName)"
         let (present, record) = try known(of: release)
@@ -181,7 +181,7 @@ struct DeltaPublisher {
             guard let entry = report.entry, let file = report.file,
                 !list.contains(where: { $0.baseContentSha256 == entry.baseContentSha256 })
             else { continue }
-            // One that no list names was left by somebody who was stopped.
+            // A stopped publisher left the file, which no list names.
             let name = "\(folder)/\(entry.url)"
             if try !feed.create(name, .file(file)), try feed.holds(name, entry.sha256, size: entry.size) != true {
                 try feed.remove(name)
@@ -194,20 +194,21 @@ struct DeltaPublisher {
             "\(folder)/\(DeltaListFormat.fileName)", with: try document(list, of: release), version: record?.version)
     }
 
-    /// What the release's list says; it is signed anew, so it has to be signed by somebody who is known.
+    /// Returns the deltas in the release's list. The list is about to be signed again, so its current signature must
+    /// verify.
     func known(of release: UnverifiedManifest) throws -> (deltas: [DeltaList.Delta], record: FeedRecord?) {
         guard let record = try ReleaseFeed.deltas(of: release.claims.version, in: feed) else { return ([], nil) }
         let envelope = try DeltaListFormat.envelope(parsing: record.bytes)
         return (try DeltaListFormat.verify(envelope, of: release.claims, trusted: try keys()).deltas, record)
     }
 
-    /// The signed list, which devices that believe the release believe, too.
+    /// Returns the signed list, verified like a device would with the keys of the release.
     private func document(_ deltas: [DeltaList.Delta], of release: UnverifiedManifest) throws -> [UInt8] {
         let manifest = release.claims
         guard let content = manifest.contentSha256 else {
             throw UpdateFailure(
                 .configInvalid, subject: "\(manifest.version)",
-                "The manifest of \(manifest.version) does not state its content: no delta can lead to it.")
+                "The manifest of \(manifest.version) does not state its content digest, so it cannot have deltas.")
         }
         let list = DeltaList(version: manifest.version, contentSha256: content, deltas: deltas)
         let envelope = try signers.sign(DeltaListFormat.envelope(of: list))
@@ -216,20 +217,20 @@ struct DeltaPublisher {
         return envelope.document
     }
 
-    /// Whose signatures devices believe, as far as that is known.
+    /// The keys that devices trust, as far as they are known.
     private func keys() throws -> TrustedKeys {
         try FeedTrust(in: feed, clock: .now)?.root.trusted(for: .release, at: .now)
             ?? anchor?.keys(for: .release, at: .now) ?? signers.trusted
     }
 }
 
-/// Adds deltas to a release that was published before.
+/// Adds deltas to a published release.
 package struct DeltaEditor {
     private let builder: DeltaBuilder
     private let wait: FeedWait
     private let trust: TrustAnchor?
 
-    /// For `feed`; `trust` is what devices trust, where the feed has no trust root.
+    /// Edits `feed`; `trust` is what devices trust, if the feed has no trust root.
     package init(
         feed: any FeedLocation, _ terms: DeltaTerms, limits: ArchiveLimits, trust: TrustAnchor?, wait: FeedWait,
         report: @escaping @Sendable (UpdateEvent) -> Void
@@ -239,13 +240,13 @@ package struct DeltaEditor {
         self.trust = trust
     }
 
-    /// Makes the deltas to `version` that are not there yet; the list that tells of them is signed by `signers`.
+    /// Makes the missing deltas to `version`; `signers` sign the list.
     package func add(to version: SemanticVersion, signers: [Signer]) throws -> [DeltaReport] {
         let feed = builder.feed
         guard let release = try ReleaseFeed.published(version, in: feed) else {
             throw UpdateFailure(
                 .configInvalid, subject: "\(version)",
-                "The feed \(feed.address) has no release \(version): publish it first, and its deltas with it.")
+                "The feed \(feed.address) has no release \(version). Publish it first, with its deltas.")
         }
         let publisher = DeltaPublisher(feed, signers: signers, anchor: trust)
         let temporary = try TemporaryDirectory()
@@ -260,7 +261,7 @@ package struct DeltaEditor {
         return reports
     }
 
-    /// What the feed says of the deltas to `version`, unverified; nil where it has no list that can be read.
+    /// Returns the deltas to `version` that the feed lists, unverified; nil if it has no readable list.
     package static func list(of version: SemanticVersion, in feed: any FeedLocation) -> DeltaList? {
         guard let record = try? ReleaseFeed.deltas(of: version, in: feed),
             let envelope = try? DeltaListFormat.envelope(parsing: record.bytes)

@@ -2,16 +2,16 @@ package import ArchiveSource
 package import BundleValues
 package import BundleSigning
 
-/// One change of a trust root. Pure; whether the result can be satisfied, its reader decides.
+/// An edit of a trust root. The caller checks that the result can be satisfied.
 package enum TrustEdit: Sendable {
     /// Lets a key sign for a role.
     case add(PublicKey, to: TrustRole, threshold: Int?, notAfter: Timestamp?)
-    /// Takes a key out of a role, or out of all (nil); a revoked one counts for nothing any more, whatever it signed.
+    /// Removes a key from a role, or from all roles for nil. All signatures of a revoked key become invalid.
     case remove(String, from: TrustRole?, revoked: Bool, threshold: Int?)
-    /// Puts a key in another one's place, in every role that it has.
+    /// Replaces a key in all its roles.
     case replace(String, by: PublicKey, revoked: Bool)
 
-    /// Applies the change; says in words what is different then.
+    /// Applies the edit. Returns the changes in words.
     package func apply(to root: inout TrustRoot) throws -> [String] {
         switch self {
         case .add(let key, let role, let threshold, let notAfter):
@@ -60,10 +60,10 @@ extension TrustRoot {
             named.keyIds.removeAll { $0 == id }
             changes.append("\(role): key \(id) removed")
             changes += Self.setThreshold(threshold, of: role, &named)
-            // Without channel keys the release keys sign channels.
+            // Without channel keys, the release keys sign channels.
             roles[role] = role == .channel && named.keyIds.isEmpty ? nil : named
         }
-        changes += settle(id, isRevoked: isRevoked)
+        changes += removeUnusedKey(id, isRevoked: isRevoked)
         try requireSatisfiable()
         return changes
     }
@@ -74,7 +74,7 @@ extension TrustRoot {
         if held.isEmpty { throw TrustEdit.missing(id, in: "any role", of: self) }
         if key.id == id {
             throw UpdateFailure(
-                .configInvalid, subject: id, "The new key is the old one: make another with `keys generate`.")
+                .configInvalid, subject: id, "The new key equals the old one. Create another with `keys generate`.")
         }
         if !keys.contains(where: { $0.publicKey.id == key.id }) { keys.append(Key(key)) }
         var changes: [String] = []
@@ -88,13 +88,13 @@ extension TrustRoot {
             roles[role] = named
             changes.append("\(role): key \(id) replaced by \(key.id)")
         }
-        changes += settle(id, isRevoked: isRevoked)
+        changes += removeUnusedKey(id, isRevoked: isRevoked)
         try requireSatisfiable()
         return changes
     }
 
-    /// What becomes of a key's entry after its roles.
-    private mutating func settle(_ id: String, isRevoked: Bool) -> [String] {
+    /// Removes or revokes a key that has no role left.
+    private mutating func removeUnusedKey(_ id: String, isRevoked: Bool) -> [String] {
         if roles(of: id).isEmpty { keys.removeAll { $0.publicKey.id == id } }
         guard isRevoked, !revoked.contains(id) else { return [] }
         revoked.append(id)
@@ -104,10 +104,10 @@ extension TrustRoot {
     private func requireUsable(_ key: PublicKey) throws {
         guard revoked.contains(key.id) else { return }
         throw UpdateFailure(
-            .configInvalid, subject: key.id, "The key \(key.id) is revoked, and stays so: make another one.")
+            .configInvalid, subject: key.id, "The key \(key.id) is revoked permanently. Create another key.")
     }
 
-    /// Refuses roles that nobody could sign for.
+    /// Throws if a role has fewer usable keys than its threshold.
     package func requireSatisfiable() throws {
         for role in TrustRole.allCases {
             guard let named = roles[role] else { continue }
@@ -115,7 +115,7 @@ extension TrustRoot {
             if usable >= named.threshold, usable > 0 { continue }
             throw UpdateFailure(
                 .configInvalid, subject: "\(role)",
-                "The role \(role) asks for \(counted(named.threshold, "signature")) of different keys and would have "
+                "The role \(role) requires \(counted(named.threshold, "signature")) by different keys and would have "
                     + "\(counted(usable, "usable key")). Add a key, or give a lower threshold.")
         }
     }
@@ -131,7 +131,7 @@ extension TrustEdit {
     fileprivate static func missing(_ id: String, in location: String, of root: TrustRoot) -> UpdateFailure {
         UpdateFailure(
             .configInvalid, subject: UntrustedName.display(id),
-            "The key \(UntrustedName.display(id)) is not in \(location) of trust root \(root.version): `clientctl trust show` "
-                + "lists the keys.")
+            "The key \(UntrustedName.display(id)) is not in \(location) of trust root \(root.version). `clientctl trust show` "
+                + "lists its keys.")
     }
 }

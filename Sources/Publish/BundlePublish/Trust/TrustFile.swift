@@ -3,66 +3,64 @@ package import BundleValues
 import BundleDisk
 import BundleSigning
 
-/// When the next trust root is made.
+/// The issue time of the next trust root.
 package struct DraftTime: Sendable {
     private let time: Timestamp
     private let isChecked: Bool
 
-    /// `time` by a clock that somebody has looked at, if `isChecked`.
+    /// Uses `time`. `isChecked` states that the operator has checked the clock.
     package init(_ time: Timestamp, isChecked: Bool = false) {
         self.time = time
         self.isChecked = isChecked
     }
 
-    /// When the root after `before` is issued: never earlier, unless somebody knows that the time before was wrong. Devices turn
-    /// their time back then.
+    /// Returns the issue time of the root after `before`. It is not earlier, unless the operator checked the clock:
+    /// devices then turn their time back.
     func after(_ before: TrustRoot) throws -> Timestamp {
         if isChecked { return time }
         if before.issued > time.adding(PublisherClock.tolerance) {
             throw UpdateFailure(
                 .configInvalid, subject: "trust root \(before.version)",
-                "The trust root \(before.version) was issued at \(before.issued), and this machine's clock says \(time). Devices take "
-                    + "the later one for the time. Set the clock, or give --clock-checked if it is right: the next root turns the "
-                    + "time of devices back.")
+                "The trust root \(before.version) was issued at \(before.issued), and this machine's clock says \(time). Set the "
+                    + "clock, or give --clock-checked if it is right: the next root then turns the time of devices back."
+            )
         }
         return max(time, before.issued)
     }
 }
 
-/// A trust root as a file of its own: a draft until enough root keys have signed it.
+/// A trust root in its own file. It is a draft until enough root keys have signed it.
 package struct TrustFile: Sendable {
-    /// One year.
     package static let standardLifetime = Duration.seconds(365 * 86_400)
 
-    /// One signature, and what is known of it from the file alone.
+    /// A signature, judged by the file alone.
     package struct Signature: Sendable {
-        /// The id of the key that it claims.
+        /// The key ID that the signature states.
         package let keyId: String?
-        /// Whether that key is a root key of this version. Another one counts if it was one of the version before.
+        /// Whether the key is a root key of this version. A root key of the previous version is valid as well.
         package let isRootKey: Bool
-        /// Whether it is that key's signature; nil where the file does not hold the key.
-        package let isGood: Bool?
+        /// Whether the signature verifies; nil if the file does not contain the key.
+        package let isValid: Bool?
     }
 
-    /// What it says, and who signed it.
     package private(set) var root: UnverifiedTrustRoot
 
-    /// What it says.
+    /// The content of the trust root.
     package var claims: TrustRoot { root.claims }
 
-    /// Whether enough of its own root keys have signed it. For another version than the first, those of the one before must have
-    /// too; `publish` sees to that.
+    /// Whether enough of its own root keys have signed it. `publish` also requires the root keys of the previous
+    /// version.
     package var isComplete: Bool { (try? TrustChain.start(root)) != nil }
 
-    /// Its signatures.
     package var signatures: [Signature] {
         let rootKeys = claims.trusted(for: .root, at: nil).keys
         return root.envelope.signatures.map { signature in
             let key = claims.keys.first { $0.publicKey.id == signature.keyId }?.publicKey
+            let isValid = key.map { key in
+                (try? key.verifies(signature: signature.bytes, over: root.envelope.message)) ?? false
+            }
             return Signature(
-                keyId: signature.keyId, isRootKey: rootKeys.contains { $0.id == signature.keyId },
-                isGood: key.map { (try? $0.verifies(signature: signature.bytes, over: root.envelope.message)) ?? false }
-            )
+                keyId: signature.keyId, isRootKey: rootKeys.contains { $0.id == signature.keyId }, isValid: isValid)
         }
     }
 
@@ -103,27 +101,26 @@ package struct TrustFile: Sendable {
         root = try TrustRootFormat.parse(envelope.document)
     }
 
-    /// A draft of `root`; refuses one that could never be used.
+    /// Creates a draft of `root`. Throws if it could never be used.
     package init(draft root: TrustRoot) throws {
         try root.requireSatisfiable()
         try self.init(TrustRootFormat.envelope(root))
     }
 
-    /// The first version of `root`, from its issue on for `lifetime`.
+    /// Creates version 1 of `root`, valid for `lifetime` from its issue time.
     package static func first(_ root: TrustRoot, lifetime: Duration) throws -> TrustFile {
         var first = root
         first.expires = root.issued.adding(lifetime)
         return try TrustFile(draft: first)
     }
 
-    /// A root from elsewhere.
     package static func of(_ root: UnverifiedTrustRoot) -> TrustFile { TrustFile(root) }
 
     /// Reads the file at `path`.
     package static func read(_ path: String) throws -> TrustFile {
         if (try? Directory.open(path)) != nil {
             throw UpdateFailure(
-                .configInvalid, subject: path, "\(path) is a folder: name the file, such as \(path)/trust.json.")
+                .configInvalid, subject: path, "\(path) is a folder. Give the file, such as \(path)/trust.json.")
         }
         let bytes = try File.open(reading: path).readAll(maximumBytes: TrustRootFormat.maximumBytes)
         do {
@@ -131,15 +128,15 @@ package struct TrustFile: Sendable {
         } catch {
             throw UpdateFailure(
                 .manifestMalformed, subject: path,
-                "\(path) is no trust root: \(error.problem). Name one that `clientctl "
+                "\(path) is not a trust root: \(error.problem). Give one that `clientctl "
                     + "trust init` made.")
         }
     }
 
     private init(_ root: UnverifiedTrustRoot) { self.root = root }
 
-    /// The draft that `edit` leads to, with what it changes: of the next version where this one is complete, else of the same. It
-    /// has no signatures, and counts for `lifetime` from `issued` on; nil for as long as the draft, or for a year.
+    /// Returns a draft with `edit` applied, and the changes in words. It is the next version if this one is complete,
+    /// and has no signatures. A nil `lifetime` keeps the draft's lifetime, or a year for a new version.
     package func editing(
         _ edit: TrustEdit, issued: DraftTime, lifetime: Duration?
     ) throws -> (draft: TrustFile, changes: [String]) {
@@ -152,13 +149,13 @@ package struct TrustFile: Sendable {
         return (try TrustFile(draft: next), changes)
     }
 
-    /// A draft that is edited again counts as long as it was to count; the next version for a year.
+    /// A draft keeps its lifetime when it is edited; a new version is valid for a year.
     private var lifetimeOfDraft: Duration {
         isComplete
             ? Self.standardLifetime : .seconds(claims.expires.secondsSinceEpoch - claims.issued.secondsSinceEpoch)
     }
 
-    /// The draft of the next version with nothing changed but its expiry.
+    /// Returns a draft of the next version in which only the expiry changes.
     package func renewing(issued: DraftTime, lifetime: Duration?) throws -> TrustFile {
         var next = claims
         if isComplete { next.version += 1 }
@@ -167,7 +164,7 @@ package struct TrustFile: Sendable {
         return try TrustFile(draft: next)
     }
 
-    /// Adds the signature of `signer`; false where it has one that is good.
+    /// Adds the signature of `signer`. Returns false if the file already has a valid one.
     package mutating func sign(_ signer: Signer) throws -> Bool {
         var envelope = root.envelope
         let id = signer.publicKey.id
@@ -182,11 +179,11 @@ package struct TrustFile: Sendable {
         return true
     }
 
-    /// Writes it to `path`, which must not exist unless it is to be replaced.
+    /// Writes the file to `path`, which must not exist unless `replacing` is true.
     package func write(to path: String, replacing: Bool) throws {
         if !replacing, File.exists(path) {
             throw UpdateFailure(
-                .configInvalid, subject: path, "\(path) exists and is not overwritten: choose another --out.")
+                .configInvalid, subject: path, "\(path) already exists. Choose another --out.")
         }
         let slash = path.lastIndex(of: "/")
         let folder = try Directory.open(slash.map { "\(path[...$0])" } ?? ".")

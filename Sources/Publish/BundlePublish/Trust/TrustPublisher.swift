@@ -2,37 +2,35 @@ import ArchiveSource
 package import BundleValues
 import BundleSigning
 
-/// Puts trust roots into a feed, each under its own number, so that devices can follow the chain.
+/// Publishes trust roots, each under its own number, so that devices can follow the chain.
 package struct TrustPublisher {
-    /// What was done.
-    package struct Report: Sendable {
-        /// Whether the root is new in the feed.
+    /// The result of a publication.
+    package struct PublishedRoot: Sendable {
+        /// Whether the feed has a new root.
         package let isNew: Bool
-        /// Whether the feed's `trust.json` was missing or behind, and was written.
+        /// Whether the feed's `trust.json` was missing or outdated, and was written.
         package let isCompleted: Bool
-        /// Its version.
         package let version: Int
-        /// Channels whose present document devices refuse by it: they are to be signed anew.
+        /// The channels whose current file the root does not authorize: they must be signed again.
         package let channelsToSign: [String]
-        /// Releases that are offered, and that devices refuse by it: they are to be published anew.
+        /// The offered releases that the root does not authorize: they must be published again.
         package let refused: [RefusedRelease]
-        /// The ids of its release keys, which count for new releases.
+        /// The IDs of its release keys.
         package let releaseKeys: [String]
 
-        /// The files that caches may have in an older state.
+        /// The files of which caches may have an older state.
         package var documents: [String] { [FeedTrust.fileName, TrustPublisher.path(of: version)] }
     }
 
-    /// A release on offer that a trust root does not let devices take.
+    /// An offered release that devices refuse with a trust root.
     package struct RefusedRelease: Sendable, Equatable {
-        /// Where it is offered: `manifest.json`, or a channel's document.
+        /// The file that offers it: `manifest.json`, or a channel file.
         package let document: String
         package let version: SemanticVersion
-        /// `appMismatch` for another application or none, else what is wrong with its signatures.
+        /// `appMismatch` for another application or none, otherwise the failure of its signatures.
         package let code: FailureCode
-        /// The application that it names.
+        /// The application of the release.
         package let appId: String?
-        /// The application of the trust root.
         package let expected: String?
     }
 
@@ -44,8 +42,8 @@ package struct TrustPublisher {
     private let isClockChecked: Bool
     private let wait: FeedWait
 
-    /// Publishes to `feed`, which is created where it is missing, at `now` by a clock that somebody has looked at, if
-    /// `isClockChecked`.
+    /// Publishes to `feed`, which is created if it is missing, at the time `now`. `isClockChecked` states that the
+    /// operator has checked the clock.
     package init(
         feed: any FeedLocation, now: Timestamp = .now, isClockChecked: Bool = false, wait: FeedWait = FeedWait()
     ) {
@@ -55,13 +53,13 @@ package struct TrustPublisher {
         self.wait = wait
     }
 
-    /// Publishes `file` as the root after the feed's newest, or as its first.
-    package func publish(_ file: TrustFile) throws -> Report {
+    /// Publishes `file` as the successor of the feed's newest root, or as its first.
+    package func publish(_ file: TrustFile) throws -> PublishedRoot {
         try feed.make()
         return try feed.change(wait, channels: [], draft: { () -> Never? in nil }) { _ in try publishAlone(file) }
     }
 
-    private func publishAlone(_ file: TrustFile) throws -> Report {
+    private func publishAlone(_ file: TrustFile) throws -> PublishedRoot {
         let shown = try feed.read(FeedTrust.fileName, maximumBytes: TrustRootFormat.maximumBytes)
         let chain = try chain()
         let version = file.claims.version
@@ -73,7 +71,7 @@ package struct TrustPublisher {
             if let first = chain.first, version < first.root.version {
                 throw UpdateFailure(
                     .rollbackAttempt, subject: "trust root \(version)",
-                    "The feed's chain of trust roots begins with version \(first.root.version), so \(version) comes too late."
+                    "The feed's chain of trust roots starts with version \(first.root.version), so \(version) cannot be added."
                 )
             }
             root = try Self.refusing { try TrustChain.step(from: newest, to: file.root) }
@@ -84,7 +82,7 @@ package struct TrustPublisher {
         if root.root.expires <= now {
             throw UpdateFailure(
                 .expired, subject: "trust root \(version)",
-                "The trust root \(version) expired at \(root.root.expires): make the next one with a longer --expires-in."
+                "The trust root \(version) expired at \(root.root.expires). Create the next one with a longer --expires-in."
             )
         }
         guard try feed.create(Self.path(of: version), .bytes(root.document)) else {
@@ -94,8 +92,8 @@ package struct TrustPublisher {
         return try report(isNew: true, isCompleted: false, version: version, root.root)
     }
 
-    /// Devices take a root's time for the time it is. The channels of the feed tell how late it can be: a fleet that is looked
-    /// after has one that has not expired.
+    /// Devices accept a root's time as the current time. A channel of a maintained feed has not expired, which bounds
+    /// that time.
     private func requirePlausibleTime(of root: TrustRoot, after before: TrustRoot?) throws {
         let ends = try documents().map(\.expires)
         let verdict = PublisherClock.judge(issuedAt: root.issued, clock: now, before: ends.max() ?? before?.expires)
@@ -104,16 +102,15 @@ package struct TrustPublisher {
         case .ahead:
             throw UpdateFailure(
                 .configInvalid, subject: subject,
-                "The \(subject) was issued at \(root.issued), and this machine's clock says \(now). Devices would take the later one "
-                    + "for the time. Set the clock, or make the \(subject) again from the one before, on a machine whose "
-                    + "clock is right.")
+                "The \(subject) was issued at \(root.issued), and this machine's clock says \(now). Devices would accept the later "
+                    + "one. Set the clock, or create the \(subject) again on a machine whose clock is right.")
         case .jumps, .plausible:
             if isClockChecked { return }
             if let failure = verdict.failure(of: subject, issuedAt: root.issued) { throw failure }
         }
     }
 
-    /// Says so where signatures are missing: the file stays a draft.
+    /// Adds to a failure that the file stays a draft.
     private static func refusing(_ step: () throws -> VerifiedTrustRoot) throws -> VerifiedTrustRoot {
         do {
             return try step()
@@ -122,25 +119,26 @@ package struct TrustPublisher {
         }
     }
 
-    /// The same root again changes nothing, but completes a feed whose publisher was stopped before its last step.
+    /// Publishing the same root again changes nothing, except that it completes a feed whose publisher stopped before
+    /// its last step.
     private func confirm(
         _ same: VerifiedTrustRoot, _ file: TrustFile, newest: VerifiedTrustRoot, shown: FeedRecord?
-    ) throws -> Report {
+    ) throws -> PublishedRoot {
         let version = same.root.version
         guard try SHA256Digest.of(file.root.envelope.payload) == same.payloadSha256 else {
             throw UpdateFailure(
                 .versionExists, subject: "trust root \(version)",
-                "The feed has a trust root \(version) with other content, and published ones never change: give yours the next "
-                    + "number, by editing the feed's newest (\(newest.root.version)).")
+                "The feed already has another trust root \(version). Edit the feed's newest (\(newest.root.version)) "
+                    + "to get the next version.")
         }
         let isBehind = shown?.bytes != newest.document
         if isBehind { try feed.replace(FeedTrust.fileName, with: newest.document, version: shown?.version) }
-        try feed.settle(Self.folder)
+        try feed.sync(Self.folder)
         return try report(isNew: false, isCompleted: isBehind, version: version, newest.root)
     }
 
-    private func report(isNew: Bool, isCompleted: Bool, version: Int, _ newest: TrustRoot) throws -> Report {
-        Report(
+    private func report(isNew: Bool, isCompleted: Bool, version: Int, _ newest: TrustRoot) throws -> PublishedRoot {
+        PublishedRoot(
             isNew: isNew, isCompleted: isCompleted, version: version, channelsToSign: try channels(refusedBy: newest),
             refused: try releases(refusedBy: newest),
             releaseKeys: newest.trusted(for: .release, at: now).keys.map(\.id))
@@ -148,7 +146,7 @@ package struct TrustPublisher {
 
     private static func path(of version: Int) -> String { "\(folder)/\(version)\(suffix)" }
 
-    /// The roots of the feed, each vouched for by the one before.
+    /// Returns the roots of the feed, each verified with the one before.
     private func chain() throws -> [VerifiedTrustRoot] {
         let versions = try feed.list(Self.folder).map(\.name).filter { $0.hasSuffix(Self.suffix) }
             .compactMap { Int($0.dropFirst(Self.folder.utf8.count + 1).dropLast(Self.suffix.count)) }.sorted()
@@ -167,14 +165,15 @@ package struct TrustPublisher {
                 let failure = UpdateFailure(error)
                 throw UpdateFailure(
                     failure.code, subject: "\(feed.address)/\(path)",
-                    "The feed's \(path) does not continue its chain, so devices stop before it: restore it. "
+                    "The feed's \(path) does not continue its chain, so devices stop before it. Restore it. "
                         + failure.message)
             }
         }
         return chain
     }
 
-    /// Of what is on offer. A document that cannot be read has findings of its own.
+    /// Returns the offered releases that `trust` does not authorize. Unreadable channel files have their own
+    /// findings.
     private func releases(refusedBy trust: TrustRoot) throws -> [RefusedRelease] {
         var offered: [(document: String, manifest: UnverifiedManifest)] = []
         if let newest = try? ReleaseFeed.newest(in: feed) { offered.append((ReleaseFeed.manifestName, newest)) }
@@ -193,7 +192,7 @@ package struct TrustPublisher {
         }
     }
 
-    /// The channels' documents that can be read, as they claim to be.
+    /// Returns the readable channel files, unverified.
     private func documents() throws -> [ChannelDocument] {
         try ChannelWriter.channels(in: feed).compactMap { name in
             guard let record = try ChannelWriter.record(of: name, in: feed),
