@@ -4,6 +4,7 @@ import BundleValues
 import BundleDisk
 import BundleServe
 import BundleFleet
+import ClientShell
 
 /// `clientctl host`.
 struct Host: AsyncParsableCommand {

@@ -1,4 +1,5 @@
 import BundleCore
+import BundleFetch
 import BundleServe
 import BundleValues
 import ClientShell

@@ -2,48 +2,48 @@ package import ArchiveSource
 import BundleCore
 package import BundleValues
 
-/// What is wrong with a feed as devices get it.
+/// A problem of a feed at its public URL.
 package struct FeedFinding: Sendable, Hashable {
     /// The kinds of findings.
     package enum Code: String, Sendable, CaseIterable {
-        /// It is not there, or its server fails.
+        /// The file is missing, or its server fails.
         case missing
         /// Its server refuses readers: 401 or 403.
         case refused
-        /// Its server gives no whole answer.
+        /// The server does not send a complete response.
         case unreachable
-        /// It is no such document.
+        /// The file is malformed.
         case malformed
-        /// No trusted key signed it.
+        /// No trusted key signed the file.
         case notVouchedFor
-        /// Its keys are revoked.
+        /// The keys of a release are revoked.
         case revokedKey
-        /// It is for another application than the trust root.
+        /// The file is for another application than the trust root.
         case otherApp
-        /// It does not follow the trust root before it, so devices stay with that one, and check nothing else.
+        /// A trust root does not follow the one before it, so devices keep that one and check nothing else.
         case brokenChain
-        /// It is a hold that devices ignore.
+        /// Devices ignore the hold.
         case voidHold
-        /// It counts no more.
+        /// The file has expired.
         case expired
-        /// It will count no more in three days.
+        /// The file expires within three days.
         case expiresSoon
-        /// Where it is published there is a later one.
+        /// The origin has a later file.
         case stale
-        /// It has another size than its document says.
+        /// The size differs from the signed size.
         case wrongSize
-        /// It arrives in a coding, which devices do not undo.
+        /// The file is sent with a content encoding, which devices do not decode.
         case encoded
-        /// Its size is not told before it arrives.
+        /// The response does not state the size.
         case noSize
-        /// It cannot be gone on with: the server ignores ranges.
+        /// Downloads cannot be resumed, because the server ignores ranges.
         case noRanges
-        /// It is replaced, and caches may keep it for more than five minutes, or for as long as they like.
+        /// Caches may keep a file that changes for more than five minutes, or without a limit.
         case cachedTooLong
-        /// It is written once, and caches keep it for less than an hour.
+        /// Caches keep a file that never changes for less than an hour.
         case cachedTooShort
 
-        /// The failure that it is; nil where devices do well nevertheless.
+        /// The failure of devices; nil if they are not affected.
         package var failure: FailureCode? {
             switch self {
             case .missing, .refused: .httpStatus
@@ -64,18 +64,18 @@ package struct FeedFinding: Sendable, Hashable {
     package let code: Code
     /// The URL, without its query.
     package let subject: String
-    /// What was found, and what to do.
+    /// The problem and its remedy.
     package let message: String
-    /// What devices fail with; nil where they do well nevertheless.
+    /// The failure of devices; nil if they are not affected.
     package let failure: FailureCode?
 
-    /// The message with the URL in front, once.
+    /// The message, prefixed with the URL.
     package var sentence: String { message.hasPrefix(subject) ? message : "\(subject): \(message)" }
 }
 
-/// What speaks against a response. Pure rules.
+/// Checks the headers of responses.
 enum ResponseRule {
-    /// Of a document, which is replaced.
+    /// Returns the problems of a file that changes.
     static func document(_ head: FetchHead) -> [FeedFinding.Code] {
         if head.effectiveURL.isFile { return [] }
         let age = maximumAge(head.cacheControl)
@@ -83,7 +83,7 @@ enum ResponseRule {
             + (age.map { $0 <= 300 } ?? false ? [] : [.cachedTooLong])
     }
 
-    /// Of an archive or a delta, which is written once and has `size` bytes.
+    /// Returns the problems of an archive or delta of `size` bytes, which never changes.
     static func content(_ head: FetchHead, size: Int?) -> [FeedFinding.Code] {
         var found: [FeedFinding.Code] = head.contentEncoding == nil ? [] : [.encoded]
         if let length = head.contentLength {
@@ -96,7 +96,7 @@ enum ResponseRule {
         return found + [.cachedTooShort]
     }
 
-    /// The seconds for which caches may keep a response; nil where nothing says so.
+    /// Returns how many seconds caches may keep a response; nil without a limit.
     static func maximumAge(_ header: String?) -> Int? {
         let directives = (header ?? "").lowercased().split(separator: ",").map { String($0.filter { $0 != " " }) }
         if directives.contains("no-store") || directives.contains("no-cache") { return 0 }
@@ -107,12 +107,12 @@ enum ResponseRule {
     }
 }
 
-/// Looks at a feed over its public URL as a device does, and compares it with where it is published.
+/// Checks a feed at its public URL as a device would, and compares it with its origin.
 package struct FeedCheck {
     /// What was found.
     package struct Report: Sendable {
         package var findings: [FeedFinding] = []
-        /// The sequence of each channel that was found.
+        /// The sequence of each channel.
         package var channels: [String: Int] = [:]
         /// The version that `manifest.json` offers.
         package var offered: SemanticVersion?
@@ -126,18 +126,18 @@ package struct FeedCheck {
 
     private let base: FetchURL
     private let fetcher: any Fetcher
-    /// nil where no signature is checked.
+    /// nil if signatures are not verified.
     private var device: NewDevice?
     private let origin: (any FeedLocation)?
     private let clock: Timestamp
-    /// Which releases' archives and deltas are asked for.
+    /// Whether to request the archives and deltas of a release.
     var looksInto: (SemanticVersion) -> Bool = { _ in true }
-    /// Releases that a kit does without.
+    /// Whether an offline kit omits a release.
     var leavesOut: (SemanticVersion) -> Bool = { _ in false }
     private var report = Report()
     private var seen: Set<FetchURL> = []
 
-    /// For the feed at `base`, which ends with a slash. `origin` is where it is published.
+    /// Checks the feed at `base`, which ends with a slash. `origin` is the location of the feed, if it is known.
     package init(
         _ base: FetchURL, with fetcher: any Fetcher, trust: TrustAnchor?, origin: (any FeedLocation)?, clock: Timestamp
     ) throws {
@@ -145,7 +145,7 @@ package struct FeedCheck {
         device = try trust.map { try NewDevice(trusting: $0, clock: clock) }
     }
 
-    /// Looks at `manifest.json` and `channels`; where none are named, at those of the origin, or else at the default channel.
+    /// Checks `manifest.json` and `channels`; if none are given, the channels of the origin, or the default channel.
     package mutating func run(channels: [String]) async throws -> Report {
         let known = try channels.isEmpty ? origin.map { try ChannelWriter.channels(in: $0) } ?? [] : channels
         let isGuess = known.isEmpty
@@ -157,7 +157,7 @@ package struct FeedCheck {
         return report
     }
 
-    /// Looks at `manifest.json` and, where one is named, at `channel`.
+    /// Checks `manifest.json` and, if it is given, `channel`.
     mutating func run(channel: String?) async throws -> Report {
         try await checkManifest(isNeeded: channel == nil)
         if let channel { try await check(channel, isNeeded: true) }
@@ -176,7 +176,7 @@ package struct FeedCheck {
 
     // MARK: Trust roots
 
-    /// Follows the chain of trust roots as devices do. What comes after is judged by the last root that counts.
+    /// Follows the chain of trust roots as devices do. The last valid root verifies all other files.
     private mutating func followTrust() async throws {
         var last = base
         for _ in 0..<OfferRequest.maximumSteps {
@@ -196,7 +196,7 @@ package struct FeedCheck {
         _ = attempt(last) { try device.requireFresh() }
     }
 
-    // MARK: Documents
+    // MARK: Channels and manifest
 
     private mutating func checkManifest(isNeeded: Bool) async throws {
         let url = try base.resolve(relative: ReleaseFeed.manifestName)
@@ -306,7 +306,7 @@ package struct FeedCheck {
         }
     }
 
-    /// What `read` makes of a document; nil, with a finding, where it refuses it.
+    /// Returns the result of `read`; adds a finding and returns nil if it throws.
     private mutating func attempt<Answer>(_ url: FetchURL, _ read: () throws -> Answer) -> Answer? {
         do {
             return try read()
@@ -351,7 +351,7 @@ package struct FeedCheck {
 
     // MARK: Responses
 
-    /// The document at `url`; nil where there is none, which is a finding where it is needed.
+    /// Returns the file at `url`; nil if it does not exist, which is a finding if the file is required.
     private mutating func document(
         _ url: FetchURL, _ limit: Int, isNeeded: Bool, isAbsence: (FetchError) -> Bool = { $0.isAbsence }
     ) async throws -> [UInt8]? {
@@ -388,7 +388,7 @@ package struct FeedCheck {
         return true
     }
 
-    /// What a server says before the first byte; nil, with a finding, where it gives nothing.
+    /// Returns the head of a response; adds a finding and returns nil if there is none.
     private mutating func head(_ request: FetchRequest) async throws -> FetchHead? {
         var sink = CheckSink(keeps: false)
         do {
@@ -424,7 +424,7 @@ package struct FeedCheck {
     }
 }
 
-/// Takes a document, or ends a transfer at its head.
+/// Collects a file, or ends a transfer after its head.
 private struct CheckSink: FetchSink {
     struct Seen: Error {
         let head: FetchHead
@@ -450,7 +450,7 @@ extension FetchError {
         return false
     }
 
-    /// Whether there is no such file.
+    /// Whether the file does not exist.
     fileprivate var isAbsence: Bool {
         switch self {
         case .fileMissing, .httpStatus(404, _, _), .httpStatus(410, _, _), .httpStatus(403, _, _): true

@@ -5,21 +5,21 @@ import BundleSigning
 import BundleValues
 import Glibc
 
-/// What is decided about a bucket beside its address.
+/// The options of a bucket.
 package struct BucketTerms: Sendable {
-    /// Whether nobody else writes, so that a store without conditional writes will do.
+    /// Whether this is the only writer, so that conditional writes are not needed.
     package var isSingleWriter = false
-    /// How long caches may keep what is replaced.
+    /// How long caches may keep files that change.
     package var documentMaxAge = Duration.seconds(30)
-    /// How often a request is sent that may succeed the next time.
+    /// The number of attempts of a request that may succeed later.
     package var attempts = 5
-    /// The first wait between two of them; each is up to twice as long as the one before.
+    /// The first wait between two attempts; each wait is up to twice as long as the previous one.
     package var firstPause = Duration.milliseconds(200)
 
     package init() {}
 }
 
-/// A feed as objects below a prefix of a bucket: whoever changes one names the state that was read, and the store refuses any other.
+/// A feed as objects below a prefix of a bucket. Each write states the version that was read, and the store rejects a write to another version.
 package final class BucketLocation: FeedLocation {
     package let address: String
     package var folder: String? { nil }
@@ -28,10 +28,10 @@ package final class BucketLocation: FeedLocation {
     private let prefix: String
     private let terms: BucketTerms
     private var isProbed = false
-    /// Whether `If-Match` takes an entity tag without its quotes only, as radosgw does.
+    /// Whether `If-Match` needs an entity tag without quotes, as in radosgw.
     private var takesBareTags = false
 
-    /// The feed at `address`, whose bucket `client` talks to.
+    /// Uses the feed at `address` with requests of `client`.
     package init(_ address: BucketAddress, _ client: ObjectClient, _ terms: BucketTerms) {
         self.address = address.description
         prefix = address.prefix
@@ -49,7 +49,7 @@ package final class BucketLocation: FeedLocation {
 
     package func draft(_ wait: FeedWait) throws -> any ReleaseDraft { try BucketDraft(of: self) }
 
-    /// A release is there when its manifest is. Its name is looked at here, before the long part.
+    /// A release exists if its manifest exists. Rejects an invalid name before the upload.
     package func isIncomplete(_ release: String) throws -> Bool {
         _ = try key("\(ReleaseFeed.releasesName)/\(release)")
         return false
@@ -63,7 +63,7 @@ package final class BucketLocation: FeedLocation {
         guard let tag = response.entityTag, !tag.isEmpty else {
             throw UpdateFailure(
                 .configInvalid, subject: shown(name),
-                "The store gives \(shown(name)) no ETag, so nobody can tell one state of it from another: use another store."
+                "The store sends no ETag for \(shown(name)), so concurrent changes cannot be detected. Use another store."
             )
         }
         return FeedRecord(response.body, FeedVersion(tag))
@@ -101,7 +101,7 @@ package final class BucketLocation: FeedLocation {
             try requireReadBack(name, content)
             return true
         case 409, 412:
-            // A request whose answer was lost may have done it.
+            // A request whose response was lost may have succeeded.
             return try isInDoubt && holds(name, content.sha256(), size: content.size()) == true
         default: throw refusal(response, name)
         }
@@ -144,15 +144,15 @@ package final class BucketLocation: FeedLocation {
         }
     }
 
-    /// Ends the transfer of a file that is there.
+    /// Ends the transfer of an existing file.
     private struct Seen: Error {}
 
-    /// The store checked the body by its digest, which is signed; not every store does.
+    /// Reads a file back, because not every store verifies the signed digest of a body.
     private func requireReadBack(_ name: String, _ content: FeedContent) throws {
         guard try holds(name, content.sha256(), size: content.size()) == true else {
             throw UpdateFailure(
                 .digestMismatch, subject: shown(name),
-                "The store gives other bytes for \(shown(name)) than it was sent: remove it, and look at the store and any proxy on the way."
+                "The store returns other bytes for \(shown(name)) than were uploaded. Remove the file, and check the store and any proxy."
             )
         }
     }
@@ -166,7 +166,7 @@ package final class BucketLocation: FeedLocation {
         repeat {
             var request = ObjectRequest(.get, nil)
             request.query = ["list-type": "2"]
-            // Up to the first slash, which stores and old libcurls encode in different ways.
+            // Up to the first slash, which stores and old versions of libcurl encode differently.
             if let start = whole.split(separator: "/").first { request.query["prefix"] = String(start) }
             request.query["continuation-token"] = token
             let response = try send(request, maximumBytes: 16 << 20).response
@@ -179,7 +179,7 @@ package final class BucketLocation: FeedLocation {
                 }
             }
             token = page.next
-            // A store gives a thousand names a page, and each page another token.
+            // A page has up to a thousand names, and each page has a different token.
             if let token, !seen.insert(token).inserted || seen.count >= Self.mostPages { throw endless }
             if entries.count > Self.mostFiles { throw endless }
         } while token != nil
@@ -188,7 +188,7 @@ package final class BucketLocation: FeedLocation {
 
     private var endless: FetchError {
         .invalidResponse(
-            client.bucket, reason: "its list of files does not end: look at the store, and at any proxy on the way")
+            client.bucket, reason: "its list of files does not end. Check the store and any proxy")
     }
 
     // MARK: Requests
@@ -203,7 +203,7 @@ package final class BucketLocation: FeedLocation {
         if let key = ObjectKey(prefix.isEmpty ? name : "\(prefix)/\(name)") { return key }
         throw UpdateFailure(
             .configInvalid, subject: shown(name),
-            "\(shown(name)) cannot be the key of an object here: take letters, digits and ._~- only, so no version with a plus sign."
+            "\(shown(name)) cannot be an object key. Use letters, digits and ._~- only, and no version with a plus sign."
         )
     }
 
@@ -217,8 +217,8 @@ package final class BucketLocation: FeedLocation {
         return try send(request, maximumBytes: 64 << 10, repeats409: repeats409)
     }
 
-    /// Sends a request, again where the next time may be better. A response is in doubt when one before it was lost or a fault of the
-    /// store's: that request may have been carried out.
+    /// Sends a request, and repeats it if it may succeed later. A response is in doubt if an earlier one was lost or an error
+    /// of the store, because that request may have succeeded.
     private func send(
         _ request: ObjectRequest, maximumBytes: Int, repeats409: Bool = false,
         receive: ((UnsafeRawBufferPointer) throws -> Void)? = nil
@@ -275,7 +275,7 @@ package final class BucketLocation: FeedLocation {
             .sorted { $0.0 < $1.0 }
     }
 
-    /// What a store says of conditional writes is not believed: some ignore them and overwrite.
+    /// Tests conditional writes, because some stores accept and ignore the conditions.
     private func requireConditions() throws {
         if isProbed || terms.isSingleWriter { return }
         let name = Self.probeName
@@ -286,23 +286,23 @@ package final class BucketLocation: FeedLocation {
             try requireRefused(condition)
         }
         for _ in 1...terms.attempts {
-            // A store that refuses everything does not have it.
+            // A store that rejects everything does not have the file.
             guard let version = try probedVersion() else { throw unprobed(first, name) }
-            // One that refuses what holds would make a conflict of every change.
+            // A store that rejects valid conditions would turn every change into a conflict.
             var last = first
             for bare in [false, true] {
                 let (answer, isInDoubt) = try put(name, bytes, match(version, bare: bare), repeats409: true)
                 last = answer
                 let isTaken = [200, 201, 204].contains(last.status)
                 guard isTaken || [404, 409, 412].contains(last.status) else { throw unprobed(last, name) }
-                // A request whose answer was lost may have been taken.
+                // A request whose response was lost may have succeeded.
                 if try isTaken || isInDoubt && probedVersion() != version {
                     if bare { try requireRefused(match(Self.noVersion, bare: true)) }
                     (isProbed, takesBareTags) = (true, bare)
                     return
                 }
             }
-            // Somebody else may have asked meanwhile.
+            // Another publisher may have probed at the same time.
             if try probedVersion() == version { throw unprobed(last, name) }
         }
         throw FeedConflict(name, in: self)
@@ -329,15 +329,15 @@ package final class BucketLocation: FeedLocation {
         guard isAboutConditions, StoreRefusal(response).isAboutRequest == false else { return refusal(response, name) }
         let what =
             response.status < 300
-            ? "ignores the condition of a conditional write" : "answers \(response.status) to a conditional write"
+            ? "ignores the condition of a conditional write" : "responds with \(response.status) to a conditional write"
         return UpdateFailure(
             .configInvalid, subject: address,
-            "The store of \(address) \(what), so two publishers could overwrite each other's work, and nothing was written: use "
-                + "another store, or give --without-compare-and-swap where this is its only writer, for good.")
+            "The store of \(address) \(what), so two publishers could overwrite each other's work. Use "
+                + "another store, or give --without-compare-and-swap if this is its only writer, permanently.")
     }
 }
 
-/// A release that waits here, and goes to its bucket at once: the archive first, the manifest, which makes it a release, last.
+/// A draft in a local folder. A commit uploads the archive first and the manifest, which completes the release, last.
 private final class BucketDraft: ReleaseDraft {
     var scratch: Directory { temporary.directory }
     private(set) var isCommitted = false
@@ -357,11 +357,11 @@ private final class BucketDraft: ReleaseDraft {
         {
             throw UpdateFailure(
                 .versionExists, subject: name,
-                "The feed has another archive of \(name) and no manifest: somebody publishes it now, or was stopped. Publish the same content "
+                "The feed has another archive of \(name) and no manifest: another publisher is writing it, or was stopped. Publish the same content "
                     + "again, or choose a higher version.")
         }
         for other in others {
-            // What is there without a manifest was left by somebody who was stopped.
+            // Files without a manifest were left by a stopped publisher.
             let (path, content) = ("\(folder)/\(other)", FeedContent.file(try scratch.file(other)))
             if try !location.create(path, content),
                 try location.holds(path, content.sha256(), size: content.size()) != true
@@ -370,7 +370,7 @@ private final class BucketDraft: ReleaseDraft {
                 _ = try location.create(path, content)
             }
         }
-        // Made by somebody else meanwhile: whether it is the same release is judged anew.
+        // Another publisher committed it; the caller compares the releases.
         guard try location.create("\(folder)/\(ReleaseFeed.manifestName)", .bytes(manifest)) else {
             throw FeedConflict("\(folder)/\(ReleaseFeed.manifestName)", in: location)
         }
@@ -398,7 +398,7 @@ extension FeedContent {
 }
 
 extension FetchError {
-    /// Whether the same request may succeed the next time.
+    /// Whether the same request may succeed later.
     fileprivate var mayPass: Bool {
         switch self {
         case .unreachable, .tooSlow, .timedOut: true
