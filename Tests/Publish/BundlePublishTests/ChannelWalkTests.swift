@@ -42,7 +42,7 @@ private final class ChannelWalk {
     private var random: SeededGenerator
     private var devices: [Device]
     private let names = ["stable", "beta"]
-    /// Every channel file that was ever in the feed.
+    /// Every channel file that was ever in the feed, without damaged ones.
     private var seen: [String: [[UInt8]]] = [:]
     /// The highest sequence at which an operator undid the recall of a version by name.
     private var reinstatedAt: [String: [SemanticVersion: Int]] = [:]
@@ -69,7 +69,9 @@ private final class ChannelWalk {
     }
 
     private func note(_ name: String) {
-        guard let bytes = try? read(path(name)), seen[name]?.last != bytes else { return }
+        guard let bytes = try? read(path(name)), seen[name]?.last != bytes,
+            (try? ChannelFormat.envelope(parsing: bytes)) != nil
+        else { return }
         seen[name, default: []].append(bytes)
     }
 
