@@ -17,28 +17,36 @@ package final class TemporaryDirectory: Sendable {
         EndingSignals.begin()
         try self.parent.makeDirectory(name, mode: 0o700)
         directory = try self.parent.directory(name)
-        let made = self.parent
-        EndingSignals.folders.withLock { [name] in $0[name] = made }
+        EndingSignals.remove(name, in: self.parent)
     }
 
     deinit {
         try? parent.removeTree(name)
-        EndingSignals.folders.withLock { [name] in $0[name] = nil }
+        EndingSignals.keep(name)
     }
 }
 
-/// Removes temporary folders when a signal ends the program.
+/// Removes folders when SIGTERM, SIGINT or SIGHUP ends the program.
 ///
-/// The signal handler only writes to a pipe. A thread reads the pipe and removes the folders. A handler that the program sets itself,
-/// such as that of a prompt for a passphrase, replaces this one until the program resets it.
-private enum EndingSignals {
+/// The signal handler only writes to a pipe. A thread reads the pipe, removes the folders and ends the program. A handler that the program
+/// sets itself, such as that of a prompt for a passphrase, replaces this one until the program resets it.
+package enum EndingSignals {
     /// The names of the folders, each with its parent.
-    static let folders = Mutex<[String: Directory]>([:])
+    private static let folders = Mutex<[String: Directory]>([:])
     private static let pipeEnd = Atomic<Int32>(-1)
     private static let begun: Void = start()
 
+    /// Removes the folder `name` in `parent` if a signal ends the program before `keep(name)`. The name must be unique in the program.
+    package static func remove(_ name: String, in parent: Directory) {
+        begin()
+        folders.withLock { $0[name] = parent }
+    }
+
+    /// Leaves the folder `name` alone from now on. Does not return if a signal is ending the program.
+    package static func keep(_ name: String) { folders.withLock { $0[name] = nil } }
+
     /// Handles the signals from now on. If no pipe or thread can be made, they end the program and leave the folders.
-    static func begin() { begun }
+    fileprivate static func begin() { begun }
 
     private static func start() {
         var ends: [Int32] = [-1, -1]
@@ -53,42 +61,45 @@ private enum EndingSignals {
         }
         guard pthread_create(&thread, nil, body, reader) == 0 else { return }
         pthread_detach(thread)
-        for number in [SIGTERM, SIGINT, SIGHUP] { take(number) }
+        for number in [SIGTERM, SIGINT, SIGHUP] { handle(number) }
     }
 
-    private static func take(_ number: Int32) {
+    private static func handle(_ number: Int32) {
         var action = sigaction()
         sigaction(number, nil, &action)
         guard unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) == 0 else { return }
         action.sa_flags = SA_RESTART
         action.__sigaction_handler.sa_handler = { number in
+            let before = errno
             var byte = UInt8(truncatingIfNeeded: number)
             _ = Glibc.write(EndingSignals.pipeEnd.load(ordering: .relaxed), &byte, 1)
+            errno = before
         }
         sigaction(number, &action, nil)
     }
 
-    /// Waits for the first signal, removes the folders, and ends the program by that signal.
+    /// Waits for the first signal, removes the folders, and ends the program by that signal. Other threads cannot keep a folder after that, so
+    /// none is kept that is removed in part.
     private static func wait(on descriptor: Int32) {
         var signals = sigset_t()
         sigfillset(&signals)
         pthread_sigmask(SIG_BLOCK, &signals, nil)
         var byte: UInt8 = 0
         while read(descriptor, &byte, 1) != 1 {}
-        // Another thread may still write to them.
-        for _ in 0..<5 {
-            let left = folders.withLock { folders in
-                folders = folders.filter { name, parent in (try? parent.removeTree(name)) == nil }
-                return folders.count
-            }
-            if left == 0 { break }
-        }
         let number = Int32(byte)
-        signal(number, SIG_DFL)
-        sigemptyset(&signals)
-        sigaddset(&signals, number)
-        pthread_sigmask(SIG_UNBLOCK, &signals, nil)
-        kill(getpid(), number)
+        folders.withLock { folders in
+            // Another thread may still write to them.
+            for _ in 0..<5 where !folders.isEmpty {
+                folders = folders.filter { name, parent in (try? parent.removeTree(name)) == nil }
+            }
+            signal(number, SIG_DFL)
+            var ending = sigset_t()
+            sigemptyset(&ending)
+            sigaddset(&ending, number)
+            pthread_sigmask(SIG_UNBLOCK, &ending, nil)
+            kill(getpid(), number)
+            while true { pause() }
+        }
     }
 }
 

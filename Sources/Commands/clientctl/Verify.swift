@@ -167,7 +167,7 @@ struct Verify: AsyncParsableCommand {
         for release in device.refused(of: document) {
             if release.isMissed { throw release.failure }
             Output.say(
-                "clientctl: no device takes version \(release.version) any longer. Remove it: "
+                "clientctl: devices refuse version \(release.version). Remove it: "
                     + "clientctl release remove --version \(release.version) --channel \(channel)")
         }
         Output.give(

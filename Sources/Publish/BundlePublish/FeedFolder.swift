@@ -275,10 +275,12 @@ private final class FolderDraft: ReleaseDraft {
         scratch = try releases.directory(name)
         guard let lock = try FileLock.take(scratch) else { throw DiskError("lock", scratch.path, code: EWOULDBLOCK) }
         self.lock = lock
+        EndingSignals.remove(name, in: releases)
     }
 
     deinit {
         if !isCommitted { try? releases.removeTree(name) }
+        EndingSignals.keep(name)
     }
 
     /// Removes abandoned drafts from `releases`.
@@ -296,6 +298,7 @@ private final class FolderDraft: ReleaseDraft {
     func commit(_ name: String, archive: String, besides others: [String], manifest: [UInt8]) throws {
         try feed.locked(FeedWait()) {
             try scratch.replaceFile(ReleaseFeed.manifestName, with: manifest)
+            EndingSignals.keep(self.name)
             try releases.move(self.name, to: releases, as: name)
             isCommitted = true
             try releases.sync()

@@ -33,10 +33,12 @@ final class KitFolder {
         folder = try parent.directory(aside)
         guard let lock = try FileLock.take(folder) else { throw DiskError("lock", folder.path, code: EWOULDBLOCK) }
         self.lock = lock
+        EndingSignals.remove(aside, in: parent)
     }
 
     deinit {
         if !isPublished { try? parent.removeTree(aside) }
+        EndingSignals.keep(aside)
     }
 
     /// The absolute path of the hidden folder.
@@ -127,6 +129,7 @@ final class KitFolder {
     /// Renames the folder durably.
     func publish() throws {
         try folder.syncFileSystem()
+        EndingSignals.keep(aside)
         if try parent.kind(of: name) == nil {
             try parent.move(aside, to: parent, as: name)
         } else {

@@ -9,6 +9,25 @@ import Testing
 
     init() throws { site = try Site() }
 
+    @Test(arguments: [SIGINT, SIGTERM]) func `publish leaves no draft when a signal ends it`(signal: Int32) throws {
+        let files = Site.client("1.0.0").merging(["large.bin": noise(24_000_000)]) { $1 }
+        let web = try site.folder.writeTree(files, to: "web")
+        let running = try Clientctl.start([
+            "publish", web, "--version", "1.0.0", "--feed", site.feed, "--key", site.key, "--min-shell", "1.0.0",
+            "--level", "19",
+        ])
+        func isPacking() throws -> Bool {
+            try Clientctl.stock(["sh", "-c", "ls -A \"$1\"/releases/.publish-* 2>/dev/null || true", "sh", site.feed])
+                != ""
+        }
+        var early: Program.Ending?
+        while try !isPacking(), early == nil { early = try running.wait(within: .milliseconds(10)) }
+        running.send(signal)
+        let ending = try early ?? running.wait()
+        #expect(ending.signal == signal, "\(ending.status ?? -1) \(ending.errors)")
+        #expect(try TreeSnapshot(of: site.feed).paths == ["releases"])
+    }
+
     @Test func `publish writes the layout of the wire format with complete manifests`() throws {
         let notes = try site.folder.write(bytes("Fixes “it”.\n"), to: "notes")
         let published = try site.publish(
@@ -153,7 +172,7 @@ import Testing
     @Test func `publish warns of a release below the one that manifest.json offers`() throws {
         try site.publish("2.0.0")
         let lower = try site.publish("1.0.0")
-        #expect(warnings(lower).map { $0.contains("no device takes 1.0.0") } == [true])
+        #expect(warnings(lower).map { $0.contains("no device installs 1.0.0") } == [true])
     }
 
     @Test func `publish warns that a published release keeps its notes and format`() throws {
