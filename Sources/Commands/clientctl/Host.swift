@@ -1,3 +1,4 @@
+import ClientShell
 import ArchiveSource
 import ArgumentParser
 import BundleValues

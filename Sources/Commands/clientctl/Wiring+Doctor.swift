@@ -1,3 +1,4 @@
+import BundleFetch
 import BundleCore
 import BundleFetch
 import BundleServe
