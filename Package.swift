@@ -271,7 +271,7 @@ let package = Package(
             .publish, "BundlePublishTests",
             [
                 "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleFetch", "BundleCore",
-                "ArchiveSource", "BundlePublish", "BundleServe", "BundleTestTraits", "BundleTesting",
+                "ArchiveSource", "BundlePublish", "BundleFleet", "BundleServe", "BundleTestTraits", "BundleTesting",
             ]),
         tests(
             .fleet, "BundleFleetTests",
