@@ -1,10 +1,14 @@
-"""Starts an nginx on free ports of this machine."""
+"""Starts an nginx on free ports of this machine.
+
+  nginx.py FOLDER WORK LOG   serves FOLDER, with its access log in LOG or off; prints the process id and the port
+"""
 
 import os
 import pathlib
 import shutil
 import socket
 import subprocess
+import sys
 import time
 
 BASE = """daemon off;
@@ -15,7 +19,7 @@ error_log "{work}/nginx-error.log";
 {user}
 events {{ worker_connections 30000; }}
 http {{
-    access_log off;
+    access_log {log};
     default_type application/octet-stream;
     client_body_temp_path "{work}/nginx-tmp";
     proxy_temp_path "{work}/nginx-tmp";
@@ -36,16 +40,17 @@ def free_port():
 class Nginx:
     """An nginx with `http` as the content of its http block, until `end`. It is ready when `port` accepts connections."""
 
-    def __init__(self, work, http, port):
+    def __init__(self, work, http, port, log="off"):
         program = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin:/sbin")
         if program is None:
             raise SystemExit("nginx is not installed: run Scripts/bootstrap")
         work = pathlib.Path(work)
         user = "user root;" if os.getuid() == 0 else ""
         conf = work / "nginx.conf"
-        conf.write_text(BASE.format(work=work, user=user, http=http))
+        conf.write_text(BASE.format(work=work, user=user, http=http, log=log))
         self.child = subprocess.Popen(
-            [program, "-e", str(work / "nginx-error.log"), "-c", str(conf)], stderr=subprocess.DEVNULL)
+            [program, "-e", str(work / "nginx-error.log"), "-c", str(conf)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for _ in range(200):
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
@@ -59,3 +64,20 @@ class Nginx:
     def end(self):
         self.child.terminate()
         self.child.wait()
+
+
+def main(folder, work, log):
+    for attempt in range(5):
+        port = free_port()
+        http = f'sendfile on; tcp_nopush on; server {{ listen 127.0.0.1:{port}; root "{folder}"; }}'
+        try:
+            print(Nginx(work, http, port, log).child.pid, port)
+            return
+        except SystemExit:
+            # Another process may have taken the port.
+            if attempt == 4:
+                raise
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
