@@ -20,7 +20,7 @@ final class Feed {
     static let appId = "com.example.fleet"
     static let channel = "stable"
     static let base = "1.0.0"
-    /// The releases with a rollout: the one that may fail, and its fix.
+    /// The releases with a rollout: a release that may fail, and its fix.
     static let staged = ["1.1.0", "1.1.1"]
     private static let mostBytes = 1 << 20
 

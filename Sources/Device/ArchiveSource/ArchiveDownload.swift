@@ -154,7 +154,7 @@ final class ArchiveSpool: DownloadPlaces {
 
     func remove(_ part: PartFile) throws { try remove() }
 
-    /// The caller has compared the free space with what the whole release needs.
+    /// The caller has compared the free space with the space for the whole release.
     func requireRoom() {}
 
     func received(_ count: Int, reached: Int) { report(.downloading(bytes: reached, of: size)) }

@@ -6,7 +6,7 @@ package import BundleDisk
 package struct ArchiveListing: Sendable {
     /// The format, from the first bytes.
     package let format: ArchiveFormat
-    /// The entries before the first one that cannot be read.
+    /// The entries before the first unreadable entry.
     package let entries: [ArchiveEntry]
     /// Why an installation would refuse the archive; nil if it would accept it.
     package let refusal: ArchiveRejection?

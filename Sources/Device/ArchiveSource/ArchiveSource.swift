@@ -150,11 +150,11 @@ package struct ArchiveSource: UpdateSource {
             let staged = try await onThread {
                 try unpacker.unpack(archive, of: release, into: area, reusing: installed, route)
             }
-            // Removed before the write barrier, so that its pages need not reach the disk.
+            // Removed before the write barrier, so that its pages are not written to the disk.
             try download.remove()
             return staged
         } catch {
-            // A refused archive is removed. One that did not fit on the disk is kept, so that the next run does not
+            // Removes a refused archive. Keeps an archive that did not fit on the disk, so that the next run does not
             // download it again.
             let isRefused = [.archiveRejected, .digestMismatch, .sizeMismatch].contains(UpdateFailure(error).code)
             if isRefused { try download.remove() }

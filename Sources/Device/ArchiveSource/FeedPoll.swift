@@ -2,7 +2,7 @@ import BundleCore
 import BundleSigning
 import BundleValues
 
-/// The judgment of one poll: combines the trust and the memory of a device with what the feed sent.
+/// The judgment of one poll: combines the trust and the memory of a device with the documents of the feed.
 struct FeedPoll: Sendable {
     let trust: CurrentTrust
     private let request: OfferRequest
@@ -142,7 +142,7 @@ struct FeedPoll: Sendable {
     }
 
     /// Returns the releases whose rollout excludes `device`. Holds do not affect this. The time is at least that of the
-    /// document, whatever the device's clock reports.
+    /// document, independent of the device's clock.
     private func leftOut(
         by document: ChannelDocument, _ digest: SHA256Digest, _ device: RolloutRule.Device, at time: Timestamp
     ) throws -> [SemanticVersion] {

@@ -102,7 +102,7 @@ package enum ManifestFormat {
     /// The largest manifest, in bytes.
     package static let maximumBytes = 64 * 1024
 
-    /// The known members. Others are ignored, whatever their values.
+    /// The known members. Other members are ignored, with any value.
     private static let members = [
         "schema", "appId", "version", "url", "sha256", "size", "contentSha256", "installedSize", "fileCount",
         "minShellVersion", "maxShellVersion", "createdAt", "keyId", "notesSha256", "signature", "signatures",

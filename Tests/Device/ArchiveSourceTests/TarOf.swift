@@ -7,7 +7,7 @@ import Testing
 
 @testable import ArchiveSource
 
-/// A file or folder of a tar. Names are not checked; one that ends in a slash is a folder.
+/// A file or folder of a tar. Names are not checked; a name that ends in a slash is a folder.
 struct TarItem: Sendable {
     let name: String
     let content: [UInt8]

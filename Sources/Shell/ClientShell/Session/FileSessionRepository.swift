@@ -124,8 +124,7 @@ package struct FileSessionRepository: SessionRepository {
         }
     }
 
-    /// Returns the store's folder. Throws for the folder of another user, who could replace the file and could not read
-    /// it.
+    /// Returns the store's folder. Throws if another user owns the folder, because this user could replace the file.
     private func ownFolder() throws -> Directory {
         try Directory.createAll(store, mode: 0o700)
         let folder = try Directory.open(store)
