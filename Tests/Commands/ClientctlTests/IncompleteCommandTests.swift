@@ -174,7 +174,10 @@ import Testing
         try run("unblock").succeeded("notBlocked")
     }
 
-    @Test(.enabled(if: PrivateMounts.command != nil, "no private mounts"))
+    /// Runs `clientctl` without /proc. AddressSanitizer, whose options `Scripts/test` sets, aborts a program that has no /proc.
+    @Test(
+        .enabled(if: PrivateMounts.command != nil, "no private mounts"),
+        .disabled(if: getenv("ASAN_OPTIONS") != nil, "AddressSanitizer requires /proc"))
     func `reads arguments without /proc and after a library moved the environment`() throws {
         let mounts = try #require(PrivateMounts.command)
         let site = try Site()
