@@ -372,9 +372,31 @@ import Testing
             try Clientctl.run(["release", "list", "--feed", site.feed, "--json"])["channels"]?.arrayValue?.count == 1)
     }
 
-    /// Runs the real Prometheus. The test is skipped where it is not installed.
-    @Test(.enabled(if: access("/usr/bin/prometheus", X_OK) == 0, "no Prometheus is installed"))
-    func `guard pauses a release by the counts of a real Prometheus`() throws {
+    enum MetricsServer: String, CaseIterable {
+        case prometheus = "prometheus"
+        case victoriaMetrics = "victoria-metrics"
+
+        var path: String { "/usr/bin/\(rawValue)" }
+
+        func arguments(configuration: String, data: String, address: String) -> [String] {
+            switch self {
+            case .prometheus:
+                [
+                    path, "--config.file=\(configuration)", "--storage.tsdb.path=\(data)",
+                    "--web.listen-address=\(address)", "--log.level=error",
+                ]
+            case .victoriaMetrics:
+                [
+                    path, "-promscrape.config=\(configuration)", "-storageDataPath=\(data)",
+                    "-httpListenAddr=\(address)", "-loggerLevel=ERROR", "-search.latencyOffset=0s",
+                ]
+            }
+        }
+    }
+
+    @Test(arguments: MetricsServer.allCases)
+    func `guard pauses a release that fails according to a real metrics server`(kind: MetricsServer) throws {
+        if access(kind.path, X_OK) != 0 { try Test.cancel("\(kind.rawValue) is not installed") }
         let failed = Mutex(0)
         let devices = try LoopbackServer { _ in
             let lines = [("started", 40), ("confirmed", 40), ("failed", failed.withLock { $0 })].map { fact, count in
@@ -382,32 +404,28 @@ import Testing
             }
             return Route(bytes(lines.joined(separator: "\n") + "\n"))
         }
-        try site.folder.write(
+        let configuration = try site.folder.write(
             bytes(
                 "scrape_configs: [{job_name: host, scrape_interval: 1s, scrape_timeout: 1s, static_configs: "
-                    + "[{targets: ['127.0.0.1:\(devices.port)']}]}]\n"), to: "prometheus.yml")
-        // The port is bound but not listening, so only the engine can use it.
-        let place = try Socket.closed()
-        let port = try place.port()
-        let engine = try Program(
-            [
-                "/usr/bin/prometheus", "--config.file=\(site.folder.file("prometheus.yml"))",
-                "--storage.tsdb.path=\(site.folder.file("data"))", "--web.listen-address=127.0.0.1:\(port)",
-                "--log.level=error",
-            ], environment: [:])
-        defer { engine.send(SIGKILL) }
-        let server = "http://127.0.0.1:\(port)"
+                    + "[{targets: ['127.0.0.1:\(devices.port)']}]}]\n"), to: "scrape.yml")
+        // The bound socket reserves the port, and the server can still listen on it.
+        let reserved = try Socket.closed()
+        let address = "127.0.0.1:\(try reserved.port())"
+        let program = try Program(
+            kind.arguments(configuration: configuration, data: site.folder.file("data"), address: address),
+            environment: [:])
+        defer { program.send(SIGKILL) }
         let deadline = ContinuousClock.now + .seconds(120)
-        var outcome = try guarded(server, bake: "1d")
+        var outcome = try guarded("http://\(address)", bake: "1d")
         while [10, 11, 61].contains(outcome.status), ContinuousClock.now < deadline {
-            outcome = try guarded(server, bake: "1d")
+            outcome = try guarded("http://\(address)", bake: "1d")
         }
         #expect(outcome.status == 3)
         #expect(outcome["good"] == .integer(40))
         failed.withLock { $0 = 20 }
-        // On a busy machine, a late scrape leaves a moment without data.
+        // A late scrape on a busy machine can leave a gap in the data.
         while [3, 10, 11, 61].contains(outcome.status), ContinuousClock.now < deadline {
-            outcome = try guarded(server, bake: "1d")
+            outcome = try guarded("http://\(address)", bake: "1d")
         }
         #expect(outcome.status == 60)
         #expect(try isPaused() == true)
