@@ -134,7 +134,9 @@ private final class ChannelWalk {
             guard let version = recalled[name]?.randomElement(using: &random) else { return }
             let document = try editor.apply(.reinstate(version), to: name).document
             if document.reinstated.contains(.init(version: version, sequence: document.sequence)) {
-                reinstatedAt[name, default: [:]][version] = document.sequence
+                // A publisher without a memory may undo it in an older file, too.
+                let before = reinstatedAt[name]?[version] ?? 0
+                reinstatedAt[name, default: [:]][version] = max(before, document.sequence)
             }
         case 6: _ = try editor.apply(.pause(version), to: name)
         case 7: _ = try editor.apply(.resume(version), to: name)
