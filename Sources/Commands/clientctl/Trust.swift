@@ -209,6 +209,7 @@ struct TrustSign: ParsableCommand {
 
     func run() throws {
         let settings = try common.settings()
+        let previous = try settings.optional("previous", previous).map { try TrustFile.read($0) }
         let signers = try Signers.read(
             Signers.Flags(key: "key", command: "sign-command", publicKey: "public"), keys: key.map { [$0] } ?? [],
             commands: signCommand.map { [$0] } ?? [], publicKeys: `public`.map { [$0] } ?? [], passphrase, settings)
@@ -224,7 +225,6 @@ struct TrustSign: ParsableCommand {
                 "\(id) is not a root key of this first trust root, so its signature would never count. Sign with one of its root keys "
                     + "(`clientctl trust show \(file)`).")
         }
-        let previous = try settings.optional("previous", previous).map { try TrustFile.read($0) }
         _ = try previous.map { try root.count(byPrevious: $0) }
         let isNew = try root.sign(signer)
         if isNew { try root.write(to: file, replacing: true) }
