@@ -113,11 +113,12 @@ struct Repair: AsyncParsableCommand, ConfinedCommand {
     private func object(_ report: RepairReport, _ isDryRun: Bool) -> JSONObject {
         [
             "outcome": .string(
-                isDryRun ? "dryRun" : !report.damage.isEmpty ? "damaged" : report.mended.isEmpty ? "intact" : "repaired"
+                isDryRun
+                    ? "dryRun" : !report.damage.isEmpty ? "damaged" : report.repaired.isEmpty ? "intact" : "repaired"
             ),
             "clients": .names(report.clients), "files": .integer(report.files),
             "repaired": .array(
-                report.mended.map {
+                report.repaired.map {
                     .object([
                         "client": .string($0.client.description), "path": .string($0.path),
                         "from": .string($0.origin.word), "served": .bool($0.isServed),
@@ -135,18 +136,18 @@ struct Repair: AsyncParsableCommand, ConfinedCommand {
     }
 
     private func lines(_ report: RepairReport) -> [String] {
-        report.mended.map { mended in
+        report.repaired.map { file in
             let place =
-                mended.isServed
-                ? "what \(mended.client) serves as \(mended.path)" : "\(mended.path) of \(mended.client)"
-            return mended.origin == .removed
-                ? "removed \(place), which was not installed" : "restored \(place) from \(mended.origin.words)"
+                file.isServed
+                ? "what \(file.client) serves as \(file.path)" : "\(file.path) of \(file.client)"
+            return file.origin == .removed
+                ? "removed \(place), which was not installed" : "restored \(place) from \(file.origin.words)"
         }
             + report.damage.map { "damaged \($0.client): \($0.path.map { "\($0) " } ?? "")\($0.reason)" }
             + [
                 "\(report.files) \(report.files == 1 ? "file" : "files") of \(report.clients.count) "
                     + (report.clients.count == 1 ? "client compared" : "clients compared")
-                    + (report.mended.isEmpty && report.damage.isEmpty ? ": all are intact" : "")
+                    + (report.repaired.isEmpty && report.damage.isEmpty ? ": all are intact" : "")
             ]
     }
 }

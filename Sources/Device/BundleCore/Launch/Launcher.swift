@@ -70,7 +70,7 @@ public struct Launcher: Sendable {
         seed = device.seed.flatMap { path in
             do {
                 let seed = try SeedFolder(at: path, layout: device.layout)
-                if let trouble = seed.trouble { warn(trouble) }
+                if let failure = seed.manifestFailure { warn(failure) }
                 return seed
             } catch {
                 warn(
@@ -314,7 +314,7 @@ public struct Launcher: Sendable {
     package func inventory() throws -> Inventory {
         let ledger = try readLedger()
         let trees = try StoredTrees.read(folders.root)
-        if let trouble = trees.trouble { warn("\(trouble.failure.message) Its clients are not shown.") }
+        if let failure = trees.listFailure { warn("\(failure.failure.message) Its clients are not shown.") }
         switch ledger.applying(standing(at: now()), in: trees) {
         case .accepted(let ledger): return trees.inventory(of: ledger)
         case .refused(let refusal): throw refusal.failure

@@ -122,10 +122,10 @@ struct StoredTrees: Sendable, Equatable {
     private let names: Set<String>
     private let isStaging: Bool
     /// The error of a folder that could not be listed. Its contents count as missing.
-    let trouble: DiskError?
+    let listFailure: DiskError?
 
-    init(path: String, names: Set<String>, isStaging: Bool = false, trouble: DiskError? = nil) {
-        self.trouble = trouble
+    init(path: String, names: Set<String>, isStaging: Bool = false, listFailure: DiskError? = nil) {
+        self.listFailure = listFailure
         self.path = path
         self.names = names
         self.isStaging = isStaging
@@ -133,27 +133,27 @@ struct StoredTrees: Sendable, Equatable {
 
     static func read(_ root: Directory) throws(DiskError) -> StoredTrees {
         var names: Set<String> = []
-        var trouble: DiskError?
+        var listFailure: DiskError?
         for source in SourceName.allCases {
             let folder = StoreLayout.trees(of: source)
-            names.formUnion(try list(folder, in: root, &trouble).map { "\(folder)/\($0)" })
+            names.formUnion(try list(folder, in: root, &listFailure).map { "\(folder)/\($0)" })
         }
         names.remove("\(StoreLayout.clients)/\(StoreLayout.previousVersion)")
-        let isStaging = try !list(StoreLayout.staging, in: root, &trouble).isEmpty
+        let isStaging = try !list(StoreLayout.staging, in: root, &listFailure).isEmpty
         return StoredTrees(
-            path: root.path, names: names, isStaging: isStaging || trouble != nil, trouble: trouble)
+            path: root.path, names: names, isStaging: isStaging || listFailure != nil, listFailure: listFailure)
     }
 
     /// An unreadable folder must not hide the folders beside it.
     private static func list(
-        _ folder: String, in root: Directory, _ trouble: inout DiskError?
+        _ folder: String, in root: Directory, _ listFailure: inout DiskError?
     ) throws(DiskError) -> [String] {
         do {
             return try root.directory(folder).list()
         } catch  where error.kind == .missing {
             return []
         } catch  where error.isUnreadable {
-            trouble = error
+            listFailure = error
             return []
         }
     }

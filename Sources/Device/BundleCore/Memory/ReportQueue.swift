@@ -30,7 +30,7 @@ package struct ReportQueue: Sendable, Equatable {
     }
 
     /// Queues a report, unless its fact was queued before. Drops the oldest report if the queue is full.
-    mutating func note(_ report: DeviceReport) {
+    mutating func add(_ report: DeviceReport) {
         if hasReported(report.fact, of: report.version) { return }
         reported.append(ReportedFact(fact: report.fact, version: report.version))
         if reported.count > Self.remembered { reported.removeFirst() }

@@ -51,7 +51,7 @@ enum LedgerChange: Sendable, Equatable {
     /// Blocks a client because a repair found no good copy of one of its files.
     case damaged(ClientVersion, reason: String, at: Timestamp)
     /// Stores that a repair found every file as installed. `hadDamage` is true if files were damaged before.
-    case mended(ClientVersion, hadDamage: Bool)
+    case repaired(ClientVersion, hadDamage: Bool)
     /// Ends the last launch without a verdict, since the shell closed its client.
     case abandoned(LaunchClaim)
 
@@ -134,9 +134,9 @@ extension Ledger {
         case .damaged(let version, let reason, let time):
             block(Block(version: version, cause: .damagedFiles, reason: reason, count: 0, since: time))
             reschedule(trees)
-        case .mended(let version, let hadDamage):
+        case .repaired(let version, let hadDamage):
             let before = self
-            mend(version, hadDamage: hadDamage)
+            repair(version, hadDamage: hadDamage)
             if self != before { reschedule(trees) }
         case .abandoned(let claim):
             if let refusal = refusal(of: claim) { return refusal }

@@ -55,36 +55,36 @@ public struct PollRule: Sendable, Equatable {
     /// Creates the rule of a device that has not checked yet.
     public init() {}
 
-    /// Returns the wait before the first check: 10 to 90 % of a minute, or of a shorter interval. `draw` is random in
+    /// Returns the wait before the first check: 10 to 90 % of a minute, or of a shorter interval. `random` is random in
     /// 0...1.
-    public func first(_ pace: PollPace, draw: Double) -> Duration {
-        min(pace.interval, Self.longestFirst) * (0.1 + 0.8 * Self.share(draw))
+    public func first(_ pace: PollPace, random: Double) -> Duration {
+        min(pace.interval, Self.longestFirst) * (0.1 + 0.8 * Self.fraction(random))
     }
 
     /// Returns the wait after a check that ended with `outcome`.
-    public mutating func wait(after outcome: Outcome, _ pace: PollPace, draw: Double) -> Duration {
-        let share = Self.share(draw)
+    public mutating func wait(after outcome: Outcome, _ pace: PollPace, random: Double) -> Duration {
+        let fraction = Self.fraction(random)
         let longest = pace.interval * Self.longestIntervals
         switch outcome {
         case .answered:
             failures = 0
-            return pace.interval + pace.jitter * share
+            return pace.interval + pace.jitter * fraction
         case .interrupted(let asked):
             failures += 1
             let backoff = Backoff(from: min(Self.shortest, pace.interval), upTo: longest)
             let ceiling = backoff.delay(after: failures - 1)
             // The wait is at least half of the backoff, so that a failing feed gets a pause.
-            let wait = ceiling * (0.5 + 0.5 * share)
+            let wait = ceiling * (0.5 + 0.5 * fraction)
             guard let asked, asked > wait else { return wait }
-            return min(asked + pace.jitter * share, max(min(Self.longestAsked, longest), wait))
+            return min(asked + pace.jitter * fraction, max(min(Self.longestAsked, longest), wait))
         case .refused:
             failures += 1
             let wait = Backoff(from: pace.interval, upTo: longest).delay(after: failures - 1)
-            return min(wait + pace.jitter * share, longest)
+            return min(wait + pace.jitter * fraction, longest)
         }
     }
 
-    private static func share(_ draw: Double) -> Double { draw.isFinite ? min(max(draw, 0), 1) : 1 }
+    private static func fraction(_ random: Double) -> Double { random.isFinite ? min(max(random, 0), 1) : 1 }
 }
 
 extension PollRule.Outcome {

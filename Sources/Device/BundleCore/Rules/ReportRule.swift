@@ -89,15 +89,15 @@ struct ReportFact: Sendable, Equatable {
 }
 
 extension Ledger {
-    /// Returns this ledger with the reports of the change from `before`, if the device reports. `draw` returns a new
+    /// Returns this ledger with the reports of the change from `before`, if the device reports. `newID` returns a new
     /// id for each.
-    func noting(since before: Ledger, draw: () -> String) -> Ledger {
+    func recordingReports(since before: Ledger, newID: () -> String) -> Ledger {
         guard reports != nil, before.reports != nil else { return self }
         var next = self
         for fact in ReportRule.facts(before, self) {
-            next.reports?.note(
+            next.reports?.add(
                 DeviceReport(
-                    id: draw(), fact: fact.fact, version: fact.version, channel: feed.followed?.name,
+                    id: newID(), fact: fact.fact, version: fact.version, channel: feed.followed?.name,
                     previous: fact.previous, route: fact.route, code: fact.code))
         }
         return next

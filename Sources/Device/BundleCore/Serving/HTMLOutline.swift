@@ -38,7 +38,7 @@ package struct HTMLOutline: Sendable, Equatable {
         headStart = isMarked ? 3 : 0
         end = page.count
         var tokenizer = HTMLTokenizer(page, from: headStart, describing: ["script", "meta"])
-        var foreign = ForeignContent()
+        var foreign = ForeignElements()
         var templates: [(start: Int, foreignDepth: Int)] = []
         var isBeforeHead = true
 

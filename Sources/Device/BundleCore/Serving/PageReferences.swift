@@ -28,7 +28,7 @@ package struct PageReferences: Sendable, Equatable {
     /// Parses `page`.
     package init(_ page: [UInt8]) {
         var tokenizer = HTMLTokenizer(page, from: 0, describing: nil)
-        var foreign = ForeignContent()
+        var foreign = ForeignElements()
         var templates = 0
         while let token = tokenizer.next(isForeign: foreign.isCurrent) {
             guard case .tag(let tag) = token else { continue }

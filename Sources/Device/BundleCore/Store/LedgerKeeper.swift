@@ -72,7 +72,7 @@ struct LedgerAccess {
         switch before.applying(changes, in: trees) {
         case .refused(let refusal): return .refused(refusal)
         case .accepted(let accepted):
-            let next = accepted.noting(since: before, draw: DeviceReport.randomID)
+            let next = accepted.recordingReports(since: before, newID: DeviceReport.randomID)
             try replace(generations, by: next, always: always)
             return .written(LedgerUpdate(before: before, after: trees.inventory(of: next)))
         }

@@ -93,7 +93,7 @@ struct RepairFolder: Sendable {
     // MARK: Into their places
 
     /// Replaces every damaged file of `client` by a copy, and removes files that were not installed.
-    func mend(
+    func repair(
         _ client: ClientSurvey, with copies: [SHA256Digest: RepairReport.Origin], _ report: inout RepairReport
     ) throws {
         if client.findings.isEmpty { return }
@@ -117,8 +117,9 @@ struct RepairFolder: Sendable {
                 touched.insert(path)
                 if path == nil { break }
             }
-            report.mended.append(
-                RepairReport.Mended(client: client.name, path: record.path.string, origin: origin, isServed: false))
+            report.repaired.append(
+                RepairReport.RepairedFile(
+                    client: client.name, path: record.path.string, origin: origin, isServed: false))
         }
         try Self.sync(touched, in: client.tree)
     }
@@ -140,8 +141,8 @@ struct RepairFolder: Sendable {
             try parent.move(legal.name, to: folder, as: randomName("trash-"))
             touched.insert(legal.parent)
         }
-        report.mended.append(
-            RepairReport.Mended(client: client.name, path: legal.string, origin: .removed, isServed: false))
+        report.repaired.append(
+            RepairReport.RepairedFile(client: client.name, path: legal.string, origin: .removed, isServed: false))
     }
 
     /// Links `name` of `source` to the path too, and replaces the present file in one rename.
@@ -203,8 +204,8 @@ struct RepairFolder: Sendable {
     }
 
     /// Compares a serving root with its source files, and replaces those that differ. Returns their URL paths.
-    func mend(_ root: Directory, by map: AssetMap) throws -> [String] {
-        var mended: [String] = []
+    func repair(_ root: Directory, by map: AssetMap) throws -> [String] {
+        var repaired: [String] = []
         var touched: Set<BundlePath?> = []
         for asset in map.assets {
             let source = try Self.parent(of: asset.path, in: asset.source)
@@ -215,15 +216,15 @@ struct RepairFolder: Sendable {
                 if try isSame(asset, in: root) { continue }
                 try place(asset.path.name, of: source, at: asset.urlPath, in: root)
             }
-            mended.append(asset.urlPath.string)
+            repaired.append(asset.urlPath.string)
             touched.insert(asset.urlPath.parent)
         }
         for file in map.generated where try put(file.bytes, at: file.urlPath, in: root) {
-            mended.append(file.urlPath.string)
+            repaired.append(file.urlPath.string)
             touched.insert(file.urlPath.parent)
         }
         try Self.sync(touched, in: root)
-        return mended
+        return repaired
     }
 
     private func isSame(_ asset: AssetMap.Asset, in root: Directory) throws -> Bool {

@@ -12,7 +12,7 @@ package struct SeedFolder: Sendable {
     /// The facts of a seed that is a Meteor bundle.
     package let facts: MeteorFacts?
     /// Why the asset manifest could not be read, in which case the files are served by their paths; nil if it could.
-    package let trouble: String?
+    package let manifestFailure: String?
 
     /// Opens the folder at `path`, which must have an index page. `layout` reads its asset manifest.
     package init(at path: String, layout: (any MeteorLayout)?) throws {
@@ -33,10 +33,10 @@ package struct SeedFolder: Sendable {
         identity = try hasher.finish()
         do {
             facts = try layout?.facts(of: directory)
-            trouble = nil
+            manifestFailure = nil
         } catch {
             facts = nil
-            trouble = "The seed \(path) is served by its files' paths: \(UpdateFailure(error).message)"
+            manifestFailure = "The seed \(path) is served by its files' paths: \(UpdateFailure(error).message)"
         }
     }
 

@@ -16,7 +16,7 @@ package protocol ReleaseArchives: Sendable {
 /// The results of a repair.
 package struct RepairReport: Sendable {
     /// A file that was restored.
-    package struct Mended: Sendable {
+    package struct RepairedFile: Sendable {
         package let client: ClientName
         /// The file's path; its URL path in the serving root if `isServed`.
         package let path: String
@@ -47,7 +47,7 @@ package struct RepairReport: Sendable {
     package internal(set) var clients: [ClientName] = []
     /// The number of compared files.
     package internal(set) var files = 0
-    package internal(set) var mended: [Mended] = []
+    package internal(set) var repaired: [RepairedFile] = []
     package internal(set) var damage: [Damage] = []
     /// The number of bytes that were downloaded.
     package internal(set) var bytesDownloaded = 0
@@ -108,9 +108,9 @@ package struct StoreRepair: Sendable {
         for client in clients where client.damaged.contains(where: { copies[$0.digest] == nil }) {
             try await fetch(client, copyFolder, &copies, &report)
         }
-        for client in clients { try copyFolder.mend(client, with: copies, &report) }
+        for client in clients { try copyFolder.repair(client, with: copies, &report) }
         for client in clients where !report.damage.contains(where: { $0.client == client.name }) {
-            try mendRoot(of: client, inventory, copyFolder, &report)
+            try repairRoot(of: client, inventory, copyFolder, &report)
         }
         try await mark(report, store)
         return report
@@ -142,7 +142,7 @@ package struct StoreRepair: Sendable {
     }
 
     /// Restores the serving root of a client in place, since a shell may be showing it.
-    private func mendRoot(
+    private func repairRoot(
         of client: ClientSurvey, _ inventory: Inventory, _ copyFolder: RepairFolder, _ report: inout RepairReport
     ) throws {
         guard let root = try copyFolder.root(of: client.bundle) else { return }
@@ -157,9 +157,10 @@ package struct StoreRepair: Sendable {
                 of: client.tree, owned: Receipt.paths(of: client.receipt), inheriting: isForSeed ? seed?.directory : nil
             )
         }
-        for path in try copyFolder.mend(root, by: map) {
-            report.mended.append(
-                RepairReport.Mended(client: client.name, path: path, origin: .client(client.name), isServed: true))
+        for path in try copyFolder.repair(root, by: map) {
+            report.repaired.append(
+                RepairReport.RepairedFile(client: client.name, path: path, origin: .client(client.name), isServed: true)
+            )
         }
     }
 
@@ -176,129 +177,10 @@ package struct StoreRepair: Sendable {
             let reason = "its files are damaged: \(damage.path.map { "\($0) " } ?? "it ")\(damage.reason)"
             _ = try await store.apply([.damaged(version, reason: reason, at: now())])
         }
-        let mended = Set(report.mended.map(\.client))
+        let repaired = Set(report.repaired.map(\.client))
         for client in report.clients where !damaged.contains(client) {
             guard let version = client.version else { continue }
-            _ = try await store.apply([.mended(version, hadDamage: mended.contains(client))])
-        }
-    }
-}
-
-/// The comparison of one client with its receipt.
-struct ClientSurvey {
-    let bundle: InstalledBundle
-    let tree: Directory
-    let receipt: File
-    /// The files that are missing or have other content.
-    var damaged: [Receipt.FileRecord] = []
-    /// The paths that the receipt does not list.
-    var extras: [[UInt8]] = []
-    /// The files with the right content.
-    var whole: [Receipt.FileRecord] = []
-
-    var name: ClientName { bundle.name }
-
-    var findings: [(path: String, reason: String)] {
-        damaged.map { ($0.path.string, "is missing or damaged") }
-            + extras.map { (UntrustedName.display($0), "was not installed") }
-    }
-}
-
-/// Compares the clients of a store with their receipts. A file with several names is read once.
-struct StoreSurvey {
-    private let root: Directory
-    private var digests: [FileStamp: SHA256Digest] = [:]
-
-    init(_ root: Directory) { self.root = root }
-
-    /// Returns the clients with a valid receipt; the others are added to the damage.
-    mutating func clients(_ inventory: Inventory, _ report: inout RepairReport) throws -> [ClientSurvey] {
-        var clients: [ClientSurvey] = []
-        for bundle in inventory.bundles {
-            report.clients.append(bundle.name)
-            guard let receipt = try Self.receipt(of: bundle, in: root) else {
-                report.damage.append(
-                    RepairReport.Damage(
-                        client: bundle.name, path: nil,
-                        reason: "has no valid receipt: remove it and install it again"))
-                continue
-            }
-            let tree = try root.directory(StoreLayout.tree(bundle.version))
-            let client = try compare(ClientSurvey(bundle: bundle, tree: tree, receipt: receipt))
-            report.files += client.damaged.count + client.whole.count
-            clients.append(client)
-        }
-        return clients
-    }
-
-    /// Returns nil if the receipt is missing or belongs to another installation.
-    private static func receipt(of bundle: InstalledBundle, in root: Directory) throws -> File? {
-        let name = "\(StoreLayout.receipts)/\(StoreLayout.receipt(bundle.version))"
-        guard let file = try existing({ () throws(DiskError) in try root.file(name) }),
-            let frame = try Receipt.validFrame(of: file), frame.identity.version == bundle.version,
-            frame.contentSha256 == bundle.entry.contentSha256
-        else { return nil }
-        var files: Set<BundlePath> = []
-        var isWhole = true
-        try Receipt.forEachLine(of: file) { line, _ in
-            guard let record = Receipt.record(line), files.insert(record.path).inserted else {
-                isWhole = false
-                return
-            }
-        }
-        return isWhole && files.count == bundle.entry.fileCount ? file : nil
-    }
-
-    private mutating func compare(_ client: ClientSurvey) throws -> ClientSurvey {
-        var client = client
-        var listed: Set<[UInt8]> = []
-        try Receipt.forEachLine(of: client.receipt) { line, _ in
-            guard let record = Receipt.record(line) else { return }
-            listed.insert(record.path.bytes)
-            if try digest(of: record.path, in: client.tree) == record.digest {
-                client.whole.append(record)
-            } else {
-                client.damaged.append(record)
-            }
-        }
-        client.extras = try Self.others(than: listed, in: client.tree, prefix: [])
-        return client
-    }
-
-    /// Returns nil if the file is missing, has another type, or cannot be read.
-    private mutating func digest(of path: BundlePath, in tree: Directory) throws -> SHA256Digest? {
-        guard let file = try Self.existing({ () throws(DiskError) in try tree.file(path.string) }) else { return nil }
-        let stamp = try file.stamp()
-        if let known = digests[stamp] { return known }
-        var hasher = try SHA256Hasher()
-        do {
-            _ = try file.forEachBlock { try hasher.update($0) }
-        } catch let error as DiskError where error.isUnreadable {
-            return nil
-        }
-        let digest = try hasher.finish()
-        digests[stamp] = digest
-        return digest
-    }
-
-    /// Returns nil if the name does not exist, has another type, or cannot be read.
-    static func existing<Opened>(_ open: () throws(DiskError) -> Opened) throws(DiskError) -> Opened? {
-        do {
-            return try open()
-        } catch  where error.kind == .missing || error.kind == .unsuitable || error.isUnreadable {
-            return nil
-        }
-    }
-
-    /// Returns the paths below `folder` that are neither listed nor folders of listed files.
-    private static func others(than listed: Set<[UInt8]>, in folder: Directory, prefix: [UInt8]) throws -> [[UInt8]] {
-        try folder.entries().flatMap { entry in
-            let path = prefix + entry.name
-            if listed.contains(path) { return [[UInt8]]() }
-            guard entry.kind == .directory, let name = String(validating: entry.name, as: UTF8.self) else {
-                return [path]
-            }
-            return try others(than: listed, in: folder.directory(name), prefix: path + [UInt8(ascii: "/")])
+            _ = try await store.apply([.repaired(version, hadDamage: repaired.contains(client))])
         }
     }
 }

@@ -141,7 +141,7 @@ public struct DeviceContainer: Sendable {
         let layout = MeteorBundles(platform: server.source.platform)
         let seed = try configuration.device.seed.map { try SeedFolder(at: $0, layout: layout) }
         let source = try MeteorSource(server.source, seed: seed, fetcher: server.fetcher, report: report)
-        if let trouble = seed?.trouble { warn(trouble) }
+        if let failure = seed?.manifestFailure { warn(failure) }
         return joined(source, appId: nil, nil)
     }
 

@@ -58,7 +58,7 @@ struct JoinedSource<Source: UpdateSource>: DeviceSource {
         }
         do {
             let report = try await repair().run()
-            let files = report.mended.count == 1 ? "1 file" : "\(report.mended.count) files"
+            let files = report.repaired.count == 1 ? "1 file" : "\(report.repaired.count) files"
             warn(
                 "a client that a delta builds on was damaged: repair restored \(files), and \(report.damage.count) stay damaged"
             )

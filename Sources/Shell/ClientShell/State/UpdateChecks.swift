@@ -88,7 +88,7 @@ struct PollClock {
 
     init(_ polling: ShellConfiguration.Polling, now: Duration, fraction: Double) {
         self.polling = polling
-        due = now + rule.first(polling.pace, draw: fraction)
+        due = now + rule.first(polling.pace, random: fraction)
     }
 
     private var pace: PollPace { polling.yields ? asked ?? polling.pace : polling.pace }
@@ -113,7 +113,7 @@ struct PollClock {
     /// Records the end of a check. `asked` is what the channel requested in its last response.
     mutating func ended(_ outcome: PollRule.Outcome, asked: PollPace?, now: Duration, fraction: Double) {
         self.asked = asked
-        due = now + rule.wait(after: outcome, pace, draw: fraction)
+        due = now + rule.wait(after: outcome, pace, random: fraction)
         if case .interrupted(let wait?) = outcome, wait > .zero { earliest = due } else { earliest = .zero }
     }
 }

@@ -28,7 +28,7 @@ struct ReportRuleTests {
                 Issue.record("refused: \(changes)")
                 return []
             }
-            ledger = next.noting(since: ledger) {
+            ledger = next.recordingReports(since: ledger) {
                 drawn += 1
                 return String(repeating: "0", count: 32 - "\(drawn)".count) + "\(drawn)"
             }
@@ -130,7 +130,7 @@ struct ReportRuleTests {
     @Test func `drops and counts the oldest reports of a full queue`() throws {
         var queue = ReportQueue()
         for number in 0..<100 {
-            queue.note(
+            queue.add(
                 DeviceReport(
                     id: DeviceReport.randomID(), fact: .installed, version: try Sample.version("1.0.\(number)"),
                     channel: nil))

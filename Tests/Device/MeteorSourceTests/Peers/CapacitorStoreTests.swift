@@ -141,7 +141,7 @@ struct CapacitorStoreTests {
         let found = try layout.facts(of: seed)
         #expect(found?.version.description == "version1")
         #expect(found?.compatibility == CordovaBundles.iosCompatibility)
-        #expect(try SeedFolder(at: fixtures.seed, layout: layout).trouble == nil)
+        #expect(try SeedFolder(at: fixtures.seed, layout: layout).manifestFailure == nil)
     }
 
     @Test("AN-11: arranges the seed by URL path")

@@ -1,6 +1,6 @@
 /// Tracks whether a page is inside SVG or MathML. There `<style/>` is self-closing, text is never raw, and CDATA
 /// sections exist.
-struct ForeignContent {
+struct ForeignElements {
     /// The open `svg` and `math` elements, and the elements in them that contain HTML; innermost last.
     private var open: [String] = []
     /// The offset of the outermost one.
