@@ -273,11 +273,7 @@ final class Kiosk: Sendable {
                         "the browser keeps what it remembers of one user for the next: write {profile} into --browser, "
                         + "where the command names the folder of the browser's profile"))
         }
-        let store = store.flatMap { realpath($0, nil) }.map { path in
-            defer { free(path) }
-            return String(cString: path)
-        }
-        // Landlock keeps the other threads from reading the environment of another process, and from changing a profile.
+        // Landlock keeps the other threads from reading the open files of another process, and from changing a profile.
         if let store, (try? await onThread { try SpawnThread.run { BrowserLeftovers.endOrphans(of: store) } }) ?? 0 > 0
         {
             Log.note(LogLine(level: .info, event: "browser", message: "ended the browser that an earlier serve left"))
@@ -312,7 +308,7 @@ final class Kiosk: Sendable {
             }
             let began = SuspendingClock().now
             let program = try await onThread {
-                try StartedProgram(words, store.map { [BrowserLeftovers.mark: $0] } ?? [:], without: .secrets)
+                try StartedProgram(words, without: .secrets, input: store ?? "/dev/null")
             }
             running.withLock { $0 = Run(program: program, isFresh: isFresh && hasProfile) }
             started()
@@ -397,16 +393,16 @@ final class StartedProgram: Sendable {
     private let isRunning = Mutex(true)
 
     /// Starts `words`, found on the path, with `more` and this program's environment, but for `withheld`. Standard output is for what
-    /// this program itself answers, so that of `words` goes to `output`.
+    /// this program itself answers, so that of `words` goes to `output`. Standard input is the file or folder at `input`.
     init(
         _ words: [String], _ more: [String: String] = [:], without withheld: WithheldVariables = .ofService,
-        output: Int32 = 2
+        input: String = "/dev/null", output: Int32 = 2
     ) throws {
-        process = try SpawnThread.run { try Self.spawn(words, more, without: withheld, output) }
+        process = try SpawnThread.run { try Self.spawn(words, more, without: withheld, input: input, output: output) }
     }
 
     private static func spawn(
-        _ words: [String], _ more: [String: String], without withheld: WithheldVariables, _ output: Int32
+        _ words: [String], _ more: [String: String], without withheld: WithheldVariables, input: String, output: Int32
     ) throws -> pid_t {
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
@@ -423,7 +419,7 @@ final class StartedProgram: Sendable {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
-        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        posix_spawn_file_actions_addopen(&actions, 0, input, O_RDONLY, 0)
         posix_spawn_file_actions_adddup2(&actions, output, 1)
         try OpenFiles.keep(from: 3, outOf: &actions)
         var variables = inherited(without: withheld) + more.map { strdup("\($0)=\($1)") } + [nil]

@@ -69,6 +69,7 @@ struct LeavingPage {
           var ended = document.querySelector('meta[name="clientctl-leaving"]').content;
           var PAUSE = 150;
           var ROUNDS = 40;
+          var ATTEMPTS = 15;
           window.name = '';
           function ignore() {}
           function nothing() { return 0; }
@@ -79,17 +80,22 @@ struct LeavingPage {
               body: JSON.stringify(body), cache: 'no-store', credentials: 'same-origin'
             }).then(function (response) { if (!response.ok) { throw new Error(String(response.status)); } });
           }
-          // Back to the first address of this window that is one of ours, where the browser shows this page again; then no address is
-          // in front of it.
-          function forgetAddresses() {
+          // Goes back to the first address of this window that is one of ours, where the browser shows this page again; then no
+          // address is in front of it.
+          function goBack() {
             var navigation = window.navigation;
             var entries = navigation && navigation.entries ? navigation.entries() : [];
             if (entries.length > 1 && navigation.currentEntry && navigation.currentEntry.index > 0) {
-              return Promise.race([navigation.traverseTo(entries[0].key).finished, wait(3000)]).then(ignore, ignore);
+              return Promise.race([navigation.traverseTo(entries[0].key).finished, wait(3000)]);
             }
             window.history.replaceState(null, '', '/');
             if (entries.length > 1) { window.history.pushState(null, '', '/'); }
-            return Promise.resolve();
+          }
+          // A browser refuses that for 10 seconds after a page has changed its address too often.
+          function forgetAddresses(left) {
+            return new Promise(function (done) { done(goBack()); }).catch(function () {
+              return left > 0 ? wait(1000).then(function () { return forgetAddresses(left - 1); }) : undefined;
+            });
           }
           function each(list, remove) {
             return Promise.all(list.map(function (item) { return Promise.resolve(remove(item)).then(ignore, ignore); }))
@@ -151,7 +157,7 @@ struct LeavingPage {
               window.location.replace(window.location.origin + '/');
             }).catch(function () { return wait(1000).then(leave); });
           }
-          forgetAddresses().then(leave);
+          forgetAddresses(ATTEMPTS).then(leave);
         }());
         """
 }

@@ -89,13 +89,16 @@ package struct CallRefusal: Error, Equatable, CustomStringConvertible {
     package let message: String
     /// The session that ended last, for a page that may belong to it; nil if that does not matter.
     package let ended: String?
+    /// Whether the device is locked, so that the page has to leave at once.
+    package let isLocked: Bool
 
     /// Creates a refusal.
-    package init(status: Int, code: String, message: String, ended: String? = nil) {
+    package init(status: Int, code: String, message: String, ended: String? = nil, isLocked: Bool = false) {
         self.status = status
         self.code = code
         self.message = message
         self.ended = ended
+        self.isLocked = isLocked
     }
 
     /// The message.

@@ -37,7 +37,9 @@ extension PageService {
         guard let refusal = error as? CallRefusal, (400...599).contains(refusal.status) else {
             return Status.failed.errorResponse
         }
-        return .error(refusal.status, code: refusal.code, message: refusal.message, ended: refusal.ended)
+        return .error(
+            refusal.status, code: refusal.code, message: refusal.message, ended: refusal.ended,
+            isLocked: refusal.isLocked)
     }
 }
 

@@ -90,9 +90,12 @@ struct Response: Sendable {
     }
 
     /// Returns a refusal as JSON. `status` may be one that only the host defines.
-    static func error(_ status: Int, code: String, message: String, ended: String? = nil) -> Response {
+    static func error(
+        _ status: Int, code: String, message: String, ended: String? = nil, isLocked: Bool = false
+    ) -> Response {
         var error: JSONObject = ["code": .string(code), "message": .string(message)]
         if let ended { error["ended"] = .string(ended) }
+        if isLocked { error["locked"] = .bool(true) }
         return json(number: status, ["error": .object(error)], caching: Caching.never)
     }
 

@@ -31,7 +31,8 @@
   var REPORT_CHARACTERS = 500;
   var NOTICES = 20;
   var NOTICE_DELAY = 100;
-  var LEAVING_PAUSE = 1000;
+  var FIRST_LEAVING_PAUSE = 1000;
+  var LONGEST_LEAVING_PAUSE = 30000;
 
   var startedAt = now();
   var meta = document.querySelector('meta[name="clientctl-token"]');
@@ -77,15 +78,27 @@
       setTimeout(load, NAVIGATION_PAUSE);
       return;
     }
-    isOwnLoad = true;
-    // With a fragment, even an empty one, replacing would only scroll.
-    if (window.location.href.indexOf('#') >= 0) {
-      window.location.reload();
-    } else {
-      window.location.replace(window.location.href);
-    }
-    isOwnLoad = false;
     setTimeout(loadOnceMore, STAY_PAUSE);
+    isOwnLoad = true;
+    attempt(function () {
+      // With a fragment, even an empty one, replacing would only scroll.
+      if (window.location.href.indexOf('#') >= 0) {
+        window.location.reload();
+      } else {
+        window.location.replace(window.location.href);
+      }
+    });
+    isOwnLoad = false;
+  }
+
+  // Browsers refuse to change the address of a page that has changed it 200 times within 10 seconds: Firefox by an exception, Chromium
+  // silently. The caller tries again later.
+  function attempt(navigate) {
+    try {
+      navigate();
+    } catch (error) {
+      // See above.
+    }
   }
 
   // A person may cancel the dialog of a beforeunload listener, and a script the navigation.
@@ -109,9 +122,11 @@
   // it stores nothing. This script is the first of the page, so its listeners are called first.
 
   var isOver = false;
+  // A locked device does not ask: the page leaves without the dialog of its beforeunload listeners, and keeps what it stores.
+  var isLocked = false;
 
   function stop(event) {
-    if (isOver) {
+    if (isOver || (isLocked && event.type === 'beforeunload')) {
       event.stopImmediatePropagation();
     }
   }
@@ -141,9 +156,22 @@
     window.History.prototype.pushState = window.History.prototype.replaceState = ignore;
   }
 
+  var leavingPause = FIRST_LEAVING_PAUSE;
+
+  // Goes to the page that clears the browser. Each attempt cancels the one before, so a slow browser gets more time for each.
   function goToLeavingPage() {
-    window.location.replace(root + 'leave');
-    setTimeout(goToLeavingPage, LEAVING_PAUSE);
+    setTimeout(goToLeavingPage, leavingPause);
+    leavingPause = Math.min(1.5 * leavingPause, LONGEST_LEAVING_PAUSE);
+    attempt(function () {
+      window.location.replace(root + 'leave');
+    });
+  }
+
+  // A browser may need a moment for the next page.
+  function hide() {
+    attempt(function () {
+      document.documentElement.style.setProperty('display', 'none', 'important');
+    });
   }
 
   function leave(current) {
@@ -151,11 +179,12 @@
       return;
     }
     isOver = true;
+    hide();
     try {
       window.name = '';
       stopStoring();
     } catch (error) {
-      // A page may have made these its own: the next page clears what it stores.
+      // A page may have replaced these: the next page clears what it stores.
     }
     if (tabs) {
       tabs.postMessage({ ended: current });
@@ -168,10 +197,15 @@
   }
 
   // The page of another launch, or of a session that has ended since: the server names the session that ended last.
-  function comeBack(current) {
+  function comeBack(current, nowLocked) {
     if (typeof current === 'string' && current !== ended) {
       leave(current);
     } else if (!isOver) {
+      if (nowLocked === true) {
+        isLocked = true;
+        hide();
+        isLoading = false;
+      }
       loadAgain();
     }
   }
@@ -198,8 +232,9 @@
     var error = new Error(stated.message || 'The server answered with status ' + status);
     error.code = stated.code || 'httpStatus';
     var isOther = typeof stated.ended === 'string' && stated.ended !== ended;
-    if (status === 403 && error.code === 'staleLaunch' && !isLoading && (isOther || mayLoadStale())) {
-      comeBack(stated.ended);
+    var mustLeave = isOther || stated.locked === true;
+    if (status === 403 && error.code === 'staleLaunch' && !isLoading && (mustLeave || mayLoadStale())) {
+      comeBack(stated.ended, stated.locked);
     }
     return error;
   }
@@ -313,7 +348,7 @@
   function onEvent(name, text, id) {
     var event = parsed(text);
     if (name === 'reload') {
-      comeBack(event && event.ended);
+      comeBack(event && event.ended, event && event.locked);
       return;
     }
     if (!event) {

@@ -102,11 +102,7 @@ import Testing
         try end(serving)
     }
 
-    @Test(
-        .disabled(
-            "passed in one of three whole runs; in two the next serve did not end the browser in time")
-    )
-    func `the browser of a serve that was killed is ended by the next one, and its page is shown in one window`()
+    @Test func `the browser of a serve that was killed is ended by the next one, and its page is shown in one window`()
         throws
     {
         try kiosk.install(client("1.0.0", atOnce: DemoClient.Scripts.confirm))

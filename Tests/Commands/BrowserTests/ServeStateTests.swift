@@ -74,6 +74,27 @@ import Testing
         #expect(try kiosk.status()["launch"] == .null)
     }
 
+    @Test(.needsBrowser, arguments: ["lock", "logout"])
+    func `serve takes a page off the screen whose beforeunload listener asks a person to stay`(command: String) throws {
+        let asking =
+            "addEventListener('beforeunload', event => { event.preventDefault(); event.returnValue = 'stay'; });"
+        try kiosk.install(.doing("1.0.0", asking + DemoClient.Scripts.confirm))
+        try kiosk.login()
+        let serving = try kiosk.serve()
+        let page = try Browser.forAllTests().open(serving.root + "/some/route")
+        try page.wait(until: "window.confirmed")
+        // A browser asks only if a person has used the page.
+        try page.evaluate("document.body.click(); null")
+        try kiosk.on(command)
+        try page.wait(
+            until: command == "lock" ? "document.querySelector('[data-state=locked]')" : "window.version === 'embedded'"
+        )
+        if command == "lock" {
+            try kiosk.on("unlock")
+            try page.wait(until: "window.version === '1.0.0' && location.pathname === '/some/route'")
+        }
+    }
+
     @Test func `serve shows the previous client with a notice when the shell is too old`() throws {
         try kiosk.install(.good("1.0.0"))
         try kiosk.installForNewerShell("2.0.0", shell: "9.0.0")

@@ -18,11 +18,15 @@ struct SessionDataTests {
         witness = try LoopbackServer { _ in .html("received") }
     }
 
-    /// The page of the user who leaves something at every place and at every moment.
-    private var leaving: String {
+    /// The page of a user, which stores something at every place and at every moment. It reports when that is done, after `last`.
+    private func leaving(last: String = "") -> String {
         """
+        let isStoring = false;
         function tell(what) { fetch('\(witness.root)/' + what, {mode: 'no-cors'}).catch(() => {}); }
         function leave(when) {
+          // A change of the address calls the listener of `navigate`.
+          if (isStoring) return;
+          isStoring = true;
           try {
             localStorage['late-' + when] = 'secret';
             sessionStorage['late-' + when] = 'secret';
@@ -32,6 +36,7 @@ struct SessionDataTests {
             caches.open('late-' + when).then(cache => cache.put('/secret', new Response('secret')));
             history.replaceState({who: 'alice'}, '', location.href);
           } catch (error) {}
+          isStoring = false;
         }
         window.name = 'alice-name';
         WebAppLocalServer.startupDidComplete();
@@ -52,7 +57,7 @@ struct SessionDataTests {
             navigator.storage.getDirectory().then(folder => folder.getFileHandle('secret', {create: true})).catch(() => {});
           leave('now');
           history.pushState({who: 'alice'}, '', '/orders/alice-4711?iban=DE00');
-          setTimeout(() => tell('ready'), 1500);
+          setTimeout(() => { \(last)tell('ready'); }, 1500);
         }
         """
     }
@@ -132,7 +137,7 @@ struct SessionDataTests {
     @Test(arguments: Engine.installed)
     func `a guest finds nothing of the user who was logged in before`(engine: Engine) throws {
         try kiosk.folder.writeTree(client("embedded", finding).files, to: "seed")
-        try kiosk.install(client("1.0.0", leaving))
+        try kiosk.install(client("1.0.0", leaving()))
         try kiosk.login()
         let serving = try kiosk.serve(["--csp", "connect-src \(witness.root)"])
         let browser = try RunningEngine(engine, serving.root + "/")
@@ -144,10 +149,47 @@ struct SessionDataTests {
     }
 
     @Test(arguments: Engine.installed)
+    func `leaves a page that has changed its address too often for its browser`(engine: Engine) throws {
+        let often = "for (let i = 0; i < 400; i++) try { history.replaceState(null, '', '/' + i); } catch (error) {}"
+        try kiosk.folder.writeTree(client("embedded", finding).files, to: "seed")
+        try kiosk.install(client("1.0.0", leaving(last: often)))
+        try kiosk.login()
+        let serving = try kiosk.serve(["--csp", "connect-src \(witness.root)"])
+        let browser = try RunningEngine(engine, serving.root + "/")
+        try wait("the user's page is not there: \(browser.errors)") {
+            witness.requests.contains { $0.target == "/ready" }
+        }
+        try kiosk.on("logout")
+        try expectNothing("a guest", serving)
+    }
+
+    /// Surf opens no window for a script.
+    @Test(arguments: Engine.installed.filter { $0 != .webKit })
+    func `takes a window that a page has opened off the screen at the end of a session`(engine: Engine) throws {
+        func reporting(_ user: String) -> String {
+            "setInterval(() => fetch('\(witness.root)/\(user)' + location.pathname, {mode: 'no-cors'}).catch(() => {}), 100);"
+                + "WebAppLocalServer.startupDidComplete();"
+        }
+        try kiosk.folder.writeTree(client("embedded", reporting("guest")).files, to: "seed")
+        let opening = "if (location.pathname === '/') open('/window?iban=DE00', 'alice', 'width=300,height=300');"
+        try kiosk.install(client("1.0.0", reporting("alice") + opening))
+        try kiosk.login()
+        let serving = try kiosk.serve(["--csp", "connect-src \(witness.root)"])
+        let browser = try RunningEngine(engine, serving.root + "/")
+        try wait("no page opens a window: \(browser.errors)") {
+            Set(["/alice/", "/alice/window"]).isSubset(of: witness.requests.map(\.target))
+        }
+        try kiosk.on("logout")
+        try wait("a page of the session before still runs") {
+            witness.requests.reversed().prefix { $0.target.hasPrefix("/guest/") }.count >= 50
+        }
+    }
+
+    @Test(arguments: Engine.installed)
     func `a guest gets another browser with an empty profile where serve starts it`(engine: Engine) throws {
         let folder = try TemporaryFolder()
         try kiosk.folder.writeTree(client("embedded", finding).files, to: "seed")
-        try kiosk.install(client("1.0.0", leaving))
+        try kiosk.install(client("1.0.0", leaving()))
         try kiosk.login()
         let serving = try kiosk.serve([
             "--csp", "connect-src \(witness.root)", "--browser", "\(engine.program(in: folder)) {profile} {url}",
@@ -166,7 +208,7 @@ struct SessionDataTests {
 
     @Test(arguments: Engine.installed)
     func `the next user finds nothing of the one before when no guest came between them`(engine: Engine) throws {
-        try kiosk.install(client("1.0.0", leaving))
+        try kiosk.install(client("1.0.0", leaving()))
         try kiosk.login()
         let serving = try kiosk.serve(["--csp", "connect-src \(witness.root)"])
         let browser = try RunningEngine(engine, serving.root + "/")

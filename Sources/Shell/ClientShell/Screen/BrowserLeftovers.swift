@@ -1,11 +1,8 @@
 import BundleValues
 import Glibc
 
-/// What an earlier run left behind of a browser, which keeps the next one from starting.
+/// Locks and processes of an earlier browser, which keep the next one from starting.
 package enum BrowserLeftovers {
-    /// The variable that a browser of `serve` and its children have. Its value is the store.
-    package static let mark = "SWAP_CLIENTS_BROWSER"
-
     // MARK: Locks of the profile
 
     /// A lock of a browser's profile: a symbolic link whose target names the browser that has it.
@@ -83,18 +80,21 @@ package enum BrowserLeftovers {
 
     // MARK: Browsers without their serve
 
-    /// Ends the browsers that an earlier `serve` on `store` has left, after a SIGKILL for instance; how many there were. The caller has the
-    /// store's lock, so no other `serve` runs on it.
+    /// Ends the browsers that an earlier `serve` on `store` has left, for example after a SIGKILL, and returns their number. The caller
+    /// has the store's lock, so no other `serve` runs on it.
+    ///
+    /// The standard input of such a browser is the store's folder. Chromium overwrites its arguments and its environment.
     package static func endOrphans(of store: String) -> Int {
-        let wanted = Array("\(mark)=\(store)".utf8)
-        var groups: Set<pid_t> = []
-        guard let listing = opendir("/proc") else { return 0 }
+        guard let folder = file(store), let listing = opendir("/proc") else { return 0 }
         defer { closedir(listing) }
+        var groups: Set<pid_t> = []
         while let entry = readdir(listing) {
             let name = withUnsafePointer(to: &entry.pointee.d_name) { name in
                 name.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
             }
-            guard let process = pid_t(name), process != getpid(), hasVariable(process, wanted) else { continue }
+            guard let process = pid_t(name), process != getpid(), let input = file("/proc/\(process)/fd/0"),
+                input == folder
+            else { continue }
             let group = getpgid(process)
             if group > 1 && group != getpgrp() { groups.insert(group) }
         }
@@ -104,13 +104,8 @@ package enum BrowserLeftovers {
         return groups.count
     }
 
-    private static func hasVariable(_ process: pid_t, _ wanted: [UInt8]) -> Bool {
-        let descriptor = open("/proc/\(process)/environ", O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { return false }
-        defer { close(descriptor) }
-        var environment = [UInt8](repeating: 0, count: 256 << 10)
-        let count = read(descriptor, &environment, environment.count)
-        guard count > 0 else { return false }
-        return environment[..<count].split(separator: 0).contains { $0.elementsEqual(wanted) }
+    private static func file(_ path: String) -> [UInt64]? {
+        var facts = stat()
+        return stat(path, &facts) == 0 ? [UInt64(facts.st_dev), UInt64(facts.st_ino)] : nil
     }
 }

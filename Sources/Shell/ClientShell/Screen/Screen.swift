@@ -100,7 +100,15 @@ struct Screen {
     var staleLaunch: CallRefusal {
         CallRefusal(
             status: 403, code: "staleLaunch", message: "This page belongs to another launch or session: load it again.",
-            ended: ended ?? "")
+            ended: ended ?? "", isLocked: isLocked)
+    }
+
+    /// Whether pages of clients have to leave even if a person would rather stay.
+    private var isLocked: Bool {
+        switch state {
+        case .locked, .maintenance: true
+        default: false
+        }
     }
 
     private static func showsClients(_ state: LaunchState?) -> Bool {
@@ -171,7 +179,8 @@ struct Screen {
         let ended = listeners
         outgoing = launches.last?.token
         for (number, listener) in ended {
-            listener.stream.yield(PageEvent(name: "reload", data: ["ended": .string(self.ended ?? "")]))
+            listener.stream.yield(
+                PageEvent(name: "reload", data: ["ended": .string(self.ended ?? ""), "locked": .bool(isLocked)]))
             _ = remove(number)
         }
         return ended.values.map(\.stream)

@@ -123,12 +123,12 @@ extension ShellState {
         }
         switch verdict {
         case .good:
-            let detail = trial?.failureDetail
+            let errors = trial?.errorCount ?? 0
             trial = nil
             if case .done(wasKnown: true) = writing { return [] }
-            let warning = detail.map { "it confirmed its start, though its page had reported: \($0)" }
+            let warning = "it confirmed its start after it had reported \(counted(errors, "error"))"
             return actions + [.report(.confirmed(launch.name))]
-                + (warning.map { [.report(.complained(launch.name, $0))] } ?? []) + [.retain]
+                + (errors > 0 ? [.report(.complained(launch.name, warning))] : []) + [.retain]
         case .faulty(let failure): return actions + prepare(.leave(.failed(failure), .nothing))
         case .abandoned: return []
         }

@@ -23,6 +23,8 @@ struct Trial: Sendable {
     /// The last page that was unloaded, its target, and the moment by which a page of the client has to follow.
     private var unload: (load: String, place: String, end: Duration)?
     private var pageErrors: [String] = []
+    /// The number of grave errors that its pages reported.
+    private(set) var errorCount = 0
 
     /// How a trial ends without a verdict of its page.
     enum End: Equatable {
@@ -88,6 +90,7 @@ struct Trial: Sendable {
     }
 
     mutating func addPageError(_ text: String) {
+        errorCount += 1
         if pageErrors.count < Self.keptPageErrors { pageErrors.append(text) }
     }
 

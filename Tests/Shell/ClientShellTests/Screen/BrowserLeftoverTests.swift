@@ -5,7 +5,7 @@ import Testing
 
 @testable import ClientShell
 
-@Suite(.ownThread) struct `What an earlier browser left` {
+@Suite(.ownThread) struct BrowserLeftoverTests {
     @Test(arguments: [
         ("kiosk-17-4242", "kiosk-17", true, nil), ("kiosk-17-4242", "kiosk-17", false, "its process 4242 has ended"),
         ("kiosk-16-4242", "kiosk-17", true, "it is of the host kiosk-16, and this one has another name"),
@@ -13,7 +13,7 @@ import Testing
         ("127.0.1.1:+4242", "kiosk-17", false, "its process 4242 has ended"),
         ("somewhere", "kiosk-17", false, nil), ("", "kiosk-17", false, nil), ("kiosk-17-", "kiosk-17", false, nil),
     ])
-    func `is a stale lock where its host or its process is not there`(
+    func `judges a lock stale if its host or its process does not exist`(
         target: String, host: String, isRunning: Bool, reason: String?
     ) {
         let lock = BrowserLeftovers.ProfileLock(target: target, host: host, isRunning: { _ in isRunning })
@@ -24,11 +24,11 @@ import Testing
         (["chromium", "--user-data-dir=/p", "{url}"], "/p"), (["firefox", "--profile", "/f", "u"], "/f"),
         (["firefox", "-profile"], nil), (["chromium"], nil),
     ])
-    func `is in the profile that a command names`(words: [String], profile: String?) {
+    func `finds the profile that a command names`(words: [String], profile: String?) {
         #expect(BrowserLeftovers.profile(in: words) == profile)
     }
 
-    @Test func `is removed from the profile, and a lock that is held is not`() throws {
+    @Test func `removes a stale lock from the profile, and keeps a lock that is held`() throws {
         let folder = try TemporaryFolder()
         let words = ["chromium", "--user-data-dir=\(folder.path)"]
         symlink("another-host-4242", folder.file("SingletonLock"))
@@ -43,21 +43,24 @@ import Testing
         #expect(lstat(folder.file("lock"), &facts) == 0)
     }
 
-    @Test func `is a browser without its serve, which is ended with all that it started`() throws {
+    @Test func `ends a browser without its serve, with all that it started`() throws {
         let folder = try TemporaryFolder()
-        func start(_ store: String) throws -> Program {
-            try Program(
-                ["setsid", "-w", "sh", "-c", "echo started; sleep 1000 & sleep 1000"],
-                environment: ["PATH": "/usr/bin:/bin", BrowserLeftovers.mark: store])
+        let stores = ["store", "other"].map { name in
+            #expect(mkdir(folder.file(name), 0o700) == 0)
+            return folder.file(name)
         }
-        let (program, other) = (try start(folder.path), try start("\(folder.path)-other"))
+        func start(_ store: String) throws -> Program {
+            let script = "exec setsid -w sh -c 'echo started; sleep 1000 & sleep 1000' <\(store)"
+            return try Program(["sh", "-c", script], environment: ["PATH": "/usr/bin:/bin"])
+        }
+        let (program, other) = (try start(stores[0]), try start(stores[1]))
         for program in [program, other] {
             while try program.printed().output.isEmpty { poll(nil, 0, 10) }
         }
-        #expect(BrowserLeftovers.endOrphans(of: folder.path) == 1)
+        #expect(BrowserLeftovers.endOrphans(of: stores[0]) == 1)
         #expect(try program.wait(within: .seconds(60)) != nil)
-        #expect(BrowserLeftovers.endOrphans(of: "\(folder.path)-other") == 1)
+        #expect(BrowserLeftovers.endOrphans(of: stores[1]) == 1)
         #expect(try other.wait(within: .seconds(60)) != nil)
-        #expect(BrowserLeftovers.endOrphans(of: folder.path) == 0)
+        #expect(BrowserLeftovers.endOrphans(of: stores[0]) == 0)
     }
 }
