@@ -109,7 +109,7 @@ enum ResponseRule {
 
 /// Checks a feed at its public URL as a device would, and compares it with its origin.
 package struct FeedCheck {
-    /// What was found.
+    /// The result of a check.
     package struct Report: Sendable {
         package var findings: [FeedFinding] = []
         /// The sequence of each channel.
@@ -269,8 +269,8 @@ package struct FeedCheck {
         }
     }
 
-    /// Looks at a hold. While a device that has a guard cannot get it, the device installs nothing. One that was published and is not seen
-    /// lets devices take what it holds.
+    /// Checks the hold of a channel. A device with a guard installs nothing while it cannot get the hold. Without a
+    /// published hold, devices install the releases that it covers.
     private mutating func checkHold(of document: ChannelDocument) async throws {
         let path = HoldEditor.path(of: document.channel)
         let record = try origin?.read(path, maximumBytes: HoldFormat.maximumBytes)
@@ -416,9 +416,9 @@ package struct FeedCheck {
         case .noSize: "Its server does not tell its size: switch compression and chunking off for the feed."
         case .noRanges: "Its server ignores Range: a download that was interrupted starts over."
         case .cachedTooLong:
-            "It has \(cache), and is replaced: devices hear of a change late. Let it be kept for 30 seconds, such as max-age=30."
+            "It has \(cache), and is replaced: devices receive changes late. Set max-age=30 or similar."
         case .cachedTooShort:
-            "It has \(cache), and never changes: let it be kept, such as max-age=31536000, immutable."
+            "It has \(cache), and never changes. Set max-age=31536000, immutable or similar."
         default: code.rawValue
         }
     }

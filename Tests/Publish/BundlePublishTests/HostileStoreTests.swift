@@ -47,7 +47,7 @@ import Testing
         for status in [501, 412] {
             let store = try Store { request, _ in request.method == "PUT" ? .refuse(status) : nil }
             let refused = refusal { try store.location().replace("manifest.json", with: document, version: nil) }
-            #expect(refused?.message.contains("answers \(status)") == true, "\(refused?.message ?? "")")
+            #expect(refused?.message.contains("responds with \(status)") == true, "\(refused?.message ?? "")")
         }
     }
 
@@ -64,12 +64,14 @@ import Testing
     }
 
     @Test func `refuses a store that rejects matching tags, or ignores tags without quotes`() throws {
-        for (fault, said) in [(Store.Fault.refuse(412), "answers 412"), (.ignoreConditions, "ignores the condition")] {
+        for (fault, problem) in [
+            (Store.Fault.refuse(412), "responds with 412"), (.ignoreConditions, "ignores the condition"),
+        ] {
             let store = try Store { request, _ in
                 request["If-Match"].map { $0.hasPrefix("\"") ? .refuse(412) : fault }
             }
             let refused = refusal { try store.location().replace("a.json", with: document, version: nil) }
-            #expect(refused?.message.contains(said) == true, "\(refused?.message ?? "")")
+            #expect(refused?.message.contains(problem) == true, "\(refused?.message ?? "")")
             #expect(store.names == [])
         }
     }

@@ -77,10 +77,11 @@ struct StoreRefusal {
     }
 
     func failure(at location: String) -> UpdateFailure {
-        let said = [code, text].filter { !$0.isEmpty }.map { UntrustedName.display(String($0.prefix(300))) }
+        let details = [code, text].filter { !$0.isEmpty }.map { UntrustedName.display(String($0.prefix(300))) }
         return UpdateFailure(
             code == "NoSuchBucket" ? .configInvalid : .httpStatus, subject: location,
-            "The store refused \(location) with \(status)" + (said.isEmpty ? "" : " (\(said.joined(separator: ": ")))")
+            "The store refused \(location) with \(status)"
+                + (details.isEmpty ? "" : " (\(details.joined(separator: ": ")))")
                 + ". " + advice)
     }
 
