@@ -5,10 +5,10 @@ import BundleValues
 import Glibc
 import Testing
 
-/// A device whose browser `clientctl serve` keeps: what becomes of a screen whose page is lost.
+/// A device whose browser `clientctl serve` runs and restarts.
 @Suite(.ownThread, .needsBrowser) struct ServeKioskTests {
     let kiosk: Kiosk
-    /// Hears which client is shown, each time that one is.
+    /// Receives a request for each client that a page shows.
     let witness: LoopbackServer
     private let folder: TemporaryFolder
 
@@ -18,7 +18,7 @@ import Testing
         folder = try TemporaryFolder()
     }
 
-    /// What it does `atOnce` stands in its page: no trial depends on how soon its script comes.
+    /// Returns a client whose page runs `atOnce` inline, so that its trial does not depend on the load of a script.
     private func client(_ version: String, atOnce: String = "", _ script: String = "") -> DemoClient {
         let shown = "fetch('\(witness.root)/shown/\(version)', {mode: 'no-cors'}).catch(() => {});\n"
         var client = DemoClient.doing(version, shown + script)
@@ -26,7 +26,7 @@ import Testing
         return client
     }
 
-    /// In seconds.
+    /// The heartbeat interval in seconds.
     private let heartbeat = BusyMachine.seconds(6)
 
     private func serve(timeout: Int = 4, _ more: [String] = []) throws -> Serving {
@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    /// Those of the browser whose arguments have `kind` in them, or all.
+    /// Returns the processes of the browser with `kind` in their arguments.
     private func processes(_ kind: String) throws -> [pid_t] {
         let listing = try Program.run(
             ["pgrep", "-f", "--", "\(kind).*\(folder.path)|\(folder.path).*\(kind)"],
@@ -60,23 +60,23 @@ import Testing
         return listing.text.split(separator: "\n").compactMap { pid_t($0) }.filter { $0 != getpid() }
     }
 
-    /// Ends serve, and its browser with it.
+    /// Ends `serve` together with its browser.
     private func end(_ serving: Serving) throws {
         serving.program.send(SIGTERM)
         let ending = try #require(try serving.program.wait(within: .seconds(60)), "it does not end")
         #expect(ending.status == 0)
-        try wait("the browser goes on") { try processes("--type=renderer").isEmpty }
+        try wait("the browser still runs") { try processes("--type=renderer").isEmpty }
     }
 
-    @Test func `the browser is started, started again when it ends, and ends with serve`() throws {
+    @Test func `serve restarts a browser that ends, and ends it with itself`() throws {
         try kiosk.install(client("1.0.0", atOnce: DemoClient.Scripts.confirm))
         let serving = try serve()
         try wait(until: "1.0.0", isShown: 1, serving)
         try kiosk.wait(until: "v1.0.0", is: "good")
         let shown = times("1.0.0")
-        // On a slow machine the page may seem lost: then serve ends the first one itself.
+        // On a slow machine, the page may seem lost. Then `serve` ends the first browser itself.
         var killed: pid_t?
-        try wait("it does not tell of the browser's end") {
+        try wait("the log lacks the end of the browser") {
             if try serving.program.printed().errors.contains(
                 "the browser was ended by signal 9; it is started again")
             {
@@ -92,7 +92,7 @@ import Testing
         try end(serving)
     }
 
-    @Test func `the lock that a browser on another host left in the profile does not keep the screen dark`() throws {
+    @Test func `serve removes a profile lock of a browser on another host`() throws {
         try kiosk.install(client("1.0.0", atOnce: DemoClient.Scripts.confirm))
         #expect(mkdir(folder.file("profile"), 0o700) == 0)
         #expect(symlink("another-host-4242", folder.file("profile/SingletonLock")) == 0)
@@ -102,7 +102,7 @@ import Testing
         try end(serving)
     }
 
-    @Test func `the browser of a serve that was killed is ended by the next one, and its page is shown in one window`()
+    @Test func `serve ends the browser of a killed serve and shows its page in one window`()
         throws
     {
         try kiosk.install(client("1.0.0", atOnce: DemoClient.Scripts.confirm))
@@ -115,12 +115,12 @@ import Testing
         let serving = try serve()
         try wait(until: "1.0.0", isShown: 2, serving)
         #expect(try serving.program.printed().errors.contains("ended the browser that an earlier serve left"))
-        try wait("the browser of before goes on") { kill(leader, 0) != 0 }
+        try wait("the previous browser still runs") { kill(leader, 0) != 0 }
         try end(serving)
     }
 
     @Test(arguments: ["dies", "hangs"])
-    func `a page that has proved itself and dies or hangs comes back`(fault: String) throws {
+    func `serve restores a confirmed page that crashes or hangs`(fault: String) throws {
         let hang = fault == "hangs" ? "setTimeout(() => { while (true) {} }, 1000);\n" : ""
         try kiosk.install(client("1.0.0", atOnce: DemoClient.Scripts.confirm, hang))
         let serving = try serve()
@@ -128,14 +128,14 @@ import Testing
         try kiosk.wait(until: "v1.0.0", is: "good")
         if fault == "dies" { for process in try processes("--type=renderer") { kill(process, SIGKILL) } }
         try wait(until: "1.0.0", isShown: 2, serving)
-        let said = try serving.program.printed().errors
-        #expect(said.contains("the page is lost: it has said nothing for \(heartbeat)s; the browser is started again"))
+        let log = try serving.program.printed().errors
+        #expect(log.contains("the page is lost: it has said nothing for \(heartbeat)s; the browser is started again"))
         #expect(try kiosk.status(of: "v1.0.0").failures.isEmpty)
         try end(serving)
     }
 
     @Test(arguments: ["dies", "hangs", "leaves"])
-    func `a page on trial that dies, hangs or leaves has failed, and the client before is on the screen again`(
+    func `serve rolls back a page on trial that crashes, hangs or leaves`(
         fault: String
     ) throws {
         let script =
@@ -144,10 +144,10 @@ import Testing
             case "leaves": "location.href = '\(witness.root)/elsewhere';\n"
             default: ""
             }
-        let told = folder.file("told")
-        let hook = "sh -c 'echo \"$ROLLBACK_FROM $ROLLBACK_TO $ROLLBACK_REASON\" >>\(told)'"
+        let record = folder.file("record")
+        let hook = "sh -c 'echo \"$ROLLBACK_FROM $ROLLBACK_TO $ROLLBACK_REASON\" >>\(record)'"
         try kiosk.install(client("1.0.0", atOnce: DemoClient.Scripts.confirm, DemoClient.Scripts.update))
-        // Whoever leaves has to be gone before that.
+        // The page has to leave within this time.
         let serving = try serve(timeout: fault == "leaves" ? 8 : 4, ["--on-rollback", hook])
         try wait(until: "1.0.0", isShown: 1, serving)
         try kiosk.wait(until: "v1.0.0", is: "good")
@@ -164,9 +164,9 @@ import Testing
             let detail = failed.failures.first?["detail"]?.stringValue ?? ""
             #expect(detail.contains("its page left for \(witness.root)/elsewhere"), "\(detail)")
         }
-        try wait("the hook does not run") { access(told, F_OK) == 0 }
+        try wait("the hook does not run") { access(record, F_OK) == 0 }
         try end(serving)
-        let lines = try String(decoding: readWhole(told), as: UTF8.self).split(separator: "\n")
+        let lines = try String(decoding: readWhole(record), as: UTF8.self).split(separator: "\n")
         #expect(lines.count == 1)
         #expect(lines.first?.hasPrefix("v2.0.0 v1.0.0 v2.0.0 was rolled back to v1.0.0: ") == true, "\(lines)")
     }
@@ -175,7 +175,7 @@ import Testing
         try Program.run(["cat", path], environment: ["PATH": "/usr/bin:/bin"]).output
     }
 
-    @Test func `a page fails its own start, and is told why it cannot when it has proved itself`() throws {
+    @Test func `startupDidFail fails a trial, and is rejected after a confirmed start`() throws {
         try kiosk.install(.good("1.0.0"))
         let serving = try kiosk.serve()
         let page = try Browser.forAllTests().open(serving.root + "/")
@@ -189,24 +189,24 @@ import Testing
         #expect(detail == "the page said: no printer")
     }
 
-    @Test func `a page that is busy is left alone until it is done`() throws {
-        // A page that asks for the next client itself gets it, busy or not.
+    @Test func `a busy page is not switched until it is no longer busy`() throws {
+        // A page that requests the next client gets it even when busy, so this one does not.
         try kiosk.install(.doing("1.0.0", DemoClient.Scripts.confirm))
         let serving = try kiosk.serve(["--activation-window", "00:00-24:00"])
         let page = try Browser.forAllTests().open(serving.root + "/")
         try kiosk.wait(until: "v1.0.0", is: "good")
-        let said = "Capacitor.Plugins.CapacitorMeteorWebApp.busy({busy: true}).then(JSON.stringify)"
-        #expect(try page.evaluate(said).stringValue == "{}")
+        let call = "Capacitor.Plugins.CapacitorMeteorWebApp.busy({busy: true}).then(JSON.stringify)"
+        #expect(try page.evaluate(call).stringValue == "{}")
         _ = try page.evaluate("WebAppLocalServer.onNewVersionReady(version => { window.ready = version })")
         try kiosk.install(.good("2.0.0"))
-        // Whoever is not busy is changed in the same moment in which that is told.
+        // A page that is not busy would be switched when this event arrives.
         try page.wait(until: "window.ready === '2.0.0'")
         #expect(try page.evaluate("window.version").stringValue == "1.0.0")
         _ = try page.evaluate("WebAppLocalServer.busy(false)")
         try page.wait(until: "window.version === '2.0.0'")
     }
 
-    @Test func `a browser that cannot be started, and words that are none, are told`() throws {
+    @Test func `serve rejects an invalid --browser and logs a browser that cannot be started`() throws {
         for words in ["a 'b", "''", " "] {
             let ending = try kiosk.run(
                 [
@@ -225,18 +225,18 @@ import Testing
                 expecting: 78)
             #expect(ending.errors.contains("there is no program"), "\(ending.errors)")
         }
-        // It is there, and is none that the kernel can start.
+        // The file exists, but the kernel cannot start it.
         let broken = try kiosk.folder.write(Array("\u{7f}ELF".utf8), to: "broken")
         chmod(broken, 0o755)
         let serving = try kiosk.serve(["--browser", broken, "--on-rollback", "sh -c 'exit 3'"])
-        try wait("nothing is said of it") {
+        try wait("the log lacks the broken browser") {
             try serving.program.printed().errors.contains("broken cannot be started: ")
         }
         try kiosk.install(.doing("1.0.0", ""))
         let page = try serving.ask("GET /", ["Accept": "text/html"]).text
         let token = try #require(page.firstMatch(of: /name="clientctl-token" content="([^"]+)"/)?.output.1)
         #expect(try serving.call("startupDidFail", token: String(token)).status == 200)
-        try wait("the hook's end is not told") {
+        try wait("the log lacks the end of the hook") {
             try serving.program.printed().errors.contains("the command of --on-rollback ended with status 3")
         }
     }

@@ -4,7 +4,7 @@ import BundleTestTraits
 import BundleTesting
 import Testing
 
-/// What pages of `clientctl serve` may run, and what its addresses give.
+/// The content that pages of `clientctl serve` may load and run, and the responses of its addresses.
 @Suite(.ownThread, .needsBrowser) struct ServePagesTests {
     let browser: Browser
     let kiosk: Kiosk
@@ -18,7 +18,7 @@ import Testing
         page.console.map(\.text).filter { $0.contains("Content Security Policy") }
     }
 
-    /// Later, as the page itself: what the test says is exempt.
+    /// A script that runs later in the page itself, because scripts of the debugger bypass the policy.
     private static let runningMore = """
         setTimeout(() => {
         document.body.insertAdjacentHTML('beforeend', '<img src="/none.png" onerror="window.handled = 1">');
@@ -29,7 +29,7 @@ import Testing
         }, 0); null
         """
 
-    @Test func `runs the inline scripts of the page and no others`() throws {
+    @Test func `serve allows only the inline scripts of the page`() throws {
         var client = DemoClient.good("1.0.0")
         client.head = "<script>window.inline = 1</script><script type=module>window.module = 1</script>"
         try kiosk.install(client)
@@ -39,11 +39,13 @@ import Testing
         #expect(page.console == [])
         try page.evaluate(Self.runningMore)
         try page.wait(until: "window.evaluated")
-        try page.wait(for: "two violations, and eval's, which its caller hears of") { violations($0).count >= 2 }
+        try page.wait(for: "two violations, besides the one of eval, which its caller catches") {
+            violations($0).count >= 2
+        }
         #expect(try page.evaluate("[window.handled, window.added, evaluated].join()").stringValue == ",,EvalError")
     }
 
-    @Test func `runs what --csp allows`() throws {
+    @Test func `serve extends the policy of pages by --csp`() throws {
         try kiosk.install(.good("1.0.0"))
         let policy = "connect-src https://api.example.com; script-src 'unsafe-eval'"
         let serving = try kiosk.serve(["--csp", policy])
@@ -58,7 +60,7 @@ import Testing
         #expect(try page.evaluate("window.added === undefined") == .bool(true))
     }
 
-    @Test func `logs once what a page cannot load and what its policy forbids, with what would allow it`() throws {
+    @Test func `serve logs missing and forbidden content of a page once with the flag that allows it`() throws {
         var client = DemoClient.good("1.0.0")
         client.head = "<base href=/><script src=/gone.js></script><script src=https://cdn.invalid/a.js></script>"
         client.more = ["other.html": "<!doctype html><script src=/gone.js></script><script src=app.js></script>"]
@@ -82,12 +84,12 @@ import Testing
         try page.navigate(serving.root + "/other.html")
         try page.wait(until: "window.confirmed")
         try page.evaluate("setTimeout(() => { throw new Error('the last') }); null")
-        try page.wait(for: "what comes behind it") { _ in (try? count("the last")) ?? 0 > 0 }
+        try page.wait(for: "the last error") { _ in (try? count("the last")) ?? 0 > 0 }
         for text in wanted { #expect(try count(text) == 1, "\(text)") }
         #expect(!page.console.contains { $0.text.contains("base URI") })
     }
 
-    @Test func `inline handlers run where --csp says so, and a page may be isolated`() throws {
+    @Test func `serve allows inline handlers by --csp and isolates pages by --cross-origin`() throws {
         try kiosk.install(.good("1.0.0"))
         let serving = try kiosk.serve([
             "--csp", "script-src 'unsafe-inline' 'unsafe-eval'", "--cross-origin", "isolated", "--permissions",
@@ -108,7 +110,7 @@ import Testing
         "script-src 'nonce-c2VjcmV0' 'self'", "default-src 'self'",
         "default-src 'self'; script-src 'self' 'unsafe-eval'",
     ])
-    func `a page with a policy of its own has its WebAppLocalServer`(policy: String) throws {
+    func `a page with its own policy gets WebAppLocalServer`(policy: String) throws {
         var client = DemoClient.good("1.0.0")
         client.head = """
             <meta http-equiv=Content-Security-Policy content="\(policy)"><script nonce=c2VjcmV0>window.inline = 1</script>
@@ -121,7 +123,7 @@ import Testing
         #expect(try kiosk.status(of: "v1.0.0").state == "good")
     }
 
-    @Test func `another page of the client runs its own inline scripts`() throws {
+    @Test func `serve allows the inline scripts of every page of a client`() throws {
         var client = DemoClient.good("1.0.0")
         client.more = [
             "help.html": "<!doctype html><script>window.help = 1</script>",
@@ -137,7 +139,7 @@ import Testing
         #expect(try page.evaluate("window.large") == .integer(1))
     }
 
-    @Test func `a start page with a name is launched, taken back, and leads on where it is missing`() throws {
+    @Test func `a named start page is launched and rolled back, and redirects to / when it is missing`() throws {
         let pages = { (client: DemoClient) in
             [
                 "kiosk.html": """
@@ -166,7 +168,7 @@ import Testing
         try page.wait(until: "window.confirmed && document.title === '3.0.0' && location.pathname === '/'")
     }
 
-    @Test func `an error of an inline script has the line of the file, and the program's own scripts break no policy`()
+    @Test func `errors of inline scripts have the line of the file, and inserted scripts violate no policy`()
         throws
     {
         var client = DemoClient("1.0.0")
@@ -191,7 +193,7 @@ import Testing
         #expect(try serving.program.printed().errors.contains("\(serving.root)/:5)"))
     }
 
-    @Test func `an address inside the application gives the page, a missing file does not`() throws {
+    @Test func `an address inside the application returns the page, and a missing file 404`() throws {
         try kiosk.install(.good("1.0.0"))
         let serving = try kiosk.serve()
         let page = try browser.open(serving.root + "/some/route?a=b#c")
@@ -202,7 +204,7 @@ import Testing
         #expect(try serving.ask("GET /some/route", ["Accept": "*/*"]).status == 404)
     }
 
-    @Test func `versions can be looked at, and cannot confirm`() throws {
+    @Test func `pages below /clients/ are shown without a launch and cannot confirm`() throws {
         try kiosk.install(.good("1.0.0"))
         let serving = try kiosk.serve()
         let list = try browser.open(serving.root + "/clients/")
@@ -235,7 +237,7 @@ import Testing
     }
 
     @Test(arguments: ["/clients/embedded", "/clients/v1.0.0"])
-    func `without its last slash the address of a version leads there and launches nothing`(path: String) throws {
+    func `the address of a version without a trailing slash redirects and launches nothing`(path: String) throws {
         try kiosk.install(.good("1.0.0"))
         let serving = try kiosk.serve()
         let answer = try serving.ask("GET \(path)", ["Accept": "text/html"])
@@ -244,7 +246,7 @@ import Testing
         #expect(try kiosk.status()["launch"] == .null)
     }
 
-    @Test func `a file whose name looks like a digest is the one of the release that is shown`() throws {
+    @Test func `a file with a digest in its name is served from the current release`() throws {
         func client(_ version: String) -> DemoClient {
             var client = DemoClient.good(version)
             client.head = "<script src='/js/64b7f0c2a1b2c3d4e5f60718.js'></script>"
@@ -265,7 +267,7 @@ import Testing
         Route(Array(text.utf8)).with { $0.headers = [("Content-Type", "text/javascript")] }
     }
 
-    @Test func `a service worker that another server left on the port ends, and the client is shown`() throws {
+    @Test func `serve removes a service worker of another server on its port and shows the client`() throws {
         let worker = """
             addEventListener('install', event => {
               event.waitUntil(caches.open('a').then(cache => cache.addAll(['/', '/app.js'])).then(() => skipWaiting()));
@@ -299,7 +301,7 @@ import Testing
         #expect(try serving.program.printed().errors.contains("the browser has the service worker /sw.js"))
     }
 
-    @Test func `a service worker of the client does not keep an old version`() throws {
+    @Test func `a client cannot register a service worker that keeps an old version`() throws {
         var client = DemoClient.good("1.0.0")
         client.script +=
             "navigator.serviceWorker.register('/worker.js').then(() => navigator.serviceWorker.ready)"

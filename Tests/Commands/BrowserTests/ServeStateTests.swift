@@ -75,7 +75,7 @@ import Testing
     }
 
     @Test(.needsBrowser, arguments: ["lock", "logout"])
-    func `serve takes a page off the screen whose beforeunload listener asks a person to stay`(command: String) throws {
+    func `lock and logout replace a page with a beforeunload dialog`(command: String) throws {
         let asking =
             "addEventListener('beforeunload', event => { event.preventDefault(); event.returnValue = 'stay'; });"
         try kiosk.install(.doing("1.0.0", asking + DemoClient.Scripts.confirm))
@@ -83,7 +83,7 @@ import Testing
         let serving = try kiosk.serve()
         let page = try Browser.forAllTests().open(serving.root + "/some/route")
         try page.wait(until: "window.confirmed")
-        // A browser asks only if a person has used the page.
+        // A browser shows the dialog only after a user action in the page.
         try page.evaluate("document.body.click(); null")
         try kiosk.on(command)
         try page.wait(

@@ -4,13 +4,13 @@ import BundleValues
 import Glibc
 import Testing
 
-/// What a user of a device leaves in its browser, and what the next user finds of it, in each engine that is installed.
+/// Browser data of a user that the next user must not find, in each installed engine.
 @Suite(
     .serialized, .ownThread,
     .enabled(if: !Engine.installed.isEmpty, "no browser: Scripts/bootstrap --engines installs three"))
 struct SessionDataTests {
     let kiosk: Kiosk
-    /// Receives what pages find.
+    /// Receives the findings of pages.
     let witness: LoopbackServer
 
     init() throws {
@@ -18,7 +18,7 @@ struct SessionDataTests {
         witness = try LoopbackServer { _ in .html("received") }
     }
 
-    /// The page of a user, which stores something at every place and at every moment. It reports when that is done, after `last`.
+    /// Returns the page of the first user, which stores data in every storage and on every event. It runs `last` and then reports.
     private func leaving(last: String = "") -> String {
         """
         let isStoring = false;
@@ -69,7 +69,7 @@ struct SessionDataTests {
         }, 20);
         """
 
-    /// The page of the next user, which reports what it finds at each address that the first one was at.
+    /// The page of the next user, which reports the data it finds at each address of the first user.
     private var finding: String {
         """
         const places = ['/', '/account/profile', '/orders/1', '/end'];
@@ -107,7 +107,7 @@ struct SessionDataTests {
         return client
     }
 
-    /// What pages found so far: the address at which they looked first, and what was there.
+    /// Returns the addresses that pages checked so far, and the data they found there.
     private func found() throws -> [(place: String, what: [String])] {
         try witness.requests.filter { $0.target.hasPrefix("/found?") }.map { request in
             let text = request.target.dropFirst("/found?".count).removingPercentEncoding
@@ -126,7 +126,7 @@ struct SessionDataTests {
 
     private func expectNothing(_ name: String, _ serving: Serving) throws {
         try wait(
-            "\(name) did not look everywhere: \((try? found()) ?? []); \((try? serving.program.printed().errors) ?? "")"
+            "\(name) did not check every address: \((try? found()) ?? []); \((try? serving.program.printed().errors) ?? "")"
         ) {
             try found().contains { $0.place == "/end" }
         }
@@ -135,13 +135,13 @@ struct SessionDataTests {
     }
 
     @Test(arguments: Engine.installed)
-    func `a guest finds nothing of the user who was logged in before`(engine: Engine) throws {
+    func `a guest finds no data of the logged-out user`(engine: Engine) throws {
         try kiosk.folder.writeTree(client("embedded", finding).files, to: "seed")
         try kiosk.install(client("1.0.0", leaving()))
         try kiosk.login()
         let serving = try kiosk.serve(["--csp", "connect-src \(witness.root)"])
         let browser = try RunningEngine(engine, serving.root + "/")
-        try wait("the user's page is not there: \(browser.errors)") {
+        try wait("the user's page is not shown: \(browser.errors)") {
             witness.requests.contains { $0.target == "/ready" }
         }
         try kiosk.on("logout")
@@ -149,23 +149,23 @@ struct SessionDataTests {
     }
 
     @Test(arguments: Engine.installed)
-    func `leaves a page that has changed its address too often for its browser`(engine: Engine) throws {
+    func `logout clears the data of a page that changes its address continuously`(engine: Engine) throws {
         let often = "for (let i = 0; i < 400; i++) try { history.replaceState(null, '', '/' + i); } catch (error) {}"
         try kiosk.folder.writeTree(client("embedded", finding).files, to: "seed")
         try kiosk.install(client("1.0.0", leaving(last: often)))
         try kiosk.login()
         let serving = try kiosk.serve(["--csp", "connect-src \(witness.root)"])
         let browser = try RunningEngine(engine, serving.root + "/")
-        try wait("the user's page is not there: \(browser.errors)") {
+        try wait("the user's page is not shown: \(browser.errors)") {
             witness.requests.contains { $0.target == "/ready" }
         }
         try kiosk.on("logout")
         try expectNothing("a guest", serving)
     }
 
-    /// Surf opens no window for a script.
+    // Surf opens no windows for scripts, so WebKit is excluded.
     @Test(arguments: Engine.installed.filter { $0 != .webKit })
-    func `takes a window that a page has opened off the screen at the end of a session`(engine: Engine) throws {
+    func `logout removes windows that the page opened`(engine: Engine) throws {
         func reporting(_ user: String) -> String {
             "setInterval(() => fetch('\(witness.root)/\(user)' + location.pathname, {mode: 'no-cors'}).catch(() => {}), 100);"
                 + "WebAppLocalServer.startupDidComplete();"
@@ -180,13 +180,13 @@ struct SessionDataTests {
             Set(["/alice/", "/alice/window"]).isSubset(of: witness.requests.map(\.target))
         }
         try kiosk.on("logout")
-        try wait("a page of the session before still runs") {
+        try wait("a page of the previous session still runs") {
             witness.requests.reversed().prefix { $0.target.hasPrefix("/guest/") }.count >= 50
         }
     }
 
     @Test(arguments: Engine.installed)
-    func `a guest gets another browser with an empty profile where serve starts it`(engine: Engine) throws {
+    func `serve starts a browser with an empty profile for a guest`(engine: Engine) throws {
         let folder = try TemporaryFolder()
         try kiosk.folder.writeTree(client("embedded", finding).files, to: "seed")
         try kiosk.install(client("1.0.0", leaving()))
@@ -194,7 +194,7 @@ struct SessionDataTests {
         let serving = try kiosk.serve([
             "--csp", "connect-src \(witness.root)", "--browser", "\(engine.program(in: folder)) {profile} {url}",
         ])
-        try wait("the user's page is not there") { witness.requests.contains { $0.target == "/ready" } }
+        try wait("the user's page is not shown") { witness.requests.contains { $0.target == "/ready" } }
         let profiles = kiosk.folder.file("state/clientctl")
         let before = try FolderSnapshot.names(in: profiles)
         try kiosk.on("logout")
@@ -207,12 +207,12 @@ struct SessionDataTests {
     }
 
     @Test(arguments: Engine.installed)
-    func `the next user finds nothing of the one before when no guest came between them`(engine: Engine) throws {
+    func `the next user finds no data of the previous user without a guest in between`(engine: Engine) throws {
         try kiosk.install(client("1.0.0", leaving()))
         try kiosk.login()
         let serving = try kiosk.serve(["--csp", "connect-src \(witness.root)"])
         let browser = try RunningEngine(engine, serving.root + "/")
-        try wait("the user's page is not there: \(browser.errors)") {
+        try wait("the user's page is not shown: \(browser.errors)") {
             witness.requests.contains { $0.target == "/ready" }
         }
         try kiosk.wait(until: "v1.0.0", is: "good")
