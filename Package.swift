@@ -124,7 +124,10 @@ let package = Package(
             [
                 "BundleSigning", "BundleDisk", "BundleValues", "BundleCore",
                 .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
-            ], resources: [.embedInCode("page-bridge.js")]),
+            ],
+            resources: ["calls", "loading", "events", "errors", "visibility", "plugin"].map {
+                .embedInCode("PageBridge/page-\($0).js")
+            }),
         ours(
             .shell, "ClientShell",
             [
@@ -290,8 +293,8 @@ let package = Package(
         tests(
             .commands, "BrowserTests",
             [
-                "BundleSigning", "BundleValues", "BundleCore", "ArchiveSource", "clientctl", "BundleTestTraits",
-                "BundleTesting", "MeteorTesting",
+                "BundleSigning", "BundleServe", "BundleValues", "BundleCore", "ArchiveSource", "clientctl",
+                "BundleTestTraits", "BundleTesting", "MeteorTesting",
             ]),
     ]
 )

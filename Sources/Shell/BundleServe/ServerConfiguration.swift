@@ -84,11 +84,25 @@ package struct ServerLimits: Sendable {
 }
 
 extension ServerConfiguration.Bridge {
-    /// Returns the bridge of a page: the interface of the Capacitor plugin over calls and events, and
-    /// `WebAppLocalServer` on top of it. The script precedes any policy in the page, which could block the shim
-    /// further down, and has one line, so line numbers of the page are unchanged.
+    /// The interface of the Capacitor plugin over calls and events: the modules in `PageBridge`, joined in one function so their
+    /// names are not global. A page that already has the plugin keeps it.
+    package static let plugin: [UInt8] = {
+        let begin = """
+            (function () { 'use strict'; if (window.Capacitor && window.Capacitor.Plugins \
+            && window.Capacitor.Plugins.CapacitorMeteorWebApp) { return; }
+
+            """
+        let modules = [
+            PackageResources.page_calls_js, PackageResources.page_loading_js, PackageResources.page_events_js,
+            PackageResources.page_errors_js, PackageResources.page_visibility_js, PackageResources.page_plugin_js,
+        ]
+        return ShimInjector.onOneLine(Array(begin.utf8) + modules.joined() + Array("}());\n".utf8))
+    }()
+
+    /// Returns the bridge of a page: the plugin, and `WebAppLocalServer` on top of it. The script precedes any policy in the page,
+    /// which could block the shim further down, and has one line, so line numbers of the page are unchanged.
     package static func page() throws -> ServerConfiguration.Bridge {
-        let script = ShimInjector.onOneLine(PackageResources.page_bridge_js) + [UInt8(ascii: " ")] + ShimInjector.shim
+        let script = plugin + [UInt8(ascii: " ")] + ShimInjector.shim
         return ServerConfiguration.Bridge(script: script, scriptSource: try ScriptSource.expression(for: script[...]))
     }
 }

@@ -17,7 +17,7 @@ import Testing
         feed = try Feed()
         server = try LoopbackServer([
             "/": .html("<meta name=clientctl-token content=token-1><script src=/bridge.js></script>"),
-            "/bridge.js": try ScriptFile.bridge.route(),
+            "/bridge.js": .bridge,
             Self.prefix + "events": Self.stream(feed), Self.prefix + "report": .json("{}"),
             Self.prefix + "visibility": .json("{}"), Self.prefix + "heard": .json("{}"),
         ])
@@ -385,7 +385,7 @@ import Testing
     }
 
     @Test func `the page bridge supports the WebAppLocalServer of the shim`() throws {
-        server.set("/shim.js", try ScriptFile.shim.route())
+        server.set("/shim.js", .shim)
         server.set(
             "/",
             .html("<meta name=clientctl-token content=t><script src=/bridge.js></script><script src=/shim.js></script>")

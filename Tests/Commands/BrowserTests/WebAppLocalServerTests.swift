@@ -36,7 +36,7 @@ import Testing
     private func open(_ before: String, _ after: String = "") throws -> BrowserPage {
         let server = try LoopbackServer([
             "/": .html(Self.plugin + before + "<script src=/shim.js></script>" + after),
-            "/shim.js": try ScriptFile.shim.route(),
+            "/shim.js": .shim,
         ])
         return try browser.open(server.root + "/")
     }

@@ -1,0 +1,92 @@
+// Reports whether the page is visible, its unload, and its heartbeats. Each page load has a name, and the shell follows the youngest
+// load, because the unload of the former one may arrive late.
+
+var lastHidden = null;
+var hasLeft = false;
+var isPrinting = false;
+
+// Numbers the report, because two reports may arrive in either order. An unloaded page reports nothing more, because a later report
+// might overtake its unload.
+function reportVisibility() {
+  var isHidden = document.visibilityState === 'hidden' || isPrinting;
+  if (!hasLeft && lastHidden !== isHidden) {
+    lastHidden = isHidden;
+    reports += 1;
+    send('visibility', { hidden: isHidden, page: loadName, number: reports }, isHidden).then(ignore, ignore);
+  }
+}
+
+// The unload is reported for a navigation. With the Navigation API, a window that is closed does not report one.
+
+var navigation = window.navigation && window.navigation.addEventListener ? window.navigation : null;
+var isLeaving = !navigation;
+var destination = '';
+
+if (navigation) {
+  navigation.addEventListener('navigate', function (event) {
+    var target = event.destination;
+    if (target && !target.sameDocument && !event.downloadRequest) {
+      isLeaving = true;
+      if (!isOwnLoad) {
+        leftAt = now();
+      }
+      destination = String(target.url).indexOf(window.location.origin + '/') === 0 ? '' : String(target.url);
+    }
+  });
+  navigation.addEventListener('navigateerror', function () {
+    isLeaving = false;
+    leftAt = 0;
+  });
+}
+
+window.addEventListener('pagehide', function () {
+  lastHidden = null;
+  if (isLeaving) {
+    hasLeft = true;
+    reports += 1;
+    send('farewell', { page: loadName, number: reports, to: cut(destination) }, true).then(ignore, ignore);
+  }
+});
+
+// Heartbeats of a visible page. A dialog of the browser suspends them; a print dialog is announced before.
+
+var beat = document.querySelector('meta[name="clientctl-heartbeat"]');
+var pause = Number(beat && beat.getAttribute('content')) || 0;
+
+if (pause > 0) {
+  window.setInterval(function () {
+    if (isSeen() && !isPrinting) {
+      send('heartbeat', { page: loadName }).then(ignore, ignore);
+    }
+  }, pause);
+}
+
+function print(isOn) {
+  return function () {
+    isPrinting = isOn;
+    reportVisibility();
+  };
+}
+
+window.addEventListener('beforeprint', print(true));
+window.addEventListener('afterprint', print(false));
+
+document.addEventListener('visibilitychange', function () {
+  reportVisibility();
+  listenWhileSeen();
+});
+reportVisibility();
+
+// A page that returns from the browser's cache may load again.
+window.addEventListener('pageshow', function (event) {
+  if (event.persisted) {
+    isLoading = false;
+    leftAt = 0;
+    if (isOver) {
+      goToLeavingPage();
+    }
+    isLeaving = !navigation;
+    hasLeft = false;
+    reportVisibility();
+  }
+});
