@@ -219,7 +219,7 @@ public actor ClientShell {
 
     private func carryOut(_ event: ShellState<Launched>.Event, _ outcome: inout Outcome) {
         let before = status
-        let actions = state.handle(event, at: reading(), now())
+        let actions = state.handle(event, at: reading(), time: now())
         if status != before { bridge.update(status) }
         for action in actions {
             switch action {

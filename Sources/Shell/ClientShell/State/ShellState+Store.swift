@@ -9,30 +9,30 @@ extension ShellState {
         return [.inspect(request, sequel)]
     }
 
-    mutating func inspected(_ inspection: Inspection, _ sequel: Sequel, _ now: Duration) -> [Action] {
+    mutating func inspected(_ inspection: Inspection, _ sequel: Sequel, at now: Duration) -> [Action] {
         if inspection.isSettled { pending = nil }
         if let recorded = inspection.recorded { launched = recorded }
         switch inspection.store {
-        case .failure(let error): return proceed(with: sequel, now, after: error)
+        case .failure(let error): return proceed(with: sequel, at: now, after: error)
         case .success(let store):
             busyLimit = store.busyLimit
             busy.inspected(at: now, limit: busyLimit)
-            if store.ledger == ledger { return proceed(with: sequel, now) }
+            if store.ledger == ledger { return proceed(with: sequel, at: now) }
             ledger = store.ledger
             missingShell = store.missingShell
             urgent = store.isUrgent ? store.choice?.name : nil
             if store.recall != nil, failure == nil, busy.holdsRecall(at: now, limit: busyLimit) {
                 // The next reading acts on the recall, when the page is no longer busy or its limit has passed.
                 ledger = nil
-                return proceed(with: sequel, now)
+                return proceed(with: sequel, at: now)
             }
-            return goal(for: store, sequel, now).map { prepare($0) } ?? proceed(with: sequel, now)
+            return goal(for: store, sequel, at: now).map { prepare($0) } ?? proceed(with: sequel, at: now)
         }
     }
 
     /// Returns the client to prepare now; nil if there is none. A failed client is not offered to the page that follows it: its
     /// retry comes with a check after a pause (`RetryRule`), or with the next start.
-    private mutating func goal(for store: Store, _ sequel: Sequel, _ now: Duration) -> Goal? {
+    private mutating func goal(for store: Store, _ sequel: Sequel, at now: Duration) -> Goal? {
         guard let choice = store.choice else { return nil }
         guard let launched else {
             return choice.name == prepared?.name ? nil : .start(.inspection(sequel))
@@ -43,17 +43,17 @@ extension ShellState {
         if let reason = store.recall { return .leave(.recalled(reason), sequel) }
         if choice.name == launched.name { next = nil }
         if choice.name == launched.name || choice.name == next?.name { return nil }
-        if case .retry = choice.reason, !sequel.isRetry || trial != nil || isPaused(choice.name, now) { return nil }
+        if case .retry = choice.reason, !sequel.isRetry || trial != nil || isPaused(choice.name, at: now) { return nil }
         return .next(sequel)
     }
 
-    private func isPaused(_ name: ClientName, _ now: Duration) -> Bool {
+    private func isPaused(_ name: ClientName, at now: Duration) -> Bool {
         let time = failed.flatMap { $0.name == name ? $0.at : nil }
         return RetryRule.answer(failedAt: time, now: now, pause: retryPause) != .offered
     }
 
     /// Carries out `sequel` after the store has been read and acted on.
-    mutating func proceed(with sequel: Sequel, _ now: Duration, after error: (any Error)? = nil) -> [Action] {
+    mutating func proceed(with sequel: Sequel, at now: Duration, after error: (any Error)? = nil) -> [Action] {
         // A client on trial keeps its time to confirm. A failed change reports its own error.
         if sequel.isIdle, error == nil, trial == nil, !isBusy(now), let next, sequel == .activate || next.name == urgent
         {
@@ -65,7 +65,7 @@ extension ShellState {
         case .reload:
             return actions + (next.map { prepare(.change($0, sequel)) } ?? [.refuse(ShellError.noPendingVersion)])
         case .load(let load):
-            guard let next, load.takesNext, mayChange(load), !isBusy(now) else { return actions + open(load, now) }
+            guard let next, load.takesNext, mayChange(load), !isBusy(now) else { return actions + open(load, at: now) }
             return actions + prepare(.change(next, sequel))
         }
     }

@@ -4,18 +4,18 @@ import BundleValues
 extension ShellState {
     /// Applies an event of a page whose launch has `token`.
     mutating func apply(
-        _ event: PageEvent, of token: LaunchToken, _ now: Duration, _ time: Timestamp
+        _ event: PageEvent, of token: LaunchToken, at now: Duration, time: Timestamp
     ) -> [Action] {
         switch event {
         case .confirm:
             // The verdict is written at once and includes the report.
             _ = recordReport(token)
             return confirm(token)
-        case .fail(let what): return fail(token, .reported, what, now, time)
-        case .failTrial(let what): return recordReport(token) + failTrial(token, what, now, time)
+        case .fail(let what): return fail(token, .reported, what, at: now, time: time)
+        case .failTrial(let what): return recordReport(token) + failTrial(token, what, at: now, time: time)
         case .lose(let what):
             guard let launched, launched.token == token, trial != nil else { return [] }
-            return hasPageReported ? fail(token, .reported, what, now, time) : leaveSilentClient(launched)
+            return hasPageReported ? fail(token, .reported, what, at: now, time: time) : leaveSilentClient(launched)
         case .leave(let place, let report):
             guard let launched, launched.token == token else { return [] }
             busy.leave(load: report.load)
@@ -36,10 +36,10 @@ extension ShellState {
         }
     }
 
-    mutating func timerFired(_ now: Duration, _ time: Timestamp) -> [Action] {
+    mutating func timerFired(at now: Duration, time: Timestamp) -> [Action] {
         guard let launched else { return [] }
         switch trial?.wake(at: now, afterReports: hasPageReported) {
-        case .failed(let cause, let what)?: return fail(launched.token, cause, what, now, time)
+        case .failed(let cause, let what)?: return fail(launched.token, cause, what, at: now, time: time)
         case .silent?: return leaveSilentClient(launched)
         case nil: break
         }
@@ -76,14 +76,14 @@ extension ShellState {
     /// Applies a failure that the page reports itself. It fails one start of a client. Only the timeout decides a second trial,
     /// so a program that imitates the page cannot block a client.
     private mutating func failTrial(
-        _ token: LaunchToken, _ what: String, _ now: Duration, _ time: Timestamp
+        _ token: LaunchToken, _ what: String, at now: Duration, time: Timestamp
     ) -> [Action] {
         guard let launched else { return [.refuse(ShellError.notStarted)] }
         guard token == launched.token else { return [.refuse(Self.foreignToken(running: launched.name))] }
         if trial == nil { return [.refuse(ShellError.notOnTrial)] }
         return launched.wasReportedFailed
             ? addPageError(what, of: token, isGrave: true)
-            : fail(token, .reported, "the page said: \(what)", now, time)
+            : fail(token, .reported, "the page said: \(what)", at: now, time: time)
     }
 
     private mutating func confirm(_ token: LaunchToken) -> [Action] {
@@ -97,14 +97,14 @@ extension ShellState {
 
     /// Fails the launch: the ledger records it first, then another client is shown in the same window.
     private mutating func fail(
-        _ token: LaunchToken, _ cause: StartFailure.Cause, _ what: String, _ now: Duration, _ time: Timestamp
+        _ token: LaunchToken, _ cause: StartFailure.Cause, _ what: String, at now: Duration, time: Timestamp
     ) -> [Action] {
         guard let launched, launched.token == token else { return [] }
         if let failure { return prepare(.leave(.failed(failure), .nothing)) }
         if pending?.launch.token == token { return [] }
         let detail = trial?.failureDetail.map { "; the page said: \($0)" } ?? ""
         trial = nil
-        failed = (launched.name, now)
+        failed = (launched.name, at: now)
         return [.write(.faulty(StartFailure(cause, detail: what + detail, at: time)), launched)]
     }
 

@@ -59,15 +59,15 @@ struct ShellState<Launch: BootAttempt> {
     }
 
     /// Applies `event` at the clock's reading `now`. Records carry `time`.
-    mutating func handle(_ event: Event, at now: Duration, _ time: Timestamp) -> [Action] {
-        let actions = apply(event, now, time)
+    mutating func handle(_ event: Event, at now: Duration, time: Timestamp) -> [Action] {
+        let actions = apply(event, at: now, time: time)
         let next = [trial?.wake, expected?.wake].compactMap(\.self).min()
         if next == wake { return actions }
         wake = next
         return [.setTimer(at: wake)] + actions
     }
 
-    private mutating func apply(_ event: Event, _ now: Duration, _ time: Timestamp) -> [Action] {
+    private mutating func apply(_ event: Event, at now: Duration, time: Timestamp) -> [Action] {
         switch event {
         case .start: return audience == .nobody ? [.refuse(ShellError.notStarted)] : prepare(.start(.caller))
         case .admit(let audience): return admit(audience)
@@ -75,19 +75,19 @@ struct ShellState<Launch: BootAttempt> {
         case .load(let load):
             // A pending verdict is written before the ledger records another launch.
             let isUnsettled = launched == nil || failure != nil || pending != nil
-            return isUnsettled || load.takesNext && mayChange(load) ? inspect(then: .load(load)) : open(load, now)
+            return isUnsettled || load.takesNext && mayChange(load) ? inspect(then: .load(load)) : open(load, at: now)
         case .inspect(let retrying):
             if retrying { ledger = nil }
             return inspect(then: retrying ? .retry : .nothing)
         case .tick(let mayActivate): return inspect(then: mayActivate ? .activate : .nothing)
         case .reload: return inspect(then: .reload)
         case .stalled(let time): trial?.exclude(time, at: now)
-        case .timerFired: return timerFired(now, time)
-        case .page(let event, let token): return apply(event, of: token, now, time)
-        case .inspected(let inspection, let sequel): return inspected(inspection, sequel, now)
-        case .ready(let ready, let goal): return clientIsReady(ready, for: goal, now)
-        case .notReady(let error, let goal): return preparationFailed(error, for: goal, now)
-        case .began(let launch, let load): return began(launch, load, now)
+        case .timerFired: return timerFired(at: now, time: time)
+        case .page(let event, let token): return apply(event, of: token, at: now, time: time)
+        case .inspected(let inspection, let sequel): return inspected(inspection, sequel, at: now)
+        case .ready(let ready, let goal): return clientIsReady(ready, for: goal, at: now)
+        case .notReady(let error, let goal): return preparationFailed(error, for: goal, at: now)
+        case .began(let launch, let load): return began(launch, load, at: now)
         case .notBegun(let error): return [.refuse(error)]
         case .written(let verdict, let launch, let writing): return written(verdict, launch, writing)
         }
@@ -121,7 +121,7 @@ struct ShellState<Launch: BootAttempt> {
     // MARK: Page loads
 
     /// Opens the page of the running or the prepared client.
-    mutating func open(_ load: PageLoad, _ now: Duration) -> [Action] {
+    mutating func open(_ load: PageLoad, at now: Duration) -> [Action] {
         if let launched, launched.name == prepared?.name {
             if load.takesNext {
                 trial?.isLoaded(at: now)
@@ -135,14 +135,14 @@ struct ShellState<Launch: BootAttempt> {
         return [.begin(prepared, forGuests: audience == .guests, load)]
     }
 
-    private mutating func began(_ launch: Launch?, _ load: PageLoad, _ now: Duration) -> [Action] {
+    private mutating func began(_ launch: Launch?, _ load: PageLoad, at now: Duration) -> [Action] {
         guard let launch else { return prepare(.start(.page(load))) }
         (launched, failure, pageErrors, busy) = (launch, nil, [], BusyPages())
         if next?.name == launch.name { next = nil }
         let start = Trial(timeout, visibility, at: now)
         trial = launch.isTrial ? start : nil
         expected = launch.isTrial || launch.name == .embedded ? nil : start
-        return [.report(.launched(launch.name, isTrial: launch.isTrial))] + open(load, now)
+        return [.report(.launched(launch.name, isTrial: launch.isTrial))] + open(load, at: now)
     }
 
     // MARK: Other clients
@@ -151,47 +151,47 @@ struct ShellState<Launch: BootAttempt> {
         [.prepare(goal, forGuests: audience == .guests, without: silent)]
     }
 
-    private mutating func clientIsReady(_ ready: Ready, for goal: Goal, _ now: Duration) -> [Action] {
+    private mutating func clientIsReady(_ ready: Ready, for goal: Goal, at now: Duration) -> [Action] {
         let client = ready.client
         switch goal {
         case .start(let start):
             (prepared, unprepared, missingShell) = (client, nil, ready.missingShell)
             switch start {
             case .caller, .audience: return []
-            case .page(let load): return open(load, now)
-            case .inspection(let sequel): return proceed(with: sequel, now)
+            case .page(let load): return open(load, at: now)
+            case .inspection(let sequel): return proceed(with: sequel, at: now)
             }
         case .next(let sequel):
-            if client.name == launched?.name { return proceed(with: sequel, now) }
+            if client.name == launched?.name { return proceed(with: sequel, at: now) }
             next = client
-            return [.report(.updateAvailable(client.name))] + proceed(with: sequel, now)
+            return [.report(.updateAvailable(client.name))] + proceed(with: sequel, at: now)
         case .change(_, let sequel):
             (prepared, next, trouble) = (client, nil, nil)
             guard case .load(let load) = sequel else { return [.reload] }
-            return open(load, now)
+            return open(load, at: now)
         case .leave(let departure, let sequel):
             guard let name = launched?.name else { return [] }
             replace(by: client)
             let reason = Self.reason(departure, leaving: name, for: client.name)
-            return [.report(.rolledBack(name, to: client.name, reason)), .reload] + proceed(with: sequel, now)
+            return [.report(.rolledBack(name, to: client.name, reason)), .reload] + proceed(with: sequel, at: now)
         }
     }
 
-    private mutating func preparationFailed(_ error: any Error, for goal: Goal, _ now: Duration) -> [Action] {
+    private mutating func preparationFailed(_ error: any Error, for goal: Goal, at now: Duration) -> [Action] {
         // A client whose start fails here is available again after its retry pause; the running client stays.
         if case .change(let client, _) = goal, client.name == next?.name, StartFailure.isOfClient(error) { next = nil }
         switch goal {
         case .start(.caller), .start(.page), .change(_, .reload): return [.refuse(error)]
-        case .change(_, .load(let load)): return report(error) + open(load, now)
+        case .change(_, .load(let load)): return report(error) + open(load, at: now)
         case .start(.audience):
             let reason = UpdateFailure(error)
             unprepared = reason
             return [.refuse(reason)]
         case .change: return report(error)
-        case .start(.inspection(let sequel)), .next(let sequel): return proceed(with: sequel, now, after: error)
+        case .start(.inspection(let sequel)), .next(let sequel): return proceed(with: sequel, at: now, after: error)
         case .leave(let departure, let sequel):
             if case .failed(let failure) = departure { self.failure = failure }
-            return proceed(with: sequel, now, after: error)
+            return proceed(with: sequel, at: now, after: error)
         }
     }
 }

@@ -39,8 +39,8 @@ struct Trial: Sendable {
         watchdog = StartupWatchdog(timeout: timeout)
         self.timeout = timeout.duration
         longestSilence = visibility == .reported ? timeout.duration * 3 : nil
-        _ = apply(.started, now)
-        if longestSilence != nil { _ = apply(.paused, now) }
+        _ = apply(.started, at: now)
+        if longestSilence != nil { _ = apply(.paused, at: now) }
     }
 
     /// The reading of the clock at which `wake` has to be called; nil if the trial waits for no deadline.
@@ -63,21 +63,21 @@ struct Trial: Sendable {
         hasReported = true
         silence = nil
         if isShown || report?.load != unload?.load { unload = nil }
-        _ = apply(isShown ? .resumed : .paused, now)
+        _ = apply(isShown ? .resumed : .paused, at: now)
     }
 
     /// Records that a page leaves for `place`. A page of the client has to follow within the startup timeout.
     mutating func leave(for place: String, _ report: PageReport, at now: Duration) {
         guard isNew(report) else { return }
         unload = (report.load, place, now + timeout)
-        _ = apply(.paused, now)
+        _ = apply(.paused, at: now)
     }
 
     /// Excludes `time`, for which the process and its pages were suspended until now.
     mutating func exclude(_ time: Duration, at now: Duration) {
         if end != nil {
-            _ = apply(.paused, now - time)
-            _ = apply(.resumed, now)
+            _ = apply(.paused, at: now - time)
+            _ = apply(.resumed, at: now)
         }
         silence = silence.map { $0 + time }
         unload?.end += time
@@ -105,13 +105,13 @@ struct Trial: Sendable {
         if let silence, now >= silence {
             self.silence = nil
             if !afterReports { return .silent }
-            _ = apply(.resumed, now)
+            _ = apply(.resumed, at: now)
         }
-        guard case .settle(.faulty(let cause, let what))? = apply(.woken, now) else { return nil }
+        guard case .settle(.faulty(let cause, let what))? = apply(.woken, at: now) else { return nil }
         return .failed(cause, what)
     }
 
-    private mutating func apply(_ event: StartupWatchdog.Event, _ now: Duration) -> StartupWatchdog.Action? {
+    private mutating func apply(_ event: StartupWatchdog.Event, at now: Duration) -> StartupWatchdog.Action? {
         let action = watchdog.handle(event, at: now)
         switch action {
         case .wake(let moment)?: end = moment

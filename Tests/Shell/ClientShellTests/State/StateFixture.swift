@@ -280,7 +280,7 @@ struct StateFixture {
 
     private mutating func carryOut(_ event: ShellState<FakeLaunch>.Event) {
         if case .notReady = event { hasFailed = true }
-        for action in state.handle(event, at: now, Timestamp(clamping: 0)) {
+        for action in state.handle(event, at: now, time: Timestamp(clamping: 0)) {
             switch action {
             case .refuse(let error): refusal = error
             case .retain: break
