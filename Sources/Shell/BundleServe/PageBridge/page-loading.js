@@ -44,12 +44,12 @@ function load() {
 }
 
 // Browsers refuse to change the address of a page that has changed it 200 times within 10 seconds: Firefox throws an error, Chromium
-// ignores the call. The caller tries again later.
+// ignores the call.
 function attempt(navigate) {
   try {
     navigate();
   } catch (error) {
-    // See above.
+    // The caller tries again later.
   }
 }
 
