@@ -2,17 +2,17 @@ import BundleCore
 import BundleValues
 import NIOCore
 
-/// The page that a browser is shown between the page of a session that has ended and the next one.
+/// The page between a session that has ended and the next one.
 ///
-/// A page that is left runs scripts until the next one is there: what it writes then survives what the next response clears. So this page
-/// clears a second time, and goes on when it finds nothing any longer. On its way it takes the window back to its first address, so that
-/// no step back leads to what the user before looked at, as far as the browser lets a page do that (Navigation API).
+/// The former page runs scripts until another page replaces it, so it can write data after the next response has cleared the browser.
+/// This page clears the data again until it finds none. It also returns the window to its first address, as far as the browser
+/// permits (Navigation API), so the next user cannot go back to addresses of the former one.
 struct LeavingPage {
-    /// How long a browser is taken through the addresses of its window at most, in seconds.
+    /// The longest time for the return through the addresses of a window, in seconds.
     private static let longest = 30
 
     private let source: String
-    /// The name of the cookie that says that this page is open, with its equals sign.
+    /// The name of the cookie that marks this page as open, and an equals sign.
     private let cookie: String
 
     init(port: Int) throws {
@@ -20,10 +20,10 @@ struct LeavingPage {
         source = try ScriptSource.expression(for: Array(Self.script.utf8)[...])
     }
 
-    /// Whether the browser has begun to leave.
+    /// Returns whether the browser has opened this page.
     func isOpen(in request: Request) -> Bool { request.value(ofCookie: cookie) == "1" }
 
-    /// The page; it clears what is left of the session that `ended`, where that is given.
+    /// Returns the page, which clears the data of the session `ended`; with nil it only returns through the addresses.
     func response(clearing ended: String?, _ policy: ContentSecurityPolicy) -> Response {
         let page =
             "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>One moment</title>"
@@ -37,10 +37,10 @@ struct LeavingPage {
             fields: policy.line(scriptSources: [source]) + fields, ByteBuffer(string: page))
     }
 
-    /// Cookies of every path go by the header alone: it takes those that are set beside it, too.
+    /// The only way to delete the cookies of every path. It also deletes cookies of the same response.
     private static let clearing = "Clear-Site-Data: \"cookies\", \"storage\"\r\n"
 
-    /// Answers the calls of this page; nil for any other call.
+    /// Returns the response to a call of this page; nil for any other call.
     func response(to method: String, _ body: JSONObject, _ cleared: String) -> Response? {
         switch method {
         case "clear":
@@ -53,7 +53,7 @@ struct LeavingPage {
             }
             guard isWord, ended.utf8.count <= 128 else { return nil }
             var fields = "Set-Cookie: \(cookie)0; Path=/; Max-Age=0\r\n"
-            // Browsers keep no cookie for longer than 400 days.
+            // Browsers keep no cookie for more than 400 days.
             if !ended.isEmpty {
                 fields += "Set-Cookie: \(cleared)\(ended); Path=/; HttpOnly; SameSite=Strict; Max-Age=34560000\r\n"
             }
@@ -62,7 +62,7 @@ struct LeavingPage {
         }
     }
 
-    /// The script of the page. It runs where no client has run, so it may use what the browser has as it is.
+    /// The script of the page. No client has run in its document, so the functions of the browser are unmodified.
     private static let script = """
         (function () {
           'use strict';
@@ -80,8 +80,8 @@ struct LeavingPage {
               body: JSON.stringify(body), cache: 'no-store', credentials: 'same-origin'
             }).then(function (response) { if (!response.ok) { throw new Error(String(response.status)); } });
           }
-          // Goes back to the first address of this window that is one of ours, where the browser shows this page again; then no
-          // address is in front of it.
+          // Goes back to the first address of this server in the window, where the browser shows this page again. No address of
+          // the former user is before it.
           function goBack() {
             var navigation = window.navigation;
             var entries = navigation && navigation.entries ? navigation.entries() : [];
@@ -91,7 +91,7 @@ struct LeavingPage {
             window.history.replaceState(null, '', '/');
             if (entries.length > 1) { window.history.pushState(null, '', '/'); }
           }
-          // A browser refuses that for 10 seconds after a page has changed its address too often.
+          // A browser refuses it for 10 seconds after a page has changed its address too often.
           function forgetAddresses(left) {
             return new Promise(function (done) { done(goBack()); }).catch(function () {
               return left > 0 ? wait(1000).then(function () { return forgetAddresses(left - 1); }) : undefined;
@@ -123,7 +123,7 @@ struct LeavingPage {
               });
             });
           }
-          // What the header leaves, such as an empty database; how much that was.
+          // Removes data that the header leaves, such as an empty database, and returns the number of removed items.
           function remove() {
             var kinds = [
               function () { var count = localStorage.length; localStorage.clear(); return count; },

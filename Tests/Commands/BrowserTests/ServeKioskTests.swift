@@ -98,7 +98,7 @@ import Testing
         #expect(symlink("another-host-4242", folder.file("profile/SingletonLock")) == 0)
         let serving = try serve()
         try wait(until: "1.0.0", isShown: 1, serving)
-        #expect(try serving.program.printed().errors.contains("it is of the host another-host"))
+        #expect(try serving.program.printed().errors.contains("it belongs to the host another-host"))
         try end(serving)
     }
 

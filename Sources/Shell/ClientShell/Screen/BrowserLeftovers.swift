@@ -5,14 +5,14 @@ import Glibc
 package enum BrowserLeftovers {
     // MARK: Locks of the profile
 
-    /// A lock of a browser's profile: a symbolic link whose target names the browser that has it.
+    /// The lock of a browser's profile: a symbolic link whose target names the browser that holds it.
     enum ProfileLock: Equatable {
         case held
         /// The browser ran on another machine, or on this one under another name.
         case ofOtherHost(String)
         case ofEndedProcess(pid_t)
 
-        /// Judges the target of a lock, which is `HOST-PID` in Chromium and `ADDRESS:+PID` in Firefox. A target that names no process
+        /// Parses the target of a lock, which is `HOST-PID` in Chromium and `ADDRESS:+PID` in Firefox. A target without a process
         /// counts as held.
         init(target: String, host: String, isRunning: (pid_t) -> Bool) {
             self = .held
@@ -32,20 +32,20 @@ package enum BrowserLeftovers {
             }
         }
 
-        /// Why the lock is stale; nil for one that is held.
+        /// The reason why the lock is stale; nil if it is held.
         var reason: String? {
             switch self {
             case .held: nil
             case .ofOtherHost(let host):
-                "it is of the host \(UntrustedName.display(host)), and this one has another name"
+                "it belongs to the host \(UntrustedName.display(host)), and this host has another name"
             case .ofEndedProcess(let process): "its process \(process) has ended"
             }
         }
     }
 
-    /// Removes the locks that no running browser of this machine has, from the profile that a command names; a sentence for each.
+    /// Removes stale locks from the profile in a browser's command. Returns a message for each.
     ///
-    /// Chromium shows a dialog on an empty screen for a lock of another host name, which a copied disk or a DHCP name leaves.
+    /// Chromium shows only a dialog if the lock has another host name, for example after a disk was copied or DHCP changed the name.
     package static func removeStaleLocks(of words: [String]) -> [String] {
         guard let profile = profile(in: words) else { return [] }
         var name = [CChar](repeating: 0, count: 256)
@@ -63,7 +63,7 @@ package enum BrowserLeftovers {
         return []
     }
 
-    /// The folder of the profile that a browser's command names.
+    /// Returns the folder of the profile in a browser's command; nil if it names none.
     static func profile(in words: [String]) -> String? {
         for (index, word) in words.enumerated() {
             if word.hasPrefix("--user-data-dir=") { return String(word.dropFirst(16)) }
@@ -78,12 +78,12 @@ package enum BrowserLeftovers {
         return count > 0 ? String(decoding: bytes[..<count].map(UInt8.init(bitPattern:)), as: UTF8.self) : nil
     }
 
-    // MARK: Browsers without their serve
+    // MARK: Orphaned browsers
 
-    /// Ends the browsers that an earlier `serve` on `store` has left, for example after a SIGKILL, and returns their number. The caller
-    /// has the store's lock, so no other `serve` runs on it.
+    /// Ends the browsers of an earlier `serve` on `store`, for example after a SIGKILL, and returns their number. The caller
+    /// holds the lock of the store, so no other `serve` uses it.
     ///
-    /// The standard input of such a browser is the store's folder. Chromium overwrites its arguments and its environment.
+    /// Their standard input identifies them: it is the store's folder. Chromium overwrites its arguments and its environment.
     package static func endOrphans(of store: String) -> Int {
         guard let folder = file(store), let listing = opendir("/proc") else { return 0 }
         defer { closedir(listing) }

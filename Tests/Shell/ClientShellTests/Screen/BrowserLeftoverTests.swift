@@ -8,7 +8,7 @@ import Testing
 @Suite(.ownThread) struct BrowserLeftoverTests {
     @Test(arguments: [
         ("kiosk-17-4242", "kiosk-17", true, nil), ("kiosk-17-4242", "kiosk-17", false, "its process 4242 has ended"),
-        ("kiosk-16-4242", "kiosk-17", true, "it is of the host kiosk-16, and this one has another name"),
+        ("kiosk-16-4242", "kiosk-17", true, "it belongs to the host kiosk-16, and this host has another name"),
         ("127.0.1.1:+4242", "kiosk-17", true, nil),
         ("127.0.1.1:+4242", "kiosk-17", false, "its process 4242 has ended"),
         ("somewhere", "kiosk-17", false, nil), ("", "kiosk-17", false, nil), ("kiosk-17-", "kiosk-17", false, nil),
