@@ -39,7 +39,7 @@ enum Engine: String, CaseIterable, CustomTestStringConvertible, Sendable {
         case .chromium:
             let own = "--user-data-dir=\(folder.path)/profile"
             let words = try Browser.command(in: folder.path).map { $0 == own ? "--user-data-dir=\"$1\"" : "'\($0)'" }
-            start = "exec \(words.joined(separator: " ")) --disable-popup-blocking \"$2\""
+            start = "exec \(words.joined(separator: " ")) --disable-popup-blocking \"$2\" $3"
         case .firefox:
             let preferences = [
                 "dom.disable_open_during_load", "browser.shell.checkDefaultBrowser", "browser.aboutwelcome.enabled",
