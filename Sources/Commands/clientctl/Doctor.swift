@@ -34,7 +34,8 @@ struct Doctor: AsyncParsableCommand, ConfinedCommand {
     /// Only the folder in which the file system is tried; what is not there yet is not made.
     func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool) {
         let staging = try settings.folders("store", update.store).map(DeviceDoctor.staging)
-        return (Confinement(folders: staging.filter(File.exists)), false)
+        // A thread without confinement finds the program that listens on the port.
+        return (Confinement(folders: staging.filter(File.exists)), true)
     }
 
     func run() async throws {

@@ -286,10 +286,11 @@ import Testing
 
     // MARK: The port
 
-    @Test func `doctor tells a foreign process on the port from serve`() throws {
+    @Test func `doctor names the program that listens on the port, and the store of a serve`() throws {
         let server = try server()
         let taken = try doctor(nil, ["--port", "\(server.port)"])
         #expect(failures(taken) == ["port"])
+        #expect(message("port", taken).contains("(process \(getpid())) listens on port"), "\(taken.text)")
         let serve = try Clientctl.start([
             "serve", "--store", store, "--shell-version", "1.5.0", "--port", "0", "--json",
         ])
@@ -308,7 +309,10 @@ import Testing
             outcome = try doctor(nil, question)
         }
         #expect(outcome.status == 0 && severities(outcome)["port"] == "ok", "\(outcome.text)")
-        #expect(message("port", outcome).contains("clientctl serve"))
+        #expect(message("port", outcome).contains("The clientctl serve of this store"))
+        let other = try Clientctl.run(
+            ["doctor", "--store", try site.folder.makeFolder("store-other"), "--json"] + question)
+        #expect(message("port", other).contains("The clientctl serve of \(store) listens"), "\(other.text)")
         serve.send(SIGTERM)
         _ = try serve.wait()
     }

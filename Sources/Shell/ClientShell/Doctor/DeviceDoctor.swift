@@ -154,7 +154,7 @@ package struct DeviceDoctor: Sendable {
         }
     }
 
-    /// Returns which program listens on a port. The response identifies a `clientctl serve`.
+    /// Returns the program that listens on `port`. Only a `clientctl serve` answers with its metrics.
     private func holder(_ port: Int) async -> DoctorReading.Port.Holder {
         switch LoopbackPort.refusal(port) {
         case nil: return .free
@@ -168,7 +168,17 @@ package struct DeviceDoctor: Sendable {
             else { return [UInt8]() }
             return (try? await fetcher.fetchBytes(url, maximumBytes: 1 << 20)) ?? []
         }
-        return answer?.firstRange(of: "# HELP clientctl_".utf8) == nil ? .other : .clientctl
+        let owner = try? await onThread { try SpawnThread.run { LoopbackPort.owner(of: port) } }
+        guard answer?.firstRange(of: "# HELP clientctl_".utf8) != nil else {
+            return .other(owner.map { "\(UntrustedName.display($0.name)) (process \($0.process))" })
+        }
+        guard let owner, let store = owner.store, shellProcess != owner.process else { return .clientctl }
+        return .serve(store: UntrustedName.display(store, limit: 200))
+    }
+
+    /// The process that shows the clients of the store, which has locked this folder.
+    private var shellProcess: Int32? {
+        (try? Directory.open(store).directory("serving")).flatMap { try? FileLock.holder(of: $0) }
     }
 
     /// Returns the result of `work`, which has to end soon after it is cancelled; nil if it takes longer than

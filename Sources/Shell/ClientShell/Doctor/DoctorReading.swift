@@ -72,10 +72,12 @@ package struct DoctorReading: Sendable {
         package enum Holder: Sendable, Equatable {
             /// No program.
             case free
-            /// A `clientctl serve`.
+            /// The `clientctl serve` of this store.
             case clientctl
-            /// Another program.
-            case other
+            /// The `clientctl serve` of another store.
+            case serve(store: String)
+            /// Another program, as far as this user may see which.
+            case other(String?)
             /// This user must not listen on the port, for this reason.
             case refused(DiskError)
         }

@@ -106,20 +106,24 @@ package enum DoctorRule {
         let subject = "\(port.number)"
         switch port.holder {
         case .free: return .ok(.port, subject, "Port \(port.number) is free.")
-        case .clientctl: return .ok(.port, subject, "A clientctl serve listens on port \(port.number).")
+        case .clientctl:
+            return .ok(.port, subject, "The clientctl serve of this store listens on port \(port.number).")
         case .refused(let error):
             return .failure(
                 .port, subject, "Port \(port.number) cannot be used: \(error).", "Choose one above 1023 with --port.")
-        case .other where port.isFixed:
-            return .failure(
-                .port, subject, "Another program listens on port \(port.number), so serve cannot start.",
-                "Stop that program (`ss -ltnp`), or choose another port with --port.")
-        case .other:
-            return .warning(
-                .port, subject,
-                "Another program listens on port \(port.number). serve uses the next free port, where pages do not find their stored data.",
-                "Stop that program (`ss -ltnp`), or choose another port with --port.")
+        case .serve(let store): return taken(port, by: "The clientctl serve of \(store)", "Stop it")
+        case .other(let name?): return taken(port, by: name, "Stop it")
+        case .other(nil): return taken(port, by: "Another program", "Stop that program (`ss -ltnp`)")
         }
+    }
+
+    private static func taken(_ port: DoctorReading.Port, by owner: String, _ stop: String) -> DoctorFinding {
+        let (subject, advice) = ("\(port.number)", "\(stop), or choose another port with --port.")
+        let found = "\(owner) listens on port \(port.number)"
+        if port.isFixed { return .failure(.port, subject, "\(found), so serve cannot start.", advice) }
+        return .warning(
+            .port, subject,
+            "\(found). serve uses the next free port, where pages do not find their stored data.", advice)
     }
 
     static func landlock(_ support: Confinement.Support) -> DoctorFinding {

@@ -22,4 +22,51 @@ enum LoopbackPort {
         }
         return result == 0 ? nil : DiskError("bind", "port \(port)", code: errno)
     }
+
+    /// A process that listens on a port.
+    struct Owner: Sendable {
+        let process: pid_t
+        /// The command name, at most 15 characters (proc_pid_comm(5)).
+        let name: String
+        /// The store that it shows; nil if it is not a `serve`.
+        let store: String?
+    }
+
+    /// Returns the process that listens on `port`; nil if there is none, or if this thread may not read its open files, as with
+    /// Landlock.
+    static func owner(of port: Int) -> Owner? {
+        let sockets = Set(["tcp", "tcp6"].flatMap { listening(on: port, in: text("/proc/net/\($0)")) })
+        if sockets.isEmpty { return nil }
+        for process in names("/proc").compactMap({ pid_t($0) }) {
+            let files = names("/proc/\(process)/fd").compactMap { target("/proc/\(process)/fd/\($0)") }
+            guard files.contains(where: sockets.contains) else { continue }
+            let name = text("/proc/\(process)/comm").split(separator: "\n").first ?? "a program"
+            let store = files.first { $0.hasSuffix("/serving") }?.dropLast("/serving".count)
+            return Owner(process: process, name: String(name), store: store.map(String.init))
+        }
+        return nil
+    }
+
+    /// Returns the sockets that listen on `port`, as links in `/proc` name them, from a table in the format of proc_net_tcp(5).
+    static func listening(on port: Int, in table: String) -> [String] {
+        table.split(separator: "\n").compactMap { line in
+            let words = line.split(separator: " ")
+            guard words.count > 9, words[3] == "0A", let local = words[1].split(separator: ":").last,
+                Int(local, radix: 16) == port
+            else { return nil }
+            return "socket:[\(words[9])]"
+        }
+    }
+
+    private static func text(_ path: String) -> String {
+        (try? File.open(reading: path).head(1 << 20)).map { String(decoding: $0, as: UTF8.self) } ?? ""
+    }
+
+    private static func names(_ folder: String) -> [String] { (try? Directory.open(folder).list()) ?? [] }
+
+    private static func target(_ path: String) -> String? {
+        var bytes = [UInt8](repeating: 0, count: Int(PATH_MAX))
+        let count = readlink(path, &bytes, bytes.count)
+        return count > 0 ? String(decoding: bytes[..<count], as: UTF8.self) : nil
+    }
 }

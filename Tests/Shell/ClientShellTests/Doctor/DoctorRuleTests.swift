@@ -415,13 +415,15 @@ struct DoctorRuleTests {
 
     // MARK: Machine
 
-    @Test func `reports the port of serve`() {
+    @Test func `judges the program that listens on the port of serve`() {
         func problems(_ holder: DoctorReading.Port.Holder, isFixed: Bool = false) -> [String] {
             Self.problems(Self.reading { $0.port = DoctorReading.Port(number: 80, isFixed: isFixed, holder: holder) })
         }
         #expect(problems(.free) == [] && problems(.clientctl, isFixed: true) == [])
-        #expect(problems(.other) == ["port warning"])
-        #expect(problems(.other, isFixed: true) == ["port failure"])
+        for holder in [DoctorReading.Port.Holder.other(nil), .other("nginx (process 7)"), .serve(store: "/s")] {
+            #expect(problems(holder) == ["port warning"])
+            #expect(problems(holder, isFixed: true) == ["port failure"])
+        }
         #expect(problems(.refused(DiskError("bind", "port 80", code: EACCES))) == ["port failure"])
     }
 
