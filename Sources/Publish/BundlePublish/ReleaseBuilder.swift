@@ -9,10 +9,10 @@ import Glibc
 /// Publishes releases: inspects a folder, packs it, verifies the archive as an installer would, signs it and writes
 /// the feed.
 package struct ReleaseBuilder {
-    private let options: ReleaseOptions
-    private let feed: any FeedLocation
+    let options: ReleaseOptions
+    let feed: any FeedLocation
     /// The location of a dry run; nil otherwise.
-    private let dryRun: DryRunLocation?
+    let dryRun: DryRunLocation?
     private let report: @Sendable (UpdateEvent) -> Void
 
     /// Publishes to `feed`; `report` receives progress events.
@@ -182,12 +182,12 @@ package struct ReleaseBuilder {
             .require(goesBefore: options.appId, by: team.all)
     }
 
-    private func publication(_ channel: ChannelPlan?) -> ChannelPublication? {
+    func publication(_ channel: ChannelPlan?) -> ChannelPublication? {
         ChannelPublication(channel, in: feed, appId: options.appId)
     }
 
     /// Runs `work` with other publishers locked out. If signing is slow, the channel file is drafted before.
-    private func change<Answer>(
+    func change<Answer>(
         _ channel: ChannelPlan?, _ draft: (ChannelPublication) throws -> ChannelWriter.Prepared,
         _ work: (ChannelWriter.Prepared?) throws -> Answer
     ) throws -> Answer {
@@ -203,7 +203,7 @@ package struct ReleaseBuilder {
             "Version \(options.version) was published and removed by another process. Publish it again.")
     }
 
-    private struct Team {
+    struct Team {
         let first: Signer
         let others: [Signer]
 
@@ -259,7 +259,7 @@ package struct ReleaseBuilder {
     }
 
     /// Throws if devices that follow the feed's trust root would refuse the release now.
-    private func requireTrusted(_ manifest: UnverifiedManifest) throws {
+    func requireTrusted(_ manifest: UnverifiedManifest) throws {
         try FeedTrust(in: feed, clock: .now)?.require(manifest)
         guard let anchor = options.trust else { return }
         _ = try NewDevice(following: anchor, in: feed, clock: .now).verify(manifest)
@@ -271,133 +271,20 @@ package struct ReleaseBuilder {
 
     // MARK: manifest.json
 
-    private func wouldBeNewest() throws -> Bool {
+    func wouldBeNewest() throws -> Bool {
         guard let newest = try ReleaseFeed.newest(in: feed) else { return true }
         return newest.claims.version <= options.version
     }
 
-    private func isNewest() throws -> Bool { try ReleaseFeed.newest(in: feed)?.claims.version == options.version }
+    func isNewest() throws -> Bool { try ReleaseFeed.newest(in: feed)?.claims.version == options.version }
 
     /// Offers `manifest` unless devices see a newer release. Returns whether it changed the offer.
     @discardableResult
-    private func makeNewest(_ manifest: [UInt8]) throws -> Bool {
+    func makeNewest(_ manifest: [UInt8]) throws -> Bool {
         let present = try ReleaseFeed.newestRecord(in: feed)
         if let present, present.manifest.claims.version > options.version { return false }
         let isBehind = present?.manifest.claims.version != options.version
         try ReleaseFeed.setNewest(manifest, in: feed, after: present?.record)
         return isBehind
-    }
-
-    // MARK: Published releases
-
-    /// Publishing the same release again changes nothing, except that it completes a feed whose publisher stopped
-    /// before its last step.
-    private func confirm(
-        _ published: UnverifiedManifest, _ tree: CanonicalTree, _ team: Team, _ channel: ChannelPlan?
-    ) throws -> ReleaseReport {
-        let claims = published.claims
-        if let difference = difference(claims, try tree.digest()) {
-            throw UpdateFailure(
-                .versionExists, subject: options.version.description,
-                "Version \(options.version) was published before with \(difference). "
-                    + "Choose a higher version: a published release never changes.")
-        }
-        try requireIntact(published, by: team.all)
-        if channel != nil || options.trust != nil {
-            try requireTrusted(published)
-        }
-        let path = "releases/\(options.version.folderName)/\(claims.url)"
-        return try change(channel, { try $0.prepare(published, at: path) }) { drafted in
-            let publication = publication(channel)
-            var isCompleted = false
-            if publication == nil, try wouldBeNewest(), try !isNewest() {
-                var document = published.document.objectValue ?? [:]
-                document["url"] = .string(path)
-                isCompleted = try makeNewest(JSONWriter.bytes(of: .object(document), layout: .pretty))
-            }
-            try feed.sync(ReleaseFeed.releasesName)
-            let prepared = try drafted ?? publication?.prepare(published, at: path)
-            let report = try prepared.flatMap { try publication?.put($0) }
-            if let report, report.outcome != .unchanged { isCompleted = true }
-            return try summary(
-                isCompleted ? .completed : .unchanged, claims, tree, isNewest: isNewest(), report)
-        }
-    }
-
-    /// Throws if a removed release of this version had other content, because devices that have it would keep it.
-    private func requireSameContent(_ tree: CanonicalTree) throws {
-        guard let retired = try RetiredRelease.manifest(of: options.version, in: feed)?.claims,
-            let difference = difference(retired, try tree.digest())
-        else { return }
-        throw UpdateFailure(
-            .versionExists, subject: options.version.description,
-            "Version \(options.version) was published before with \(difference), and has been removed; devices that have it would keep it. "
-                + "Choose a higher version: a published release never changes.")
-    }
-
-    /// Throws if a device with these keys could not install the published release.
-    private func requireIntact(_ published: UnverifiedManifest, by signers: [Signer]) throws {
-        let claims = published.claims
-        let version = claims.version
-        guard (try? ManifestVerifier.verify(published, trusted: signers.trusted)) != nil else {
-            throw UpdateFailure(
-                .versionExists, subject: version.description,
-                "Version \(version) was published before with other keys. Use those, or choose a higher version.")
-        }
-        guard try ReleaseFeed.hasArchive(of: claims, in: feed) else {
-            throw UpdateFailure(
-                .digestMismatch, subject: claims.url,
-                "The archive of \(version) in the feed is missing or is not the signed one. Restore it, or "
-                    + "remove releases/\(version.folderName) and publish again.")
-        }
-    }
-
-    private func difference(_ published: Manifest, _ content: SHA256Digest) -> String? {
-        if published.contentSha256 != content { return "different content" }
-        if published.appId != options.appId { return "another application" }
-        if published.shells != options.shells { return "another range of shells" }
-        return nil
-    }
-
-    private func summary(
-        _ outcome: ReleaseReport.Outcome, _ manifest: Manifest, _ tree: CanonicalTree, isNewest: Bool,
-        _ channel: ChannelReport?
-    ) throws -> ReleaseReport {
-        let offered = try ReleaseFeed.newest(in: feed)?.claims
-        var report = ReleaseReport(
-            outcome: options.isDryRun && outcome != .unchanged ? .dryRun : outcome, manifest: manifest,
-            isNewest: isNewest, offered: isNewest ? manifest.version : offered?.version,
-            largest: Array(tree.entries.sorted { $0.size > $1.size }.prefix(5)),
-            raisedLimits: raisedLimits(manifest, tree), channel: channel, writes: dryRun?.writes)
-        report.warnings = try keptWarnings(manifest)
-        if channel == nil, let offered, offered.version > manifest.version {
-            report.warnings.append(
-                "manifest.json offers \(offered.version), which is higher, so no device installs \(manifest.version). Publish a higher "
-                    + "version.")
-        }
-        return report
-    }
-
-    /// Warns about options that have no effect on a release that was published before.
-    private func keptWarnings(_ published: Manifest) throws -> [String] {
-        var kept: [String] = []
-        let notes = try options.notes.map { try SHA256Digest.of(Array($0.utf8)) }
-        if published.notesSha256 != notes { kept.append("its notes") }
-        if !published.url.hasSuffix("." + options.format.rawValue) { kept.append("its format") }
-        if kept.isEmpty { return [] }
-        return [
-            "\(published.version) was published before and keeps \(kept.joined(separator: " and ")): a published release never "
-                + "changes. Publish a higher version."
-        ]
-    }
-
-    private func raisedLimits(_ manifest: Manifest, _ tree: CanonicalTree) -> [String] {
-        let usual = ArchiveLimits()
-        var flags: [String] = []
-        if manifest.size ?? 0 > usual.archiveBytes { flags.append("--max-archive-size") }
-        if tree.totalBytes > usual.installedBytes { flags.append("--max-installed-size") }
-        if tree.entries.contains(where: { $0.size > usual.fileBytes }) { flags.append("--max-file-size") }
-        if tree.entries.count > usual.entries { flags.append("--max-files") }
-        return flags
     }
 }

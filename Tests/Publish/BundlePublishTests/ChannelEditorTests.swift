@@ -53,6 +53,17 @@ import Testing
         #expect(try TreeSnapshot(of: workspace.feed).changes(since: before) == [])
     }
 
+    @Test func `reads the channel file once for an edit`() throws {
+        try workspace.put(workspace.document("1.0.0"))
+        let location = HookedLocation(workspace.location)
+        location.hasLock = true
+        var names: [String] = []
+        location.beforeRead = { names.append($0) }
+        let pause = ChannelChange.pause(try workspace.version("1.0.0"))
+        #expect(try ChannelEditor(feed: location, workspace.terms()).apply(pause, to: "stable").outcome == .changed)
+        #expect(names.filter { $0 == "channels/stable.json" }.count == 1)
+    }
+
     @Test func `writes nothing in a dry run`() throws {
         try workspace.put(workspace.document("1.0.0"))
         let before = try TreeSnapshot(of: workspace.feed)
@@ -84,8 +95,8 @@ import Testing
     }
 
     @Test func `rejects a channel file with another signature or none`() throws {
-        let stranger = try Workspace.signer()
-        try workspace.put(workspace.document("1.0.0"), by: [stranger])
+        let unknownKey = try Workspace.signer()
+        try workspace.put(workspace.document("1.0.0"), by: [unknownKey])
         let refused = try expectRefusal(.keyUnknown)
         #expect(refused.subject == "channel stable")
         #expect(refused.message.contains("--trust"))

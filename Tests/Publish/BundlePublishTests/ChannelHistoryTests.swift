@@ -49,8 +49,8 @@ import Testing
                 "signed again",
                 "1.1.0: no longer in the channel",
             ])
-        let stranger = try Workspace.signer()
-        #expect(try history(.keys(TrustedKeys([stranger.publicKey]))).allSatisfy { $0.isVerified == false })
+        let unknownKey = try Workspace.signer()
+        #expect(try history(.keys(TrustedKeys([unknownKey.publicKey]))).allSatisfy { $0.isVerified == false })
         #expect(try history().allSatisfy { $0.isVerified == nil })
     }
 

@@ -26,7 +26,7 @@ import Testing
         return puts.enumerated().filter { $0.offset == 0 || puts[$0.offset - 1] != $0.element }.map(\.element)
     }
 
-    private func told(_ writes: [FeedWrite]?) -> [[String]] {
+    private func listed(_ writes: [FeedWrite]?) -> [[String]] {
         (writes ?? []).map { write in
             [write.name, "\(write.size)"]
                 + ["Cache-Control", "Content-Type"].map { name in write.headers.first { $0.name == name }?.value ?? "" }
@@ -36,15 +36,15 @@ import Testing
     @Test func `lists every write of a publication without sending it`() throws {
         for version in ["1.0.0", "1.1.0"] {
             let (before, count) = (store.objects, store.puts.count)
-            let rehearsed = try publisher.publish(version, isDryRun: true)
-            #expect(rehearsed.outcome == .dryRun && rehearsed.channel?.outcome == .dryRun)
+            let dryRun = try publisher.publish(version, isDryRun: true)
+            #expect(dryRun.outcome == .dryRun && dryRun.channel?.outcome == .dryRun)
             #expect(store.objects == before && store.puts.count == count)
             let done = try publisher.publish(version)
             #expect(done.outcome == .published && done.writes == nil)
-            #expect(rehearsed.isNewest == done.isNewest && rehearsed.offered == done.offered)
-            #expect(told(rehearsed.writes) == seen(since: count))
-            #expect(rehearsed.writes?.map(\.kind).first == .probe)
-            #expect((rehearsed.writes?.count ?? 0) >= 6)
+            #expect(dryRun.isNewest == done.isNewest && dryRun.offered == done.offered)
+            #expect(listed(dryRun.writes) == seen(since: count))
+            #expect(dryRun.writes?.map(\.kind).first == .probe)
+            #expect((dryRun.writes?.count ?? 0) >= 6)
         }
         let again = try publisher.publish("1.1.0", isDryRun: true)
         #expect(again.outcome == .unchanged && again.writes == [])
@@ -56,14 +56,14 @@ import Testing
         var terms = publisher.workspace.terms()
         terms.isDryRun = true
         let change = ChannelChange.pause(try publisher.workspace.version("1.0.0"))
-        let rehearsed = try ChannelEditor(feed: store.location(), terms).apply(change, to: "stable")
-        #expect(rehearsed.outcome == .dryRun && store.puts.count == count)
+        let dryRun = try ChannelEditor(feed: store.location(), terms).apply(change, to: "stable")
+        #expect(dryRun.outcome == .dryRun && store.puts.count == count)
         terms.isDryRun = false
         let done = try ChannelEditor(feed: store.location(), terms).apply(change, to: "stable")
         #expect(done.outcome == .changed && done.writes == nil)
-        #expect(told(rehearsed.writes) == seen(since: count))
+        #expect(listed(dryRun.writes) == seen(since: count))
         #expect(
-            rehearsed.writes?.map(\.name) == [".clientctl-probe", "channels/stable/2.json", "channels/stable.json"])
+            dryRun.writes?.map(\.name) == [".clientctl-probe", "channels/stable/2.json", "channels/stable.json"])
     }
 
     @Test func `reports no headers and takes no lock for a folder`() throws {

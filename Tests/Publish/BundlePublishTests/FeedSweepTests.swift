@@ -145,7 +145,7 @@ import Testing
     }
 
     @Test func `keeps a release that is offered during the sweep, and reports one offered too late`() throws {
-        let location = ConcurrentLocation(workspace.location)
+        let location = HookedLocation(workspace.location)
         try whole(location.inner)
         let late = try workspace.document("1.4.0", "1.6.0")
         location.beforeRemoval = { [self] release in
@@ -175,40 +175,4 @@ import Testing
         _ = try sweep(location)
         #expect(workspace.refusal { _ = try workspace.editor().restore("stable", to: 1) }?.subject == "1.1.0")
     }
-}
-
-/// A location that another publisher changes before a release is removed, as in a bucket.
-private final class ConcurrentLocation: FeedLocation {
-    let inner: any FeedLocation
-    var beforeRemoval: (String) throws -> Void = { _ in }
-
-    init(_ inner: any FeedLocation) { self.inner = inner }
-
-    var address: String { inner.address }
-    var folder: String? { nil }
-    var hasLock: Bool { false }
-    func read(_ name: String, maximumBytes: Int) throws -> FeedRecord? {
-        try inner.read(name, maximumBytes: maximumBytes)
-    }
-    func stream(
-        _ name: String, maximumBytes: Int, _ body: (UnsafeRawBufferPointer) throws -> Void
-    ) throws -> Bool {
-        try inner.stream(name, maximumBytes: maximumBytes, body)
-    }
-    func create(_ name: String, _ content: FeedContent) throws -> Bool { try inner.create(name, content) }
-    func replace(_ name: String, with bytes: [UInt8], version: FeedVersion?) throws {
-        try inner.replace(name, with: bytes, version: version)
-    }
-    func remove(_ name: String) throws { try inner.remove(name) }
-    func removeRelease(_ release: String) throws {
-        try beforeRemoval(release)
-        try inner.removeRelease(release)
-    }
-    func list(_ folder: String) throws -> [FeedEntry] { try inner.list(folder) }
-    func isIncomplete(_ release: String) throws -> Bool { try inner.isIncomplete(release) }
-    func draft(_ wait: FeedWait) throws -> any ReleaseDraft { try inner.draft(wait) }
-    func make() throws { try inner.make() }
-    func requireExists() throws { try inner.requireExists() }
-    func sync(_ folder: String) throws { try inner.sync(folder) }
-    func locked<Answer>(_ wait: FeedWait, _ work: () throws -> Answer) throws -> Answer { try work() }
 }

@@ -43,8 +43,8 @@ import Testing
         #expect(release.facts == ["installed": JSONValue.maximumInteger, "failed": JSONValue.maximumInteger])
         #expect(release.routes == ["delta": JSONValue.maximumInteger])
         #expect(release.failures == ["reported": JSONValue.maximumInteger])
-        let told = try insights(ChannelReports(counts: series, courses: []))
-        #expect(told.routes.map(\.installs) == [JSONValue.maximumInteger])
+        let reported = try insights(ChannelReports(counts: series, courses: []))
+        #expect(reported.routes.map(\.installs) == [JSONValue.maximumInteger])
     }
 
     @Test func `reports installs by route with their bytes`() throws {
@@ -54,16 +54,16 @@ import Testing
             deltas: [30, 50].map {
                 .init(baseVersion: nil, baseContentSha256: digest, url: "x", size: $0, sha256: digest, memory: 1)
             })
-        let told = Self.reports(
+        let reported = Self.reports(
             (["version": "1.1.0", "fact": "installed", "route": "archive"], 3),
             (["version": "1.1.0", "fact": "installed", "route": "delta"], 7),
             (["version": "1.1.0", "fact": "installed", "route": "pigeon"], 1))
         #expect(
-            try insights(told, deltas: deltas).routes == [
+            try insights(reported, deltas: deltas).routes == [
                 .init(name: "delta", installs: 7, bytes: 350), .init(name: "archive", installs: 3, bytes: 3000),
                 .init(name: "pigeon", installs: 1, bytes: nil),
             ])
-        #expect(try insights(told).routes.map(\.bytes) == [nil, 3000, nil])
+        #expect(try insights(reported).routes.map(\.bytes) == [nil, 3000, nil])
         let absurd = Self.reports(
             (["version": "1.1.0", "fact": "installed", "route": "archive"], 1_000_000_000_000_000))
         #expect(try insights(absurd).routes.map(\.bytes) == [nil])

@@ -125,8 +125,8 @@ import Testing
     @Test func `marks files without a trusted signature`() throws {
         try put([try release("1.0.0")])
         #expect(try html().contains("not verified"))
-        let stranger = try Workspace.signer()
-        let refused = try html(trust: .keys(TrustedKeys([stranger.publicKey])))
+        let unknownKey = try Workspace.signer()
+        let refused = try html(trust: .keys(TrustedKeys([unknownKey.publicKey])))
         #expect(refused.contains(#"<span class="tag bad">not trusted</span>"#))
         #expect(refused.contains("is not trusted for it here"))
         let half = try html(trust: .keys(TrustedKeys([workspace.channel.publicKey])))

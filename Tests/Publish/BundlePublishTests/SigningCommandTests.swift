@@ -60,11 +60,11 @@ import Testing
         ("exit 7", "status 7"), ("true", "wrote nothing"), ("kill -KILL $$", "signal 9"),
         ("/nonexistent/hsm", "status 127"), ("head -c 100000 /dev/zero", "more than 65536 bytes"),
     ])
-    func `reports a failing command without its line`(line: String, told: String) throws {
+    func `reports a failing command without its line`(line: String, message: String) throws {
         let refused = try #require(try refusal(line + " # PIN 1234"))
         #expect(refused.code == .configInvalid)
         #expect(refused.subject == "signing command")
-        #expect(refused.message.contains(told))
+        #expect(refused.message.contains(message))
         #expect(!refused.message.contains("1234"))
     }
 
@@ -105,11 +105,11 @@ import Testing
 
     @Test func `rejects a command with another key`() throws {
         _ = try signer("")
-        let stranger = try Workspace.signer().publicKey
+        let otherKey = try Workspace.signer().publicKey
         let signer = Signer(
-            SigningCommand("openssl pkeyutl -sign -rawin -inkey \(key) -in /dev/stdin"), publicKey: stranger)
+            SigningCommand("openssl pkeyutl -sign -rawin -inkey \(key) -in /dev/stdin"), publicKey: otherKey)
         let refused = workspace.refusal { _ = try signer.sign([1]) }
         #expect(refused?.code == .signatureInvalid)
-        #expect(refused?.message.contains(stranger.id) == true)
+        #expect(refused?.message.contains(otherKey.id) == true)
     }
 }

@@ -112,12 +112,12 @@ import Testing
     }
 
     @Test func `refuses unknown and revoked keys`() throws {
-        let stranger = try Workspace.signer().publicKey
+        let unknownKey = try Workspace.signer().publicKey
         let file = try first()
         for edit in [
-            TrustEdit.remove(stranger.id, from: nil, revoked: false, threshold: nil),
+            TrustEdit.remove(unknownKey.id, from: nil, revoked: false, threshold: nil),
             .remove(roots[0].publicKey.id, from: .release, revoked: false, threshold: nil),
-            .replace(stranger.id, by: roots[0].publicKey, revoked: false),
+            .replace(unknownKey.id, by: roots[0].publicKey, revoked: false),
         ] {
             #expect(workspace.refusal { _ = try edited(file, edit) }?.code == .configInvalid)
         }

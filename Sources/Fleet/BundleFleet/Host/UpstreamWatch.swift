@@ -53,9 +53,9 @@ final class UpstreamWatch: ChannelWatch {
         self.random = random
         self.say = say
         (wanted, want) = AsyncStream.makeStream()
-        let told = Subscriptions(to: upstream.channels)
-        for channel in told.channels { want.yield(channel) }
-        subscriptions = Mutex(told)
+        let configured = Subscriptions(to: upstream.channels)
+        for channel in configured.channels { want.yield(channel) }
+        subscriptions = Mutex(configured)
     }
 
     func begin() {
@@ -167,16 +167,16 @@ final class UpstreamWatch: ChannelWatch {
     // MARK: Log messages
 
     private func describe(_ report: DocumentWatch.Report, _ channel: String) -> String {
-        let place = "\(upstream.url.display)channels/\(channel).json"
+        let file = "\(upstream.url.display)channels/\(channel).json"
         return switch report {
         case .watched(let sequence, let hasTag):
-            "watching \(place); sequence \(sequence)"
+            "watching \(file); sequence \(sequence)"
                 + (hasTag ? "" : ". Its server sends no ETag, so each poll downloads the whole file")
         case .older(let sequence, let newest):
-            "\(place) has sequence \(sequence), which is older than \(newest); it is not announced"
+            "\(file) has sequence \(sequence), which is older than \(newest); it is not announced"
         case .unreadable(let reason):
-            "\(place) cannot be read, so it is not announced: \(UntrustedName.display(reason, limit: 400))"
-        case .missing: "\(place) does not exist. The relay polls it at least once a minute"
+            "\(file) cannot be read, so it is not announced: \(UntrustedName.display(reason, limit: 400))"
+        case .missing: "\(file) does not exist. The relay polls it at least once a minute"
         case .failed(let reason):
             "\(UntrustedName.display(reason, limit: 400)) Until it responds, devices find updates by their own checks"
         }

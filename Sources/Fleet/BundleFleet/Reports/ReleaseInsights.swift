@@ -48,21 +48,21 @@ package struct ReleaseInsights: Sendable {
         (self.version, channel, self.clock, self.rule) = (version, document.channel, clock, rule)
         release = document.releases.first { $0.version == version }
         isRecalled = document.recalls(version)
-        let told = reports.release(version)
-        self.reports = told
+        let reported = reports.release(version)
+        self.reports = reported
         self.verdicts = verdicts.flatMap { $0.count > 0 ? $0 : nil }
         let sizes = [
             "archive": release?.manifest.claims.size, "delta": deltas?.deltas.map(\.size).max(),
         ]
-        routes = (told?.routes ?? [:]).sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map { name, installs in
+        routes = (reported?.routes ?? [:]).sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map { name, installs in
             Route(
                 name: name, installs: installs, bytes: sizes[name].flatMap { $0 }.flatMap { Self.product($0, installs) }
             )
         }
-        failures = (told?.failures ?? [:]).sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map {
+        failures = (reported?.failures ?? [:]).sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map {
             Failure(code: $0.key, devices: $0.value)
         }
-        fleet = told != nil && reports.releases.count > 1 ? reports.mostDevices : nil
+        fleet = reported != nil && reports.releases.count > 1 ? reports.mostDevices : nil
     }
 
     /// The percentage of the fleet with a confirmed start: an upper bound, because the fleet may be larger.

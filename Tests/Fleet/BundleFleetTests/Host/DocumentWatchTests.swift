@@ -8,7 +8,7 @@ import Testing
     typealias Report = DocumentWatch.Report
 
     /// A poll: its result, the announcement, the report, and the wait with the largest random backoff.
-    struct Look: Sendable {
+    struct Poll: Sendable {
         let answer: Answer
         var announced: Int?
         var report: Report?
@@ -26,76 +26,76 @@ import Testing
     private static func watched(_ sequence: Int) -> Report { .watched(sequence: sequence, hasTag: true) }
     private static let failure = Answer.failed("refused", retryAfter: nil)
 
-    static let rows: [(String, [Look])] = [
+    static let rows: [(String, [Poll])] = [
         (
             "announces each new sequence",
             [
-                Look(document(17), announced: 17, watched(17)), Look(.unchanged), Look(.unchanged),
-                Look(document(18), announced: 18), Look(document(18)), Look(.unchanged),
+                Poll(document(17), announced: 17, watched(17)), Poll(.unchanged), Poll(.unchanged),
+                Poll(document(18), announced: 18), Poll(document(18)), Poll(.unchanged),
             ]
         ),
         (
             "reports an older copy once without announcing it",
             [
-                Look(document(17), announced: 17, watched(17)), Look(document(16), .older(sequence: 16, than: 17)),
-                Look(.unchanged), Look(document(16)), Look(document(17), watched(17)),
-                Look(document(18), announced: 18),
+                Poll(document(17), announced: 17, watched(17)), Poll(document(16), .older(sequence: 16, than: 17)),
+                Poll(.unchanged), Poll(document(16)), Poll(document(17), watched(17)),
+                Poll(document(18), announced: 18),
             ]
         ),
         (
             "polls a failed upstream less often, and as before after it recovers",
             [
-                Look(document(17), announced: 17, watched(17)),
-                Look(failure, .failed("refused"), wait: .seconds(2)), Look(failure, wait: .seconds(4)),
-                Look(failure, wait: .seconds(8)), Look(failure, wait: .seconds(16)), Look(failure, wait: .seconds(32)),
-                Look(failure, wait: .seconds(60)), Look(failure, wait: .seconds(60)),
-                Look(.unchanged, watched(17)), Look(failure, .failed("refused"), wait: .seconds(2)),
-                Look(document(18), announced: 18, watched(18)),
+                Poll(document(17), announced: 17, watched(17)),
+                Poll(failure, .failed("refused"), wait: .seconds(2)), Poll(failure, wait: .seconds(4)),
+                Poll(failure, wait: .seconds(8)), Poll(failure, wait: .seconds(16)), Poll(failure, wait: .seconds(32)),
+                Poll(failure, wait: .seconds(60)), Poll(failure, wait: .seconds(60)),
+                Poll(.unchanged, watched(17)), Poll(failure, .failed("refused"), wait: .seconds(2)),
+                Poll(document(18), announced: 18, watched(18)),
             ]
         ),
         (
             "waits as long as the server asks, at most an hour",
             [
-                Look(.failed("503", retryAfter: .seconds(90)), .failed("503"), wait: .seconds(92)),
-                Look(.missing(retryAfter: .seconds(7)), .missing, wait: .seconds(11)),
-                Look(.failed("429", retryAfter: .seconds(86400)), .failed("429"), wait: .seconds(248)),
+                Poll(.failed("503", retryAfter: .seconds(90)), .failed("503"), wait: .seconds(92)),
+                Poll(.missing(retryAfter: .seconds(7)), .missing, wait: .seconds(11)),
+                Poll(.failed("429", retryAfter: .seconds(86400)), .failed("429"), wait: .seconds(248)),
             ]
         ),
         (
             "announces a channel that is created later",
             [
-                Look(.missing(retryAfter: nil), .missing, wait: .seconds(2)),
-                Look(.missing(retryAfter: nil), wait: .seconds(4)), Look(document(1), announced: 1, watched(1)),
+                Poll(.missing(retryAfter: nil), .missing, wait: .seconds(2)),
+                Poll(.missing(retryAfter: nil), wait: .seconds(4)), Poll(document(1), announced: 1, watched(1)),
             ]
         ),
         (
             "reports an invalid file once and polls it less often until it is valid",
             [
-                Look(document(17), announced: 17, watched(17)),
-                Look(.unreadable("a page", tag: "\"p\""), .unreadable("a page"), wait: .seconds(2)), Look(.unchanged),
-                Look(.unreadable("a page", tag: nil), wait: .seconds(2)),
-                Look(.unreadable("a page", tag: nil), wait: .seconds(4)),
-                Look(document(18), announced: 18, watched(18)),
+                Poll(document(17), announced: 17, watched(17)),
+                Poll(.unreadable("a page", tag: "\"p\""), .unreadable("a page"), wait: .seconds(2)), Poll(.unchanged),
+                Poll(.unreadable("a page", tag: nil), wait: .seconds(2)),
+                Poll(.unreadable("a page", tag: nil), wait: .seconds(4)),
+                Poll(document(18), announced: 18, watched(18)),
             ]
         ),
         (
             "reports a server without entity tags",
             [
-                Look(.document(sequence: 1, tag: nil), announced: 1, .watched(sequence: 1, hasTag: false)),
-                Look(.document(sequence: 1, tag: nil)), Look(.document(sequence: 2, tag: nil), announced: 2),
+                Poll(.document(sequence: 1, tag: nil), announced: 1, .watched(sequence: 1, hasTag: false)),
+                Poll(.document(sequence: 1, tag: nil)), Poll(.document(sequence: 2, tag: nil), announced: 2),
             ]
         ),
     ]
 
     @Test(arguments: rows.indices)
     func `waits, announces and reports after each poll`(row: Int) {
-        let (name, looks) = Self.rows[row]
+        let (name, polls) = Self.rows[row]
         var watch = DocumentWatch(newest: nil)
-        for (index, look) in looks.enumerated() {
-            let step = watch.handle(look.answer, took: .zero) { $0.upperBound }
-            #expect(step.announced == look.announced, "\(name), look \(index)")
-            #expect(step.report == look.report, "\(name), look \(index)")
-            #expect(step.wait == look.wait, "\(name), look \(index)")
+        for (index, poll) in polls.enumerated() {
+            let step = watch.handle(poll.answer, took: .zero) { $0.upperBound }
+            #expect(step.announced == poll.announced, "\(name), poll \(index)")
+            #expect(step.report == poll.report, "\(name), poll \(index)")
+            #expect(step.wait == poll.wait, "\(name), poll \(index)")
         }
     }
 
@@ -131,13 +131,13 @@ import Testing
     }
 
     @Test func `spreads the retries of many relays`() {
-        for draw in [0.5, 0.75, 1] {
+        for fraction in [0.5, 0.75, 1] {
             var watch = DocumentWatch(newest: nil)
             let step = watch.handle(Self.failure, took: .zero) { range in
                 #expect(range == 0.5...1)
-                return draw
+                return fraction
             }
-            #expect(step.wait == .seconds(2) * draw)
+            #expect(step.wait == .seconds(2) * fraction)
             #expect(step.wait >= DocumentWatch.interval)
         }
     }

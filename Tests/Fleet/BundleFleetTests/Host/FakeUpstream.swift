@@ -6,7 +6,7 @@ import Synchronization
 /// The web server of a feed without a network, which records its requests.
 final class FakeUpstream: Fetcher {
     /// A request.
-    struct Look: Equatable {
+    struct Poll: Equatable {
         let path: String
         let tag: String?
         /// The time since the start of the clock.
@@ -16,7 +16,7 @@ final class FakeUpstream: Fetcher {
     private struct State {
         var documents: [String: [UInt8]] = [:]
         var failure: FetchError?
-        var looks: [Look] = []
+        var polls: [Poll] = []
     }
 
     private let clock: ManualClock
@@ -24,10 +24,10 @@ final class FakeUpstream: Fetcher {
 
     init(_ clock: ManualClock) { self.clock = clock }
 
-    var looks: [Look] { state.withLock { $0.looks } }
+    var polls: [Poll] { state.withLock { $0.polls } }
 
     /// The requests for a channel file in order.
-    func looks(at channel: String) -> [Look] { looks.filter { $0.path == "/feed/channels/\(channel).json" } }
+    func polls(of channel: String) -> [Poll] { polls.filter { $0.path == "/feed/channels/\(channel).json" } }
 
     func publish(_ sequence: Int, _ channel: String = "stable", as name: String? = nil) throws {
         let document = ChannelDocument(
@@ -47,8 +47,8 @@ final class FakeUpstream: Fetcher {
         _ request: FetchRequest, into sink: inout sending Sink
     ) async throws -> FetchHead {
         let found = try state.withLock { state in
-            state.looks.append(
-                Look(path: request.url.path, tag: request.knownTag, moment: clock.now.sinceStart))
+            state.polls.append(
+                Poll(path: request.url.path, tag: request.knownTag, moment: clock.now.sinceStart))
             if let failure = state.failure { throw failure }
             guard let found = state.documents[request.url.path] else {
                 throw FetchError.httpStatus(404, request.url, retryAfter: nil)

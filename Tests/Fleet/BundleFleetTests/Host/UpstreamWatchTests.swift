@@ -12,21 +12,21 @@ import Testing
     private let clock = ManualClock()
     private let upstream: FakeUpstream
     private let announcer = Announcer()
-    private let said = Sayings()
+    private let messages = Messages()
 
     init() { upstream = FakeUpstream(clock) }
 
-    private final class Sayings: Sendable {
+    private final class Messages: Sendable {
         let sentences = Mutex<[String]>([])
         func count(_ part: String) -> Int { sentences.withLock { $0.count { $0.contains(part) } } }
     }
 
-    private func watch(_ channels: [String] = [], draw: Double = 1) throws -> UpstreamWatch {
-        let place = try Upstream(
+    private func watch(_ channels: [String] = [], fraction: Double = 1) throws -> UpstreamWatch {
+        let feed = try Upstream(
             FetchURL(parsing: "https://cdn.example/feed"), channels: channels, fetcher: upstream)
         let watch = UpstreamWatch(
-            place, announcer, clock: clock, random: { $0.lowerBound + ($0.upperBound - $0.lowerBound) * draw },
-            say: { [said] sentence in said.sentences.withLock { $0.append(sentence) } })
+            feed, announcer, clock: clock, random: { $0.lowerBound + ($0.upperBound - $0.lowerBound) * fraction },
+            say: { [messages] sentence in messages.sentences.withLock { $0.append(sentence) } })
         watch.begin()
         return watch
     }
@@ -56,12 +56,12 @@ import Testing
         try upstream.publish(18)
         await pass(.seconds(1))
         #expect(announcer.sequences.numbers == ["stable": 18])
-        let looks = upstream.looks
-        #expect(looks.map(\.moment) == [.zero, .seconds(1), .seconds(2), .seconds(3)])
-        #expect(looks[0].tag == nil && looks[1].tag != nil && looks[1].tag == looks[3].tag)
+        let polls = upstream.polls
+        #expect(polls.map(\.moment) == [.zero, .seconds(1), .seconds(2), .seconds(3)])
+        #expect(polls[0].tag == nil && polls[1].tag != nil && polls[1].tag == polls[3].tag)
         await watch.stop()
         #expect(
-            said.sentences.withLock { $0 } == [
+            messages.sentences.withLock { $0 } == [
                 "watching https://cdn.example/feed/channels/stable.json; sequence 17",
                 "announced sequence 18 of the channel stable",
             ])
@@ -74,7 +74,7 @@ import Testing
         try upstream.publish(16)
         await pass(.seconds(1))
         #expect(announcer.sequences.numbers == ["stable": 17])
-        #expect(said.count("sequence 16, which is older than 17") == 1)
+        #expect(messages.count("sequence 16, which is older than 17") == 1)
         try upstream.publish(19)
         await pass(.seconds(1))
         #expect(announcer.sequences.numbers == ["stable": 19])
@@ -96,9 +96,9 @@ import Testing
         await pass(.seconds(240))
         #expect(announcer.sequences.numbers == ["stable": 18])
         await pass(.seconds(1))
-        #expect(upstream.looks.count == 11)
-        #expect(said.count("refused") == 1)
-        #expect(said.count("watching ") == 2)
+        #expect(upstream.polls.count == 11)
+        #expect(messages.count("refused") == 1)
+        #expect(messages.count("watching ") == 2)
         await watch.stop()
     }
 
@@ -109,10 +109,10 @@ import Testing
         let watch = try watch(["beta", "none", "page", "wrong"])
         await settled(4)
         #expect(announcer.sequences.numbers == ["beta": 1])
-        #expect(said.count("none.json does not exist") == 1)
-        #expect(said.count("page.json cannot be read") == 1)
+        #expect(messages.count("none.json does not exist") == 1)
+        #expect(messages.count("page.json cannot be read") == 1)
         #expect(
-            said.count("wrong.json cannot be read, so it is not announced: it is the file of the channel other")
+            messages.count("wrong.json cannot be read, so it is not announced: it is the file of the channel other")
                 == 1)
         try upstream.publish(2, "beta")
         try upstream.publish(1, "none")
@@ -137,16 +137,16 @@ import Testing
             #expect(watch.enter(.only("beta")))
         }
         await pass(.seconds(1))
-        #expect(upstream.looks(at: "beta").map(\.moment) == [.zero, .seconds(1)])
+        #expect(upstream.polls(of: "beta").map(\.moment) == [.zero, .seconds(1)])
         // Older devices send no subscription, which means the standard channel.
         #expect(watch.enter(.all))
         await settled(2)
         #expect(announcer.sequences.numbers == ["beta": 5, "stable": 1])
         watch.leave(.only("beta"))
         await pass(.seconds(1))
-        #expect(upstream.looks(at: "beta").count == 2)
+        #expect(upstream.polls(of: "beta").count == 2)
         await pass(.seconds(1))
-        #expect(upstream.looks(at: "beta").count == 2)
+        #expect(upstream.polls(of: "beta").count == 2)
         // The announced sequence stays, so an older one is not announced later.
         try upstream.publish(4, "beta")
         #expect(watch.enter(.only("beta")))
@@ -158,13 +158,13 @@ import Testing
     @Test func `reports a subscription beyond the limit once`() async throws {
         let watch = try watch(["stable"])
         for _ in 0..<3 { #expect(!watch.enter(.only("beta"))) }
-        #expect(said.count("the channel beta, which is not watched") == 1)
+        #expect(messages.count("the channel beta, which is not watched") == 1)
         #expect(!watch.enter(.all))
         #expect(!watch.enter(.only("stable")))
         await watch.stop()
         let open = try self.watch()
         for number in 0..<100 { #expect(open.enter(.only("c\(number)"))) }
-        #expect(said.count("64 channels are watched already") == 36)
+        #expect(messages.count("64 channels are watched already") == 36)
         await open.stop()
     }
 
@@ -179,12 +179,12 @@ import Testing
         await pass(.seconds(1), sleepers: 64)
         #expect(announcer.sequences.numbers == ["stable": 7])
         // One of 64 channels was replaced and waits; the others are polled as before.
-        #expect(upstream.looks.count == 65)
+        #expect(upstream.polls.count == 65)
         await pass(.seconds(1), sleepers: 64)
         try upstream.publish(8)
         await pass(.seconds(1), sleepers: 64)
         #expect(announcer.sequences.numbers == ["stable": 8])
-        #expect(upstream.looks.count == 65 + 63 + 2)
+        #expect(upstream.polls.count == 65 + 63 + 2)
         await watch.stop()
     }
 
@@ -207,8 +207,8 @@ import Testing
         ("http://h:81/", "http://h:81/channels/a.json"),
     ])
     func `adds a trailing slash to the URL of a feed`(url: String, document: String) throws {
-        let place = try Upstream(FetchURL(parsing: url), channels: [], fetcher: upstream)
-        #expect(try place.document(of: "a").description == document)
+        let feed = try Upstream(FetchURL(parsing: url), channels: [], fetcher: upstream)
+        #expect(try feed.document(of: "a").description == document)
     }
 
     @Test(arguments: ["file:///srv/feed", "https://h/?token=x", "https://h/feed#a"])

@@ -1,0 +1,119 @@
+import ArchiveSource
+import BundleArchive
+import BundleCore
+import BundleValues
+import BundleDisk
+import BundleSigning
+
+extension ReleaseBuilder {
+    /// Publishing the same release again changes nothing, except that it completes a feed whose publisher stopped
+    /// before its last step.
+    func confirm(
+        _ published: UnverifiedManifest, _ tree: CanonicalTree, _ team: Team, _ channel: ChannelPlan?
+    ) throws -> ReleaseReport {
+        let claims = published.claims
+        if let difference = difference(claims, try tree.digest()) {
+            throw UpdateFailure(
+                .versionExists, subject: options.version.description,
+                "Version \(options.version) was published before with \(difference). "
+                    + "Choose a higher version: a published release never changes.")
+        }
+        try requireIntact(published, by: team.all)
+        if channel != nil || options.trust != nil {
+            try requireTrusted(published)
+        }
+        let path = "releases/\(options.version.folderName)/\(claims.url)"
+        return try change(channel, { try $0.prepare(published, at: path) }) { drafted in
+            let publication = publication(channel)
+            var isCompleted = false
+            if publication == nil, try wouldBeNewest(), try !isNewest() {
+                var document = published.document.objectValue ?? [:]
+                document["url"] = .string(path)
+                isCompleted = try makeNewest(JSONWriter.bytes(of: .object(document), layout: .pretty))
+            }
+            try feed.sync(ReleaseFeed.releasesName)
+            let prepared = try drafted ?? publication?.prepare(published, at: path)
+            let report = try prepared.flatMap { try publication?.put($0) }
+            if let report, report.outcome != .unchanged { isCompleted = true }
+            return try summary(
+                isCompleted ? .completed : .unchanged, claims, tree, isNewest: isNewest(), report)
+        }
+    }
+
+    /// Throws if a removed release of this version had other content, because devices that have it would keep it.
+    func requireSameContent(_ tree: CanonicalTree) throws {
+        guard let retired = try RetiredRelease.manifest(of: options.version, in: feed)?.claims,
+            let difference = difference(retired, try tree.digest())
+        else { return }
+        throw UpdateFailure(
+            .versionExists, subject: options.version.description,
+            "Version \(options.version) was published before with \(difference), and has been removed; devices that have it would keep it. "
+                + "Choose a higher version: a published release never changes.")
+    }
+
+    /// Throws if a device with these keys could not install the published release.
+    private func requireIntact(_ published: UnverifiedManifest, by signers: [Signer]) throws {
+        let claims = published.claims
+        let version = claims.version
+        guard (try? ManifestVerifier.verify(published, trusted: signers.trusted)) != nil else {
+            throw UpdateFailure(
+                .versionExists, subject: version.description,
+                "Version \(version) was published before with other keys. Use those, or choose a higher version.")
+        }
+        guard try ReleaseFeed.hasArchive(of: claims, in: feed) else {
+            throw UpdateFailure(
+                .digestMismatch, subject: claims.url,
+                "The archive of \(version) in the feed is missing or is not the signed one. Restore it, or "
+                    + "remove releases/\(version.folderName) and publish again.")
+        }
+    }
+
+    private func difference(_ published: Manifest, _ content: SHA256Digest) -> String? {
+        if published.contentSha256 != content { return "different content" }
+        if published.appId != options.appId { return "another application" }
+        if published.shells != options.shells { return "another range of shells" }
+        return nil
+    }
+
+    func summary(
+        _ outcome: ReleaseReport.Outcome, _ manifest: Manifest, _ tree: CanonicalTree, isNewest: Bool,
+        _ channel: ChannelReport?
+    ) throws -> ReleaseReport {
+        let offered = try ReleaseFeed.newest(in: feed)?.claims
+        var report = ReleaseReport(
+            outcome: options.isDryRun && outcome != .unchanged ? .dryRun : outcome, manifest: manifest,
+            isNewest: isNewest, offered: isNewest ? manifest.version : offered?.version,
+            largest: Array(tree.entries.sorted { $0.size > $1.size }.prefix(5)),
+            raisedLimits: raisedLimits(manifest, tree), channel: channel, writes: dryRun?.writes)
+        report.warnings = try keptWarnings(manifest)
+        if channel == nil, let offered, offered.version > manifest.version {
+            report.warnings.append(
+                "manifest.json offers \(offered.version), which is higher, so no device installs \(manifest.version). Publish a higher "
+                    + "version.")
+        }
+        return report
+    }
+
+    /// Warns about options that have no effect on a release that was published before.
+    private func keptWarnings(_ published: Manifest) throws -> [String] {
+        var kept: [String] = []
+        let notes = try options.notes.map { try SHA256Digest.of(Array($0.utf8)) }
+        if published.notesSha256 != notes { kept.append("its notes") }
+        if !published.url.hasSuffix("." + options.format.rawValue) { kept.append("its format") }
+        if kept.isEmpty { return [] }
+        return [
+            "\(published.version) was published before and keeps \(kept.joined(separator: " and ")): a published release never "
+                + "changes. Publish a higher version."
+        ]
+    }
+
+    private func raisedLimits(_ manifest: Manifest, _ tree: CanonicalTree) -> [String] {
+        let usual = ArchiveLimits()
+        var flags: [String] = []
+        if manifest.size ?? 0 > usual.archiveBytes { flags.append("--max-archive-size") }
+        if tree.totalBytes > usual.installedBytes { flags.append("--max-installed-size") }
+        if tree.entries.contains(where: { $0.size > usual.fileBytes }) { flags.append("--max-file-size") }
+        if tree.entries.count > usual.entries { flags.append("--max-files") }
+        return flags
+    }
+}
