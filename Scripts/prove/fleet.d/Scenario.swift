@@ -102,7 +102,7 @@ struct Operators {
         let situation = try GuardDecision.Situation(version, in: document, at: time, verdicts: verdicts)
         let decision = GuardDecision.decide(situation, by: Self.plan)
         if let change = decision.change(version, revokes: false, situation) { try feed.edit(change, at: time) }
-        let counts = "\(situation.verdicts?.good ?? 0) confirmed starts, \(situation.verdicts?.failed ?? 0) failed"
+        let counts = "\(situation.verdicts?.confirmed ?? 0) confirmed starts, \(situation.verdicts?.failed ?? 0) failed"
         switch decision {
         case .advance(let step):
             note("the guard raises \(version) to \(RolloutPercentage(permille: step)) (\(counts))", now)
