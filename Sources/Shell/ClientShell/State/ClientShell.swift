@@ -53,12 +53,14 @@ public actor ClientShell {
     /// Opens the store. Throws `storeLocked` if another shell uses it.
     ///
     /// - Parameters:
+    ///   - configuration: Describes the device.
     ///   - update: Downloads new releases; nil if another process fills the store.
     ///   - bridge: The side of the web view.
     ///   - clock: Measures the time of a start.
     ///   - random: Returns a number in a range.
     ///   - localTime: The time of the activation windows; the clock of the device by default.
     ///   - now: The time of the ledger's records.
+    ///   - warn: Receives warnings for the log.
     public init(
         _ configuration: ShellConfiguration, update: UpdateStep?, bridge: any ShellBridge,
         clock: any Clock<Duration> = SuspendingClock(),
