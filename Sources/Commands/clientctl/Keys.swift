@@ -3,17 +3,19 @@ import ArgumentParser
 import BundlePublish
 import BundleSigning
 
-/// `clientctl keys`.
 struct Keys: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "keys",
-        abstract: "Make, show and protect keys.", subcommands: [Generate.self, Show.self, ChangePassphrase.self])
+        abstract: "Create, show and encrypt keys.", subcommands: [Generate.self, Show.self, ChangePassphrase.self])
 
     struct Generate: ParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "generate",
-            abstract: "Make a key pair: PREFIX.key.pem (PKCS#8, mode 0600) and PREFIX.pub.pem. Never overwrites.",
+            abstract: "Create a key pair. Never overwrites a file.",
             discussion: """
+                The private key is PREFIX.key.pem (PKCS#8, mode 0600), the public key is
+                PREFIX.pub.pem. Without a passphrase, the private key is not encrypted.
+
                 Examples:
                   clientctl keys generate --out release
                   clientctl keys generate --out release --algorithm ecdsa-p256 \\
@@ -21,11 +23,13 @@ struct Keys: AsyncParsableCommand {
                   CLIENTCTL_PASSPHRASE=… clientctl keys generate --out release
                 """)
 
-        @Option(help: ArgumentHelp("Path in front of .key.pem and .pub.pem.", valueName: "prefix"))
+        @Option(
+            help: ArgumentHelp(
+                "(required) Path prefix of the two key files, such as keys/release.", valueName: "prefix"))
         var out: String?
 
         @Option(
-            help: "ed25519 (the default), ecdsa-p256 or rsa-pss (3072 bits).",
+            help: "The algorithm: ed25519, ecdsa-p256 or rsa-pss with 3072 bits (default: ed25519).",
             completion: .list(["ed25519", "ecdsa-p256", "rsa-pss"]))
         var algorithm: String?
 
@@ -46,7 +50,7 @@ struct Keys: AsyncParsableCommand {
             let secret = try settings.isOn("prompt", prompt) ? Passphrase.askTwice() : passphrase.read(settings)
             let pair = try KeyFile.generate(algorithm, prefix: prefix, passphrase: secret)
             if secret == nil {
-                Output.say("clientctl: the key is not encrypted; give --passphrase-file or --prompt to encrypt it")
+                Output.say("clientctl: the key is not encrypted: give --passphrase-file or --prompt to encrypt it")
             }
             Output.give(
                 json: try settings.isOn("json", common.json), afterChange: true,
@@ -67,8 +71,8 @@ struct Keys: AsyncParsableCommand {
             commandName: "passwd",
             abstract: "Change, set or remove the passphrase of a private key.",
             discussion: """
-                The key stays the same. The file is replaced as a whole; copies of it keep
-                their old passphrase.
+                The key stays the same. The command replaces the whole file; copies of the
+                file keep the old passphrase.
 
                 Examples:
                   clientctl keys passwd release.key.pem --prompt
@@ -89,7 +93,7 @@ struct Keys: AsyncParsableCommand {
         @Flag(help: "Ask for the new passphrase at the terminal, twice.")
         var prompt = false
 
-        @Flag(help: "Leave the key without a passphrase.")
+        @Flag(help: "Remove the passphrase.")
         var noPassphrase = false
 
         @OptionGroup var common: CommonOptions
@@ -100,7 +104,7 @@ struct Keys: AsyncParsableCommand {
             let asks = try settings.isOn("prompt", prompt)
             let removes = try settings.isOn("no-passphrase", noPassphrase)
             guard [newFile != nil, asks, removes].count(where: \.self) == 1 else {
-                throw ValidationError("Give one of --new-passphrase-file, --prompt and --no-passphrase.")
+                throw ValidationError("Give exactly one of --new-passphrase-file, --prompt and --no-passphrase.")
             }
             let changed = try KeyFile.changePassphrase(at: file) {
                 try passphrase.require(settings, for: file)
@@ -116,7 +120,7 @@ struct Keys: AsyncParsableCommand {
                     "encrypted": .bool(changed.isEncrypted),
                 ],
                 [
-                    "\(file)  \(changed.isEncrypted ? "has its new passphrase" : "has no passphrase: keep it secret")",
+                    "\(file)  \(changed.isEncrypted ? "has the new passphrase" : "has no passphrase: keep it secret")",
                     "key id \(changed.publicKey.id)",
                 ])
         }
@@ -131,7 +135,7 @@ struct Keys: AsyncParsableCommand {
                   clientctl keys show release.pub.pem
                 """)
 
-        @Argument(help: "A PEM key.", completion: .file())
+        @Argument(help: "The public or private key (PEM).", completion: .file())
         var file: String
 
         @OptionGroup var passphrase: PassphraseOptions

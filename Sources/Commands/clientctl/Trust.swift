@@ -6,17 +6,17 @@ import BundleDisk
 import BundlePublish
 import BundleSigning
 
-/// `clientctl trust`.
 struct Trust: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "trust",
-        abstract: "Make and change trust roots: which keys devices trust, and how many must sign.",
+        abstract: "Create and change trust roots, which list the keys that devices trust.",
         discussion: """
-            A trust root names root keys, which sign the next root, release keys, which
-            sign releases, and perhaps channel keys, which sign channels. Devices are
-            given one with --trust and follow FEED/trust/N.json from there. Editing a
-            root makes a draft of the next version; it counts when enough root keys of
-            both versions have signed it.
+            A trust root lists root keys, which sign the next root, and release keys,
+            which sign releases. It can also list channel keys and guard keys, and sets
+            how many keys of each role must sign. Devices start with the root that --trust
+            names and follow FEED/trust/N.json from there. An edit creates a draft of the
+            next version. The draft is valid when enough root keys of both versions have
+            signed it.
 
             Examples:
               clientctl trust init --out trust.json --app-id com.example.kiosk \\
@@ -36,10 +36,10 @@ struct Trust: AsyncParsableCommand {
 struct TrustInit: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "init",
-        abstract: "Make the first trust root. Never overwrites.",
+        abstract: "Create the first trust root. Never overwrites a file.",
         discussion: """
-            Keep the root keys offline and apart; two of three is a good number. Without
-            channel keys, the release keys sign channels too.
+            Keep the root keys offline and in different places. A threshold of two of
+            three keys works well. Without channel keys, release keys also sign channels.
 
             Examples:
               clientctl trust init --out trust.json --app-id com.example.kiosk \\
@@ -49,40 +49,45 @@ struct TrustInit: ParsableCommand {
                 --sign-key root1.key.pem --sign-key root2.key.pem
             """)
 
-    @Option(help: ArgumentHelp("The file to make.", valueName: "file"), completion: .file())
+    @Option(help: ArgumentHelp("(required) The trust root file to create.", valueName: "file"), completion: .file())
     var out: String?
 
     @Option(help: ArgumentHelp("The application, such as com.example.kiosk.", valueName: "id"))
     var appId: String?
 
-    @Option(help: ArgumentHelp("Public key that signs trust roots; repeat it.", valueName: "file"), completion: .file())
+    @Option(
+        help: ArgumentHelp("(required) Public key that signs trust roots. Repeatable.", valueName: "file"),
+        completion: .file())
     var rootKey: [String] = []
 
-    @Option(help: ArgumentHelp("How many root keys must sign; 1 by default.", valueName: "n"))
+    @Option(help: ArgumentHelp("Number of root keys that must sign (default: 1).", valueName: "n"))
     var rootThreshold: String?
 
-    @Option(help: ArgumentHelp("Public key that signs releases; repeat it.", valueName: "file"), completion: .file())
+    @Option(
+        help: ArgumentHelp("(required) Public key that signs releases. Repeatable.", valueName: "file"),
+        completion: .file())
     var releaseKey: [String] = []
 
-    @Option(help: ArgumentHelp("How many release keys must sign; 1 by default.", valueName: "n"))
+    @Option(help: ArgumentHelp("Number of release keys that must sign (default: 1).", valueName: "n"))
     var releaseThreshold: String?
 
-    @Option(help: ArgumentHelp("Public key that signs channels; repeat it.", valueName: "file"), completion: .file())
+    @Option(help: ArgumentHelp("Public key that signs channels. Repeatable.", valueName: "file"), completion: .file())
     var channelKey: [String] = []
 
-    @Option(help: ArgumentHelp("How many channel keys must sign; 1 by default.", valueName: "n"))
+    @Option(help: ArgumentHelp("Number of channel keys that must sign (default: 1).", valueName: "n"))
     var channelThreshold: String?
 
     @Option(
-        help: ArgumentHelp("Public key that holds releases, and does no more; repeat it.", valueName: "file"),
+        help: ArgumentHelp("Public key of a guard, which can only pause releases. Repeatable.", valueName: "file"),
         completion: .file())
     var guardKey: [String] = []
 
-    @Option(help: ArgumentHelp("How many guards must sign; 1 by default.", valueName: "n"))
+    @Option(help: ArgumentHelp("Number of guard keys that must sign (default: 1).", valueName: "n"))
     var guardThreshold: String?
 
     @Option(
-        help: ArgumentHelp("Private root key that signs it now; repeat it.", valueName: "file"), completion: .file())
+        help: ArgumentHelp("Private root key that signs the new root at once. Repeatable.", valueName: "file"),
+        completion: .file())
     var signKey: [String] = []
 
     @OptionGroup var passphrase: PassphraseOptions
@@ -103,7 +108,7 @@ struct TrustInit: ParsableCommand {
         try add("guard", guardKey, guardThreshold, as: .guard, to: &root, settings)
         for role in [TrustRole.root, .release] where root.roles[role] == nil {
             throw ValidationError(
-                "Missing --\(role)-key: name at least one public key that signs for the role \(role).")
+                "Missing --\(role)-key: give at least one public key for the role \(role).")
         }
         var file = try TrustFile.first(root, lifetime: try lifetime.duration(settings) ?? TrustFile.standardLifetime)
         for path in try settings.list("sign-key", signKey) {
@@ -112,15 +117,15 @@ struct TrustInit: ParsableCommand {
         try file.write(to: out, replacing: false)
         if file.claims.roles[.root]?.threshold == 1 {
             Output.say(
-                "clientctl: one root key alone can replace every other key: better name three with --root-threshold 2, and keep "
-                    + "them offline and apart")
+                "clientctl: one root key alone can replace every other key: use three with --root-threshold 2, and keep "
+                    + "them offline and in different places")
         }
         for key in file.claims.keys.map(\.publicKey.id) where file.claims.roles(of: key).contains(.root) {
             let others = file.claims.roles(of: key).filter { $0 != .root }
             if others.isEmpty { continue }
             Output.say(
-                "clientctl: root key \(key) also has the role \(others.map(\.rawValue).joined(separator: " and ")): a machine that signs "
-                    + "releases could replace every key. Give that role a key of its own.")
+                "clientctl: root key \(key) also has the role \(others.map(\.rawValue).joined(separator: " and ")), so the machine that "
+                    + "uses it for that role could replace every key. Give that role another key.")
         }
         try TrustView.answer(file, out, outcome: "made", [], json: try settings.isOn("json", common.json))
     }
@@ -139,9 +144,9 @@ struct TrustInit: ParsableCommand {
     }
 }
 
-/// How long a trust root counts.
+/// The lifetime of a trust root.
 struct TrustLifetime: ParsableArguments {
-    @Option(help: ArgumentHelp("How long it counts; 365d by default.", valueName: "duration"))
+    @Option(help: ArgumentHelp("Lifetime of the trust root (default: 365d).", valueName: "duration"))
     var expiresIn: String?
 
     func duration(_ settings: Settings) throws -> Duration? {
@@ -152,7 +157,7 @@ struct TrustLifetime: ParsableArguments {
 struct TrustShow: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
-        abstract: "Show a trust root or a draft: roles, keys, signatures, and whether they are enough.",
+        abstract: "Show the roles, keys and signatures of a trust root or a draft.",
         discussion: """
             Example:
               clientctl trust show trust.json
@@ -183,24 +188,28 @@ struct TrustSign: ParsableCommand {
                 --sign-command 'pkcs11-tool --sign --mechanism EDDSA --id 02'
             """)
 
-    @Argument(help: "The trust root, or a draft of one.", completion: .file())
+    @Argument(help: "The trust root, or a draft.", completion: .file())
     var file: String
 
-    @Option(help: ArgumentHelp("The private key (PEM).", valueName: "file"), completion: .file())
+    @Option(
+        help: ArgumentHelp("(required, or --sign-command) The private key (PEM).", valueName: "file"),
+        completion: .file())
     var key: String?
 
     @Option(
         help: ArgumentHelp(
-            "Command that signs in place of a key file: message on stdin, raw signature on stdout.",
+            "Command that signs instead of --key. It reads the message from stdin and writes the raw signature to stdout.",
             valueName: "command"))
     var signCommand: String?
 
-    @Option(help: ArgumentHelp("Public key (PEM) of --sign-command.", valueName: "file"), completion: .file())
+    @Option(
+        help: ArgumentHelp("(required with --sign-command) The public key of that command (PEM).", valueName: "file"),
+        completion: .file())
     var `public`: String?
 
     @Option(
         help: ArgumentHelp(
-            "The trust root of the version before, whose root keys must sign, too: count them.", valueName: "file"),
+            "The previous trust root. Its root keys must also sign, so show how many have signed.", valueName: "file"),
         completion: .file())
     var previous: String?
 
@@ -214,7 +223,7 @@ struct TrustSign: ParsableCommand {
             Signers.Flags(key: "key", command: "sign-command", publicKey: "public"), keys: key.map { [$0] } ?? [],
             commands: signCommand.map { [$0] } ?? [], publicKeys: `public`.map { [$0] } ?? [], passphrase, settings)
         guard let signer = signers.first, signers.count == 1 else {
-            throw ValidationError("Give --key, or --sign-command with --public, one of them: each adds one signature.")
+            throw ValidationError("Give either --key, or --sign-command with --public. Each run adds one signature.")
         }
         var root = try TrustFile.read(file)
         let id = signer.publicKey.id
@@ -222,16 +231,16 @@ struct TrustSign: ParsableCommand {
         if !isRootKey, root.claims.version == 1 {
             throw UpdateFailure(
                 .keyUnknown, subject: id,
-                "\(id) is not a root key of this first trust root, so its signature would never count. Sign with one of its root keys "
-                    + "(`clientctl trust show \(file)`).")
+                "\(id) is not a root key of this first trust root, so its signature would never be valid. Sign with a root key that "
+                    + "`clientctl trust show \(file)` lists.")
         }
         _ = try previous.map { try root.count(byPrevious: $0) }
         let isNew = try root.sign(signer)
         if isNew { try root.write(to: file, replacing: true) }
         if !isRootKey, previous?.claims.trusted(for: .root, at: nil).keys.contains(signer.publicKey) != true {
             Output.say(
-                "clientctl: \(id) is not a root key of version \(root.claims.version): its signature is valid only if it was one of "
-                    + "version \(root.claims.version - 1)")
+                "clientctl: \(id) is not a root key of version \(root.claims.version): its signature is valid only if it is a root "
+                    + "key of version \(root.claims.version - 1)")
         }
         try TrustView.answer(
             root, file, outcome: isNew ? "signed" : "unchanged", ["signed by \(id)"],
@@ -244,8 +253,8 @@ struct TrustPublish: AsyncParsableCommand {
         commandName: "publish",
         abstract: "Publish the next trust root in a feed.",
         discussion: """
-            The feed's whole chain is checked first. FEED/trust.json is the newest, for
-            whoever pins one.
+            The command first checks all trust roots of the feed. It also writes the
+            newest root to FEED/trust.json, for shells that pin one.
 
             Example:
               clientctl trust publish trust.json --feed feed
@@ -256,11 +265,11 @@ struct TrustPublish: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The feed: a folder, created where it is missing, or s3://bucket/prefix.", valueName: "place"),
+            "(required) The feed: a folder or s3://bucket/prefix. A missing folder is created.", valueName: "place"),
         completion: .directory)
     var feed: String?
 
-    @Flag(help: "The clock is right, though it is long after the feed's channels expired.")
+    @Flag(help: "Publish even though the feed's channels expired long ago. Check this machine's clock first.")
     var clockChecked = false
 
     @OptionGroup var after: AfterOptions
@@ -279,8 +288,8 @@ struct TrustPublish: AsyncParsableCommand {
         ).publish(root)
         for name in report.channelsToSign {
             Output.say(
-                "clientctl: devices refuse the present document of channel \(name) by this root: sign it with "
-                    + "`clientctl release resign --channel \(name)` and the new key, and --trust with the old one")
+                "clientctl: devices with this root refuse the current file of channel \(name): sign it with the new key by "
+                    + "`clientctl release resign --channel \(name)`, and give the old key with --trust")
         }
         Self.warnings(report).forEach { Output.say("clientctl: \($0)") }
         let outcome = report.isNew ? "published" : report.isCompleted ? "completed" : "unchanged"
@@ -301,12 +310,12 @@ struct TrustPublish: AsyncParsableCommand {
             [
                 report.isNew
                     ? "published trust root \(report.version) to \(feed.address)"
-                    : "trust root \(report.version) was published to \(feed.address) before; "
-                        + (report.isCompleted ? "trust.json was missing or behind, and was written" : "nothing changed")
+                    : "trust root \(report.version) is already in \(feed.address); "
+                        + (report.isCompleted ? "trust.json was missing or older, and was written" : "nothing changed")
             ])
     }
 
-    /// What is on offer and void now.
+    /// Returns one warning for each current release that devices with the new trust root refuse.
     private static func warnings(_ report: TrustPublisher.PublishedRoot) -> [String] {
         report.refused.map { release in
             let place = release.document.hasSuffix(".json") ? release.document : "channel \(release.document)"
@@ -314,7 +323,7 @@ struct TrustPublish: AsyncParsableCommand {
             guard release.code == .appMismatch else {
                 let keys = report.releaseKeys.joined(separator: " or ")
                 return
-                    "\(offer)no release key of this trust root has signed: devices refuse it. Publish a new release now, "
+                    "\(offer)no release key of this trust root has signed, so devices refuse it. Publish a new release now, "
                     + "signed with \(keys)."
             }
             let named = release.appId.map { "is for \(UntrustedName.display($0))" } ?? "names no application"
@@ -327,9 +336,10 @@ struct TrustPublish: AsyncParsableCommand {
 struct TrustUpdateFile: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "update",
-        abstract: "Update FILE to the newest trust root of a feed, step by step.",
+        abstract: "Update FILE to the newest trust root of a feed.",
         discussion: """
-            For whoever builds shells: pin the newest.
+            Run this when you build a shell, to pin the newest root. The command verifies
+            every version in between.
 
             Examples:
               clientctl trust update trust.json --feed https://updates.example.com/
@@ -339,7 +349,7 @@ struct TrustUpdateFile: AsyncParsableCommand {
     @Argument(help: "The trust root to start from.", completion: .file())
     var file: String
 
-    @Option(help: ArgumentHelp("The feed: a URL or a folder.", valueName: "url|dir"), completion: .directory)
+    @Option(help: ArgumentHelp("(required) The feed: a URL or a folder.", valueName: "url|dir"), completion: .directory)
     var feed: String?
 
     @OptionGroup var network: NetworkOptions
@@ -352,7 +362,8 @@ struct TrustUpdateFile: AsyncParsableCommand {
         if url.isFile { _ = try Directory.open(feed) }
         guard case .root(let known) = try TrustAnchor.read(at: file) else {
             throw UpdateFailure(
-                .configInvalid, subject: file, "\(file) is a public key: name the trust root to follow the chain from.")
+                .configInvalid, subject: file,
+                "\(file) is a public key, not a trust root. Give the trust root to update.")
         }
         let newest = try await TrustChain.newest(
             after: known, inFeed: url, fetcher: try Wiring.fetcher(network, for: url, settings), now: .now)
@@ -367,7 +378,7 @@ struct TrustUpdateFile: AsyncParsableCommand {
             [
                 isNewer
                     ? "\(file): trust root \(known.root.version) → \(newest.root.version)"
-                    : "\(file): trust root \(known.root.version) is the feed's newest"
+                    : "\(file): trust root \(known.root.version) is the newest of the feed"
             ])
     }
 }

@@ -4,17 +4,18 @@ import BundleValues
 import BundlePublish
 import BundleSigning
 
-/// What edits of a trust root have in common.
+/// The flags that all edits of a trust root share.
 struct TrustEditOptions: ParsableArguments {
-    @Argument(help: "The trust root, or a draft of one.", completion: .file())
+    @Argument(help: "The trust root, or a draft.", completion: .file())
     var file: String
 
-    @Option(help: ArgumentHelp("Write the draft here instead of over FILE.", valueName: "file"), completion: .file())
+    @Option(help: ArgumentHelp("Write the draft to this file (default: FILE).", valueName: "file"), completion: .file())
     var out: String?
 
     @Flag(
         help:
-            "Trust this machine's clock, though the root before was issued later. Devices then turn their time back.")
+            "Edit even though the previous root has a later issue time. Check this machine's clock first: devices set their time back to it."
+    )
     var clockChecked = false
 
     @OptionGroup var lifetime: TrustLifetime
@@ -33,7 +34,7 @@ struct TrustEditOptions: ParsableArguments {
         DraftTime(.now, isChecked: try settings.isOn("clock-checked", clockChecked))
     }
 
-    /// Writes the draft, unless nothing is different.
+    /// Writes the draft if it has changes or `--out` names a file for it, and prints the result.
     func finish(_ draft: TrustFile, _ changes: [String], _ settings: Settings) throws {
         let out = try settings.optional("out", out)
         if !changes.isEmpty || out != nil { try draft.write(to: out ?? file, replacing: out == nil) }
@@ -42,7 +43,7 @@ struct TrustEditOptions: ParsableArguments {
             json: try settings.isOn("json", common.json))
     }
 
-    /// A key's id: as given, or that of the public key in a file.
+    /// Returns `text` if it is a key id, otherwise the id of the public key in the file at `text`.
     static func id(_ text: String) throws -> String {
         let isId = (try? SHA256Digest(parsingHex: text)) != nil
         return isId ? text : try KeyFile.publicKey(at: text).id
@@ -56,7 +57,7 @@ struct TrustEditOptions: ParsableArguments {
 struct TrustAddKey: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "add-key",
-        abstract: "Let a key sign for a role. Makes a draft of the next version.",
+        abstract: "Add a key to a role, in a draft of the next version.",
         discussion: """
             Example:
               clientctl trust add-key trust.json --role release \\
@@ -66,24 +67,29 @@ struct TrustAddKey: ParsableCommand {
     @OptionGroup var edit: TrustEditOptions
 
     @Option(
-        help: ArgumentHelp("root, release, channel or guard.", valueName: "role"),
+        help: ArgumentHelp("(required) The role: root, release, channel or guard.", valueName: "role"),
         completion: .list(TrustRole.allCases.map(\.rawValue)))
     var role: String?
 
-    @Option(help: ArgumentHelp("The public key (PEM).", valueName: "file"), completion: .file())
+    @Option(help: ArgumentHelp("(required) The public key (PEM).", valueName: "file"), completion: .file())
     var `public`: String?
 
-    @Option(help: ArgumentHelp("How many keys of the role must sign from then on.", valueName: "n"))
+    @Option(
+        help: ArgumentHelp(
+            "Number of keys of the role that must sign (default: unchanged; 1 for a new role).", valueName: "n"))
     var threshold: String?
 
-    @Option(help: ArgumentHelp("Until when the key counts, such as 2030-01-01T00:00:00Z.", valueName: "time"))
+    @Option(
+        help: ArgumentHelp(
+            "Time when the key stops being valid, such as 2030-01-01T00:00:00Z (default: never).", valueName: "time"))
     var notAfter: String?
 
     func run() throws {
         try edit.apply { settings in
             let name = try settings.required("role", role)
             guard let role = TrustRole(rawValue: name) else {
-                throw ValidationError("--role is root, release, channel or guard, not \(UntrustedName.display(name)).")
+                throw ValidationError(
+                    "--role takes root, release, channel or guard, not \(UntrustedName.display(name)).")
             }
             return .add(
                 try KeyFile.publicKey(at: try settings.required("public", `public`)), to: role,
@@ -98,8 +104,10 @@ struct TrustAddKey: ParsableCommand {
 struct TrustRemoveKey: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "remove-key",
-        abstract: "Remove a key from a role, or from all roles. --revoke also voids what it signed.",
+        abstract: "Remove a key from a role, or from all roles.",
         discussion: """
+            With --revoke, devices also refuse everything that the key has signed.
+
             Examples:
               clientctl trust remove-key trust.json --role release \\
                 --public release1.pub.pem
@@ -110,20 +118,20 @@ struct TrustRemoveKey: ParsableCommand {
     @OptionGroup var edit: TrustEditOptions
 
     @Option(
-        help: ArgumentHelp("root, release, channel, guard or all.", valueName: "role"),
+        help: ArgumentHelp("(required) The role: root, release, channel, guard or all.", valueName: "role"),
         completion: .list(TrustRole.allCases.map(\.rawValue) + ["all"]))
     var role: String?
 
-    @Option(help: ArgumentHelp("The key's id, 64 hex digits.", valueName: "id"))
+    @Option(help: ArgumentHelp("(required, or --public) The id of the key: 64 hex digits.", valueName: "id"))
     var keyId: String?
 
-    @Option(help: ArgumentHelp("The public key (PEM), in place of --key-id.", valueName: "file"), completion: .file())
+    @Option(help: ArgumentHelp("The public key (PEM), instead of --key-id.", valueName: "file"), completion: .file())
     var `public`: String?
 
-    @Flag(help: "The key counts for nothing any more, whatever it signed. Only with --role all.")
+    @Flag(help: "Revoke the key: devices refuse everything that it has signed. Only with --role all.")
     var revoke = false
 
-    @Option(help: ArgumentHelp("How many keys of the role must sign from then on.", valueName: "n"))
+    @Option(help: ArgumentHelp("Number of keys of the role that must sign (default: unchanged).", valueName: "n"))
     var threshold: String?
 
     func run() throws {
@@ -132,15 +140,17 @@ struct TrustRemoveKey: ParsableCommand {
             let role = TrustRole(rawValue: name)
             if role == nil && name != "all" {
                 throw ValidationError(
-                    "--role is root, release, channel, guard or all, not \(UntrustedName.display(name)).")
+                    "--role takes root, release, channel, guard or all, not \(UntrustedName.display(name)).")
             }
             let revokes = try settings.isOn("revoke", revoke)
-            if revokes && role != nil { throw ValidationError("A revoked key has no role: give --role all.") }
+            if revokes && role != nil {
+                throw ValidationError("--revoke removes the key from every role. Give --role all.")
+            }
             let id =
                 switch (try settings.optional("key-id", keyId), try settings.optional("public", `public`)) {
                 case (let id?, nil): id
                 case (nil, let path?): try KeyFile.publicKey(at: path).id
-                default: throw ValidationError("Name the key with --key-id or --public, one of them.")
+                default: throw ValidationError("Give the key with either --key-id or --public.")
                 }
             return .remove(
                 id, from: role, revoked: revokes, threshold: try TrustEditOptions.threshold(threshold, settings))
@@ -161,14 +171,14 @@ struct TrustRotate: ParsableCommand {
     @OptionGroup var edit: TrustEditOptions
 
     @Option(
-        help: ArgumentHelp("The key to replace: its id, or its public key (PEM).", valueName: "id|file"),
+        help: ArgumentHelp("(required) The key to replace: its id, or its public key (PEM).", valueName: "id|file"),
         completion: .file())
     var old: String?
 
-    @Option(help: ArgumentHelp("The new public key (PEM).", valueName: "file"), completion: .file())
+    @Option(help: ArgumentHelp("(required) The new public key (PEM).", valueName: "file"), completion: .file())
     var new: String?
 
-    @Flag(help: "The old key counts for nothing any more, whatever it signed.")
+    @Flag(help: "Revoke the old key: devices refuse everything that it has signed.")
     var revoke = false
 
     func run() throws {
@@ -184,7 +194,7 @@ struct TrustRotate: ParsableCommand {
 struct TrustRenew: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "renew",
-        abstract: "Make a draft of the next version with the same keys and a later expiry.",
+        abstract: "Create a draft of the next version with the same keys and a later expiry.",
         discussion: """
             Example:
               clientctl trust renew trust.json --expires-in 365d

@@ -3,7 +3,7 @@ import BundleValues
 import BundlePublish
 import BundleSigning
 
-/// A trust root as it is shown.
+/// The JSON and the lines that commands print for a trust root.
 enum TrustView {
     static func object(_ file: TrustFile) -> JSONObject {
         let root = file.claims
@@ -42,7 +42,7 @@ enum TrustView {
         var lines = [
             "trust root \(root.version) of \(UntrustedName.display(root.appId ?? "no named application"))",
             "  issued   \(root.issued)",
-            "  expires  \(root.expires)" + (root.expires <= now ? "  EXPIRED: nothing is installed by it" : ""),
+            "  expires  \(root.expires)" + (root.expires <= now ? "  EXPIRED: devices install nothing with it" : ""),
         ]
         for role in TrustRole.allCases {
             guard let named = root.roles[role] else { continue }
@@ -56,25 +56,25 @@ enum TrustView {
         }
         lines += root.revoked.map { "  revoked  \(UntrustedName.display($0))" }
         lines += file.signatures.map { signature in
-            "  signed   \(UntrustedName.display(signature.keyId ?? "a key that it does not name")), \(judgement(signature))"
+            "  signed   \(UntrustedName.display(signature.keyId ?? "unnamed key")), \(judgement(signature))"
         }
         return lines + [
             file.isComplete
-                ? "  complete: enough of its own root keys have signed it"
-                : "  DRAFT: more root keys have to sign it (clientctl trust sign)"
+                ? "  complete: enough of its root keys have signed it"
+                : "  DRAFT: more root keys must sign it (clientctl trust sign)"
         ]
     }
 
     private static func judgement(_ signature: TrustFile.Signature) -> String {
         switch (signature.isValid, signature.isRootKey) {
         case (true?, true): "a root key"
-        case (false?, _): "NOT its signature"
-        default: "not a root key of this version: valid if it was one of the version before"
+        case (false?, _): "INVALID signature"
+        default: "not a root key of this version: valid only if it is a root key of the previous version"
         }
     }
 
-    /// Gives the answer of a command that made, edited or signed the trust root at `path`. `previous` counts the root keys of the version
-    /// before, if the caller named that.
+    /// Prints the result of a command that created, edited or signed the trust root at `path`. `previous` counts the signatures by root
+    /// keys of the previous version, if the user named that version.
     static func answer(
         _ file: TrustFile, _ path: String, outcome: String, _ changes: [String], previous: TrustFile.Count? = nil,
         json: Bool
@@ -83,7 +83,7 @@ enum TrustView {
         let own = file.count(by: root)
         let before =
             previous.map { ", \($0.signed) of version \($0.version) (\($0.needed) needed)" }
-            ?? (root.version == 1 ? "" : "; root keys of version \(root.version - 1) must sign, too")
+            ?? (root.version == 1 ? "" : "; root keys of version \(root.version - 1) must also sign")
         Output.give(
             json: json, afterChange: true,
             [
@@ -102,7 +102,7 @@ enum TrustView {
     }
 }
 
-/// An application's name.
+/// The rule for application ids.
 enum AppId {
     static let usage = "--app-id takes a reverse-DNS name such as com.example.kiosk."
 
