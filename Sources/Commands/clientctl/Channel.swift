@@ -7,7 +7,7 @@ import BundleValues
 struct ChannelCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "channel",
-        abstract: "Keep a channel small, or remove it.",
+        abstract: "Prune a channel, or remove it.",
         discussion: """
             Examples:
               clientctl channel prune --keep 5 --copies 20 --feed feed --channel stable \\
@@ -20,12 +20,13 @@ struct ChannelCommand: ParsableCommand {
 struct ChannelPrune: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "prune",
-        abstract: "Remove releases that no device takes any more from a channel, and old copies of its document.",
+        abstract: "Remove releases that no device installs from a channel, and old copies of its file.",
         discussion: """
-            A release is removed if it is recalled, or if every device of its shells may
-            have a newer one. The --keep highest of these stay: a device that cannot start
-            the newest release goes back to them. Devices that run a removed release keep
-            it, and recalls stay. `feed gc` then removes the files of the releases.
+            It removes a release that is recalled, and a release for whose shells every
+            device can install a newer one. The --keep highest of these stay: a device
+            that cannot start the newest release falls back to them. Devices that run a
+            removed release keep it. Recalls stay. `feed gc` then removes the files of the
+            releases.
 
             Examples:
               clientctl channel prune --keep 5 --feed feed --channel stable \\
@@ -34,10 +35,10 @@ struct ChannelPrune: AsyncParsableCommand {
                 --channel-key channel.key.pem
             """)
 
-    @Option(help: ArgumentHelp("How many of the releases that no device takes stay.", valueName: "n"))
+    @Option(help: ArgumentHelp("(required) Number of releases to keep that no device installs.", valueName: "n"))
     var keep: String?
 
-    @Option(help: ArgumentHelp("Keep so many numbered copies; without it, all that are there.", valueName: "n"))
+    @Option(help: ArgumentHelp("Number of copies of the channel file to keep. (default: all)", valueName: "n"))
     var copies: String?
 
     @OptionGroup var edit: ChannelEditOptions
@@ -68,22 +69,24 @@ struct ChannelDelete: AsyncParsableCommand {
         commandName: "delete",
         abstract: "Remove a channel from a feed, such as one with a misspelled name.",
         discussion: """
-            Its document goes first, then its hold and its numbered copies. Its releases
-            stay until `feed gc`. Devices that follow the channel keep their client and
-            report that the feed does not have it.
+            It removes the channel file first, then the hold and the numbered copies. The
+            releases stay until `feed gc`. Devices that follow the channel keep their
+            client and report that the feed does not have the channel.
 
             Examples:
               clientctl channel delete stabel --feed feed --dry-run
               clientctl channel delete stabel --feed feed --yes
             """)
 
-    @Argument(help: "The channel.")
+    @Argument(help: "(required) The channel.")
     var name: String
 
-    @Option(help: ArgumentHelp("The feed: a folder or s3://bucket/prefix.", valueName: "place"), completion: .directory)
+    @Option(
+        help: ArgumentHelp("(required) The feed: a folder or s3://bucket/prefix.", valueName: "place"),
+        completion: .directory)
     var feed: String?
 
-    @Flag(help: "Remove it: nothing brings it back.")
+    @Flag(help: "(required, or --dry-run) Remove the channel. This cannot be undone.")
     var yes = false
 
     @Flag(help: "Show what would be removed, and remove nothing.")
@@ -101,7 +104,7 @@ struct ChannelDelete: AsyncParsableCommand {
         let isDryRun = try settings.isOn("dry-run", dryRun)
         guard try isDryRun || settings.isOn("yes", yes) else {
             throw ValidationError(
-                "Nothing brings a removed channel back: give --yes, or --dry-run to see what would be removed.")
+                "A removed channel cannot be restored: give --yes, or --dry-run to see what would be removed.")
         }
         let feed = try Wiring.place(feed, bucket, settings)
         let done = try ChannelUpkeep(feed, isDryRun: isDryRun, wait: try waiting.wait(settings)).delete(name)

@@ -10,8 +10,9 @@ struct Release: ParsableCommand {
         commandName: "release",
         abstract: "Show and change a channel: rollouts, pauses, recalls, promotions.",
         discussion: """
-            A channel is FEED/channels/NAME.json: which releases devices may run. Each
-            change signs a new document; publish --channel adds releases.
+            A channel is the file FEED/channels/NAME.json, which lists the releases that
+            devices can run. Each change signs a new file. `publish --channel` adds
+            releases.
 
             Examples:
               clientctl release list --feed feed --channel stable
@@ -30,7 +31,7 @@ struct Release: ParsableCommand {
         ])
 }
 
-/// A command that changes one channel by one decision.
+/// A command that makes one change to a channel.
 protocol ChannelEdit: AsyncParsableCommand {
     var edit: ChannelEditOptions { get }
     func change(_ settings: Settings) throws -> ChannelChange
@@ -45,7 +46,8 @@ extension ChannelEdit {
 }
 
 extension ChannelEditOptions {
-    /// Edits the channel, by terms that `adjusting` makes of the flags, and tells what came of it; `version` is the release that it is about.
+    /// Applies `edit` to the channel and prints the result. `adjusting` changes the terms that the flags state; `version` is the release
+    /// that the edit is about.
     func run(
         _ settings: Settings, about version: SemanticVersion? = nil,
         adjusting: (inout ChannelTerms) throws -> Void = { _ in },
@@ -66,14 +68,15 @@ extension ChannelEditOptions {
 struct ReleaseRollout: ChannelEdit {
     static let configuration = CommandConfiguration(
         commandName: "rollout",
-        abstract: "Set the percentage of devices that may install a release.",
+        abstract: "Set the percentage of devices that can install a release.",
         discussion: """
-            Which ones is drawn by release and device, so raising it only adds devices.
-            Lowering it takes the release from the devices that are left out then.
+            A hash of release and device ID picks the devices, so a higher percentage only
+            adds devices. A lower percentage removes the release from the devices that are
+            no longer included.
 
-            With --ramp the share grows by itself, by one signed document: devices take
-            each step when its time has come. `release pause` holds a ramp, `release
-            resume` moves what remains of it, and a plain percentage replaces it.
+            With --ramp, one signed file states all steps, and devices apply each step at
+            its time. `release pause` suspends a ramp, `release resume` delays the steps
+            that remain, and a plain percentage replaces it.
 
             Examples:
               clientctl release rollout 2.5% --version 1.5.0 --feed feed --channel stable \\
@@ -86,22 +89,22 @@ struct ReleaseRollout: ChannelEdit {
             """)
 
     @OptionGroup var version: VersionOption
-    @Argument(help: "The share of devices, 0% to 100%, such as 25% or 2.5%.")
+    @Argument(help: "(required, or --ramp) Percentage of devices, 0% to 100%, such as 25% or 2.5%.")
     var percent: String?
 
     @Option(
         help: ArgumentHelp(
-            "In place of a percentage, shares that follow each other: at most 20, ascending, such as 1%,10%,50%,100%.",
+            "Instead of a percentage, at most 20 ascending percentages, such as 1%,10%,50%,100%.",
             valueName: "percent,..."))
     var ramp: String?
 
     @Option(
-        help: ArgumentHelp("With --ramp, the time from one share to the next; 1d by default.", valueName: "duration"))
+        help: ArgumentHelp("With --ramp, the time between two steps. (default: 1d)", valueName: "duration"))
     var every: String?
 
     @Option(
         help: ArgumentHelp(
-            "With --ramp, when it starts, such as 2026-12-01T08:00:00Z; at once by default.", valueName: "time"))
+            "With --ramp, the time of the first step, such as 2026-12-01T08:00:00Z. (default: now)", valueName: "time"))
     var start: String?
 
     @OptionGroup var edit: ChannelEditOptions
@@ -110,16 +113,16 @@ struct ReleaseRollout: ChannelEdit {
         let version = try version.semantic(settings)
         if let percent {
             if ramp != nil || every != nil || start != nil {
-                throw ValidationError("Give a percentage or --ramp, one of them.")
+                throw ValidationError("Give a percentage or --ramp, not both.")
             }
             return .rollout(version, try ChannelEditOptions.share("PERCENT", percent).permille)
         }
         guard let text = try settings.optional("ramp", ramp) else {
-            throw ValidationError("Missing percentage: give the share of devices, such as 25%, or --ramp.")
+            throw ValidationError("Missing percentage: give the percentage of devices, such as 25%, or --ramp.")
         }
         let shares = try ChannelEditOptions.shares("--ramp", text)
         guard shares.count <= Ramp.maximumSteps else {
-            throw ValidationError("--ramp takes at most \(Ramp.maximumSteps) shares.")
+            throw ValidationError("--ramp takes at most \(Ramp.maximumSteps) percentages.")
         }
         let every = try PublishTime.duration("every", every, settings) ?? .seconds(86_400)
         let start = try settings.optional("start", start).map { text in
@@ -132,11 +135,12 @@ struct ReleaseRollout: ChannelEdit {
 struct ReleaseGroups: ChannelEdit {
     static let configuration = CommandConfiguration(
         commandName: "groups",
-        abstract: "Name the groups of devices that install a release first, or alone.",
+        abstract: "Name the groups of devices that install a release first, or exclusively.",
         discussion: """
-            A device is in the groups that it is given by --group. It takes the release
-            whatever the rollout says, unless that is paused. With --only nobody else
-            takes it. `clientctl status` shows the group that one device is alone in.
+            --group on a device sets its groups. A device in one of the named groups
+            installs the release at any rollout percentage, unless the release is paused.
+            With --only, no other device installs it. `clientctl status` shows the group
+            that contains only that device.
 
             Examples:
               clientctl release groups qa,eu --version 1.5.0 --feed feed \\
@@ -148,13 +152,13 @@ struct ReleaseGroups: ChannelEdit {
             """)
 
     @OptionGroup var version: VersionOption
-    @Argument(help: "The groups, such as qa,eu; a single device is device:1f0a2b3c4d5e6f70.")
+    @Argument(help: "(required, or --undo) The groups, such as qa,eu. A single device is device:1f0a2b3c4d5e6f70.")
     var groups: String?
 
-    @Flag(help: "For these groups alone.")
+    @Flag(help: "Only devices in these groups install the release.")
     var only = false
 
-    @Flag(help: "For no groups any more: the rollout says who gets it.")
+    @Flag(help: "Remove all groups; only the rollout percentage applies.")
     var undo = false
 
     @OptionGroup var edit: ChannelEditOptions
@@ -180,11 +184,11 @@ struct ReleaseGroups: ChannelEdit {
 struct ReleaseUrgent: ChannelEdit {
     static let configuration = CommandConfiguration(
         commandName: "urgent",
-        abstract: "Have devices show a release as soon as they have it.",
+        abstract: "Make devices show a release as soon as they have it.",
         discussion: """
-            `serve` then waits for no activation window, and spreads the checks that an
-            announcement causes over a minute at most. A page that says that it is busy
-            is left alone for a while all the same.
+            `serve` then ignores its activation window, and spreads the checks after an
+            announcement over at most one minute. It still waits for a page that reports
+            that it is busy, within the limit of `release busy`.
 
             Examples:
               clientctl release urgent --version 1.5.1 --feed feed --channel stable \\
@@ -195,7 +199,7 @@ struct ReleaseUrgent: ChannelEdit {
 
     @OptionGroup var version: VersionOption
 
-    @Flag(help: "It is a release like any other.")
+    @Flag(help: "Clear the urgent flag.")
     var undo = false
 
     @OptionGroup var edit: ChannelEditOptions
@@ -208,11 +212,12 @@ struct ReleaseUrgent: ChannelEdit {
 struct ReleaseRetry: ChannelEdit {
     static let configuration = CommandConfiguration(
         commandName: "retry",
-        abstract: "Have devices that blocked a release, because it failed to start, try it once more.",
+        abstract: "Make devices that blocked a release after failed starts try it once more.",
         discussion: """
-            Use it when the release is good and something else was not, such as a backend
-            that was away. A device that fails again blocks it again. A release has at
-            most 8 retries. What an operator has rolled back by hand stays blocked.
+            Use it if the release works and something else failed, such as a backend. A
+            device on which the release fails again blocks it again. A release has at most
+            8 retries. A release that an operator rolled back on a device stays blocked
+            there.
 
             Example:
               clientctl release retry --version 1.5.1 --feed feed --channel stable \\
@@ -260,10 +265,11 @@ struct ReleaseResume: ChannelEdit {
 struct ReleaseRevoke: ChannelEdit {
     static let configuration = CommandConfiguration(
         commandName: "revoke",
-        abstract: "Recall a release. Devices that run it move to the best of the others.",
+        abstract: "Recall a release. Devices that run it move to the best of the other releases.",
         discussion: """
-            --below recalls everything below a version, for good: that floor only rises.
-            --undo undoes the recall of a version.
+            Give --version or --below. --below recalls every release below a version
+            permanently: this minimum version only rises. --undo undoes the recall of one
+            version.
 
             Examples:
               clientctl release revoke --version 1.5.0 --reason "white screen" \\
@@ -276,10 +282,11 @@ struct ReleaseRevoke: ChannelEdit {
 
     @OptionGroup var version: VersionOption
 
-    @Option(help: ArgumentHelp("Why, for people; devices show it.", valueName: "text"))
+    @Option(
+        help: ArgumentHelp("(required with --version) The reason of the recall. Devices show it.", valueName: "text"))
     var reason: String?
 
-    @Option(help: ArgumentHelp("Recall everything below this version, for good.", valueName: "version"))
+    @Option(help: ArgumentHelp("Recall every release below this version, permanently.", valueName: "version"))
     var below: String?
 
     @Flag(help: "Undo the recall of the version.")
@@ -298,11 +305,12 @@ struct ReleaseRevoke: ChannelEdit {
             let version = try version.semantic(settings)
             if undoes { return .reinstate(version) }
             guard let reason, !reason.isEmpty else {
-                throw ValidationError("Missing --reason: say why; devices and people who come later read it.")
+                throw ValidationError(
+                    "Missing --reason: state why the release is recalled. Devices and `release log` show it.")
             }
             return .revoke(version, reason: reason)
         case (nil, nil): throw MissingFlag(flags: ["version", "below"])
-        default: throw ValidationError("Give --version or --below, one of them.")
+        default: throw ValidationError("Give --version or --below, not both.")
         }
     }
 }
@@ -319,21 +327,21 @@ struct ReleasePromote: AsyncParsableCommand {
 
     @OptionGroup var version: VersionOption
 
-    @Option(help: ArgumentHelp("The channel that gets it.", valueName: "name"))
+    @Option(help: ArgumentHelp("(required) The channel that gets the release.", valueName: "name"))
     var to: String?
 
     @Option(
         help: ArgumentHelp(
-            "The share of devices that may have it there, such as 10%; by default as in the channel it comes from.",
+            "Percentage of devices that can install it there, such as 10%. (default: as in --channel)",
             valueName: "percent"))
     var rollout: String?
 
-    @Flag(help: "Create the channel that gets it.")
+    @Flag(help: "Create the channel that gets the release.")
     var create = false
 
     @Option(
         help: ArgumentHelp(
-            "With --create, the sequence to begin with; 1 by default, more where the channel's document was lost.",
+            "With --create, the first sequence; use a higher one if the channel file was lost. (default: 1)",
             valueName: "n"))
     var sequence: String?
 
@@ -348,7 +356,9 @@ struct ReleasePromote: AsyncParsableCommand {
         }
         let first = try ChannelEditOptions.firstSequence(create, sequence, settings)
         try await edit.run(settings, about: version, adjusting: { $0.firstSequence = first }) { editor, source in
-            if source == target { throw ValidationError("--to names another channel than --channel.") }
+            if source == target {
+                throw ValidationError("--to and --channel name the same channel: give two different ones.")
+            }
             return try editor.promote(version, from: source, to: target, rollout: rollout)
         }
     }
@@ -357,8 +367,10 @@ struct ReleasePromote: AsyncParsableCommand {
 struct ReleaseRemove: ChannelEdit {
     static let configuration = CommandConfiguration(
         commandName: "remove",
-        abstract: "Remove a release from a channel. Devices that run it keep it; `revoke` recalls it.",
+        abstract: "Remove a release from a channel. Devices that run it keep it.",
         discussion: """
+            `release revoke` recalls a release from devices.
+
             Example:
               clientctl release remove --version 1.2.0 --feed feed --channel stable \\
                 --channel-key channel.key.pem

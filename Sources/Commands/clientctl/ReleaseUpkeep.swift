@@ -9,9 +9,8 @@ struct ReleasePoll: ChannelEdit {
         commandName: "poll",
         abstract: "Set how often running devices check for updates.",
         discussion: """
-            From their next check on; a device that is given --check-interval keeps to
-            that. The jitter also spreads the checks of devices that hear of a change by
-            push: it is none unless stated.
+            Takes effect at the next check. The --check-interval of a device wins. The
+            jitter also spreads the checks that a push notification causes.
 
             Examples:
               clientctl release poll --interval 5m --jitter 1m --feed feed \\
@@ -20,13 +19,13 @@ struct ReleasePoll: ChannelEdit {
                 --channel-key channel.key.pem
             """)
 
-    @Option(help: ArgumentHelp("The time between two checks, 10s to 7d.", valueName: "duration"))
+    @Option(help: ArgumentHelp("(required, or --undo) The time between two checks, 10s to 7d.", valueName: "duration"))
     var interval: String?
 
-    @Option(help: ArgumentHelp("At most so much later, at random; 0s by default.", valueName: "duration"))
+    @Option(help: ArgumentHelp("Maximum random delay added to each check. (default: 0s)", valueName: "duration"))
     var jitter: String?
 
-    @Flag(help: "Leave it to the devices.")
+    @Flag(help: "Remove the setting; devices use their own.")
     var undo = false
 
     @OptionGroup var edit: ChannelEditOptions
@@ -42,9 +41,9 @@ struct ReleasePoll: ChannelEdit {
         }
         guard let interval else { throw MissingFlag(flags: ["interval"]) }
         guard PollPace.allowed.contains(.seconds(interval)) else {
-            throw ValidationError("--interval takes 10s to 7d: devices keep to nothing else.")
+            throw ValidationError("--interval takes 10s to 7d. Devices ignore any other interval.")
         }
-        if let jitter, jitter > interval { throw ValidationError("--jitter is at most the interval.") }
+        if let jitter, jitter > interval { throw ValidationError("--jitter takes at most the interval.") }
         return .poll(ChannelDocument.Poll(interval: interval, jitter: jitter ?? 0))
     }
 
@@ -59,11 +58,11 @@ struct ReleasePoll: ChannelEdit {
 struct ReleaseBusy: ChannelEdit {
     static let configuration = CommandConfiguration(
         commandName: "busy",
-        abstract: "Set how long a page that is busy keeps devices from showing another client.",
+        abstract: "Set how long a busy page can keep a device from showing another client.",
         discussion: """
-            A page says busy(true) while somebody pays or scans. Until it says busy(false),
-            `serve` shows nothing else by itself, not even an urgent release, but for so
-            long at most: 10m unless stated. A recalled client waits for a minute at most.
+            A page calls busy(true) while a user pays or scans. Until it calls busy(false)
+            or this limit ends, `serve` does not switch to another client, not even to an
+            urgent release. For a recalled client the limit is one minute. (default: 10m)
 
             Examples:
               clientctl release busy 2m --feed feed --channel stable \\
@@ -72,10 +71,10 @@ struct ReleaseBusy: ChannelEdit {
                 --channel-key channel.key.pem
             """)
 
-    @Argument(help: "The longest time, 0s to 1h; 0s leaves no page alone.")
+    @Argument(help: "(required, or --undo) The limit, 0s to 1h. With 0s, busy pages delay nothing.")
     var limit: String?
 
-    @Flag(help: "Leave it at 10m.")
+    @Flag(help: "Remove the setting; the limit is 10m again.")
     var undo = false
 
     @OptionGroup var edit: ChannelEditOptions
@@ -85,11 +84,11 @@ struct ReleaseBusy: ChannelEdit {
             if limit != nil { throw ValidationError("--undo takes no time.") }
             return .busyLimit(nil)
         }
-        guard let limit else { throw ValidationError("Missing time: say how long at most, such as 10m, or --undo.") }
+        guard let limit else { throw ValidationError("Missing time: give the limit, such as 10m, or --undo.") }
         guard let parts = try? DurationText(parsing: limit).duration.components, parts.attoseconds == 0,
             (0...Int64(BusyPages.longest)).contains(parts.seconds)
         else {
-            throw ValidationError("The time is 0s to 1h, in whole seconds, not \(UntrustedName.display(limit)).")
+            throw ValidationError("The limit is 0s to 1h, in whole seconds, not \(UntrustedName.display(limit)).")
         }
         return .busyLimit(Int(parts.seconds))
     }
@@ -98,10 +97,10 @@ struct ReleaseBusy: ChannelEdit {
 struct ReleaseResign: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "resign",
-        abstract: "Sign a channel document again, with a later expiry.",
+        abstract: "Sign a channel file again, with a later expiry.",
         discussion: """
-            Devices install nothing by a document that is out of date, so a quiet channel
-            is signed anew from time to time, as by cron:
+            Devices install nothing from an expired channel file. Sign a channel without
+            changes again regularly, such as from cron.
 
             Examples:
               clientctl release resign --if-expires-within 7d --feed feed \\
@@ -110,7 +109,8 @@ struct ReleaseResign: AsyncParsableCommand {
                 --channel-key new.key.pem --trust old.pub.pem
             """)
 
-    @Option(help: ArgumentHelp("Do nothing unless it expires so soon, such as 7d.", valueName: "duration"))
+    @Option(
+        help: ArgumentHelp("Do nothing unless the file expires within this time, such as 7d.", valueName: "duration"))
     var ifExpiresWithin: String?
 
     @OptionGroup var edit: ChannelEditOptions
@@ -128,12 +128,12 @@ struct ReleaseResign: AsyncParsableCommand {
 struct ReleaseRestore: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "restore",
-        abstract: "Restore a channel document that was lost or rolled back, from its copies.",
+        abstract: "Restore a channel file that was lost or rolled back, from its copies.",
         discussion: """
-            Devices take no document with a lower sequence than they have seen. The
-            restored one goes on above every copy below FEED/channels/NAME, so they
-            take it. It offers what the newest copy offered, or --copy. What was
-            recalled since stays recalled.
+            Devices reject a channel file with a lower sequence than one they have seen.
+            The restored file gets a sequence above every copy in FEED/channels/NAME, so
+            devices accept it. It offers the releases of the newest copy, or of --copy.
+            Releases that were recalled since then stay recalled.
 
             Examples:
               clientctl release restore --feed feed --channel stable \\
@@ -142,7 +142,8 @@ struct ReleaseRestore: AsyncParsableCommand {
                 --channel-key channel.key.pem
             """)
 
-    @Option(help: ArgumentHelp("Offer what the copy with this sequence offered.", valueName: "n"))
+    @Option(
+        help: ArgumentHelp("Offer the releases of the copy with this sequence. (default: the newest)", valueName: "n"))
     var copy: String?
 
     @OptionGroup var edit: ChannelEditOptions
@@ -159,10 +160,10 @@ struct ReleaseUnpublish: AsyncParsableCommand {
         commandName: "unpublish",
         abstract: "Make manifest.json offer an earlier release again.",
         discussion: """
-            For feeds without a channel. Devices that have not installed the release
-            yet do not get it any more. Devices that have it keep it, for a
-            manifest.json never leads back: publish a higher version for them. The
-            release's files stay.
+            Use it for feeds without a channel. Devices that have not installed the release
+            no longer get it. Devices that have it keep it, because they never install a
+            lower version from manifest.json: publish a higher version for them. The files
+            of the release stay.
 
             Example:
               clientctl release unpublish --version 1.5.1 --feed feed
@@ -170,13 +171,15 @@ struct ReleaseUnpublish: AsyncParsableCommand {
 
     @OptionGroup var version: VersionOption
 
-    @Option(help: ArgumentHelp("The release to offer; by default the newest below it.", valueName: "version"))
+    @Option(help: ArgumentHelp("The release to offer. (default: the newest below --version)", valueName: "version"))
     var to: String?
 
-    @Option(help: ArgumentHelp("The feed: a folder or s3://bucket/prefix.", valueName: "place"), completion: .directory)
+    @Option(
+        help: ArgumentHelp("(required) The feed: a folder or s3://bucket/prefix.", valueName: "place"),
+        completion: .directory)
     var feed: String?
 
-    @Flag(help: "Tell what would change, and write nothing.")
+    @Flag(help: "Show what would change, and write nothing.")
     var dryRun = false
 
     @OptionGroup var bucket: BucketOptions
@@ -207,8 +210,8 @@ struct ReleaseUnpublish: AsyncParsableCommand {
             try settings.isOn("json", common.json),
             object,
             [
-                "manifest.json \(verb) \(done.offered) in place of \(version)",
-                "devices that have \(version) keep it: publish a version above it for them",
+                "manifest.json \(verb) \(done.offered) instead of \(version)",
+                "devices that have \(version) keep it: publish a higher version for them",
             ] + WriteOutput.lines(done.writes))
     }
 }
