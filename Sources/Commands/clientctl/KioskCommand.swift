@@ -8,13 +8,13 @@ import Synchronization
 struct KioskCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "kiosk",
-        abstract: "Start the browser of a device as another user than the one that serves.",
+        abstract: "Run the browser of a device as another user than `serve`.",
         discussion: """
-            A browser that runs as the user of `clientctl serve` can read and change its
-            store. This command starts the browser as its own user, and does with it what
-            `serve --browser` does: it waits until serve answers, ends the browser when a
-            session ends or the page is lost, and starts it again. serve needs --heartbeat
-            to find a lost page.
+            A browser that runs as the user of `clientctl serve` can read and change the
+            store. This command runs the browser as its own user. It starts the browser
+            when `serve` answers, ends it when a session ends or the page is lost, and
+            starts it again, as `serve --browser` does. To find a lost page, `serve` needs
+            --heartbeat.
 
             Example:
               clientctl kiosk --port 12000 \\
@@ -23,7 +23,7 @@ struct KioskCommand: AsyncParsableCommand {
 
     @OptionGroup var starting: BrowserOptions
 
-    @Option(help: ArgumentHelp("Port of serve; 12000 by default.", valueName: "n"))
+    @Option(help: ArgumentHelp("Port of `serve` (default: 12000).", valueName: "n"))
     var port: String?
 
     @OptionGroup var log: LogOptions
@@ -49,13 +49,13 @@ struct KioskCommand: AsyncParsableCommand {
         }
     }
 
-    /// Starts the browser when serve answers, and does what it orders, until it is cancelled.
+    /// Starts the browser when `serve` answers, and follows its orders until the task is cancelled.
     private static func follow(_ reader: OrderReader, _ kiosk: Kiosk, _ port: Int) async {
         await withTaskGroup { browsers in
             while !Task.isCancelled {
                 let known = reader.last
                 if let orders = await reader.read() {
-                    // A serve that was started again counts from the start.
+                    // A restarted `serve` counts from 0.
                     if let known, known.process == orders.process {
                         if orders.endings != known.endings {
                             kiosk.endSession()
@@ -72,7 +72,7 @@ struct KioskCommand: AsyncParsableCommand {
     }
 }
 
-/// What `serve` wants of the browser, as it counts.
+/// The orders of `serve` for the browser: counters of lost pages and ended sessions.
 private struct Orders: Sendable, Equatable {
     let process: Int
     let losses: Int
@@ -87,7 +87,7 @@ private struct Orders: Sendable, Equatable {
     }
 }
 
-/// Asks `serve` for its orders.
+/// Polls `serve` for its orders.
 private final class OrderReader: Sendable {
     private static let maximumBytes = 4096
 
@@ -100,10 +100,10 @@ private final class OrderReader: Sendable {
         fetcher = try DeviceContainer.fetcher(userAgent: "clientctl")
     }
 
-    /// What was read last; nil before serve has answered.
+    /// The orders that were read last; nil before `serve` has answered.
     var last: Orders? { found.withLock(\.self) }
 
-    /// Reads the orders; nil if serve does not answer.
+    /// Reads the orders. Returns nil if `serve` does not answer.
     func read() async -> Orders? {
         guard let bytes = try? await fetcher.fetchBytes(url, maximumBytes: Self.maximumBytes),
             let object = try? JSONScanner.parse(bytes, maximumBytes: Self.maximumBytes).objectValue,

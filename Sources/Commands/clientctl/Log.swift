@@ -5,14 +5,13 @@ import ClientShell
 import Glibc
 import Synchronization
 
-/// The log of this process, on standard error. The journal, or the owner of the file, decides how long it is kept.
+/// The log of this process, on standard error.
 enum Log {
     private static let form = Mutex(LogLine.Form.text)
 
-    /// Chooses the form of every line from now on.
+    /// Sets the form of all further lines.
     static func use(_ chosen: LogLine.Form) { form.withLock { $0 = chosen } }
 
-    /// Writes a line.
     static func note(_ line: LogLine) {
         switch form.withLock(\.self) {
         case .text: Output.line(LogLine.lead + line.message)
@@ -21,13 +20,13 @@ enum Log {
         }
     }
 
-    /// Writes a sentence of a caller that knows no events, as a warning.
+    /// Writes a sentence as a warning with the event `message`, for callers without events of their own.
     static func say(_ text: String) {
         note(LogLine(level: .warning, event: "message", message: text.dropping(prefix: LogLine.lead) ?? text))
     }
 
-    /// Writes a usage error, whose message may have several lines. It has one line in JSON, and where an argument has characters that do
-    /// not print, which the message may repeat.
+    /// Writes a usage error, which may have several lines. It is one line in JSON, or if an argument has unprintable characters, because the
+    /// message may repeat them.
     static func usage(_ text: String) {
         let isPlain = CommandLine.arguments.allSatisfy { PrintableText.line($0) == $0 }
         let text = isPlain ? text : PrintableText.line(text)
@@ -39,26 +38,26 @@ enum Log {
         }
     }
 
-    /// The form of sentences here: for the journal, where standard error is connected to it (systemd.exec(5), `JOURNAL_STREAM`).
+    /// Returns `journal` if the descriptor is connected to the journal (systemd.exec(5), `JOURNAL_STREAM`), otherwise `text`.
     static func sentences(journal: String?, of descriptor: Int32) -> LogLine.Form {
         var status = stat()
         guard let journal, fstat(descriptor, &status) == 0 else { return .text }
         return journal == "\(status.st_dev):\(status.st_ino)" ? .journal : .text
     }
 
-    /// Writes sentences as they are wanted here.
+    /// Sets the form of sentences by the connection of standard error.
     static func begin() { use(sentences(journal: getenv("JOURNAL_STREAM").map { String(cString: $0) }, of: 2)) }
 }
 
-/// Flags of what runs for long.
+/// The flags of commands that run for a long time.
 struct LogOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "text (the default) or json: one object a line on standard error. The journal gets priorities with text.",
+            "Form of the log on standard error: text, or json for one object a line. With text, the journal also gets priorities (default: text).",
             valueName: "form"))
     var logFormat: String?
 
-    /// Writes the log as it is wanted.
+    /// Sets the form of the log by the flags.
     func begin(_ settings: Settings) throws {
         switch try settings.optional("log-format", logFormat) {
         case nil, "text"?: break
@@ -69,9 +68,8 @@ struct LogOptions: ParsableArguments {
     }
 }
 
-/// One line of the log, before it has a form. Nothing secret is ever in it.
+/// One line of the log, independent of its form. It never contains a secret.
 struct LogLine: Sendable {
-    /// How much it matters.
     enum Level: Sendable {
         case error
         case warning
@@ -85,7 +83,7 @@ struct LogLine: Sendable {
             }
         }
 
-        /// What stands in front of a line for the journal, by the numbers of sd-daemon(3).
+        /// The prefix of a line for the journal, from sd-daemon(3).
         var prefix: StaticString {
             switch self {
             case .error: "<3>"
@@ -95,30 +93,27 @@ struct LogLine: Sendable {
         }
     }
 
-    /// What a line looks like.
     enum Form: Sendable {
-        /// A sentence.
         case text
-        /// A sentence behind its priority, as the journal takes it.
+        /// Text after a priority that the journal parses.
         case journal
-        /// One JSON object.
         case json
     }
 
     let level: Level
-    /// What kind of thing happened, a word for programs.
+    /// The kind of event, for programs.
     let event: String
     /// A sentence for people.
     let message: String
-    /// The client it is about, as `version` in answers.
+    /// The client, as the member `version` of JSON output.
     var version: String?
-    /// The public reason of a failure.
+    /// The code of a failure.
     var code: String?
 
-    /// What stands in front of sentences.
+    /// The prefix of sentences.
     static let lead = "clientctl: "
 
-    /// The line as one JSON object.
+    /// Returns the line as one JSON object.
     func json(at time: Timestamp) -> String {
         var object: JSONObject = [
             "time": .string(time.description), "level": .string(level.word), "event": .string(event),
@@ -131,7 +126,7 @@ struct LogLine: Sendable {
 }
 
 extension LogLine {
-    /// Why something failed.
+    /// Creates a line about a failure. Failures of the network are warnings.
     init(_ failure: UpdateFailure, event: String = "failed", version: String? = nil) {
         let isPassing = [.networkUnavailable, .httpStatus].contains(failure.code)
         self.init(
@@ -139,13 +134,14 @@ extension LogLine {
             code: failure.code.rawValue)
     }
 
-    /// What happened in a shell; nil where that is nothing for the log. `isTimed` where new clients wait for activation windows.
+    /// Creates a line about an event of a shell; nil if the log does not need the event. `isTimed` is true if new clients wait for activation
+    /// windows.
     init?(_ event: ShellEvent, isTimed: Bool) {
         switch event {
         case .updateAvailable(let name):
             let next = isTimed ? "it is shown in an activation window" : "the page decides when to show it"
             self.init(.info, "updateAvailable", "\(name) is ready; \(next)", name)
-        // A failed one is told by itself, and metrics count them all.
+        // A failed check has its own event, and metrics count all checks.
         case .checked: return nil
         case .failed(let failure): self.init(failure)
         case .launched(let name, let isTrial):

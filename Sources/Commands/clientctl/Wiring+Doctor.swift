@@ -8,7 +8,7 @@ import Glibc
 import MeteorSource
 
 extension Wiring {
-    /// What looks at the device that these settings make. The shell that launched last stands in for one that is not named.
+    /// Returns the doctor of the device with these settings. Without `--shell-version`, the device has the shell that launched last.
     static func doctor(_ given: UpdateOptions, port: String?, _ settings: Settings) throws -> DeviceDoctor {
         let store = try absolute(try settings.required("store", given.store))
         let known = readableLedger(store)
@@ -23,7 +23,7 @@ extension Wiring {
         func feed(_ url: FetchURL, isChannel: Bool, _ source: DeviceContainer) -> DeviceDoctor.Feed? {
             let found: Result<any DeviceSource, UpdateFailure>
             do {
-                // The device leaves out what has an address and no source.
+                // The device ignores an address that `--sources` leaves out.
                 guard let source = try source.sources().first else { return nil }
                 found = .success(source)
             } catch {
@@ -61,7 +61,7 @@ extension Wiring {
         return (PortChoice.derived(appId: application).wanted, false)
     }
 
-    /// What the store remembers; nil where it cannot be read, which the look at the store tells.
+    /// Returns the store's ledger; nil if it cannot be read, which the check of the store reports.
     private static func readableLedger(_ store: String) -> Ledger? { (try? Inventory.read(at: store))?.ledger }
 
     private static func proxyVariables() -> [String: String] {
@@ -76,7 +76,7 @@ extension FeedAddress {
     }
 }
 
-/// The sessions of a store for a command that changes nothing: one that a server refuses is not ended.
+/// The sessions of a store for a read-only command. A session whose token the server rejects is not ended.
 struct KeptSessions: SessionRepository {
     let sessions: any SessionRepository
 

@@ -6,7 +6,7 @@ import BundleTransport
 import BundleValues
 
 extension Wiring {
-    /// What `serve` listens to: the host at `push`, where one is named, and the Meteor server that is followed.
+    /// Returns the push connections of `serve`: to the host at `push`, if set, and to the Meteor server.
     static func listening(
         _ options: UpdateOptions, push: String?, _ settings: Settings, say: @escaping @Sendable (String) -> Void
     ) throws -> Listening {
@@ -14,7 +14,7 @@ extension Wiring {
         let wanted = try SourceOrder.chosen(options.sources, settings)?.names ?? SourceName.allCases
         let host = try settings.optional("push", push).map { text in
             guard let feed, wanted.contains(.archive) else {
-                throw ValidationError("--push is about a feed: name it with --channel or --manifest.")
+                throw ValidationError("--push needs a feed: add --channel or --manifest.")
             }
             return try self.host(text, feed, options, settings)
         }

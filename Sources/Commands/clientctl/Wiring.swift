@@ -10,15 +10,16 @@ import BundleSigning
 import Glibc
 import MeteorSource
 
-/// Builds real collaborators out of settings; the only place here that names concrete adapters.
+/// Creates the concrete adapters from settings. No other file of the commands names them.
 enum Wiring {
-    /// The address that an argument means: a URL, or the path of a file.
+    /// Returns the address in an argument, which is a URL or the path of a file.
     static func url(_ text: String) throws -> FetchURL {
         if text.contains("://") { return try FetchURL(parsing: text) }
         return try FetchURL(filePath: Array(try absolute(text).utf8))
     }
 
-    /// The same for a command that shows or checks a document: of a feed's folder, its manifest.
+    /// Returns the address of a document to show or check. In the folder of a feed, this is the manifest. Throws `UpdateFailure` if the folder
+    /// has no manifest.
     static func document(_ text: String) throws -> String {
         if text.contains("://") { return text }
         let folder: Directory
@@ -31,11 +32,11 @@ enum Wiring {
         if case .file? = try folder.kind(of: "manifest.json") { return "\(text)/manifest.json" }
         throw UpdateFailure(
             .configInvalid, subject: text,
-            "\(text) is a folder without a manifest.json: name a feed, or a manifest, channel document, trust root or archive in it."
+            "\(text) is a folder without a manifest.json. Give a feed, or a manifest, channel file, trust root or archive in it."
         )
     }
 
-    /// Where the feed is that `--feed` names.
+    /// Returns the location of the feed in `--feed`.
     static func place(
         _ feed: String?, _ bucket: BucketOptions, _ settings: Settings, progress: Progress? = nil
     ) throws -> any FeedLocation {
@@ -45,7 +46,8 @@ enum Wiring {
         return place
     }
 
-    /// The same for a command that only reads, of any address.
+    /// Returns the location of a feed at any address, for a command that only reads. Throws `ValidationError` if `text` is neither a folder
+    /// nor a bucket.
     static func place(
         at text: String, _ reading: BucketReading, _ settings: Settings, terms: BucketTerms = BucketTerms(),
         progress: Progress? = nil
@@ -64,23 +66,24 @@ enum Wiring {
         return BucketLocation(address, client, terms)
     }
 
-    /// Refuses an address of another machine, as scp and rsync take it: a folder of that name here would reach no device.
+    /// Throws `ValidationError` for an address of another machine, such as scp and rsync accept. No device would see a local folder with
+    /// this name.
     static func requireLocal(_ text: String) throws {
         guard text.prefix(while: { $0 != "/" }).contains(":") else { return }
         let shown = UntrustedName.display(text)
         throw ValidationError(
-            "\(shown) names another machine, and clientctl writes into folders and buckets only. Publish into a folder here and "
+            "\(shown) names another machine, and clientctl only writes to folders and buckets. Publish to a local folder and "
                 + "copy it with rsync, archives first; write ./\(shown) if it is a folder.")
     }
 
-    /// Whether `text` is meant to be an address, be it misspelled: `s3:/bucket` is no folder that anybody wants.
+    /// Returns true if `text` is probably a URL, including a misspelled one such as `s3:/bucket`.
     private static func looksLikeURL(_ text: String) -> Bool {
         let lower = text.lowercased()
         return text.contains("://") || ["s3:", "http:", "https:", "file:"].contains(where: lower.hasPrefix)
     }
 
-    /// Brings the document at `s3://bucket/…`, and the archive that it names, into `folder`; returns the document's path. Of a feed, that
-    /// is its manifest.
+    /// Downloads the document at `s3://bucket/…`, and the archive that it names, to `folder`, and returns the document's path. The document
+    /// of a feed is its manifest.
     static func bring(
         _ text: String, into folder: Directory, _ limits: ArchiveLimits, _ reading: BucketReading,
         _ settings: Settings
@@ -90,7 +93,7 @@ enum Wiring {
         return "\(folder.path)/\(path)"
     }
 
-    /// Whether `path` is `folder` or in it, by their names.
+    /// Returns true if `path` is `folder` or below it. Compares names only and follows no links.
     static func isInside(_ path: String, folder: String) throws -> Bool {
         func parts(_ path: String) throws -> [Substring] {
             try absolute(path).split(separator: "/").reduce(into: []) { parts, part in
@@ -113,7 +116,7 @@ enum Wiring {
         return (place, (above.suffix(depth) + [name]).joined(separator: "/"))
     }
 
-    /// The path from the root.
+    /// Returns the absolute path. Throws `DiskError` if the working folder does not exist.
     static func absolute(_ path: String) throws -> String {
         if path.hasPrefix("/") { return path }
         guard let folder = getcwd(nil, 0) else { throw DiskError("find", ".", code: errno) }
@@ -121,14 +124,14 @@ enum Wiring {
         return "\(String(cString: folder))/\(path)"
     }
 
-    /// Whoever started this process, and wants to hear how it is doing; called once.
+    /// Returns the service manager that started this process. Call this once.
     static func serviceManager() -> ServiceManager { ServiceManager.adopt() }
 
-    /// What remembers who is signed in on the device with that store.
+    /// Returns the repository of the device's session.
     static func sessions(_ store: String) -> FileSessionRepository { FileSessionRepository(store: store) }
 
-    /// Changes what the store remembers of sessions. A path without a store may be misspelled, so one is made there only if the caller
-    /// `creates` it; throws `UpdateFailure` with `configInvalid` otherwise.
+    /// Changes the session record of a store. Throws `UpdateFailure` with `configInvalid` if there is no store at the path, which may be
+    /// misspelled, unless the caller `creates` it.
     static func changingSessions(
         _ store: String, creates: Bool = false, _ change: (FileSessionRepository) throws -> SessionRecord
     ) throws -> SessionRecord {
@@ -140,14 +143,14 @@ enum Wiring {
         return try change(sessions(store))
     }
 
-    /// The time before which it cannot be: the latest that the store has found signed, and the age of this program.
+    /// Returns the earliest possible time: the latest signed time in the store or the age of this program, whichever is later.
     static func earliestTime(_ store: String) -> Timestamp {
         let memory = (try? Inventory.read(at: store).ledger.feed) ?? FeedMemory()
         return TrustedTime.at(Timestamp(clamping: 0), memory)
     }
 
-    /// Shows the token of `--token-file`, else that of the session of `store`, to the origin of `url` alone. A session that is kept
-    /// outlives its refusal.
+    /// Returns a fetcher that sends a token only to the origin of `url`. This is the token of `--token-file`, or otherwise of the session of
+    /// `store`. `keepingSession` keeps the session if the server rejects its token.
     static func fetcher(
         _ network: NetworkOptions, for url: FetchURL, store: String? = nil, keepingSession: Bool = false,
         _ settings: Settings
@@ -161,8 +164,8 @@ enum Wiring {
             report: { Output.say("clientctl: \(UpdateFailure($0).message)") })
     }
 
-    /// The same for reports, which go anywhere: a token is for the feed or the Meteor server that the device follows, and nobody's
-    /// where none is known.
+    /// Returns a fetcher for reports, which any server may receive. It sends the token only to the origin of the feed or the Meteor server
+    /// that the device follows, and no token if the device follows neither.
     static func fetcher(
         _ network: NetworkOptions, reportingOf followed: (feed: FeedAddress?, meteor: String?), store: String,
         _ settings: Settings
@@ -176,7 +179,7 @@ enum Wiring {
         return try fetcher(network, for: origin, store: store, settings)
     }
 
-    /// What a relay looks at its upstream with: it looks again soon, so it waits for nothing.
+    /// Returns the fetcher of a relay for its upstream. Its timeouts are short, because a relay polls again soon.
     static func fetcher(_ relay: RelayOptions, for url: FetchURL, _ settings: Settings) throws -> any Fetcher {
         var options = try relay.way.fetching(settings)
         options.credential = try settings.optional("upstream-token-file", relay.upstreamTokenFile)
@@ -187,7 +190,7 @@ enum Wiring {
         return UpstreamFetcher(fetcher: try DeviceContainer.fetcher(options))
     }
 
-    /// The token of `--token-file`, for the origin of `url`; nil where no file is named.
+    /// Returns the token of `--token-file` for the origin of `url`; nil without the flag.
     static func credential(
         _ network: NetworkOptions, for url: FetchURL, _ settings: Settings
     ) throws -> BearerCredential? {
@@ -199,11 +202,12 @@ enum Wiring {
         do {
             return try BearerCredential(tokenFile: bytes, origin: url.origin)
         } catch {
-            throw UpdateFailure(.configInvalid, subject: path, "The token of \(path) is not used: \(error)")
+            throw UpdateFailure(.configInvalid, subject: path, "The token in \(path) is invalid: \(error)")
         }
     }
 
-    /// The feed and the Meteor server that are named. Flags name them; where none does, the environment and the file.
+    /// Returns the addresses of the feed and the Meteor server. If a flag gives one of them, the environment and the configuration file are
+    /// ignored for both.
     static func places(
         _ options: UpdateOptions, _ settings: Settings
     ) throws -> (feed: FeedAddress?, meteor: String?) {
@@ -214,14 +218,14 @@ enum Wiring {
         )
     }
 
-    /// The device, with whatever feed and server are named.
+    /// Returns the device with its feed and its Meteor server.
     static func container(
         _ options: UpdateOptions, _ configuration: ShellConfiguration, keepingSession: Bool = false,
         _ settings: Settings, report: @escaping @Sendable (UpdateEvent) -> Void
     ) throws -> DeviceContainer {
         let (feed, meteor) = try places(options, settings)
         if feed == nil, meteor == nil, options.trust != nil {
-            throw ValidationError("--trust is about a feed: name it with --channel or --manifest.")
+            throw ValidationError("--trust needs a feed: add --channel or --manifest.")
         }
         var container = DeviceContainer(configuration) { Output.say("clientctl: \($0)") }
         container.report = report
@@ -232,7 +236,7 @@ enum Wiring {
         return container
     }
 
-    /// The sources that a command works with, which has nothing to do without one.
+    /// Returns the sources of updates. Throws `MissingFlag` without an address, or `ValidationError` if `--sources` excludes all addresses.
     static func sources(
         _ options: UpdateOptions, _ settings: Settings, report: @escaping @Sendable (UpdateEvent) -> Void
     ) throws -> [any DeviceSource] {
@@ -244,13 +248,13 @@ enum Wiring {
         let sources = try container(options, configuration, settings, report: report).sources()
         if sources.isEmpty {
             throw ValidationError(
-                "--sources leaves out the only channel that has an address: there is nothing to do. Name it there, or give "
-                    + "the other channel's address.")
+                "--sources excludes the only source with an address, so there is nothing to do. Add it to --sources, or give "
+                    + "the address of the other source.")
         }
         return sources
     }
 
-    /// Where archives come from: a channel document or a flat manifest; nil where neither is named.
+    /// Returns the address of the channel file or the manifest; nil if neither is set.
     private static func source(
         _ options: UpdateOptions, _ settings: Settings, isFlagged: Bool
     ) throws -> FeedAddress? {
@@ -259,10 +263,10 @@ enum Wiring {
             channel: isFlagged ? options.channel : try settings.optional("channel", nil))
     }
 
-    /// The same by what was given.
+    /// Returns the address of the given channel file or manifest; nil if both are nil. Throws `ValidationError` if both are set.
     static func feed(manifest: String?, channel: String?) throws -> FeedAddress? {
         for (name, value) in [("manifest", manifest), ("channel", channel)] where value?.isEmpty == true {
-            throw ValidationError("--\(name) is empty: give the address or the path of one.")
+            throw ValidationError("--\(name) is empty. Give a URL or a path.")
         }
         switch (manifest, channel) {
         case (nil, nil): return nil
@@ -273,21 +277,22 @@ enum Wiring {
             try requireFile(channel, such: "channels/stable.json")
             if channel.hasSuffix("/manifest.json"), !channel.hasSuffix("channels/manifest.json") {
                 throw UpdateFailure(
-                    .configInvalid, subject: channel, "\(UntrustedName.display(channel)) is a manifest: use --manifest."
+                    .configInvalid, subject: channel, "\(UntrustedName.display(channel)) is a manifest. Use --manifest."
                 )
             }
             return .channel(try url(channel))
         case (_?, _?):
             throw ValidationError(
-                "Give --channel or --manifest, not both: a channel document holds the manifests of its releases.")
+                "Give --channel or --manifest, not both. A channel file contains the manifests of its releases.")
         }
     }
 
-    /// Refuses a folder, where a document in it is meant.
+    /// Throws `UpdateFailure` if `text` is a folder and not a document.
     private static func requireFile(_ text: String, such name: String) throws {
         guard !text.contains("://"), (try? Directory.open(text)) != nil else { return }
         let folder = text.hasSuffix("/") ? String(text.dropLast()) : text
-        throw UpdateFailure(.configInvalid, subject: text, "\(text) is a folder: name \(folder)/\(name).")
+        throw UpdateFailure(
+            .configInvalid, subject: text, "\(text) is a folder. Give a file, such as \(folder)/\(name).")
     }
 
     private static func feed(
@@ -303,7 +308,7 @@ enum Wiring {
         feed.groups = try settings.optional("group", options.group).map { text in
             guard let groups = DeviceGroup.list(text) else {
                 throw ValidationError(
-                    "--group takes at most \(DeviceGroup.most) names with commas between them, or none: \(DeviceGroup.rule)."
+                    "--group takes none, or at most \(DeviceGroup.most) names separated by commas: \(DeviceGroup.rule)."
                 )
             }
             return groups
@@ -316,10 +321,10 @@ enum Wiring {
         _ rootURL: String, isAlone: Bool, _ options: UpdateOptions, keepingSession: Bool, _ settings: Settings
     ) throws -> DeviceContainer.Server {
         let url = try settings.parsed("meteor", rootURL) { try FetchURL(parsing: $0) }
-        if url.isFile { throw ValidationError("--meteor takes the http or https address of a server, not a file.") }
+        if url.isFile { throw ValidationError("--meteor takes the http or https URL of a server, not a file.") }
         var server = MeteorServerOptions(rootURL: url, platform: try platform(options.platform, settings))
         server.verification = try verification(options.verifyAssets, settings)
-        // Beside archives, --app-id is their word for the application, which Meteor does not know.
+        // With a feed, `--app-id` is the application of its archives, which Meteor does not use.
         if isAlone { server.appId = try settings.optional("app-id", options.appId) }
         server.maximumFiles = try options.limits.limits(settings).entries
         let store = try settings.required("store", options.store)
@@ -346,16 +351,16 @@ enum Wiring {
         }
     }
 
-    /// A device that only launches what is here.
+    /// Launches an installed client or the seed, without updates.
     static func launch(_ place: StoreOptions, _ shell: ShellOptions, _ settings: Settings) throws -> Launched {
         let configuration = ShellConfiguration(device: try device(place.store, shell, settings))
-        // Where there is nothing to launch, no store is made for it.
+        // Without a seed, an empty store has nothing to launch, so none is created.
         if configuration.device.seed == nil { try requireStore(configuration.device.store) }
         return try DeviceContainer(configuration) { Output.say("clientctl: \($0)") }
             .launch(for: sessionStatus(configuration.device.store))
     }
 
-    /// What the session of the device is worth now. One that cannot be read admits guests.
+    /// Returns the current status of the device's session. A session that cannot be read admits guests only.
     static func sessionStatus(_ store: String) -> SessionStatus {
         do {
             return try sessions(store).record().status(at: .now)
@@ -365,7 +370,7 @@ enum Wiring {
         }
     }
 
-    /// Who and where a device is that updates itself, and what it keeps.
+    /// Returns the configuration of a device that updates itself.
     static func configuration(
         _ options: UpdateOptions, verifies: Bool, _ settings: Settings
     ) throws -> ShellConfiguration {
@@ -380,7 +385,7 @@ enum Wiring {
         return configuration
     }
 
-    /// Who and where the device is.
+    /// Returns the store and the shell of the device.
     private static func device(
         _ store: String?, _ shell: ShellOptions, _ settings: Settings
     ) throws -> Launcher.Device {
@@ -395,7 +400,7 @@ enum Wiring {
         return device
     }
 
-    /// Refuses a path at which there is no store.
+    /// Throws `UpdateFailure` if there is no store at the path.
     static func requireStore(_ store: String) throws {
         if try !Inventory.exists(at: store) { throw noStore(at: store) }
     }
@@ -404,17 +409,17 @@ enum Wiring {
         UpdateFailure(.configInvalid, subject: path, "There is no store at \(path): check the path.")
     }
 
-    /// The picture of a store; says so on stderr where there is none yet, since the path may be wrong.
+    /// Returns the inventory of a store. Prints a note on standard error if there is no store, because the path may be wrong.
     static func inventory(_ store: String) throws -> Inventory {
         let folder = File.exists(store) ? try Directory.open(store) : nil
         if let folder { try StoreMark.require(in: folder) }
-        // A device may be locked before anything else.
+        // `clientctl lock` may have created the store.
         let isEmpty = try folder?.list().isEmpty ?? true
         if isEmpty { Output.say("clientctl: there is no store at \(store) yet") }
         return try Inventory.read(at: store) { Output.say("clientctl: \($0.message)") }
     }
 
-    /// The seed is what runs when nothing else can, so it had better be there before anything is installed over it.
+    /// Throws `UpdateFailure` if the seed has no index page. Checked before an installation, because the device falls back to the seed.
     static func requireSeed(_ options: UpdateOptions, _ settings: Settings) throws {
         guard let path = try settings.optional("seed", options.seed) else { return }
         guard case .file? = try Directory.open(path).kind(of: "index.html") else {
@@ -425,7 +430,7 @@ enum Wiring {
     }
 }
 
-/// Fetches as `fetcher` does. A relay has a flag of its own for the token that its upstream requires.
+/// Fetches through `fetcher`. An answer 401 names the relay's own flag for the token.
 private struct UpstreamFetcher: Fetcher {
     let fetcher: any Fetcher
 

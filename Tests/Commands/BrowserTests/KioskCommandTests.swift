@@ -69,7 +69,7 @@ import Testing
         #expect(answer.status == 200)
         try wait(starts: 2, program)
         #expect(
-            try program.printed().errors.contains("the page is lost: serve reports it; the browser is started again"))
+            try program.printed().errors.contains("the page is lost: serve reports it; the browser is restarted"))
         serving.program.send(SIGTERM)
         _ = try serving.program.wait(within: Browser.patience)
         let next = try kiosk.serve(port: serving.port)

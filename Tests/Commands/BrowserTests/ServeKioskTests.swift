@@ -78,7 +78,7 @@ import Testing
         var killed: pid_t?
         try wait("the log lacks the end of the browser") {
             if try serving.program.printed().errors.contains(
-                "the browser was ended by signal 9; it is started again")
+                "the browser was ended by signal 9; it is restarted")
             {
                 return true
             }
@@ -114,7 +114,7 @@ import Testing
         #expect(kill(leader, 0) == 0)
         let serving = try serve()
         try wait(until: "1.0.0", isShown: 2, serving)
-        #expect(try serving.program.printed().errors.contains("ended the browser that an earlier serve left"))
+        #expect(try serving.program.printed().errors.contains("ended the browser of an earlier serve"))
         try wait("the previous browser still runs") { kill(leader, 0) != 0 }
         try end(serving)
     }
@@ -129,7 +129,7 @@ import Testing
         if fault == "dies" { for process in try processes("--type=renderer") { kill(process, SIGKILL) } }
         try wait(until: "1.0.0", isShown: 2, serving)
         let log = try serving.program.printed().errors
-        #expect(log.contains("the page is lost: it has said nothing for \(heartbeat)s; the browser is started again"))
+        #expect(log.contains("the page is lost: it has said nothing for \(heartbeat)s; the browser is restarted"))
         #expect(try kiosk.status(of: "v1.0.0").failures.isEmpty)
         try end(serving)
     }

@@ -47,8 +47,11 @@ import Testing
         let device = ["--store", site.store, "--shell-version", "1.5.0", "--json"]
         let trust = ["--trust", site.trust]
         let rows: [([String], Int32, String)] = [
-            (["install", "--manifest", site.feed] + trust + device, 78, "is a folder: name \(site.manifest)"),
-            (["install", "--channel", site.manifest] + trust + device, 78, "is a manifest: use --manifest"),
+            (
+                ["install", "--manifest", site.feed] + trust + device, 78,
+                "is a folder. Give a file, such as \(site.manifest)"
+            ),
+            (["install", "--channel", site.manifest] + trust + device, 78, "is a manifest. Use --manifest"),
             (
                 ["install", "--manifest", site.manifest, "--trust", site.manifest] + device, 78,
                 "is a manifest, not a key or trust root"

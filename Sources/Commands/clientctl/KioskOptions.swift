@@ -1,0 +1,87 @@
+import ArgumentParser
+import BundleValues
+import ClientShell
+
+/// The flags of the browser that shows the pages, for `serve` and `kiosk`.
+struct BrowserOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Command that starts the browser. It is started again when it ends or its page is lost, and ended with this command. {url} is replaced by the address, which is appended otherwise; {profile} is replaced by a folder for the browser's profile.",
+            valueName: "command"))
+    var browser: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Profile folder that replaces {profile} in --browser: fresh is an empty folder for each session, removed after it; keep is one folder for all sessions (default: fresh if the device requires a session, otherwise keep).",
+            valueName: "fresh|keep"))
+    var sessionProfile: String?
+
+    /// Returns the words of the command, and the chosen profile. Throws `ValidationError` if a flag has a wrong value, or `UpdateFailure` if
+    /// the browser is not installed.
+    func browser(_ settings: Settings) throws -> (command: [String]?, profile: SessionProfile?) {
+        let command = try CommandWords.read("browser", browser, settings)
+        let profile = try settings.optional("session-profile", sessionProfile).map { text in
+            guard let profile = SessionProfile(rawValue: text) else {
+                throw ValidationError("--session-profile is fresh or keep, not \(UntrustedName.display(text)).")
+            }
+            guard CommandWords.names(CommandWords.profile, in: command ?? []) else {
+                throw ValidationError(
+                    "--session-profile needs {profile} in --browser, such as --browser \"chromium --user-data-dir={profile} {url}\"."
+                )
+            }
+            return profile
+        }
+        if let program = command?.first { try CommandWords.requireProgram(program, of: "browser") }
+        return (command, profile)
+    }
+}
+
+/// The flags of a device's screen, and of the programs that `serve` starts.
+struct KioskOptions: ParsableArguments {
+    @OptionGroup var starting: BrowserOptions
+
+    @Option(
+        help: ArgumentHelp(
+            "Restart the browser if a visible page sends no heartbeat for this time (default: 60s with --browser, otherwise never).",
+            valueName: "duration"))
+    var heartbeat: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Run this command after a rollback, without a shell and for 30s at most. It gets the variables ROLLBACK_FROM, ROLLBACK_TO and ROLLBACK_REASON.",
+            valueName: "command"))
+    var onRollback: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Run this command, without a shell, to log in again: a minute before a session ends, or after the feed rejects its token. It prints the token, and on a second line the time at which the session ends.",
+            valueName: "command"))
+    var loginCommand: String?
+
+    /// Returns true if `serve` starts programs, which its sandbox must not confine.
+    func startsPrograms(_ settings: Settings) throws -> Bool {
+        try [("browser", starting.browser), ("on-rollback", onRollback), ("login-command", loginCommand)].contains {
+            try settings.optional($0.0, $0.1) != nil
+        }
+    }
+
+    /// Returns the renewal of the store's session; nil without `--login-command`.
+    func renewal(_ settings: Settings, _ store: String) throws -> SessionRenewal? {
+        try CommandWords.read("login-command", loginCommand, settings).map {
+            SessionRenewal(command: $0, sessions: Wiring.sessions(store)) { Wiring.earliestTime(store) }
+        }
+    }
+
+    /// Returns the browser of a device with these `sessions`.
+    func kiosk(_ settings: Settings, _ sessions: FileSessionRepository) throws -> Kiosk {
+        let (browser, profile) = try starting.browser(settings)
+        var timeout = try settings.optional("heartbeat", heartbeat).map { text in
+            try settings.parsed("heartbeat", text) { try DurationText(parsing: $0).duration }
+        }
+        if let timeout, timeout < .seconds(1) { throw ValidationError("--heartbeat takes 1s or more.") }
+        if browser != nil, timeout == nil { timeout = .seconds(60) }
+        return Kiosk(
+            browser: browser, heartbeat: timeout, hook: try CommandWords.read("on-rollback", onRollback, settings),
+            profile: profile, requiresSession: { (try? sessions.record().isRequired) != false })
+    }
+}

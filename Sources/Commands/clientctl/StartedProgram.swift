@@ -1,0 +1,116 @@
+import BundleDisk
+import BundleValues
+import Glibc
+import Synchronization
+
+/// A program that runs in its own process group. The whole group ends with it.
+final class StartedProgram: Sendable {
+    enum Ending: Equatable, CustomStringConvertible {
+        case exited(Int32)
+        case signalled(Int32)
+
+        var description: String {
+            switch self {
+            case .exited(let status): "ended with status \(status)"
+            case .signalled(let signal): "was ended by signal \(signal)"
+            }
+        }
+    }
+
+    /// The time between SIGTERM and SIGKILL.
+    private static let gracePeriod = Duration.seconds(3)
+
+    private let process: pid_t
+    private let isRunning = Mutex(true)
+
+    /// Starts the command `words`, which is searched on the path. Its environment is this program's without `withheld`, plus `more`. Its
+    /// standard output goes to the descriptor `output`, because standard output of this program has only results. Its standard input is the
+    /// file or folder at `input`. Throws `UpdateFailure` if it cannot be started.
+    init(
+        _ words: [String], _ more: [String: String] = [:], without withheld: WithheldVariables = .ofService,
+        input: String = "/dev/null", output: Int32 = 2
+    ) throws {
+        process = try SpawnThread.run { try Self.spawn(words, more, without: withheld, input: input, output: output) }
+    }
+
+    private static func spawn(
+        _ words: [String], _ more: [String: String], without withheld: WithheldVariables, input: String, output: Int32
+    ) throws -> pid_t {
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        var (defaults, mask) = (sigset_t(), sigset_t())
+        sigemptyset(&mask)
+        sigemptyset(&defaults)
+        for signal in [SIGPIPE, SIGXFSZ, SIGTERM, SIGINT, SIGHUP] { sigaddset(&defaults, signal) }
+        posix_spawnattr_setsigdefault(&attributes, &defaults)
+        posix_spawnattr_setsigmask(&attributes, &mask)
+        posix_spawnattr_setpgroup(&attributes, 0)
+        posix_spawnattr_setflags(
+            &attributes, Int16(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP))
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_addopen(&actions, 0, input, O_RDONLY, 0)
+        posix_spawn_file_actions_adddup2(&actions, output, 1)
+        try OpenFiles.keep(from: 3, outOf: &actions)
+        var variables = inherited(without: withheld) + more.map { strdup("\($0)=\($1)") } + [nil]
+        var arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
+        defer { for text in arguments + variables { free(text) } }
+        var process = pid_t()
+        let code = posix_spawnp(&process, words[0], &actions, &attributes, &arguments, &variables)
+        guard code == 0 else {
+            throw UpdateFailure(
+                .configInvalid, subject: words[0],
+                "\(UntrustedName.display(words[0])) cannot be started: \(String(cString: strerror(code))). Check the command."
+            )
+        }
+        return process
+    }
+
+    /// Returns this program's variables with their values, without `withheld`.
+    private static func inherited(without withheld: WithheldVariables) -> [UnsafeMutablePointer<CChar>?] {
+        var variables: [UnsafeMutablePointer<CChar>?] = []
+        var next = environ
+        while let variable = next.pointee {
+            next += 1
+            let name = String(cString: variable).prefix { $0 != "=" }
+            if withheld.contains(String(name)) { continue }
+            variables.append(strdup(variable))
+        }
+        return variables
+    }
+
+    /// Waits as `wait` does, without blocking the caller's thread.
+    func ending() async throws -> Ending { try await onThread { self.wait() } }
+
+    /// Waits until the program ends, then kills the rest of its group. Call this once.
+    func wait() -> Ending {
+        var info = siginfo_t()
+        while waitid(P_PID, id_t(process), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR {}
+        return isRunning.withLock { isRunning in
+            // No other process has this ID before the program is reaped.
+            Glibc.kill(-process, SIGKILL)
+            isRunning = false
+            var status: Int32 = 0
+            while waitpid(process, &status, 0) < 0 && errno == EINTR {}
+            let signal = status & 0x7F
+            return signal == 0 ? .exited(status >> 8 & 0xFF) : .signalled(signal)
+        }
+    }
+
+    /// Sends SIGTERM after `time` if the program still runs, and SIGKILL if it does not end.
+    func end(after time: Duration = .zero) {
+        Task {
+            try await Task.sleep(for: time)
+            signal(SIGTERM)
+            try await Task.sleep(for: Self.gracePeriod)
+            signal(SIGKILL)
+        }
+    }
+
+    /// Sends SIGKILL.
+    func kill() { signal(SIGKILL) }
+
+    private func signal(_ number: Int32) { isRunning.withLock { if $0 { Glibc.kill(-process, number) } } }
+}
