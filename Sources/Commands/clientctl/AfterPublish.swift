@@ -4,28 +4,28 @@ import BundlePublish
 import BundleValues
 import ClientShell
 
-/// What follows when a feed was changed.
+/// The steps after a change of a feed.
 struct AfterOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Run this, without a shell and for 2m at most, when the feed is written, such as to purge a CDN. It gets this environment without what begins with CLIENTCTL_, and PUBLISHED_DOCUMENTS and others.",
+            "Run this command after the feed is written, such as to purge a CDN. It runs without a shell, for at most 2m, with variables such as PUBLISHED_DOCUMENTS and without CLIENTCTL_ variables.",
             valueName: "command"))
     var afterPublish: String?
 
     @Option(
         help: ArgumentHelp(
-            "Then wait until the feed at this URL shows devices what was written.", valueName: "url"))
+            "Then wait until the feed at this URL has the change.", valueName: "url"))
     var publicUrl: String?
 
-    @Option(help: ArgumentHelp("How long to wait for --public-url; 2m by default.", valueName: "duration"))
+    @Option(help: ArgumentHelp("How long to wait for --public-url. (default: 2m)", valueName: "duration"))
     var publicWithin: String?
 
-    /// Whether programs are started, which may do more than this one.
+    /// Whether the command starts other programs, which need rights that a sandbox would remove.
     func startsPrograms(_ settings: Settings) throws -> Bool {
         try settings.optional("after-publish", afterPublish) != nil
     }
 
-    /// Read before anything is written: what is wrong with it must not come out afterwards.
+    /// Returns the plan. Call it before the feed is written, so that wrong flags fail first.
     func plan(_ settings: Settings) throws -> AfterPublish {
         let hook = try CommandWords.read("after-publish", afterPublish, settings)
         if let hook, let program = hook.first {
@@ -41,27 +41,27 @@ struct AfterOptions: ParsableArguments {
         }
         let limit = try PublishTime.duration("public-within", publicWithin, settings)
         if base == nil, publicWithin != nil {
-            throw ValidationError("Missing --public-url: --public-within says how long to wait for it.")
+            throw ValidationError("Missing --public-url: --public-within limits the wait for it.")
         }
         return AfterPublish(hook: hook, base: base, limit: limit ?? PublicationCheck.standardLimit)
     }
 }
 
-/// What was written to a feed.
+/// A change of a feed.
 struct Publication {
     /// The outcome of a run that writes nothing.
     static let dryRun = "dryRun"
 
     let feed: any FeedLocation
-    /// The word of the answer.
+    /// The outcome in the output.
     let outcome: String
-    /// The files that caches may have in an older state.
+    /// The files of which caches can have older versions.
     let documents: [String]
-    /// The release that it is about; nil where it is about the whole channel.
+    /// The release that changed; nil if the change is about the whole channel.
     var version: SemanticVersion?
     var channel: (name: String, sequence: Int)?
 
-    /// What a command hears of it.
+    /// The environment variables of the command of `--after-publish`.
     var facts: [String: String] {
         [
             "PUBLISHED_FEED": feed.address, "PUBLISHED_OUTCOME": outcome,
@@ -73,7 +73,7 @@ struct Publication {
 }
 
 extension Publication {
-    /// An edit of a channel.
+    /// Creates the publication of a changed channel.
     init(of report: ChannelReport, in feed: any FeedLocation, about version: SemanticVersion?) {
         let channel = report.document.channel
         self.init(
@@ -81,7 +81,7 @@ extension Publication {
             channel: (channel, report.document.sequence))
     }
 
-    /// What a guard holds.
+    /// Creates the publication of a hold.
     init(of hold: HoldDocument, in feed: any FeedLocation, about version: SemanticVersion, isDryRun: Bool) {
         self.init(
             feed: feed, outcome: isDryRun ? Self.dryRun : "changed",
@@ -89,7 +89,7 @@ extension Publication {
             channel: (hold.channel, hold.sequence))
     }
 
-    /// A release.
+    /// Creates the publication of a release.
     init(of release: ReleaseReport, in feed: any FeedLocation, isDryRun: Bool) {
         let channel = release.channel?.document
         let version = release.manifest.version
@@ -105,7 +105,7 @@ extension Publication {
     private static func documents(of channel: String) -> [String] { ["channels/\(channel).json", "manifest.json"] }
 }
 
-/// Runs the hook, then looks at the public URL.
+/// Runs the hook, then checks the public URL.
 struct AfterPublish {
     private static let hookLimit = Duration.seconds(120)
 
@@ -113,7 +113,7 @@ struct AfterPublish {
     let base: FetchURL?
     let limit: Duration
 
-    /// Does what was asked for, and gives the answer, of which a failure is a part: what was written stays.
+    /// Runs the hook, checks the URL and prints the output. The output includes a failure, because the feed stays changed.
     func finish(_ publication: Publication, _ json: Bool, _ object: JSONObject, _ lines: [String]) async throws {
         if publication.outcome == Publication.dryRun {
             return Output.give(json: json, afterChange: true, object, lines)
@@ -125,7 +125,7 @@ struct AfterPublish {
                 object["public"] = .object([
                     "url": .string(base.display), "milliseconds": .integer(Int(took / .milliseconds(1))),
                 ])
-                lines.append("  public     \(base.display) shows it after \(Int(took / .seconds(1))) s")
+                lines.append("  public     \(base.display) has the change after \(Int(took / .seconds(1))) s")
             }
         } catch {
             if !json { Output.give(json: false, afterChange: true, object, lines) }
@@ -150,7 +150,7 @@ struct AfterPublish {
     private static func refusal(_ hook: [String], _ what: String, _ publication: Publication) -> UpdateFailure {
         UpdateFailure(
             .hookFailed, subject: hook.first ?? "",
-            "It is published to \(publication.feed.address), but the command of --after-publish failed, so devices may see it late. \(what)"
+            "The change is in \(publication.feed.address), but the command of --after-publish failed, so devices may get it late. \(what)"
         )
     }
 

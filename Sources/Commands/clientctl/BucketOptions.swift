@@ -5,19 +5,19 @@ import BundlePublish
 import BundleValues
 import Glibc
 
-/// How to read a feed in a bucket; the rest is in the environment, where other tools for object stores look for it, too.
+/// The flags for reading a feed in a bucket. Region, endpoint and keys come from the environment variables of AWS's tools.
 struct BucketReading: ParsableArguments {
     @Option(help: .credentialCommand) var credentialCommand: String?
 
     func line(_ settings: Settings) throws -> String? { try settings.optional("credential-command", credentialCommand) }
 
-    /// Refuses the flag for a feed in a folder, where it would have no effect.
+    /// Throws `ValidationError` if the flag is given for a feed in a folder, where it has no effect.
     func requireBucket(_ place: any FeedLocation) throws {
         guard place.folder != nil, credentialCommand != nil else { return }
         throw ValidationError("--credential-command is for buckets, and \(place.address) is a folder: leave it out.")
     }
 
-    /// A client of the bucket of `address`.
+    /// Returns a client of the bucket of `address`.
     func client(_ address: BucketAddress, _ settings: Settings) throws -> ObjectClient {
         let keys = try keys(settings)
         let configured = try Self.configuration()
@@ -26,7 +26,7 @@ struct BucketReading: ParsableArguments {
         if endpoint == nil, region == nil {
             throw UpdateFailure(
                 .configInvalid, subject: "AWS_REGION",
-                "It is not known where \(address) is: set AWS_REGION, or AWS_ENDPOINT_URL_S3 for a store of another make, or write "
+                "The region of \(address) is not set: set AWS_REGION, or AWS_ENDPOINT_URL_S3 for a store that is not AWS, or write "
                     + "region or endpoint_url into \(Self.configurationFile ?? "~/.aws/config").")
         }
         let place = region ?? "us-east-1"
@@ -49,21 +49,22 @@ struct BucketReading: ParsableArguments {
         } catch {
             throw UpdateFailure(
                 .configInvalid, subject: variable,
-                "\(variable) is \(UntrustedName.display(base)), which is not an address: write it with http:// or https:// in front. "
+                "\(variable) is \(UntrustedName.display(base)), which is not a URL: begin it with http:// or https://. "
                     + "\(error)")
         }
     }
 
-    /// Throws `configInvalid` if a session token would go to another machine without TLS: unlike the keys, it is sent as it is.
+    /// Throws `configInvalid` if a session token would go to another machine without TLS. Requests contain the token itself, but not the
+    /// keys.
     private static func requireCover(for keys: AccessKeys, to bucket: FetchURL, _ variable: String) throws {
         guard keys.hasSessionToken, bucket.scheme == .http, !ThisMachine.isNamed(by: bucket.origin.host) else { return }
         throw UpdateFailure(
             .configInvalid, subject: variable,
-            "\(variable) is an http address, so anyone on the way could read the session token (AWS_SESSION_TOKEN). Use https, or "
+            "\(variable) is an http address, so an attacker on the network could read the session token (AWS_SESSION_TOKEN). Use https, or "
                 + "keys without a session token.")
     }
 
-    /// Returns the address of a store of another make, `configured` if no variable names one, and the setting that names it.
+    /// Returns the endpoint, which is `configured` if no variable is set, and the name of the setting that it comes from.
     private static func endpoint(_ configured: String?) -> (setting: String, address: String?) {
         for name in ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"] {
             if let address = variable(name) { return (name, address) }
@@ -75,7 +76,7 @@ struct BucketReading: ParsableArguments {
     private static func configuration() throws -> [String: String] {
         guard let path = configurationFile, File.exists(path) else { return [:] }
         let file = try File.open(reading: path)
-        // It names the machine that gets the requests.
+        // The file names the machine that receives the requests, so other users must not be able to write it.
         try OwnFile.require(file, with: "settings")
         let text = String(decoding: try file.readAll(maximumBytes: 1 << 20), as: UTF8.self)
         return BucketCredentials.configuration(of: variable("AWS_PROFILE") ?? "default", in: text)
@@ -97,42 +98,43 @@ struct BucketReading: ParsableArguments {
         if let profile = Self.variable("AWS_PROFILE"), path.map(File.exists) != true {
             throw UpdateFailure(
                 .configInvalid, subject: "AWS_PROFILE",
-                "AWS_PROFILE names the profile \(UntrustedName.display(profile)), and there is no credentials file "
-                    + "\(path ?? "~/.aws/credentials") to have it: write the file, or set AWS_SHARED_CREDENTIALS_FILE.")
+                "AWS_PROFILE names the profile \(UntrustedName.display(profile)), but there is no credentials file "
+                    + "\(path ?? "~/.aws/credentials"). Write the file, or set AWS_SHARED_CREDENTIALS_FILE.")
         }
         guard let path, named != nil || File.exists(path) else {
             throw UpdateFailure(
                 .configInvalid, subject: "AWS_ACCESS_KEY_ID",
-                "No keys for the bucket: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, write a shared credentials file, or give "
+                "There are no keys for the bucket: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, write a shared credentials file, or give "
                     + "--credential-command.")
         }
         return try BucketCredentials.file(at: path, profile: Self.variable("AWS_PROFILE") ?? "default")
     }
 
-    /// Where AWS's tools have keys in a file, whether it is there or not.
+    /// The path of the credentials file of AWS's tools, whether it exists or not.
     static var sharedFile: String? {
         variable("AWS_SHARED_CREDENTIALS_FILE") ?? variable("HOME").map { "\($0)/.aws/credentials" }
     }
 
-    /// A variable that is empty is none.
+    /// Returns the value of a variable; nil if it is empty.
     private static func variable(_ name: String) -> String? {
         getenv(name).map { String(cString: $0) }.flatMap { $0.isEmpty ? nil : $0 }
     }
 }
 
-/// How to change a feed in a bucket.
+/// The flags for changing a feed in a bucket.
 struct BucketOptions: ParsableArguments {
     @Option(help: .credentialCommand) var credentialCommand: String?
 
-    @Flag(help: "Write to a bucket whose store has no conditional writes: nobody else ever writes there.")
+    @Flag(help: "Write to a bucket whose store has no conditional writes. No other process may write to it.")
     var withoutCompareAndSwap = false
 
     @Option(
         help: ArgumentHelp(
-            "How long caches keep a bucket's documents, such as channels; 30s by default.", valueName: "duration"))
+            "How long caches keep the changing files of a bucket, such as channel files. (default: 30s)",
+            valueName: "duration"))
     var documentMaxAge: String?
 
-    /// The flags that say how to read.
+    /// The flags for reading.
     var reading: BucketReading {
         var reading = BucketReading()
         reading.credentialCommand = credentialCommand
@@ -148,8 +150,8 @@ struct BucketOptions: ParsableArguments {
         return terms
     }
 
-    /// Refuses flags of a bucket for a feed in a folder, where they would have no effect. The environment and the configuration file
-    /// may set them for several feeds.
+    /// Throws `ValidationError` if flags of a bucket are given for a feed in a folder, where they have no effect. The environment and the
+    /// configuration file can set them for several feeds.
     func requireBucket(_ place: any FeedLocation) throws {
         guard place.folder != nil else { return }
         try reading.requireBucket(place)

@@ -1,9 +1,9 @@
 import BundleValues
 
-/// Where a document is in its feed, by its address. A pure rule.
+/// The location of a file in its feed, by its address.
 enum FeedDocument {
-    /// Returns how many of the folders `names` that the document `file` is in belong to its feed: those of a channel, of a channel's
-    /// copies, or of a release.
+    /// Returns the number of the last folders in `names`, the path of `file`, that are inside the feed: those of a channel, of the copies
+    /// of a channel file, or of a release.
     static func depth(of file: String, in names: [String]) -> Int {
         let (last, before) = (names.last ?? "", names.dropLast().last)
         if before == "releases", (try? SemanticVersion(parsingFolderName: last)) != nil { return 2 }
@@ -11,14 +11,14 @@ enum FeedDocument {
         return last == "channels" || last == "trust" ? 1 : 0
     }
 
-    /// Returns the folder of the feed that has the document at `url`.
+    /// Returns the folder of the feed that contains the file at `url`.
     static func feed(of url: FetchURL) throws -> FetchURL {
         let (names, file) = parts(of: url)
         let up = String(repeating: "../", count: depth(of: file, in: names))
         return try url.resolve(relative: up.isEmpty ? "./" : up)
     }
 
-    /// Returns the channel whose document, copy or hold is at `url`.
+    /// Returns the channel of the channel file, copy or hold at `url`.
     static func channel(of url: FetchURL) throws -> String {
         let (names, file) = parts(of: url)
         if let name = names.last, isCopy(file, in: names), ChannelFileName.isName(name) { return name }

@@ -3,22 +3,25 @@ import ArgumentParser
 import BundleFleet
 import BundleValues
 
-/// Which releases may go on, by what devices report.
+/// The rule that decides from the reports of devices whether a rollout continues.
 struct GuardOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("The Prometheus or VictoriaMetrics that counts what devices report.", valueName: "url"))
+    @Option(
+        help: ArgumentHelp(
+            "(required) The Prometheus or VictoriaMetrics that has the reports of devices.", valueName: "url"))
     var prometheus: String?
 
-    @Option(help: ArgumentHelp("The share of starts that may fail, 0.1% to 45%; 2% by default.", valueName: "percent"))
+    @Option(help: ArgumentHelp("Percentage of starts that can fail, 0.1% to 45%. (default: 2%)", valueName: "percent"))
     var maxFailures: String?
 
     @Option(
         help: ArgumentHelp(
-            "In place of --max-failures, without statistics: so many failed starts, or such a share.",
+            "Instead of --max-failures: a fixed number or percentage of failed starts.",
             valueName: "n|percent"))
     var allowFailures: String?
 
     @Option(
-        help: ArgumentHelp("A start without a verdict for so long has failed; 10m by default.", valueName: "duration"))
+        help: ArgumentHelp(
+            "Count a start with no result after this time as failed. (default: 10m)", valueName: "duration"))
     var verdictWithin: String?
 
     func server(_ settings: Settings) throws -> FetchURL {
@@ -32,7 +35,7 @@ struct GuardOptions: ParsableArguments {
     func rule(_ settings: Settings) throws -> GuardRule {
         let share = try settings.optional("max-failures", maxFailures)
         if let text = try settings.optional("allow-failures", allowFailures) {
-            if maxFailures != nil { throw ValidationError("Give --max-failures or --allow-failures, one of them.") }
+            if maxFailures != nil { throw ValidationError("Give --max-failures or --allow-failures, not both.") }
             if text.hasSuffix("%") {
                 return .simple(starts: 0, permille: try ChannelEditOptions.share("--allow-failures", text).permille)
             }
@@ -41,7 +44,7 @@ struct GuardOptions: ParsableArguments {
         let permille = try share.map { try ChannelEditOptions.share("--max-failures", $0).permille } ?? 20
         guard (1...450).contains(permille) else {
             throw ValidationError(
-                "--max-failures takes 0.1% to 45%. To allow no failure at all, give --allow-failures 0.")
+                "--max-failures takes 0.1% to 45%. To allow no failure, give --allow-failures 0.")
         }
         return .rate(permille: permille)
     }

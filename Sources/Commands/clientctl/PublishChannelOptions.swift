@@ -5,24 +5,25 @@ import BundlePublish
 
 /// The channel that a release is published to.
 struct PublishChannelOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Also add it to this channel: FEED/channels/NAME.json.", valueName: "name"))
+    @Option(help: ArgumentHelp("Also add the release to this channel: FEED/channels/NAME.json.", valueName: "name"))
     var channel: String?
 
     @Option(
         help: ArgumentHelp(
-            "The share of the channel's devices that may have it, such as 2.5%; all by default.", valueName: "percent"))
+            "Percentage of the channel's devices that can install it, such as 2.5%. (default: 100%)",
+            valueName: "percent"))
     var rollout: String?
 
-    @Flag(help: "With --channel, devices show it as soon as they have it.")
+    @Flag(help: "With --channel, devices show the release as soon as they have it.")
     var urgent = false
 
     @Option(
         help: ArgumentHelp(
-            "Private key (PEM) that signs the channel, by default those of the release; repeat it where several must.",
+            "Private key (PEM) that signs the channel. Repeat it if several keys must sign. (default: the keys of the release)",
             valueName: "file"), completion: .file())
     var channelKey: [String] = []
 
-    @Option(help: ArgumentHelp("Command that signs the channel, as --sign-command.", valueName: "command"))
+    @Option(help: ArgumentHelp("Command that signs the channel, as --sign-command does.", valueName: "command"))
     var channelSignCommand: [String] = []
 
     @Option(help: ArgumentHelp("Public key (PEM) of --channel-sign-command.", valueName: "file"), completion: .file())
@@ -33,45 +34,46 @@ struct PublishChannelOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "With --create, the sequence to begin with; 1 by default, more where the channel's document was lost.",
+            "With --create, the first sequence; use a higher one if the channel file was lost. (default: 1)",
             valueName: "n"))
     var sequence: String?
 
     @Option(
         help: ArgumentHelp(
-            "What devices trust. With --channel also what vouches for its present document, by default the keys that sign it.",
+            "The keys that devices trust. With --channel, they also verify its current file. (default: the keys that sign it)",
             valueName: "path"), completion: .file())
     var trust: String?
 
-    @Option(help: ArgumentHelp("How long the channel's new document counts; 30d by default.", valueName: "duration"))
+    @Option(help: ArgumentHelp("How long the new channel file is valid. (default: 30d)", valueName: "duration"))
     var expiresIn: String?
 
     @Option(
-        help: ArgumentHelp("Refuse unless the channel's document has this sequence now; 0 for none.", valueName: "n"))
+        help: ArgumentHelp(
+            "Fail unless the current channel file has this sequence; 0 if there is no file.", valueName: "n"))
     var expectSequence: String?
 
-    @Flag(help: "The clock is right, though it is long after the channel's present document expired.")
+    @Flag(help: "Sign even if the channel expired long ago. Check the clock of this machine first.")
     var clockChecked = false
 
     @OptionGroup var state: PublisherStateOptions
 
-    /// The folder that stores what is signed, if a channel is.
+    /// Returns the folder that stores signed channel files; none without a channel.
     func stateFolders(_ settings: Settings) throws -> [String] {
         guard try settings.optional("channel", channel) != nil else { return [] }
         return try state.folder(settings).map { [$0.path] } ?? []
     }
 
-    /// Where the channel's private keys are.
+    /// Returns the paths of the channel's private keys.
     func keyFiles(_ settings: Settings) throws -> [String] { try settings.list("channel-key", channelKey) }
 
-    /// What devices trust, as far as it tells whose releases: plain keys may be those of the channel alone.
+    /// Returns the anchor that verifies releases; nil for plain keys with `--channel`, which can be the keys of the channel only.
     func anchor(_ settings: Settings) throws -> TrustAnchor? {
         guard let anchor = try settings.optional("trust", trust).map(TrustAnchor.read) else { return nil }
         if case .keys = anchor, try settings.optional("channel", channel) != nil { return nil }
         return anchor
     }
 
-    /// nil without a channel, which the other flags are for.
+    /// Returns the change of the channel; nil without `--channel`. Throws if flags of a channel are given without it.
     func plan(
         release: [Signer], isDryRun: Bool, _ passphrase: PassphraseOptions, _ settings: Settings
     ) throws -> ChannelPlan? {
@@ -84,7 +86,8 @@ struct PublishChannelOptions: ParsableArguments {
                 || !channelSignCommand.isEmpty || !channelPublic.isEmpty || expiresIn != nil || expectSequence != nil
                 || sequence != nil || settings.isOn("feed-was-restored", state.feedWasRestored)
             {
-                throw ValidationError("Missing --channel: flags of a channel's document were given without it.")
+                throw ValidationError(
+                    "Missing --channel: some flags only apply to a channel. Give it, or leave them out.")
             }
             return nil
         }

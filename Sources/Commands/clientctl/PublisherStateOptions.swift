@@ -3,18 +3,21 @@ import BundlePublish
 import BundleValues
 import Glibc
 
-/// Where a publisher stores what it signed last.
+/// The folder in which a publisher stores the last file that it signed for each channel.
 struct PublisherStateOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Folder that stores what was signed last, by default clientctl in $XDG_STATE_HOME or ~/.local/state; none for nothing.",
+            "Folder that stores the last signed channel files; none to store nothing. (default: clientctl in $XDG_STATE_HOME or ~/.local/state)",
             valueName: "folder|none"), completion: .directory)
     var publisherState: String?
 
-    @Flag(help: "The feed was restored from a backup: build on its document, though a later one was signed.")
+    @Flag(
+        help:
+            "Continue from the channel file in the feed although a later one was signed, such as after the feed was restored from a backup."
+    )
     var feedWasRestored = false
 
-    /// The folder; nil if nothing is stored.
+    /// Returns the folder and whether a flag or setting names it; nil if nothing is stored.
     func folder(_ settings: Settings) throws -> (path: String, isGiven: Bool)? {
         if let given = try settings.optional("publisher-state", publisherState) {
             return given == "none" ? nil : (given, true)
@@ -27,7 +30,8 @@ struct PublisherStateOptions: ParsableArguments {
         getenv(name).map { String(cString: $0) }.flatMap { $0.isEmpty ? nil : $0 }
     }
 
-    /// Fills in what `terms` compare a channel with. A default folder that cannot be written to is reported, and nothing is stored.
+    /// Adds the stored files to `terms`, which compare a channel with them. If the default folder is not writable, it logs a warning and
+    /// stores nothing. Throws if a folder that the user named is not writable.
     func fill(_ terms: inout ChannelTerms, _ settings: Settings) throws {
         terms.isFeedRestored = try settings.isOn("feed-was-restored", feedWasRestored)
         guard let (path, isGiven) = try folder(settings) else { return }
@@ -41,8 +45,8 @@ struct PublisherStateOptions: ParsableArguments {
             throw error
         } catch {
             Output.say(
-                "clientctl: what is signed is not remembered, so an older document in the feed goes unnoticed. Give --expect-sequence, or "
-                    + "--publisher-state with a folder that can be written to. \(UpdateFailure(error).message)")
+                "clientctl: warning: signed channel files are not stored, so an older file in the feed is not detected. Give --expect-sequence, "
+                    + "or --publisher-state with a writable folder. \(UpdateFailure(error).message)")
         }
     }
 }

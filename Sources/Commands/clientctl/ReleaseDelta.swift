@@ -4,16 +4,16 @@ import BundlePublish
 import BundleSigning
 import BundleValues
 
-/// What deltas build on.
+/// The bases of deltas.
 struct DeltaOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Make a delta from so many of the last releases (3), from a release, or from a folder; repeat it.",
+            "Make deltas from this number of the last releases, from a release, or from a folder. Repeat it for more. (default: 3)",
             valueName: "n|version|dir"), completion: .directory)
     var deltaFrom: [String] = []
 
     @Option(
-        help: ArgumentHelp("Make a delta from this seed, which a shell brings, too.", valueName: "dir"),
+        help: ArgumentHelp("Also make a delta from this seed, which is built into a shell.", valueName: "dir"),
         completion: .directory)
     var seed: String?
 
@@ -40,9 +40,9 @@ struct ReleaseDelta: AsyncParsableCommand {
         commandName: "delta",
         abstract: "Add deltas to a release that is already published.",
         discussion: """
-            Devices that have what a delta builds on download it in place of the archive.
-            Each one is applied as a device would before the list is signed, by the keys
-            that signed the release.
+            A device that has the base of a delta downloads the delta instead of the
+            archive. Each delta is first applied as a device would apply it. Then the keys
+            that signed the release sign the list of deltas.
 
             Examples:
               clientctl release delta --version 1.5.0 --delta-from 1.2.0 --feed feed \\
@@ -53,18 +53,21 @@ struct ReleaseDelta: AsyncParsableCommand {
 
     @OptionGroup var version: VersionOption
 
-    @Option(help: ArgumentHelp("The feed: a folder or s3://bucket/prefix.", valueName: "place"), completion: .directory)
+    @Option(
+        help: ArgumentHelp("(required) The feed: a folder or s3://bucket/prefix.", valueName: "place"),
+        completion: .directory)
     var feed: String?
 
     @Option(
         help: ArgumentHelp(
-            "The private key (PEM) of the release; repeat it where several must sign.", valueName: "file"),
+            "(required, or --sign-command) Private key (PEM) of the release. Repeat it if several keys must sign.",
+            valueName: "file"),
         completion: .file())
     var key: [String] = []
 
     @Option(
         help: ArgumentHelp(
-            "Command that signs in place of a key file: message on stdin, raw signature on stdout.",
+            "Command that signs instead of a key file: message on stdin, raw signature on stdout.",
             valueName: "command"))
     var signCommand: [String] = []
 
@@ -74,7 +77,7 @@ struct ReleaseDelta: AsyncParsableCommand {
     @OptionGroup var passphrase: PassphraseOptions
 
     @Option(
-        help: ArgumentHelp("What devices trust, where the feed has no trust root.", valueName: "path"),
+        help: ArgumentHelp("The keys that devices trust, if the feed has no trust root.", valueName: "path"),
         completion: .file())
     var trust: String?
 
@@ -114,12 +117,12 @@ struct ReleaseDelta: AsyncParsableCommand {
                 "outcome": .string(publication.outcome), "version": .string(version.description),
                 "feed": .string(feed.address), "deltas": .array(reports.map(DeltaOutput.value)),
             ],
-            [hasChanged ? "added deltas to \(version)" : "\(version) got no further deltas"]
+            [hasChanged ? "added deltas to \(version)" : "no deltas were added to \(version)"]
                 + DeltaOutput.lines(reports, archive: nil))
     }
 }
 
-/// Deltas as they are shown.
+/// The lines and JSON of deltas.
 enum DeltaOutput {
     static func value(_ report: DeltaReport) -> JSONValue {
         var object: JSONObject = ["base": .string(report.base)]

@@ -8,28 +8,28 @@ import BundleValues
 struct ReleaseGuard: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "guard",
-        abstract: "Move a rollout on while devices do well with it, and stop it when they do not.",
+        abstract: "Advance a rollout while few starts fail; stop it when too many do.",
         discussion: """
-            Run it from cron, a timer or CI. Each run reads the verdicts of devices from
-            Prometheus, and takes at most one step. A release that is paused stays paused:
-            a person resumes it. Nothing moves without data.
+            Run it from cron, a timer or CI. Each run reads from Prometheus which starts
+            devices confirmed, and takes at most one step. A paused release stays paused
+            until an operator resumes it. Without data, the guard takes no step.
 
-            It stops when so many starts fail that a rate of --max-failures cannot explain
-            it: 1 false alarm in 100 rollouts at most, however often it runs. It moves on
-            when a rate twice as high is ruled out. Without a failure that takes 149 good
-            starts at 1%, 74 at 2%, 29 at 5%.
+            It stops a rollout when more starts fail than a rate of --max-failures can
+            explain. At most 1 of 100 rollouts is a false alarm, at any number of runs. It
+            advances a rollout when it can rule out a rate twice as high. Without a
+            failure, this takes 149 confirmed starts at 1%, 74 at 2% and 29 at 5%.
 
-            With --guard-key it holds a bad release by a document of its own beside the
-            channel's. Devices heed it until a channel key signs the channel anew; then
-            the release is paused in the channel itself.
+            With --guard-key it signs a hold, a file beside the channel file that pauses
+            the release. Devices follow the hold until a channel key signs the channel
+            again. That change pauses the release in the channel file.
 
-            Whoever can post reports can make a release look good. A channel key needs
-            --devices, which bounds what they can say, or --trust-reports. A release for
-            groups alone is stopped, and never opened to others.
+            Anyone who can post reports can make a release look good. With a channel key,
+            the guard needs --devices, which limits the reports, or --trust-reports. It can
+            stop a release that is only for groups, but never opens it to other devices.
 
-            Ends with 0 after a step and when the rollout is complete, with 3 while it
-            waits, with 60 when the rollout is stopped, with 61 without data, with 10 if
-            Prometheus cannot be reached, with 20 if devices would refuse the key.
+            The exit status is 0 after a step or when the rollout is complete, 3 while it
+            waits, 60 if the rollout is stopped, 61 without data, 10 if Prometheus cannot
+            be reached, and 20 if devices would reject the key.
 
             Example:
               clientctl release guard --version 1.5.1 --feed feed --channel stable \\
@@ -42,35 +42,35 @@ struct ReleaseGuard: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "PromQL that gives one value for each fact (started, confirmed, failed); the devices' reports by default.",
+            "PromQL with one value for each event (started, confirmed, failed). (default: the reports of devices)",
             valueName: "promql"))
     var query: String?
 
     @Option(
-        help: ArgumentHelp("The shares of devices, ascending; 1%,5%,25%,100% by default.", valueName: "percent,..."))
+        help: ArgumentHelp("Ascending percentages of devices. (default: 1%,5%,25%,100%)", valueName: "percent,..."))
     var steps: String?
 
-    @Option(help: ArgumentHelp("How long each step lasts at least; 2h by default.", valueName: "duration"))
+    @Option(help: ArgumentHelp("Minimum duration of each step. (default: 2h)", valueName: "duration"))
     var bake: String?
 
     @Option(
         help: ArgumentHelp(
-            "What stops a rollout: pause (the default), or revoke, which recalls the release.",
+            "How to stop a rollout: pause the release, or recall it with revoke. (default: pause)",
             valueName: "pause|revoke"))
     var onFailure: String?
 
     @Option(
         help: ArgumentHelp(
-            "How many devices there are: a rollout does not move on where more report than can have the release.",
+            "(required with a channel key, or --trust-reports) Number of devices. A rollout does not advance if more devices report the release than can have it.",
             valueName: "n"))
     var devices: String?
 
     @Option(
         help: ArgumentHelp(
-            "How many of --devices are in the groups that the release names; they may all have it.", valueName: "n"))
+            "Number of those devices in the groups of the release, which can all have it.", valueName: "n"))
     var groupDevices: String?
 
-    @Flag(help: "Move on without --devices: whoever can post reports can then move the rollout on.")
+    @Flag(help: "Advance without --devices. Anyone who can post reports can then advance the rollout.")
     var trustReports = false
 
     @OptionGroup var keys: GuardKeyOptions
@@ -102,7 +102,7 @@ struct ReleaseGuard: AsyncParsableCommand {
         situation.devices = fleet.devices
         situation.named += fleet.named ?? 0
         let decision = GuardDecision.decide(situation, by: plan)
-        // A person who edits the channel meanwhile knows more than this run.
+        // The run fails if an operator changed the channel after it was read.
         terms.expectedSequence = terms.expectedSequence ?? document.sequence
         var answer = GuardAnswer(
             version, situation, decision,
@@ -122,7 +122,7 @@ struct ReleaseGuard: AsyncParsableCommand {
         try await give(answer, next, in: feed, isDryRun: terms.isDryRun, settings)
     }
 
-    /// Whether a guard signs a hold: where it stops the release, and where `isDue` for a release that still fails too often.
+    /// Whether a guard signs a hold: if it stops the release, or if a hold `isDue` for a release that still fails too often.
     private static func mustHold(
         _ decision: GuardDecision, _ situation: GuardDecision.Situation, _ plan: GuardDecision.Plan,
         isDue: () throws -> Bool
@@ -136,7 +136,7 @@ struct ReleaseGuard: AsyncParsableCommand {
         }
     }
 
-    /// A key that nobody heeds comes out at every run, and not when starts fail.
+    /// Throws if devices would reject the keys. Each run checks this, so the error does not first appear when starts fail.
     private static func requireSigners(
         isGuard: Bool, of channel: String, in feed: any FeedLocation, _ terms: ChannelTerms
     ) throws {
@@ -147,7 +147,7 @@ struct ReleaseGuard: AsyncParsableCommand {
         }
     }
 
-    /// More than there are people: sums of such counts stay numbers.
+    /// The largest number of devices, so that sums do not overflow.
     private static let mostDevices = 1_000_000_000_000
 
     private func fleet(_ settings: Settings) throws -> (devices: Int?, named: Int?) {
@@ -160,14 +160,15 @@ struct ReleaseGuard: AsyncParsableCommand {
         return (devices, named)
     }
 
-    /// Reports are not signed. A guard's key moves nothing on.
+    /// Throws `ValidationError` if a channel key signs and no flag limits the reports, which are not signed. A guard key cannot advance a
+    /// rollout.
     private func requireBound(
         _ fleet: (devices: Int?, named: Int?), _ guards: [Signer], _ settings: Settings
     ) throws {
         if try !guards.isEmpty || fleet.devices != nil || settings.isOn("trust-reports", trustReports) { return }
         throw ValidationError(
-            "Give --devices, how many devices there are. Reports are not signed, and without that number whoever can post them can "
-                + "move the rollout on. Give --trust-reports if nobody else can.")
+            "Give --devices, the number of devices: reports are not signed, and without it, anyone who can post reports can advance the "
+                + "rollout. Give --trust-reports if only trusted devices can post them.")
     }
 
     private func give(
@@ -206,22 +207,21 @@ struct ReleaseGuard: AsyncParsableCommand {
     }
 }
 
-/// What one run of the guard found and did.
+/// The result of one run of the guard.
 private struct GuardAnswer {
     let version: SemanticVersion
     let situation: GuardDecision.Situation
     let decision: GuardDecision
-    /// Who may have the release, in words.
+    /// The devices that can have the release, in words.
     let audience: String
-    /// Whether nobody said how many devices are in its groups.
+    /// Whether the release has groups and `--group-devices` is missing.
     var asksForGroup = false
-    /// What a channel key has changed.
+    /// The change that a channel key signed.
     var report: ChannelReport?
-    /// What a guard has signed.
+    /// The hold that a guard key signed.
     var hold: HoldDocument?
-    /// Whether the key of this run can only hold a release.
+    /// Whether a guard key signs, which can only hold a release.
     var isGuard = false
-    /// Whether nothing is written.
     var isDryRun = false
 
     init(
@@ -263,24 +263,24 @@ private struct GuardAnswer {
         let share = RolloutPercentage(permille: situation.rollout)
         return switch decision {
         case .advance(let step) where isGuard:
-            "may go from \(share) to \(RolloutPercentage(permille: step)) of the devices, by somebody with a channel key"
-        case .advance(let step): "may go from \(share) to \(RolloutPercentage(permille: step)) of the devices"
+            "can go from \(share) to \(RolloutPercentage(permille: step)) of the devices, which needs a channel key"
+        case .advance(let step): "can go from \(share) to \(RolloutPercentage(permille: step)) of the devices"
         case .forGroupsAlone:
-            "stays at \(audience): the guard opens it to nobody else. To do so, run: clientctl release groups --version \(version)"
+            "stays at \(audience): the guard does not open it to other devices. To do so, run: clientctl release groups --version \(version)"
         case .complete: "is complete at \(audience)"
         case .bake(let rest): "stays at \(audience) for \(DurationText(.seconds(rest.components.seconds)))"
         case .missing(let count): "stays at \(audience) until \(count) more confirmed starts are reported"
         case .stop: "\(isDryRun ? "would be" : "is") stopped at \(audience): too many starts fail"
         case .stopByHand:
-            "fails too often, and every device may have it. Recall it: clientctl release revoke --version \(version)"
+            "fails too often, and every device can have it. Recall it: clientctl release revoke --version \(version)"
         case .held where situation.isRecalled: "is recalled. Publish a higher version: devices install that one"
         case .held:
-            "is paused. Publish a higher version; if this one is good after all, run: clientctl release resume --version \(version)"
+            "is paused. Publish a higher version; if this one works, run: clientctl release resume --version \(version)"
         case .tooManyDevices(let most) where asksForGroup:
-            "stays at \(audience): more devices report it than the \(most) that the draw can give it. Tell how many are in its groups with --group-devices"
+            "stays at \(audience): more devices report it than the \(most) that the rollout allows. Give the number of devices in its groups with --group-devices"
         case .tooManyDevices(let most):
-            "stays at \(audience): at most \(most) devices can have it, so somebody reports who is none. Have the host ask for tokens"
-        case .noData: "stays at \(audience): there is no data. Check --prometheus, and that devices report"
+            "stays at \(audience): at most \(most) devices can have it, so some reports are false. Make the host require tokens"
+        case .noData: "stays at \(audience): there is no data. Check --prometheus, and that devices send reports"
         }
     }
 
@@ -302,34 +302,34 @@ private struct GuardAnswer {
     }
 }
 
-/// Who may only hold: the machine that watches needs no key that ships.
+/// The keys of a guard, which can only hold releases. The machine that runs the guard then needs no key that can publish.
 struct GuardKeyOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Private key (PEM) of the trust root's guard, in place of --channel-key: it stops, and takes no other step.",
+            "Private key (PEM) of a guard in the trust root, instead of --channel-key. It can only stop a rollout.",
             valueName: "file"), completion: .file())
     var guardKey: [String] = []
 
     @Option(
-        help: ArgumentHelp("Command that signs in place of --guard-key, as --sign-command does.", valueName: "command"))
+        help: ArgumentHelp("Command that signs instead of --guard-key, as --sign-command does.", valueName: "command"))
     var guardSignCommand: [String] = []
 
     @Option(help: ArgumentHelp("Public key (PEM) of --guard-sign-command.", valueName: "file"), completion: .file())
     var guardPublic: [String] = []
 
-    /// Empty where a channel key signs.
+    /// Returns the signers of the guard; none if a channel key signs.
     func guards(_ edit: ChannelEditOptions, _ settings: Settings) throws -> [Signer] {
         let guards = try Signers.read(
             Signers.Flags(key: "guard-key", command: "guard-sign-command", publicKey: "guard-public"), keys: guardKey,
             commands: guardSignCommand, publicKeys: guardPublic, edit.passphrase, settings)
         if !guards.isEmpty, !edit.channelKey.isEmpty || !edit.signCommand.isEmpty {
-            throw ValidationError("Give --guard-key, which only stops a rollout, or --channel-key: one of them.")
+            throw ValidationError("Give --guard-key, which only stops a rollout, or --channel-key, not both.")
         }
         return guards
     }
 }
 
-/// A hold, for people and programs.
+/// The lines and JSON of a hold.
 enum HoldView {
     static func object(_ hold: HoldDocument) -> JSONObject {
         [
@@ -341,7 +341,7 @@ enum HoldView {
 
     static func lines(_ hold: HoldDocument, isDryRun: Bool = false) -> [String] {
         [
-            "\(isDryRun ? "would hold" : "holds") \(hold.releases.map(\.description).joined(separator: ", ")) in documents of \(hold.channel) up to sequence "
+            "\(isDryRun ? "would hold" : "holds") \(hold.releases.map(\.description).joined(separator: ", ")) in channel \(hold.channel) up to sequence "
                 + "\(hold.sequence), until \(hold.expires): \(UntrustedName.display(hold.reason, limit: 400))"
         ]
     }

@@ -8,15 +8,16 @@ import BundleValues
 struct ReleaseInsightsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "insights",
-        abstract: "Show what devices report of a release, and what the guard makes of it.",
+        abstract: "Show what devices report about a release, and how the guard judges it.",
         discussion: """
-            Reads from Prometheus how many devices installed the release, how many starts
-            were confirmed and how many failed, by code. Changes nothing.
+            It reads from Prometheus how many devices installed the release, how many
+            starts were confirmed and how many failed, by code. It changes nothing.
 
-            A device tells each fact once, so the numbers are devices. The fleet has at
-            least as many as any release of the channel; its real size is not known.
+            A device reports each event once, so the numbers are devices. The fleet has at
+            least as many devices as any release of the channel; its real size is not
+            known.
 
-            Ends with 61 where no device reported the release.
+            The exit status is 61 if no device reported the release.
 
             Example:
               clientctl release insights --version 1.5.1 --feed feed --channel stable \\
@@ -25,14 +26,16 @@ struct ReleaseInsightsCommand: AsyncParsableCommand {
 
     @OptionGroup var version: VersionOption
 
-    @Option(help: ArgumentHelp("The feed: a folder or s3://bucket/prefix.", valueName: "place"), completion: .directory)
+    @Option(
+        help: ArgumentHelp("(required) The feed: a folder or s3://bucket/prefix.", valueName: "place"),
+        completion: .directory)
     var feed: String?
 
-    @Option(help: ArgumentHelp("The channel.", valueName: "name"))
+    @Option(help: ArgumentHelp("(required) The channel.", valueName: "name"))
     var channel: String?
 
     @Option(
-        help: ArgumentHelp("Check the signatures with this key, folder of keys or trust root.", valueName: "path"),
+        help: ArgumentHelp("Check signatures with this PEM key, folder of *.pem or trust root.", valueName: "path"),
         completion: .file())
     var trust: String?
 
@@ -68,7 +71,7 @@ struct ReleaseInsightsCommand: AsyncParsableCommand {
     }
 }
 
-/// Insights as they are shown.
+/// The lines and JSON of insights.
 private enum InsightsOutput {
     private static let facts = ["installed", "started", "confirmed", "failed", "rolledBack", "blocked"]
 
@@ -112,7 +115,7 @@ private enum InsightsOutput {
     static func lines(_ insights: ReleaseInsights) -> [String] {
         let head = "\(insights.version) in channel \(insights.channel): \(state(insights))"
         guard let reports = insights.reports else {
-            return [head, "no device reported it: check --prometheus, and that devices report"]
+            return [head, "no device reported it. Check --prometheus, and that devices send reports"]
         }
         return [
             head, row("installed", reports.count("installed"), insights.routes.map(words)),
@@ -124,7 +127,7 @@ private enum InsightsOutput {
         ]
             + share(insights)
             + (insights.verdicts.map { lines($0, insights.rule) }
-                ?? ["  nothing is known of starts, or they were counted anew: ask again later"])
+                ?? ["  the starts are not known, or their counters restarted. Try again later"])
     }
 
     private static func state(_ insights: ReleaseInsights) -> String {
@@ -148,8 +151,8 @@ private enum InsightsOutput {
             let took = insights.installedShare
         else { return [] }
         return [
-            "  fleet       \(fleet) devices or more; has it and works: \(reports.count("confirmed")) of \(fleet) (\(works)); "
-                + "took it: \(reports.count("installed")) of \(fleet) (\(took))"
+            "  fleet       at least \(fleet) devices; confirmed: \(reports.count("confirmed")) of \(fleet) (\(works)); "
+                + "installed: \(reports.count("installed")) of \(fleet) (\(took))"
         ]
     }
 
@@ -162,6 +165,6 @@ private enum InsightsOutput {
         ]
     }
 
-    /// Nobody vouches for what an engine says.
+    /// Returns a name from the metrics server, which is not signed, in a form that is safe to print.
     private static func shown(_ text: String) -> String { UntrustedName.display(text, limit: 40) }
 }

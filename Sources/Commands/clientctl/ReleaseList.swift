@@ -10,8 +10,8 @@ struct ReleaseList: AsyncParsableCommand {
         commandName: "list",
         abstract: "Show a channel: its releases, its recalls, and when it expires.",
         discussion: """
-            Nothing is verified unless --trust is given. Without --channel, all channels;
-            over HTTP, which lists no folders, one has to be named.
+            It checks signatures only with --trust. Without --channel it shows all
+            channels. Over HTTP, which cannot list folders, --channel is required.
 
             Examples:
               clientctl release list --feed feed
@@ -21,15 +21,15 @@ struct ReleaseList: AsyncParsableCommand {
             """)
 
     @Option(
-        help: ArgumentHelp("The feed: a folder, s3://bucket/prefix, or its URL.", valueName: "place"),
+        help: ArgumentHelp("(required) The feed: a folder, s3://bucket/prefix, or its URL.", valueName: "place"),
         completion: .directory)
     var feed: String?
 
-    @Option(help: ArgumentHelp("The channel.", valueName: "name"))
+    @Option(help: ArgumentHelp("The channel. (default: all)", valueName: "name"))
     var channel: String?
 
     @Option(
-        help: ArgumentHelp("Check the signature with this key, folder of keys or trust root.", valueName: "path"),
+        help: ArgumentHelp("Check signatures with this PEM key, folder of *.pem or trust root.", valueName: "path"),
         completion: .file())
     var trust: String?
 
@@ -85,7 +85,7 @@ struct ReleaseList: AsyncParsableCommand {
             if try feed.isNew {
                 throw UpdateFailure(
                     .configInvalid, subject: feed.address,
-                    "\(feed.address) has no channels, no releases and no trust root, so it is not a feed: check the address."
+                    "\(feed.address) has no channels, no releases and no trust root, so it is not a feed. Check the address."
                 )
             }
             lines += ["\(feed.address) has no channels"]
@@ -101,12 +101,13 @@ struct ReleaseList: AsyncParsableCommand {
 extension ReleaseList {
     static let unverified = "Nothing was verified. Give --trust to check signatures."
 
-    /// What a web server has of a channel, as a feed in `folder`; deltas are not looked for.
+    /// Downloads the channel file and its holds from a web server, and returns a feed in `folder` that contains them. Deltas are not
+    /// downloaded.
     private func bring(
         _ channel: String?, of address: String, into folder: Directory, _ settings: Settings
     ) async throws -> any FeedLocation {
         guard let channel else {
-            throw ValidationError("Missing --channel: over HTTP, which lists no folders, one has to be named.")
+            throw ValidationError("Missing --channel: HTTP cannot list folders, so name a channel.")
         }
         try ChannelView.requireName(channel)
         let base = try Wiring.url(address.hasSuffix("/") ? address : address + "/")
@@ -115,7 +116,7 @@ extension ReleaseList {
         let bytes = try await ManifestRequest.fetchChannel(base.resolve(relative: "channels/\(name)"), with: fetcher)
         let channels = try folder.directory(creating: "channels")
         try channels.createDurableFile(name, bytes)
-        // Who is a guard, and what it holds.
+        // The trust root names the guards, whose holds are in the second file.
         let beside = [
             ("trust.json", folder, TrustRootFormat.maximumBytes),
             ("channels/" + ChannelFileName.holdFile(of: channel), channels, HoldFormat.maximumBytes),
@@ -155,24 +156,27 @@ extension ReleaseList {
 struct ReleaseLog: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "log",
-        abstract: "Show the history of a channel: who signed what, when, and what changed.",
+        abstract: "Show the history of a channel: the changes, their times and the keys that signed them.",
         discussion: """
-            By the numbered copies of its documents, FEED/channels/NAME/N.json, which
-            devices never read. Nothing is verified unless --trust is given.
+            The history is in the numbered copies of the channel file,
+            FEED/channels/NAME/N.json, which devices never read. It checks signatures only
+            with --trust.
 
             Examples:
               clientctl release log --feed feed --channel stable
               clientctl release log --feed feed --channel stable --trust trust.json
             """)
 
-    @Option(help: ArgumentHelp("The feed: a folder or s3://bucket/prefix.", valueName: "place"), completion: .directory)
+    @Option(
+        help: ArgumentHelp("(required) The feed: a folder or s3://bucket/prefix.", valueName: "place"),
+        completion: .directory)
     var feed: String?
 
-    @Option(help: ArgumentHelp("The channel.", valueName: "name"))
+    @Option(help: ArgumentHelp("(required) The channel.", valueName: "name"))
     var channel: String?
 
     @Option(
-        help: ArgumentHelp("Check the signatures with this key, folder of keys or trust root.", valueName: "path"),
+        help: ArgumentHelp("Check signatures with this PEM key, folder of *.pem or trust root.", valueName: "path"),
         completion: .file())
     var trust: String?
 
@@ -192,7 +196,7 @@ struct ReleaseLog: ParsableCommand {
             ["channel": .string(channel), "entries": .array(entries.map { .object(Self.object($0)) })],
             entries.isEmpty
                 ? [
-                    "\(feed.address) has no copies of channel \(UntrustedName.display(channel)): its next change makes one"
+                    "\(feed.address) has no copies of channel \(UntrustedName.display(channel)): its next change creates one"
                 ]
                 : entries.flatMap(Self.lines) + (trust == nil ? [ReleaseList.unverified] : []))
     }
@@ -210,17 +214,17 @@ struct ReleaseLog: ParsableCommand {
     private static func lines(_ entry: ChannelHistory.Record) -> [String] {
         let keys = entry.keyIds.map { UntrustedName.display($0) }.joined(separator: ", ")
         return [
-            "\(entry.document.sequence)  \(entry.document.issuedAt)  by \(keys.isEmpty ? "nobody" : keys)"
-                + (entry.isVerified == false ? "  NOT VOUCHED FOR by --trust" : "")
+            "\(entry.document.sequence)  \(entry.document.issuedAt)  by \(keys.isEmpty ? "no key" : keys)"
+                + (entry.isVerified == false ? "  NOT VERIFIED by --trust" : "")
         ] + entry.changes.map { "    \($0)" }
     }
 }
 
-/// A channel document as it is shown.
+/// The lines and JSON of a channel file.
 enum ChannelView {
     static func requireName(_ channel: String) throws {
         guard ChannelFileName.isName(channel) else {
-            throw ValidationError("--channel: \(UntrustedName.display(channel)) is no name of a channel.")
+            throw ValidationError("--channel: \(UntrustedName.display(channel)) is not the name of a channel.")
         }
     }
 
@@ -282,10 +286,11 @@ enum ChannelView {
     static func lines(_ document: ChannelDocument, held: [SemanticVersion] = [], now: Timestamp) -> [String] {
         let isLate = document.expires <= now
         var lines = [
-            "channel \(document.channel) of \(UntrustedName.display(document.appId ?? "no named application")), "
+            "channel \(document.channel) of \(UntrustedName.display(document.appId ?? "an unnamed application")), "
                 + "sequence \(document.sequence)",
             "  issued   \(document.issuedAt)",
-            "  expires  \(document.expires)" + (isLate ? "  EXPIRED: devices install nothing by it, sign it anew" : ""),
+            "  expires  \(document.expires)"
+                + (isLate ? "  EXPIRED: devices install nothing from it, sign it again" : ""),
         ]
         if let poll = document.poll { lines.append("  " + ChannelDocument.words(poll)) }
         if let limit = document.busyLimit { lines.append("  " + ChannelDocument.words(busyLimit: limit)) }
@@ -297,11 +302,11 @@ enum ChannelView {
         return lines + document.revoked.map { "  recalled \($0.version): \(UntrustedName.display($0.reason))" }
     }
 
-    /// What a ramp still comes to; nothing where it has come to its end.
+    /// Returns the lines about the remaining steps of a ramp; none if all steps have passed.
     private static func rampLines(_ release: ChannelDocument.Release, _ now: Timestamp) -> [String] {
         guard let ramp = release.ramp, case let rest = ramp.remaining(at: now), !rest.isEmpty else { return [] }
         if let heldAt = ramp.heldAt {
-            return ["paused since \(heldAt); to come: \(Ramp.words(rest)), later by the pause"]
+            return ["paused since \(heldAt); to come: \(Ramp.words(rest)), delayed by the pause"]
         }
         return ["to come: \(Ramp.words(rest))"]
     }

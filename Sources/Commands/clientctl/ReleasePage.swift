@@ -10,9 +10,9 @@ struct ReleasePageCommand: AsyncParsableCommand {
         commandName: "page",
         abstract: "Write a web page that shows a feed: channels, rollouts, history, recalls.",
         discussion: """
-            One HTML file for people. It has no scripts and loads nothing, so any web
-            server, or none, can show it. With --prometheus it also shows what devices
-            report. What --trust does not vouch for is on the page, and marked.
+            The page is one HTML file. It has no scripts and loads nothing, so a browser
+            can also open it without a web server. With --prometheus it shows what devices
+            report. Files that --trust does not verify are on the page, and marked.
 
             Examples:
               clientctl release page --out page.html --feed feed --trust trust.json
@@ -20,18 +20,22 @@ struct ReleasePageCommand: AsyncParsableCommand {
                 --trust trust.json --prometheus http://127.0.0.1:9090
             """)
 
-    @Option(help: ArgumentHelp("The page. What was there is replaced.", valueName: "file"), completion: .file())
+    @Option(
+        help: ArgumentHelp("(required) The page. An existing file is replaced.", valueName: "file"), completion: .file()
+    )
     var out: String?
 
-    @Option(help: ArgumentHelp("The feed: a folder or s3://bucket/prefix.", valueName: "place"), completion: .directory)
+    @Option(
+        help: ArgumentHelp("(required) The feed: a folder or s3://bucket/prefix.", valueName: "place"),
+        completion: .directory)
     var feed: String?
 
     @Option(
-        help: ArgumentHelp("Check the signatures with this key, folder of keys or trust root.", valueName: "path"),
+        help: ArgumentHelp("Check signatures with this PEM key, folder of *.pem or trust root.", valueName: "path"),
         completion: .file())
     var trust: String?
 
-    @Option(help: ArgumentHelp("The Prometheus or VictoriaMetrics that counts what devices report.", valueName: "url"))
+    @Option(help: ArgumentHelp("The Prometheus or VictoriaMetrics that has the reports of devices.", valueName: "url"))
     var prometheus: String?
 
     @OptionGroup var reading: BucketReading
@@ -62,7 +66,7 @@ struct ReleasePageCommand: AsyncParsableCommand {
                 + (trust == nil ? [ReleaseList.unverified] : []))
     }
 
-    /// An engine that does not answer takes nothing from the rest of the page, which says so.
+    /// Adds the reports of devices to the page; a warning instead if the server does not answer.
     private func ask(_ server: FetchURL, about page: inout ReleasePage, _ settings: Settings) async throws {
         let fetcher = try Wiring.fetcher(network, for: server, settings)
         do {
@@ -104,7 +108,7 @@ struct ReleasePageCommand: AsyncParsableCommand {
     }
 }
 
-/// The file of a page, which is replaced whole.
+/// The file of a page.
 struct PageFile {
     let path: String
     private let folder: String
@@ -121,7 +125,7 @@ struct PageFile {
         }
     }
 
-    /// A link or a device in its place is somebody else's.
+    /// Replaces the whole file. Throws `configInvalid` if the name belongs to a folder, a link or a device.
     func write(_ bytes: [UInt8]) throws {
         let folder = try Directory.open(folder)
         switch try folder.kind(of: name) {
@@ -129,7 +133,7 @@ struct PageFile {
         case .directory?, .symbolicLink?, .other?:
             throw UpdateFailure(
                 .configInvalid, subject: path,
-                "\(UntrustedName.display(path)) is no file, so it was left as it is: name another one with --out.")
+                "\(UntrustedName.display(path)) is not a file, so it was not replaced. Name another file with --out.")
         }
     }
 }

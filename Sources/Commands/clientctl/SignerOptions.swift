@@ -5,9 +5,9 @@ import BundlePublish
 import BundleSigning
 import Glibc
 
-/// Key files and signing commands, turned into signers; a command's public key comes with it.
+/// Reads signers from key files and signing commands. Each command has the public key at the same position.
 enum Signers {
-    /// The flags that name them.
+    /// The flags that name the keys, commands and public keys.
     struct Flags {
         let key: String
         let command: String
@@ -18,31 +18,33 @@ enum Signers {
         _ flags: Flags, keys: [String], commands: [String], publicKeys: [String], _ passphrase: PassphraseOptions,
         _ settings: Settings
     ) throws -> [Signer] {
-        // Flags win as a group: a key of the configuration must not sign beside those of the command line.
+        // If the command line names a key, a key in the configuration must not sign, too.
         let isGiven = !keys.isEmpty || !commands.isEmpty
         let keys = isGiven ? keys : try settings.list(flags.key, [])
         let commands = isGiven ? commands : try settings.list(flags.command, [])
         let publicKeys = commands.isEmpty && isGiven ? publicKeys : try settings.list(flags.publicKey, publicKeys)
         guard commands.count == publicKeys.count else {
             throw ValidationError(
-                "Each --\(flags.command) comes with its --\(flags.publicKey), the PEM public key that its signatures are "
-                    + "checked with: \(commands.count) and \(publicKeys.count) were given.")
+                "Each --\(flags.command) needs a --\(flags.publicKey), the PEM public key that verifies its signatures: "
+                    + "\(commands.count) and \(publicKeys.count) were given.")
         }
         let signers =
             try keys.map { path in
                 try KeyFile.signer(at: path) { try passphrase.require(settings, for: path) }
             } + zip(commands, publicKeys).map { Signer(SigningCommand($0), publicKey: try KeyFile.publicKey(at: $1)) }
         if Set(signers.map(\.publicKey.id)).count != signers.count {
-            throw ValidationError("The same key is given twice: one signature of a key is all that counts.")
+            throw ValidationError(
+                "The same key is given twice, but only one signature of a key is valid. Give each key once.")
         }
         return signers
     }
 }
 
-/// Times of the publisher's.
+/// The times and durations of a publisher.
 enum PublishTime {
-    /// The time of a release: `SOURCE_DATE_EPOCH`, or now where it is not set or empty. Documents that expire are issued by the clock alone: the
-    /// time of a commit would let them expire early, and a ramp begin in the past.
+    /// Returns the time of a release: `SOURCE_DATE_EPOCH`, or now if it is not set or empty.
+    ///
+    /// Files that expire always use the clock. With the time of a commit, they would expire early and a ramp would begin in the past.
     static func created() throws -> Timestamp {
         guard let text = getenv("SOURCE_DATE_EPOCH").map({ String(cString: $0) }), !text.isEmpty else {
             return Timestamp(clamping: Glibc.time(nil))
@@ -55,22 +57,23 @@ enum PublishTime {
         return time
     }
 
-    /// The duration of flag `name` in whole seconds, at least one; `standard` where it is not given.
+    /// Returns the duration of flag `name`, at least one second; nil if it is not given.
     static func duration(_ name: String, _ given: String?, _ settings: Settings) throws -> Duration? {
         guard let text = try settings.optional(name, given) else { return nil }
         let duration = try settings.parsed(name, text) { try DurationText(parsing: $0).duration }
         guard duration >= .seconds(1) else {
-            throw ValidationError("--\(name) takes a second or more, such as 30d, not \(UntrustedName.display(text)).")
+            throw ValidationError(
+                "--\(name) takes at least one second, such as 30d, not \(UntrustedName.display(text)).")
         }
         return duration
     }
 }
 
-/// How long others may keep a feed that is to be changed.
+/// How long a command waits for another process that changes the feed.
 struct WaitOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "How long to wait for another clientctl that changes the feed; 30s by default.", valueName: "duration"))
+            "How long to wait for another clientctl that changes the feed. (default: 30s)", valueName: "duration"))
     var wait: String?
 
     func wait(_ settings: Settings) throws -> FeedWait {
@@ -81,24 +84,27 @@ struct WaitOptions: ParsableArguments {
     }
 }
 
-/// How every change of a channel document is made.
+/// The flags of commands that change a channel file.
 struct ChannelEditOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("The feed: a folder or s3://bucket/prefix.", valueName: "place"), completion: .directory)
+    @Option(
+        help: ArgumentHelp("(required) The feed: a folder or s3://bucket/prefix.", valueName: "place"),
+        completion: .directory)
     var feed: String?
 
-    @Option(help: ArgumentHelp("The channel.", valueName: "name"))
+    @Option(help: ArgumentHelp("(required) The channel.", valueName: "name"))
     var channel: String?
 
     @Option(
         help: ArgumentHelp(
-            "Private key (PEM) that signs the channel; repeat it where several must.", valueName: "file"),
+            "(required, or --sign-command) Private key (PEM) that signs the channel. Repeat it if several keys must sign.",
+            valueName: "file"),
         completion: .file()
     )
     var channelKey: [String] = []
 
     @Option(
         help: ArgumentHelp(
-            "Command that signs the channel in place of a key file: message on stdin, raw signature on stdout.",
+            "Command that signs the channel instead of a key file: message on stdin, raw signature on stdout.",
             valueName: "command"))
     var signCommand: [String] = []
 
@@ -109,20 +115,22 @@ struct ChannelEditOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "What vouches for the present document, by default the signing keys: a PEM, a folder of *.pem, a trust root.",
+            "PEM key, folder of *.pem or trust root that verifies the current channel file. (default: the signing keys)",
             valueName: "path"), completion: .file())
     var trust: String?
 
-    @Option(help: ArgumentHelp("How long the new document counts; 30d by default.", valueName: "duration"))
+    @Option(help: ArgumentHelp("How long the new channel file is valid. (default: 30d)", valueName: "duration"))
     var expiresIn: String?
 
-    @Option(help: ArgumentHelp("Refuse unless the document has this sequence now; 0 for none.", valueName: "n"))
+    @Option(
+        help: ArgumentHelp(
+            "Fail unless the current channel file has this sequence; 0 if there is no file.", valueName: "n"))
     var expectSequence: String?
 
-    @Flag(help: "Tell what would change, and write nothing.")
+    @Flag(help: "Show what would change, and write nothing.")
     var dryRun = false
 
-    @Flag(help: "The clock is right, though it is long after the present document expired.")
+    @Flag(help: "Sign even if the channel expired long ago. Check the clock of this machine first.")
     var clockChecked = false
 
     @OptionGroup var state: PublisherStateOptions
@@ -145,7 +153,7 @@ struct ChannelEditOptions: ParsableArguments {
         return try terms(signers, settings)
     }
 
-    /// The same for whoever signs something else than the channel.
+    /// Returns the terms of a change that `signers` sign, such as the keys of a guard.
     func terms(_ signers: [Signer], _ settings: Settings) throws -> ChannelTerms {
         var options = ChannelTerms(signers: signers)
         options.trust = try settings.optional("trust", trust).map(TrustAnchor.read)
@@ -166,25 +174,25 @@ struct ChannelEditOptions: ParsableArguments {
         }
     }
 
-    /// Where a channel that is made begins; nil where none may be made.
+    /// Returns the first sequence of a new channel; nil without `--create`.
     static func firstSequence(_ create: Bool, _ sequence: String?, _ settings: Settings) throws -> Int? {
         let number = try settings.optional("sequence", sequence).map {
             try settings.integer("sequence", $0, atLeast: 1)
         }
         if try settings.isOn("create", create) { return number ?? 1 }
         if number != nil {
-            throw ValidationError("--sequence says where a channel begins that is made: give --create too.")
+            throw ValidationError("--sequence sets the first sequence of a new channel: give --create, too.")
         }
         return nil
     }
 
-    /// Shares that ascend, in thousandths, such as those of `1%,5%,25%,100%`.
+    /// Returns ascending percentages in thousandths, such as those of `1%,5%,25%,100%`.
     static func shares(_ name: String, _ text: String) throws -> [Int] {
         let shares = try text.split(separator: ",", omittingEmptySubsequences: false).map {
             try share(name, String($0)).permille
         }
         guard zip(shares, shares.dropFirst()).allSatisfy({ $0 < $1 }), shares.first != 0 else {
-            throw ValidationError("\(name) takes shares that ascend, such as 1%,5%,25%,100%.")
+            throw ValidationError("\(name) takes ascending percentages, such as 1%,5%,25%,100%.")
         }
         return shares
     }
@@ -192,14 +200,14 @@ struct ChannelEditOptions: ParsableArguments {
     static func share(_ name: String, _ text: String) throws -> RolloutPercentage {
         guard let share = RolloutPercentage(parsing: text) else {
             throw ValidationError(
-                "\(name) takes a share of the devices, 0% to 100%, such as 25% or 2.5%, not "
+                "\(name) takes a percentage from 0% to 100%, such as 25% or 2.5%, not "
                     + "\(UntrustedName.display(text)).")
         }
         return share
     }
 }
 
-/// A channel document's fate as an answer.
+/// The lines and JSON of a change of a channel file.
 enum ChannelOutput {
     static func object(_ report: ChannelReport) -> JSONObject {
         var object: JSONObject = [
@@ -233,13 +241,13 @@ enum ChannelOutput {
         case .offers(let version): ["  manifest.json \(isDryRun ? "would offer" : "offers") \(version) from now on"]
         case .keepsRecalled(let version):
             [
-                "  manifest.json goes on offering \(version): there is no other release for every device. Devices that follow it "
-                    + "go on with \(version) until a higher version is published."
+                "  manifest.json still offers \(version), because no other release is for every device. Devices that follow it "
+                    + "keep \(version) until a higher version is published."
             ]
         }
     }
 
-    /// What the publisher should know, on standard error.
+    /// Writes the warnings of a change to standard error.
     static func warn(_ report: ChannelReport) {
         for warning in report.warnings { Output.say("clientctl: channel \(report.document.channel): \(warning)") }
     }
@@ -248,9 +256,9 @@ enum ChannelOutput {
         let document = report.document
         let what =
             switch report.outcome {
-            case .changed: report.previousSequence == nil ? "made" : "changed"
+            case .changed: report.previousSequence == nil ? "created" : "changed"
             case .unchanged: "unchanged, nothing was written"
-            case .completed: "unchanged; manifest.json was missing or behind, and was written"
+            case .completed: "unchanged; manifest.json was missing or outdated, and was written"
             case .dryRun: "would change (dry run; nothing was written)"
             }
         return ["channel \(document.channel): \(what)"] + report.changes.map { "  \($0)" }
@@ -262,7 +270,7 @@ enum ChannelOutput {
     }
 }
 
-/// What a dry run would write, as it is shown.
+/// The lines and JSON of the files that a dry run would write.
 enum WriteOutput {
     static func value(_ writes: [FeedWrite]) -> JSONValue {
         .array(

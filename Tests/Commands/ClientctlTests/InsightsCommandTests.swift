@@ -67,7 +67,7 @@ import Testing
         #expect(
             plain.text.hasPrefix("1.1.0 in channel stable: for 25% of the devices\n  installed   520 (400 by delta"))
         #expect(plain.text.contains("  failed      1 (1 health\\x1BFailed)\n"))
-        #expect(plain.text.contains("has it and works: 500 of 2000 (25%); took it: 520 of 2000 (26%)"))
+        #expect(plain.text.contains("confirmed: 500 of 2000 (25%); installed: 520 of 2000 (26%)"))
         #expect(plain.text.contains("few enough starts fail: at most 2% may") && plain.text.contains("fewer than 1%"))
         #expect(!plain.text.contains("\u{1B}"))
     }

@@ -217,7 +217,7 @@ import Testing
         let plain = try Clientctl.run([
             "release", "resign", "--feed", site.feed, "--channel", "stable", "--channel-key", site.key("channel"),
         ])
-        #expect(plain.text.contains("manifest.json goes on offering 1.0.0"))
+        #expect(plain.text.contains("manifest.json still offers 1.0.0"))
         // The outcome names written files even if the channel did not change.
         try site.release("revoke", "--version", "1.0.0", "--undo").succeeded("changed")
         try Clientctl.stock(["rm", "\(site.feed)/manifest.json"])

@@ -101,7 +101,7 @@ import Testing
         _ = try resign(["HOME": home, "XDG_STATE_HOME": site.folder.file("xdg")])
         #expect(try TreeSnapshot(of: site.folder.file("xdg/clientctl")).files.count == 1)
         let unwritable = try resign(["HOME": "/dev/null"])
-        #expect(unwritable.errors.contains("what is signed is not remembered"))
+        #expect(unwritable.errors.contains("signed channel files are not stored"))
         try self.resign("--publisher-state", "/dev/null/state").failed(78, "configInvalid")
     }
 
