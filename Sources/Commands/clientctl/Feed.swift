@@ -3,45 +3,46 @@ import ArgumentParser
 import BundlePublish
 import BundleValues
 
-/// `clientctl feed`.
 struct FeedCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "feed",
-        abstract: "Maintain a feed as a whole.",
+        abstract: "Check, copy, export and clean up a feed.",
         subcommands: [FeedCheckCommand.self, FeedCopyCommand.self, FeedExportCommand.self, FeedCollect.self])
 }
 
-/// `clientctl feed gc`.
 struct FeedCollect: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "gc",
-        abstract: "List releases and deltas that nothing needs any more. --remove removes them.",
+        abstract: "List releases and deltas that are no longer needed, or remove them.",
         discussion: """
-            What stays: what manifest.json and the channels offer or recall, what the
-            newest copies of the channels' documents offer (release restore needs
-            them), the newest releases, what deltas to these build on, and what came
-            less than --min-age ago, since somebody may be publishing it. Copies of
-            documents and files that are not clientctl's always stay.
+            Without --remove, the command only lists them. It keeps releases that
+            manifest.json or a channel offers or recalls, releases that recent copies of
+            the channel files offer (for release restore), the newest releases, the base
+            versions of deltas to them, and everything newer than --min-age, because a
+            publisher may still be writing it. It never removes copies of channel files
+            or files that clientctl did not write.
 
             Examples:
               clientctl feed gc --feed feed
               clientctl feed gc --feed s3://bucket/prefix --keep 10 --remove
             """)
 
-    @Option(help: ArgumentHelp("The feed: a folder or s3://bucket/prefix.", valueName: "place"), completion: .directory)
+    @Option(
+        help: ArgumentHelp("(required) The feed: a folder or s3://bucket/prefix.", valueName: "place"),
+        completion: .directory)
     var feed: String?
 
     @Option(
         help: ArgumentHelp(
-            "Releases to keep, the newest, and copies of each channel's document whose releases to keep; 5 by default.",
+            "Number of newest releases to keep, and of recent copies of each channel file whose releases to keep (default: 5).",
             valueName: "n"))
     var keep: String?
 
     @Option(
-        help: ArgumentHelp("What came to the feed less long ago stays; 1d by default.", valueName: "duration"))
+        help: ArgumentHelp("Keep files that are newer than this (default: 1d).", valueName: "duration"))
     var minAge: String?
 
-    @Flag(help: "Remove what the plan says.")
+    @Flag(help: "Remove the listed files.")
     var remove = false
 
     @OptionGroup var bucket: BucketOptions
@@ -96,27 +97,28 @@ struct FeedCollect: ParsableCommand {
             + plan.kept.map { kept in
                 "keep  \(ByteCount(bytes: kept.bytes))  \(kept.version): \(kept.reasons.first.map(\.words) ?? "")"
             }
-            + [sum] + (terms.isDryRun && !plan.removed.isEmpty ? ["nothing was removed: --remove does it"] : [])
+            + [sum]
+            + (terms.isDryRun && !plan.removed.isEmpty ? ["nothing was removed: give --remove to remove them"] : [])
     }
 
     private static func words(_ reason: RemovedReason) -> String {
         switch reason {
-        case .unnamed: "which nothing names"
-        case .incomplete: "which is no complete release"
-        case .unlisted: "which its release's list does not have"
+        case .unnamed: "which is no longer needed"
+        case .incomplete: "which is not a complete release"
+        case .unlisted: "which the delta list of its release does not name"
         }
     }
 }
 
-/// `clientctl feed copy`.
 struct FeedCopyCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "copy",
-        abstract: "Copy a feed to another place, such as from a folder to a bucket.",
+        abstract: "Copy a feed to another location, such as from a folder to a bucket.",
         discussion: """
-            Archives come first, documents last, so devices can follow the target all the
-            time. Run it again after it was stopped: what is there is not sent again. What
-            is written once is never replaced, and no channel goes back.
+            The command writes archives first, and manifest.json and channel files last,
+            so devices can use the target during the copy. Run it again after an
+            interruption: it skips files that the target has. It never replaces a release
+            and never lowers the sequence of a channel.
 
             Examples:
               clientctl feed copy feed s3://bucket/prefix
@@ -126,10 +128,10 @@ struct FeedCopyCommand: ParsableCommand {
     @Argument(help: "The feed: a folder or s3://bucket/prefix.", completion: .directory)
     var source: String
 
-    @Argument(help: "Where it is copied to: a folder, made where it is missing, or s3://bucket/prefix.")
+    @Argument(help: "The target: a folder or s3://bucket/prefix. A missing folder is created.")
     var target: String
 
-    @Flag(help: "Tell what would be written, and write nothing.")
+    @Flag(help: "List the files that would be written, and write nothing.")
     var dryRun = false
 
     @OptionGroup var bucket: BucketOptions
@@ -159,24 +161,24 @@ struct FeedCopyCommand: ParsableCommand {
                 "leftOut": .array(report.foreign.map(JSONValue.string)),
             ],
             report.written.map { "\(verb)  \(ByteCount(bytes: $0.size))  \(UntrustedName.display($0.name))" }
-                + report.foreign.map { "left out, for it is none of a feed's: \(UntrustedName.display($0))" }
+                + report.foreign.map { "skipped \(UntrustedName.display($0)): not a file of a feed" }
                 + [
-                    "\(verb) \(counted(report.written.count, "file")), \(ByteCount(bytes: bytes)); \(report.present) "
-                        + "\(report.present == 1 ? "was" : "were") there"
+                    "\(verb) \(counted(report.written.count, "file")), \(ByteCount(bytes: bytes)); the target already had "
+                        + "\(report.present)"
                 ])
     }
 }
 
-/// `clientctl feed check`.
 struct FeedCheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
-        abstract: "Check a feed's public URL as devices do: trust roots, signatures, holds, sizes, caching, ranges.",
+        abstract: "Check the public URL of a feed as devices do.",
         discussion: """
-            With --origin, the place that it is published to, also whether the URL shows
-            what was published. No archive is downloaded. What keeps devices from a
-            release ends with the status of its failure; what only slows them down does
-            not.
+            The command checks trust roots, signatures, holds, sizes, caching and range
+            requests. It downloads no archives. With --origin, it also checks that the URL
+            serves the published files. If a problem keeps devices from a release, the
+            exit status is that of the failure. A problem that only slows devices down
+            does not change the exit status.
 
             Examples:
               clientctl feed check https://updates.example.com/ --trust trust.json
@@ -187,16 +189,17 @@ struct FeedCheckCommand: AsyncParsableCommand {
     @Argument(help: "The feed's URL (https, http, file).")
     var url: String
 
-    @Option(help: ArgumentHelp("Where it is published: a folder or s3://bucket/prefix.", valueName: "place"))
+    @Option(help: ArgumentHelp("The feed's own location: a folder or s3://bucket/prefix.", valueName: "place"))
     var origin: String?
 
     @Option(
         help: ArgumentHelp(
-            "A channel; by default those of --origin, without it stable. Repeat it for more.", valueName: "name"))
+            "Channel to check. Repeatable (default: all channels of --origin, or stable without it).", valueName: "name"
+        ))
     var channel: [String] = []
 
     @Option(
-        help: ArgumentHelp("Check signatures with this key, folder of keys or trust root.", valueName: "path"),
+        help: ArgumentHelp("Key, folder of keys or trust root to check signatures with.", valueName: "path"),
         completion: .file())
     var trust: String?
 

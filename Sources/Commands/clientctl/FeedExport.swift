@@ -4,16 +4,16 @@ import BundlePublish
 import BundleValues
 import ClientShell
 
-/// `clientctl feed export`.
 struct FeedExportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "export",
-        abstract: "Write a kit to a folder, such as on a stick: all that devices need of a feed now.",
+        abstract: "Write an offline kit of a feed to a folder, such as on a USB drive.",
         discussion: """
-            The kit has trust roots, channels, manifest.json, and the releases that these
-            offer, with their deltas; no copies of documents and no older releases. It is
-            checked as a device would before it gets its name: what stops halfway leaves
-            no kit. Its README.txt says how a device installs from it.
+            The kit contains trust roots, channel files, manifest.json, and the releases
+            that these offer with their deltas. It contains no older releases. The command
+            checks the kit as a device would before it renames it to --to, so an
+            interrupted run leaves no kit. README.txt in the kit explains how to install
+            from it.
 
             Examples:
               clientctl feed export --feed feed --to /media/usb/kit
@@ -21,23 +21,25 @@ struct FeedExportCommand: AsyncParsableCommand {
                 --trust trust.json
             """)
 
-    @Option(help: ArgumentHelp("The feed: a folder or s3://bucket/prefix.", valueName: "place"), completion: .directory)
+    @Option(
+        help: ArgumentHelp("(required) The feed: a folder or s3://bucket/prefix.", valueName: "place"),
+        completion: .directory)
     var feed: String?
 
     @Option(
-        help: ArgumentHelp("The kit: a folder that is not there yet, or empty.", valueName: "dir"),
+        help: ArgumentHelp("(required) The folder for the kit. It must be empty or not exist.", valueName: "dir"),
         completion: .directory)
     var to: String?
 
     @Option(
         help: ArgumentHelp(
-            "A channel for the kit; all by default. manifest.json comes with stable. Repeat it for more.",
+            "Channel to export; stable includes manifest.json. Repeatable (default: all).",
             valueName: "name"))
     var channel: [String] = []
 
     @Option(
         help: ArgumentHelp(
-            "What devices trust, to check the kit with: a key, folder of keys or trust root; by default the feed's own root.",
+            "Key, folder of keys or trust root that devices trust, to check the kit with (default: the feed's own root).",
             valueName: "path"),
         completion: .file())
     var trust: String?
@@ -55,7 +57,8 @@ struct FeedExportCommand: AsyncParsableCommand {
         if let feed = source.folder, try Wiring.isInside(target, folder: feed) {
             throw UpdateFailure(
                 .configInvalid, subject: target,
-                "\(target) is in the feed \(feed), so the kit would be published with it. Name a folder outside it.")
+                "\(target) is in the feed \(feed), so the kit would be published with it. Give a folder outside the feed."
+            )
         }
         let report = try await FeedExport(of: source, trust: trust, clock: .now).run(
             to: target, channels: channels, with: DeviceContainer.fetcher(userAgent: Product.userAgent))
@@ -86,7 +89,8 @@ struct FeedExportCommand: AsyncParsableCommand {
         let verdict =
             switch report.verifiedBy {
             case .given: "A device with the same --trust accepts this kit."
-            case .feed: "It was checked with its own trust root. Give --trust to check it with your devices' keys."
+            case .feed:
+                "The kit was checked with its own trust root. Give --trust to check it with the keys that devices trust."
             case .nobody: ReleaseList.unverified
             }
         return report.channels.sorted { $0.key < $1.key }.map { "channel \($0.key) has sequence \($0.value)" }

@@ -5,14 +5,13 @@ import BundleValues
 import BundleDisk
 import BundlePublish
 
-/// `clientctl inspect`.
 struct Inspect: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "inspect",
         abstract:
-            "Shows a manifest, a channel document, a trust root, a list of deltas or an archive, without trusting it.",
+            "Show a manifest, a channel file, a trust root, a list of deltas or an archive without verifying it.",
         discussion: """
-            Nothing is verified; use verify for that.
+            To check signatures, use clientctl verify.
 
             Examples:
               clientctl inspect https://updates.example.com/manifest.json
@@ -20,7 +19,9 @@ struct Inspect: AsyncParsableCommand {
               clientctl inspect client-v1.5.0.tar.zst
             """)
 
-    @Argument(help: "A URL (https, http, file, s3) or a path; of a feed, its manifest.json.", completion: .file())
+    @Argument(
+        help: "A URL (https, http, file, s3) or a path. The folder of a feed stands for its manifest.json.",
+        completion: .file())
     var source: String
 
     @OptionGroup var reading: BucketReading
@@ -32,13 +33,13 @@ struct Inspect: AsyncParsableCommand {
         let settings = try common.settings()
         let limits = try limits.limits(settings)
         let json = try settings.isOn("json", common.json)
-        // Whatever was fetched is gone before the answer: its reader may end this program.
+        // Temporary files are removed before the output, because a closed pipe may end this process.
         let (object, lines) = try await description(limits, settings)
         Output.give(json: json, object, lines)
     }
 
     private func description(_ limits: ArchiveLimits, _ settings: Settings) async throws -> (JSONObject, [String]) {
-        // No copy of what is here already.
+        // A local file needs no copy.
         if !source.contains("://") {
             return try describe(any: try File.open(reading: try Wiring.document(source)), limits)
         }
@@ -61,32 +62,32 @@ struct Inspect: AsyncParsableCommand {
         return try describe(try file.readAll(maximumBytes: ChannelFormat.maximumBytes))
     }
 
-    /// A document says what it is; a manifest does not.
+    /// Describes a signed file by its `payloadType`. A file without one is parsed as a manifest.
     private func describe(_ bytes: [UInt8]) throws -> (JSONObject, [String]) {
         let members = (try? JSONScanner.parse(bytes, maximumBytes: bytes.count))?.objectValue
-        var told: (kind: String, object: JSONObject, lines: [String])
+        var described: (kind: String, object: JSONObject, lines: [String])
         switch members?["payloadType"]?.stringValue {
         case ChannelFormat.payloadType:
             let document = try ChannelFormat.parse(try ChannelFormat.envelope(parsing: bytes))
-            told = (
+            described = (
                 "channel", ChannelView.object(document.claims, now: .now), ChannelView.lines(document.claims, now: .now)
             )
-            told.object["signatures"] = .array(
+            described.object["signatures"] = .array(
                 document.envelope.signatures.map { .object(["keyId": .string(orNull: $0.keyId)]) })
         case TrustRootFormat.payloadType:
             let root = TrustFile.of(try TrustRootFormat.parse(bytes))
-            told = ("trustRoot", TrustView.object(root), TrustView.lines(root, now: .now))
+            described = ("trustRoot", TrustView.object(root), TrustView.lines(root, now: .now))
         case HoldFormat.payloadType:
             let hold = try HoldFormat.parse(try HoldFormat.envelope(parsing: bytes))
-            told = ("hold", HoldView.object(hold), HoldView.lines(hold))
+            described = ("hold", HoldView.object(hold), HoldView.lines(hold))
         case DeltaListFormat.payloadType:
             let list = try DeltaListFormat.parse(try DeltaListFormat.envelope(parsing: bytes))
-            told = ("deltas", DeltaOutput.object(list), ["deltas to \(list.version)"] + DeltaOutput.lines(list))
+            described = ("deltas", DeltaOutput.object(list), ["deltas to \(list.version)"] + DeltaOutput.lines(list))
         default: return describe(try ManifestFormat.parse(bytes))
         }
         return (
-            ["kind": .string(told.kind), "verified": .bool(false), told.kind: .object(told.object)],
-            ["Nothing was verified."] + told.lines
+            ["kind": .string(described.kind), "verified": .bool(false), described.kind: .object(described.object)],
+            ["Nothing was verified."] + described.lines
         )
     }
 
@@ -108,12 +109,12 @@ struct Inspect: AsyncParsableCommand {
 
     private func describe(_ file: File, _ limits: ArchiveLimits) throws -> (JSONObject, [String]) {
         let listing = try ArchiveListing.read(file, limits: limits)
-        // What has the signature of no format is read as tar, which has none at its start.
+        // A file without a known signature is read as tar, because tar has no signature at its start.
         if listing.format == .tar, listing.entries.isEmpty, try file.head(512).contains(where: { $0 != 0 }) {
             throw UpdateFailure(
                 .manifestMalformed, subject: source,
-                "\(UntrustedName.display(source)) is nothing that clientctl knows: no manifest, channel document, trust root, list "
-                    + "of deltas or archive.")
+                "clientctl does not recognize \(UntrustedName.display(source)). Give a manifest, a channel file, a trust root, a "
+                    + "list of deltas or an archive.")
         }
         return (
             [
@@ -132,7 +133,7 @@ struct Inspect: AsyncParsableCommand {
                 "an archive (\(listing.format.rawValue)), \(counted(listing.entries.count, "entry", "entries"))\(listing.entries.count == limits.entries ? " or more" : ""); nothing was verified"
             ]
                 + listing.entries.map { "  \($0.kind.rawValue)\t\($0.size ?? 0)\t\($0.shownName)" }
-                + (listing.refusal.map { ["an installation would refuse it: \($0.failure.message)"] } ?? [])
+                + (listing.refusal.map { ["install would refuse it: \($0.failure.message)"] } ?? [])
         )
     }
 }

@@ -3,29 +3,29 @@ import ArgumentParser
 import BundlePublish
 import BundleValues
 
-/// What of a folder is no part of the client.
+/// The flags that exclude files of the folder from the client.
 struct ExcludeOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Leave out what has this name or path, such as '*.map' or 'docs/*.md'; repeat it.", valueName: "pattern"))
+            "Exclude files and folders with this name or path, such as '*.map' or 'docs/*.md'. Repeatable.",
+            valueName: "pattern"))
     var exclude: [String] = []
 
     @Option(
         help: ArgumentHelp(
-            "Leave out precompressed copies of files beside them, source maps, or what editors and tools leave: precompressed,maps,junk.",
+            "Exclude precompressed copies, source maps, or leftovers of editors and tools: a list of precompressed, maps and junk.",
             valueName: "list"))
     var drop: String?
 
     func patterns(_ settings: Settings) throws -> [PathPattern] { try Self.patterns("exclude", exclude, settings) }
 
-    /// What is left out by what it is.
     func drops(_ settings: Settings) throws -> Set<FolderInspection.Drop> {
         guard let text = try settings.optional("drop", drop) else { return [] }
         return Set(
             try text.split(separator: ",").map { word in
                 guard let drop = FolderInspection.Drop(rawValue: String(word)) else {
                     throw ValidationError(
-                        "--drop takes a list of precompressed, maps and junk, such as maps,junk; not \(UntrustedName.display(text))."
+                        "--drop takes a list of precompressed, maps and junk, such as maps,junk, not \(UntrustedName.display(text))."
                     )
                 }
                 return drop
@@ -44,15 +44,16 @@ struct ExcludeOptions: ParsableArguments {
     }
 }
 
-/// What `publish` looks at before it packs.
+/// The flags of `publish` for the inspection of the folder.
 struct InspectionOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Publish nothing while a file has more than this, such as 5MB (exit status 52).", valueName: "size"))
+            "Publish nothing if a file is larger than this, such as 5MB. Exits with 52 in that case.", valueName: "size"
+        ))
     var budget: String?
 
     @Option(
-        help: ArgumentHelp("Keep the source maps in DIR/vX.Y.Z, for reports of crashes.", valueName: "dir"),
+        help: ArgumentHelp("Copy source maps to DIR/vX.Y.Z, for crash reports.", valueName: "dir"),
         completion: .directory)
     var archiveMaps: String?
 
@@ -63,18 +64,17 @@ struct InspectionOptions: ParsableArguments {
     }
 }
 
-/// What a inspection at a folder has found, in words and in JSON.
+/// The output of an inspection of a folder, as lines and as JSON.
 enum InspectionOutput {
-    /// One line for each kind of finding, and for what was left out.
+    /// Returns one line for each kind of excluded file, each unused `--exclude` and each kind of finding.
     static func lines(_ inspection: FolderInspection) -> [String] {
         groups(inspection.dropped).map { "left out \($0.count(of: $0.code.words)) (\($0.names))" }
             + inspection.unmatched.map {
-                "--exclude \(UntrustedName.display($0)) leaves nothing out: nothing has that name or path"
+                "--exclude \(UntrustedName.display($0)) excludes nothing: no file has that name or path"
             }
             + lines(inspection.findings)
     }
 
-    /// One line for each kind of finding.
     static func lines(_ findings: [FolderFinding]) -> [String] {
         groups(findings).map { group in
             let allow = group.allowances.map { "--csp \"\($0)\"" }.joined(separator: " ")
@@ -100,7 +100,7 @@ enum InspectionOutput {
             })
     }
 
-    /// The findings of one code.
+    /// The findings with one code.
     private struct Group {
         let code: FolderFinding.Code
         let findings: [FolderFinding]
@@ -113,15 +113,15 @@ enum InspectionOutput {
             return code.isAboutBytes ? "\(what), \(ByteCount(bytes: bytes))" : what
         }
 
-        /// The finding in words, where it is about the whole client; nil for those that are about files.
+        /// The sentence for a finding about the whole client; nil for findings about single files.
         var sentence: String? {
             let detail = findings.first?.detail ?? ""
             return switch code {
-            case .sameContent: "The content is that of \(detail)."
+            case .sameContent: "The content is the same as in \(detail)."
             case .emptyPage: "index.html is empty."
             case .neverConfirms: "No file calls startupDidComplete(), so devices would roll this client back."
             case .blocksConfirmation:
-                "The policy in index.html forbids the page to call its own server (\(detail)), so devices would roll this client back."
+                "The policy in index.html blocks requests of the page to its own server (\(detail)), so devices would roll this client back."
             default: nil
             }
         }
@@ -144,7 +144,7 @@ enum InspectionOutput {
 }
 
 extension FolderFinding.Code {
-    /// Whether files are too many or too large, rather than wrong.
+    /// Whether the finding is about the number or size of files.
     fileprivate var isAboutBytes: Bool {
         switch self {
         case .precompressed, .maps, .junk, .duplicates, .overBudget: true
@@ -160,31 +160,30 @@ extension FolderFinding.Code {
         switch self {
         case .precompressed: ("precompressed copy", "precompressed copies")
         case .maps: ("source map", "source maps")
-        case .junk: ("file that editors or tools left", "files that editors or tools left")
+        case .junk: ("leftover file of editors or tools", "leftover files of editors or tools")
         case .duplicates: ("duplicate file", "duplicate files")
         case .overBudget: ("file over the budget", "files over the budget")
         case .sameContent, .emptyPage, .neverConfirms, .blocksConfirmation: ("client", "clients")
-        case .missingScript: ("script that index.html loads is missing", "scripts that index.html loads are missing")
+        case .missingScript: ("missing script of index.html", "missing scripts of index.html")
         case .serviceWorker:
             ("file that registers a service worker", "files that register a service worker")
         case .reservedPath:
-            ("file has a path that serve keeps for itself", "files have paths that serve keeps for itself")
-        case .missingFile: ("file is missing that a page loads", "files are missing that pages load")
-        case .foreignOrigin: ("thing that a page loads from elsewhere", "things that pages load from elsewhere")
+            ("file with a path that serve reserves", "files with paths that serve reserves")
+        case .missingFile: ("missing file that a page loads", "missing files that pages load")
+        case .foreignOrigin: ("file that a page loads from another origin", "files that pages load from other origins")
         case .ownFrame: ("page in a frame of another page", "pages in frames of other pages")
-        case .inlineHandler: ("attribute that is a script", "attributes that are scripts")
+        case .inlineHandler: ("attribute with a script", "attributes with scripts")
         case .eval: ("script that may use eval", "scripts that may use eval")
         case .wasm: ("WebAssembly file", "WebAssembly files")
         }
     }
 
-    /// What to do about it.
     fileprivate var advice: String {
         switch self {
         case .precompressed:
-            "Devices serve from their own disk and never ask for them. --drop precompressed leaves them out."
-        case .maps: "Only developers need them. --drop maps leaves them out, --archive-maps DIR keeps them for you."
-        case .junk: "--drop junk leaves them out."
+            "Devices serve files from their disk and never request them. --drop precompressed excludes them."
+        case .maps: "Only developers need them. --drop maps excludes them, and --archive-maps DIR keeps copies of them."
+        case .junk: "--drop junk excludes them."
         case .duplicates: "You can keep one copy and link to it."
         case .overBudget: "Make them smaller."
         case .sameContent: "Did you build?"
@@ -192,13 +191,13 @@ extension FolderFinding.Code {
         case .neverConfirms: "Call WebAppLocalServer.startupDidComplete() when the page works."
         case .blocksConfirmation: "Add 'self' to connect-src."
         case .missingScript: "Devices would roll this client back. Build it again."
-        case .serviceWorker: "serve refuses service workers. Leave the registration out."
-        case .reservedPath: "Browsers do not get them: move them."
+        case .serviceWorker: "serve refuses service workers. Remove the registration."
+        case .reservedPath: "Browsers do not receive them. Move them."
         case .missingFile: "Browsers will not find them."
         case .foreignOrigin: "serve refuses it, and a device may be offline. Copy it into the folder."
         case .ownFrame: "serve refuses frames."
         case .inlineHandler: "serve refuses it. Add the handler in a script."
-        case .eval: "serve blocks eval: build without it."
+        case .eval: "serve blocks eval. Build without it."
         case .wasm: "serve blocks it."
         }
     }

@@ -6,17 +6,16 @@ import BundleDisk
 import BundlePublish
 import BundleSigning
 
-/// `clientctl publish`.
 struct Publish: AsyncParsableCommand, ConfinedCommand {
     static let configuration = CommandConfiguration(
         commandName: "publish",
         abstract: "Pack a built web folder, sign it, and write it into a feed.",
         discussion: """
-            The feed is a static folder: serve it with any web server, or copy it to
-            a bucket, manifest.json last. Publishing the same content again changes
-            nothing; other content under a published version is refused.
-            SOURCE_DATE_EPOCH, if set, is the time of the release and its archive. Channel
-            documents are issued at the time of this machine's clock.
+            The feed is a static folder. Serve it with any web server, or copy it to a
+            bucket with `clientctl feed copy`. Publishing the same content again changes
+            nothing. Different content under a published version is refused. If
+            SOURCE_DATE_EPOCH is set, it is the time of the release and its archive.
+            Channel files always have the time of this machine's clock.
 
             Examples:
               clientctl publish dist --version 1.5.0 --feed feed \\
@@ -29,56 +28,64 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
               clientctl publish dist --version 1.5.1 --feed feed --min-shell 1.0.0 \\
                 --sign-command './sign-with-token' --public token.pub.pem
 
-            Files that are private keys are never published, nor is the feed if it is
-            inside the folder. A key in a script or page, repositories, node_modules, .env
-            and its like, other feeds and native code are refused unless --allow names
-            them. Anything else that looks out of place is published with a warning. What
-            --exclude and --drop leave out is not in the release: give verify --rebuild the
-            same flags.
+            The command never publishes private key files, or the feed itself if it is
+            inside the folder. It refuses keys in scripts and pages, repositories,
+            node_modules, .env and similar files, other feeds and native code unless
+            --allow names them. It publishes anything else that looks wrong with a
+            warning. The release does not contain the files that --exclude and --drop
+            match. Give verify --rebuild the same flags.
 
-            Devices that have one of the last three releases get a delta, a fraction of the
-            archive: --delta-from picks other base versions, --no-deltas makes none.
+            Devices with one of the last three releases download a delta, which is smaller
+            than the archive. --delta-from picks other base versions. --no-deltas skips
+            deltas.
 
-            Without a trust root in the feed, a release is signed by a key that signed what
-            the feed offers now. Otherwise pass the keys that devices trust with --trust.
+            If the feed has no trust root, sign with a key that signed the current
+            release. Otherwise give the keys that devices trust with --trust.
 
-            --channel also adds the release to FEED/channels/NAME.json, for the --rollout
-            share of its devices. Publishing again never changes a rollout: use `clientctl
-            release rollout`. Devices that follow manifest.json ignore rollouts.
+            --channel also adds the release to FEED/channels/NAME.json, for the percentage
+            of devices that --rollout sets. Publishing again never changes a rollout; use
+            `clientctl release rollout`. Devices that follow manifest.json ignore
+            rollouts.
             """)
 
-    @Argument(help: "The folder with index.html at its top.", completion: .directory)
+    @Argument(help: "The built web folder, which contains index.html.", completion: .directory)
     var directory: String
 
     @OptionGroup var version: VersionOption
 
     @Option(
         help: ArgumentHelp(
-            "The feed: a folder, created where it is missing, or s3://bucket/prefix.", valueName: "place"),
+            "(required) The feed: a folder or s3://bucket/prefix. A missing folder is created.", valueName: "place"),
         completion: .directory)
     var feed: String?
 
     @Option(
-        help: ArgumentHelp("The private key (PEM); repeat it where several must sign.", valueName: "file"),
+        help: ArgumentHelp(
+            "(required, or --sign-command) The private key (PEM). Repeatable if several keys must sign.",
+            valueName: "file"),
         completion: .file())
     var key: [String] = []
 
     @Option(
         help: ArgumentHelp(
-            "Command that signs in place of a key file: message on stdin, raw signature on stdout.",
+            "Command that signs instead of --key. It reads the message from stdin and writes the raw signature to stdout.",
             valueName: "command"))
     var signCommand: [String] = []
 
-    @Option(help: ArgumentHelp("Public key (PEM) of --sign-command.", valueName: "file"), completion: .file())
+    @Option(
+        help: ArgumentHelp("(required with --sign-command) The public key of that command (PEM).", valueName: "file"),
+        completion: .file())
     var `public`: [String] = []
 
     @OptionGroup var passphrase: PassphraseOptions
     @OptionGroup var channelOptions: PublishChannelOptions
 
-    @Option(help: ArgumentHelp("Lowest shell version that can show it.", valueName: "version"))
+    @Option(help: ArgumentHelp("(required) Lowest shell version that can show the release.", valueName: "version"))
     var minShell: String?
 
-    @Option(help: ArgumentHelp("Highest shell version that can show it.", valueName: "version"))
+    @Option(
+        help: ArgumentHelp("Highest shell version that can show the release (default: no limit).", valueName: "version")
+    )
     var maxShell: String?
 
     @Option(help: ArgumentHelp("The application, such as com.example.kiosk.", valueName: "id"))
@@ -89,34 +96,36 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Publish what has this name or path, though it looks like a mistake, such as node_modules; repeat it.",
+            "Publish files with this name or path even though they look like a mistake, such as node_modules. Repeatable.",
             valueName: "pattern"))
     var allow: [String] = []
 
     @Option(help: ArgumentHelp("File with release notes.", valueName: "file"), completion: .file())
     var notes: String?
 
-    @Option(help: "tar.zst (default), tar.gz, zip or tar.", completion: .list(["tar.zst", "tar.gz", "zip", "tar"]))
+    @Option(
+        help: "The archive format: tar.zst, tar.gz, zip or tar (default: tar.zst).",
+        completion: .list(["tar.zst", "tar.gz", "zip", "tar"]))
     var format: String?
 
     @Option(
         help: ArgumentHelp(
-            "Compression level: 1 to 19 for zstd (\(ReleaseOptions.defaultZstdLevel)), 1 to 9 for gzip and zip (9).",
+            "Compression level: 1 to 19 for zstd (default: \(ReleaseOptions.defaultZstdLevel)), 1 to 9 for gzip and zip (default: 9).",
             valueName: "n"))
     var level: String?
 
     @Option(
         help: ArgumentHelp(
-            "log2 of the zstd window, which an installer needs as memory (\(ReleaseOptions.defaultWindowLog)).",
+            "log2 of the zstd window, which a device needs as memory (default: \(ReleaseOptions.defaultWindowLog)).",
             valueName: "n"))
     var windowLog: String?
 
     @OptionGroup var deltas: DeltaOptions
 
-    @Flag(help: "Make no deltas.")
+    @Flag(help: "Skip deltas.")
     var noDeltas = false
 
-    @Flag(help: "Do everything but write.")
+    @Flag(help: "Show what would be written, and write nothing.")
     var dryRun = false
 
     @OptionGroup var bucket: BucketOptions
@@ -133,7 +142,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
             || after.startsPrograms(settings)
         let isFolder = try settings.optional("feed", feed).map { !$0.contains("://") } ?? true
         let isDryRun = try settings.isOn("dry-run", dryRun)
-        // A dry run packs into a temporary folder, and a signing command gets its message there.
+        // A dry run packs into a temporary folder. A signing command reads its message from one.
         let written =
             try (isFolder ? settings.folders("feed", feed) : []) + settings.folders("archive-maps", looking.archiveMaps)
         let folders =
@@ -169,8 +178,8 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         }
         if !release.raisedLimits.isEmpty {
             Output.say(
-                "clientctl: this release is larger than devices allow by default: every device needs "
-                    + "\(release.raisedLimits.joined(separator: " and ")) for it, too")
+                "clientctl: this release is larger than devices allow by default: give every device "
+                    + "\(release.raisedLimits.joined(separator: " and ")), too")
         }
         for warning in release.warnings { Output.say("clientctl: \(warning)") }
         release.channel.map(ChannelOutput.warn)
@@ -226,7 +235,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         options.trust = try channelOptions.anchor(settings)
         if noDeltas, !deltas.deltaFrom.isEmpty {
             throw ValidationError(
-                "Give --no-deltas or --delta-from, one of them: with --no-deltas there is nothing to build on.")
+                "Give either --no-deltas or --delta-from.")
         }
         options.deltas = try settings.isOn("no-deltas", noDeltas) ? nil : try deltas.terms(settings)
         options.isDryRun = isDryRun
@@ -239,12 +248,13 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         if try file.size() > most {
             throw UpdateFailure(
                 .configInvalid, subject: path,
-                "The notes \(path) have \(ByteCount(bytes: try file.size())), allowed are \(ByteCount(bytes: most)): shorten them, or name a "
-                    + "page that has them.")
+                "The release notes \(path) have \(ByteCount(bytes: try file.size())), but the limit is \(ByteCount(bytes: most)). Shorten "
+                    + "them, or link to a page.")
         }
         let bytes = try file.readAll(maximumBytes: most)
         guard let text = String(validating: bytes, as: UTF8.self) else {
-            throw UpdateFailure(.configInvalid, subject: path, "The notes \(path) are not UTF-8 text.")
+            throw UpdateFailure(
+                .configInvalid, subject: path, "The release notes \(path) are not UTF-8 text. Save the file as UTF-8.")
         }
         return text
     }
@@ -282,14 +292,14 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         let manifest = release.manifest
         let installed = manifest.installedSize ?? 0
         let archive = manifest.size ?? 0
-        // An archive of a few small files is larger than they are.
+        // An archive of a few small files can be larger than the files.
         let percent = archive < installed ? " (\(archive * 100 / installed) %)" : ""
         let what =
             switch release.outcome {
             case .published: "published \(manifest.version) to \(feed)"
             case .unchanged: "\(manifest.version) was already in \(feed) with this content; nothing changed"
             case .completed:
-                "\(manifest.version) was already in \(feed) with this content; the documents that offer it were written"
+                "\(manifest.version) was already in \(feed) with this content; the files that offer it were written"
             case .dryRun: "would publish \(manifest.version) to \(feed) (dry run; nothing was written)"
             }
         return [

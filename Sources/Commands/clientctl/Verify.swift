@@ -6,16 +6,19 @@ import BundleDisk
 import BundlePublish
 import BundleSigning
 
-/// `clientctl verify`.
 struct Verify: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "verify",
-        abstract: "Verify a release (its manifest, archive and, with --rebuild, its folder) or a store (--store).",
+        abstract: "Verify a release, a channel, or the installed clients of a store.",
         discussion: """
-            Trust roots are followed as devices do. With --store, every installed file is
-            compared with its receipt; a difference ends with status 33. With --trust,
-            too, it is compared with what a release key has signed: another key ends with
-            status 20, another file with 23.
+            For a release, the command verifies the manifest and the archive. It updates
+            the trust root from the feed as devices do. With --rebuild, it also compares a
+            folder with the release.
+
+            With --store, it compares every installed file with its receipt and exits with
+            33 if one differs. With --store and --trust, it also compares installed files
+            with the signed release. It exits with 20 if the signing key is not trusted,
+            and with 23 if a file differs.
 
             Examples:
               clientctl verify https://updates.example.com/manifest.json \\
@@ -29,18 +32,21 @@ struct Verify: AsyncParsableCommand {
             """)
 
     @Argument(
-        help: "The manifest: a URL (https, http, file, s3) or a path; of a feed, its manifest.json.",
+        help:
+            "The manifest or channel file: a URL (https, http, file, s3) or a path. The folder of a feed stands for its manifest.json.",
         completion: .file())
     var source: String?
 
     @OptionGroup var place: StoreOptions
 
     @Option(
-        help: ArgumentHelp("Check the signatures with this key, folder of keys or trust root.", valueName: "path"),
+        help: ArgumentHelp(
+            "(required, except with --store) Key, folder of keys or trust root to check signatures with.",
+            valueName: "path"),
         completion: .file())
     var trust: String?
 
-    @Option(help: ArgumentHelp("A folder to compare with what was released.", valueName: "dir"), completion: .directory)
+    @Option(help: ArgumentHelp("Folder to compare with the release.", valueName: "dir"), completion: .directory)
     var rebuild: String?
 
     @OptionGroup var excluding: ExcludeOptions
@@ -54,7 +60,7 @@ struct Verify: AsyncParsableCommand {
         guard let source else {
             if rebuild != nil {
                 throw ValidationError(
-                    "--rebuild compares a folder with a release: name its manifest in place of --store.")
+                    "--rebuild compares a folder with a release. Give the manifest of the release instead of --store.")
             }
             try verifyStore(try settings.required("store", place.store), settings)
             return
@@ -63,7 +69,7 @@ struct Verify: AsyncParsableCommand {
         let excluded = try excluding.patterns(settings)
         let drops = try excluding.drops(settings)
         if place.store != nil {
-            throw ValidationError("Name a manifest or --store, not both: they are two checks.")
+            throw ValidationError("Give either a manifest or --store.")
         }
         let temporary = try TemporaryDirectory()
         let limits = try limits.limits(settings)
@@ -111,11 +117,11 @@ struct Verify: AsyncParsableCommand {
                     + report.manifest.signers.map { "\($0.algorithm.rawValue) key \($0.id)" }.joined(separator: ", "),
                 "  archive  sha256 \(manifest.sha256.hex)", "  content  sha256 \(report.contentSha256.hex)",
             ] + report.deltas.map { "  delta    from \($0.baseName), sha256 \($0.sha256.hex)" }
-                + (rebuild.map { ["  \($0) is what was released"] } ?? []))
+                + (rebuild.map { ["  \($0) matches the release"] } ?? []))
     }
 
-    /// Returns where the document at `source` is, brought here from a bucket, and a device with `anchor` that has followed the trust roots
-    /// of its feed.
+    /// Returns the URL of the file at `source`, and a device with `anchor` that has followed the trust roots of the feed. Downloads the
+    /// release into `folder` first if `source` is in a bucket.
     private func document(
         _ source: String, _ anchor: TrustAnchor, into folder: Directory, _ limits: ArchiveLimits, _ settings: Settings
     ) async throws -> (url: FetchURL, device: NewDevice) {
@@ -137,7 +143,8 @@ struct Verify: AsyncParsableCommand {
         guard device.hasGuard else {
             throw UpdateFailure(
                 .keyUnknown, subject: "hold",
-                "--trust names no guard, so no device heeds this hold: give the trust root that does.")
+                "The keys of --trust include no guard key, so devices ignore this hold. Give the trust root that lists the guard key."
+            )
         }
         let hold = try device.verify(hold: bytes, channel: try FeedDocument.channel(of: url))
         Output.give(
@@ -152,7 +159,7 @@ struct Verify: AsyncParsableCommand {
             ] + HoldView.lines(hold.document))
     }
 
-    /// Verifies what a device that knows nothing yet would take. `check` reports which release of it a device takes.
+    /// Verifies a channel file as a new device would. `check` reports which of its releases a device installs.
     private func verifyChannel(_ bytes: [UInt8], of url: FetchURL, _ device: NewDevice, _ settings: Settings) throws {
         let channel = try FeedDocument.channel(of: url)
         let now = Timestamp.now
@@ -161,7 +168,7 @@ struct Verify: AsyncParsableCommand {
         if document.expires <= now {
             throw UpdateFailure(
                 .expired, subject: "channel \(document.channel)",
-                "The document of channel \(document.channel) expired at \(document.expires): sign it again with `clientctl release resign`."
+                "The file of channel \(document.channel) expired at \(document.expires). Sign it again with `clientctl release resign`."
             )
         }
         for release in device.refused(of: document) {
@@ -184,7 +191,7 @@ struct Verify: AsyncParsableCommand {
     }
 
     private func verifyStore(_ store: String, _ settings: Settings) throws {
-        // A check of nothing is no check.
+        // A check of a missing store must fail, not find nothing to verify.
         try Wiring.requireStore(store)
         try StoreMark.require(in: try Directory.open(store))
         let inventory = try Inventory.read(at: store)
@@ -193,7 +200,7 @@ struct Verify: AsyncParsableCommand {
             guard let difference = try InstalledTree.difference(of: bundle, inStoreAt: store) else { continue }
             throw UpdateFailure(
                 .storeDamaged, subject: "\(bundle.name): \(difference)",
-                "The store disagrees with its receipts: in \(bundle.name), \(difference). "
+                "An installed client differs from its receipt: in \(bundle.name), \(difference). "
                     + "Run `clientctl repair --store \(store)`.")
         }
         Output.give(
@@ -205,13 +212,13 @@ struct Verify: AsyncParsableCommand {
             inventory.bundles.isEmpty
                 ? ["no clients to verify"]
                 : inventory.bundles.map { bundle in
-                    let what = signed.contains(bundle.name) ? "what a trusted key signed" : "what was installed"
-                    return "verified \(bundle.name): every file is \(what)"
+                    let what = signed.contains(bundle.name) ? "the signed release" : "its receipt"
+                    return "verified \(bundle.name): every file matches \(what)"
                 })
     }
 
-    /// Verifies the clients that release keys signed, by `--trust` or by the newest root that the store has followed from there; returns
-    /// their names.
+    /// Verifies the installed archives with the release keys of `--trust`, or of the newest root in the store that follows it. Returns
+    /// the names of these clients.
     private func verifySigned(_ inventory: Inventory, _ store: String, _ settings: Settings) throws -> [ClientName] {
         guard let path = try settings.optional("trust", trust) else { return [] }
         let device = try NewDevice(
@@ -219,7 +226,8 @@ struct Verify: AsyncParsableCommand {
         let clients = inventory.bundles.filter { $0.version.source == .archive }
         if clients.isEmpty, trust != nil {
             throw ValidationError(
-                "--trust verifies clients that a release key signed, and \(store) has none: leave the flag out.")
+                "--trust verifies clients that a release key signed, but \(store) has none. Run the command without --trust."
+            )
         }
         for client in clients {
             _ = try SignedClient.verify(client, inStoreAt: store, trusted: device.releaseKeysOfAnyTime)

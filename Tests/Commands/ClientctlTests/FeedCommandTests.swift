@@ -22,7 +22,7 @@ import Testing
         try Clientctl.run(["verify", "\(site.feed)/releases/v1.0.0/manifest.json", "--trust", site.trust, "--json"])
             .succeeded("verified")
         let plain = try Clientctl.run(["feed", "gc", "--feed", site.feed, "--keep", "1", "--min-age", "0s"])
-        #expect(plain.text.contains("--remove does it") && plain.text.contains("manifest.json offers it"))
+        #expect(plain.text.contains("give --remove to remove them") && plain.text.contains("manifest.json offers it"))
         try gc(site, "--keep", "1", "--min-age", "0s", "--remove").succeeded("removed")
         try gc(site, "--keep", "1", "--min-age", "0s", "--remove").succeeded("unchanged")
         try site.install("a").succeeded("installed")

@@ -156,7 +156,8 @@ import Testing
         try Clientctl.stock(["zsh", "-n", "\(out)/_clientctl"])
         #expect(
             try made("_clientctl").contains(
-                "--key[The private key (PEM); repeat it where several must sign.]:file:_files"))
+                "--key[(required, or --sign-command) The private key (PEM). Repeatable if several keys must sign.]:file:_files"
+            ))
     }
 
     @Test(.enabled(if: isInstalled("fish"), "no fish")) func `fish completes commands and flags`() throws {

@@ -41,7 +41,7 @@ import Testing
         let published = try site.publish(
             source, as: "1.0.0", ["--exclude", "nothere.*", "--exclude", "*.map", "--exclude", "deep"])
         published.succeeded("published")
-        #expect(published.errors.contains("--exclude nothere.* leaves nothing out"), "\(published.errors)")
+        #expect(published.errors.contains("--exclude nothere.* excludes nothing"), "\(published.errors)")
         for pattern in ["*.map", "deep"] { #expect(!published.errors.contains("--exclude \(pattern) leaves")) }
     }
 
@@ -128,7 +128,7 @@ import Testing
         try site.publish("1.0.0")
         try site.publish("1.1.0")
         let same = try site.publish(site.folder.file("web-1.0.0"), as: "1.2.0").succeeded("published")
-        #expect(same.errors.contains("The content is that of 1.0.0. Did you build?"))
+        #expect(same.errors.contains("The content is the same as in 1.0.0. Did you build?"))
         #expect(codes(same["findings"])["sameContent"] == ["index.html"])
         let again = try site.publish(site.folder.file("web-1.1.0"), as: "1.1.0").succeeded("unchanged")
         #expect(codes(again["findings"])["sameContent"] == nil)

@@ -113,7 +113,9 @@ import Testing
         #expect(
             try refused(64, "usage", ["--min-shell", "1.0"]).errors.hasPrefix("clientctl: --min-shell: the version"))
         let many = try site.folder.write([UInt8](repeating: 0x61, count: 100_000), to: "notes")
-        #expect(try refused(78, "configInvalid", ["--notes", many]).errors.contains("The notes \(many) have 100.0 kB"))
+        #expect(
+            try refused(78, "configInvalid", ["--notes", many]).errors.contains(
+                "The release notes \(many) have 100.0 kB"))
     }
 
     @Test(arguments: [("app/Main.js", "app/main.js"), ("é.js", "e\u{301}.js"), ("App/x.js", "app/y.js")])

@@ -47,7 +47,7 @@ import Testing
         let published = try site.publish(source, as: "2.0.0", ["--format", "tar", "--no-deltas"] + raised).succeeded(
             "published")
         #expect(published.strings("raisedLimits") == ["--max-archive-size", "--max-file-size"])
-        #expect(published.errors.contains("every device needs --max-archive-size and --max-file-size"))
+        #expect(published.errors.contains("give every device --max-archive-size and --max-file-size"))
         try site.install().failed(24, "archiveRejected")
         try site.install(nil, raised).succeeded("installed")
     }

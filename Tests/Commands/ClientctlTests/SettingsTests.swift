@@ -59,7 +59,7 @@ import Testing
             (["trust", "show", site.feed, "--json"], 78, "is a folder. Give the file"),
             (["status", "--store", site.feed, "--json"], 78, "is not a store"),
             (["list", "--store", site.feed, "--json"], 78, "is not a store"),
-            (["inspect", "\(site.folder.path)/web-1.0.0/index.html", "--json"], 25, "nothing that clientctl knows"),
+            (["inspect", "\(site.folder.path)/web-1.0.0/index.html", "--json"], 25, "does not recognize"),
             (["release", "foo"], 64, "clientctl release --help"),
             (
                 ["publish", site.feed, "--version", "v1", "--feed", "f", "--key", site.key, "--min-shell", "1.0.0"], 64,
