@@ -3,16 +3,15 @@ import BundleCore
 import BundleValues
 import ClientShell
 
-/// `clientctl check`.
 struct Check: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
-        abstract: "Show what `install` would do, and why. Makes no changes.",
+        abstract: "Show what `install` would do, and why. Changes nothing.",
         discussion: """
-            Exit status 0: a release is available; 3: nothing to do.
-            --explain also tells what speaks about every other release of a channel.
+            The exit status is 0 if a release is available, and 3 if there is nothing to
+            do. --explain also shows why every other release of a channel was skipped.
 
-            Example:
+            Examples:
               clientctl check --trust release.pub.pem \\
                 --manifest https://updates.example.com/manifest.json \\
                 --store /var/lib/clientctl --shell-version 1.2.0
@@ -24,7 +23,7 @@ struct Check: AsyncParsableCommand {
                 --seed /usr/share/kiosk/www
             """)
 
-    @Flag(help: "Tell of every release of the channel, not only of the one that decides.")
+    @Flag(help: "Also show why every other release of the channel was skipped.")
     var explain = false
 
     @OptionGroup var update: UpdateOptions
@@ -37,7 +36,7 @@ struct Check: AsyncParsableCommand {
         try Wiring.requireSeed(update, settings)
         var answers: [CheckOutput] = []
         var failure: (any Error)?
-        // Each source has its turn, whatever becomes of the others.
+        // A failure of one source does not stop the others.
         for source in try Wiring.sources(update, settings, report: { _ in }) {
             do { answers.append(try CheckOutput(try await source.check(explaining: explains))) } catch {
                 failure = failure ?? error
@@ -49,23 +48,23 @@ struct Check: AsyncParsableCommand {
             throw FailureWithOutput(
                 failure: UpdateFailure(failure), members: ["sources": .array(answers.map { .object($0.object) })])
         }
-        // Of several sources, the first one that has something to do speaks for all.
-        guard let told = answers.first(where: \.isToDo) ?? answers.first else { return }
-        var object = told.object
+        // The first source with something to do gives the outcome of all sources.
+        guard let result = answers.first(where: \.isToDo) ?? answers.first else { return }
+        var object = result.object
         if answers.count > 1 { object["sources"] = .array(answers.map { .object($0.object) }) }
         Output.give(json: json, object, answers.flatMap(\.lines))
-        if !told.isToDo { throw ExitCode(ExitTable.nothingToDo) }
+        if !result.isToDo { throw ExitCode(ExitTable.nothingToDo) }
     }
 }
 
-/// What `check` found out about one source.
+/// The result of `check` for one source.
 struct CheckOutput {
     private let findings: CheckFindings
     private var version: ClientVersion { findings.offered }
     private var decision: Decision { findings.decision }
     private var others: [Decision.Outcome] { findings.others }
 
-    /// Throws where the offer is for another application, or unsuitable.
+    /// Throws if the release is unsuitable or is for another application.
     init(_ findings: CheckFindings) throws {
         self.findings = findings
         switch decision.verdict {
@@ -75,7 +74,7 @@ struct CheckOutput {
         }
     }
 
-    /// Whether `install` would do something.
+    /// Whether `install` would change something.
     var isToDo: Bool {
         switch decision.verdict {
         case .install, .choose: true
@@ -118,6 +117,6 @@ struct CheckOutput {
     private static func line(_ plan: PlannedRoute) -> String {
         let why = plan.route.detail.map { ", \($0)" } ?? ""
         let size = plan.bytes.map { ": \(ByteCount(bytes: $0))" } ?? ""
-        return "  comes as \(plan.route.word) (\(plan.route.reason.rawValue)\(why))\(size)"
+        return "  download: \(plan.route.word) (\(plan.route.reason.rawValue)\(why))\(size)"
     }
 }

@@ -2,14 +2,13 @@ import BundleValues
 import ArgumentParser
 import BundleCore
 
-/// `clientctl gc`.
 struct CollectGarbage: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "gc",
-        abstract: "Remove old clients, and what interrupted runs left behind.",
+        abstract: "Remove old clients and the leftovers of interrupted runs.",
         discussion: """
-            What runs, ran before, runs next or is fallen back to always stays, and so does
-            the newest and what a running `serve` shows.
+            The current, previous, next, fallback and newest clients are never removed.
+            Neither is the client that a running serve shows.
 
             Examples:
               clientctl gc --store /var/lib/clientctl --dry-run
@@ -18,10 +17,10 @@ struct CollectGarbage: AsyncParsableCommand {
 
     @OptionGroup var place: StoreOptions
 
-    @Option(help: ArgumentHelp("Clients to keep; 3 by default.", valueName: "n"))
+    @Option(help: ArgumentHelp("Number of clients to keep (default: 3).", valueName: "n"))
     var keep: String?
 
-    @Flag(help: "Show the plan only.")
+    @Flag(help: "List the clients that would be removed, and remove nothing.")
     var dryRun = false
 
     @OptionGroup var common: CommonOptions

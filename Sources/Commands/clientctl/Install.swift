@@ -4,15 +4,15 @@ import BundleDisk
 import BundleValues
 import ClientShell
 
-/// `clientctl install`.
 struct Install: AsyncParsableCommand, ConfinedCommand {
     static let configuration = CommandConfiguration(
         commandName: "install",
         abstract: "Install the newest release that this device can run.",
         discussion: """
-            Fetches the manifest, verifies its signature, decides, downloads and
-            verifies the archive, and unpacks it into STORE/clients/vX.Y.Z. After a
-            failure the store is what it was; the next run needs no cleaning up.
+            The command downloads the manifest, verifies its signature and decides whether
+            to install the release. It then downloads and verifies the archive, and
+            unpacks it into STORE/clients/vX.Y.Z. A failure leaves the store as it was.
+            Run the command again; no cleanup is necessary.
 
             Examples:
               clientctl install --trust release.pub.pem \\
@@ -28,14 +28,14 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
                 --store /var/lib/clientctl --shell-version 1.2.0 \\
                 --seed /usr/share/kiosk/www
 
-            With --channel it follows a channel document: staged rollouts, recalls and
-            expiry are decided here, and keys may be rotated by a trust root.
+            With --channel, the command follows a channel file. The device then applies
+            staged rollouts, recalls and expiry. A trust root can rotate the keys.
 
-            With --meteor it takes a hot code push from a Meteor server instead: only files
-            that neither the seed nor an installed client has are downloaded.
+            With --meteor, the command installs a hot code push from a Meteor server. It
+            downloads only files that neither the seed nor an installed client has.
 
-            A release that is not for this device yet is no failure (`notInRollout`). If
-            the device then has no client at all, the exit status is 3.
+            If a release is not for this device yet, the outcome is `notInRollout` and the
+            exit status is 0, or 3 if the device has no client at all.
             """)
 
     @OptionGroup var update: UpdateOptions
@@ -57,7 +57,7 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
         if reporter != nil { try reporting.turn(on: true, update, settings) }
         var answers: [InstallOutput] = []
         var failure: (any Error)?
-        // Each source has its turn, whatever becomes of the others.
+        // A failure of one source does not stop the others.
         for source in sources {
             do { answers.append(InstallOutput(outcome: try await source.update(), hasSeed: hasSeed)) } catch {
                 failure = failure ?? error
@@ -68,17 +68,17 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
             if !json { Output.give(json: false, afterChange: true, [:], answers.flatMap(\.lines)) }
             throw Self.answered(failure, beside: answers)
         }
-        // Of several sources, the first one that did something speaks for all.
-        guard let told = answers.first(where: \.hasChanged) ?? answers.first else { return }
-        var object = told.object
+        // The first source that changed something gives the outcome of all sources.
+        guard let result = answers.first(where: \.hasChanged) ?? answers.first else { return }
+        var object = result.object
         object["timings"] = .object(progress.timings)
         if answers.count > 1 { object["sources"] = .array(answers.map { .object($0.object) }) }
         Output.give(json: json, afterChange: true, object, answers.flatMap(\.lines))
         await reporter?.sendOnce()
-        if !told.leavesClient { throw ExitCode(ExitTable.nothingToDo) }
+        if !result.leavesClient { throw ExitCode(ExitTable.nothingToDo) }
     }
 
-    /// A failure that answers something, too: that the shell is no match, and what the other sources did.
+    /// Returns `error` with the JSON members of an incompatible shell and of the results of other sources.
     private static func answered(_ error: any Error, beside answers: [InstallOutput]) -> any Error {
         let failure = UpdateFailure(error)
         var members: JSONObject = [:]
@@ -91,10 +91,10 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
     }
 }
 
-/// What `install` did with one source.
+/// The result of `install` for one source.
 struct InstallOutput {
     let outcome: UpdateOutcome
-    /// Whether the shell brings a client of its own.
+    /// Whether the shell contains a seed.
     let hasSeed: Bool
 
     var hasChanged: Bool {
@@ -104,7 +104,7 @@ struct InstallOutput {
         }
     }
 
-    /// Whether the device has something to show; false where what it was to get first is not for it yet.
+    /// Whether the device has a client to show. False if its first release is not for this device yet.
     var leavesClient: Bool {
         guard case .notInRollout(_, let inventory, let newest, _) = outcome else { return true }
         return newest != .embedded || hasSeed || inventory.ledger.seed != nil
@@ -162,7 +162,7 @@ struct InstallOutput {
                     + "(\(ByteCount(bytes: report.bytesDownloaded)) downloaded\(way(report)))"
             ] + roles(report) + report.retention.removed.map { "removed \($0)" }
         case .chosen(let version, let report):
-            ["\(version) is here already, as \(report.name)"] + roles(report)
+            ["\(version) is already installed as \(report.name)"] + roles(report)
                 + report.retention.removed.map { "removed \($0)" }
         case .upToDate(let offered, _, let newest):
             [
@@ -181,7 +181,7 @@ struct InstallOutput {
         return "Nothing was installed; this device keeps \(kept)."
     }
 
-    /// By a delta, or why not where there was one to try.
+    /// Returns the delta that was used, or the reason why an available delta was not used.
     private func way(_ report: InstallReport) -> String {
         guard let route = report.route, let detail = route.detail else { return "" }
         return route.reason == .taken ? " as a delta \(detail)" : "; no delta: \(detail)"
@@ -195,11 +195,11 @@ struct InstallOutput {
         ]
     }
 
-    /// Before the first launch, the store has not recorded the seed that the caller names.
+    /// The previous client. Before the first launch, the store has not recorded the seed.
     private func previous(_ report: InstallReport) -> ClientName? { report.previous(hasSeed: hasSeed) }
 }
 
 extension JSONValue {
-    /// Clients by the names that `list` gives them.
+    /// Returns an array of the names of clients.
     static func names(_ names: [ClientName]) -> JSONValue { .array(names.map { .string($0.description) }) }
 }

@@ -3,13 +3,13 @@ import BundleCore
 import BundleValues
 import BundleSigning
 
-/// `clientctl list`.
 struct List: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
-        abstract: "List the installed clients: archives, oldest version first, then hot code pushes.",
+        abstract: "List the installed clients.",
         discussion: """
-            The star marks the client that the next launch shows, as in `clientctl status`.
+            The list has archives from the oldest to the newest version, then hot code
+            pushes. A star marks the client that the next launch shows.
 
             Example:
               clientctl list --store /var/lib/clientctl

@@ -4,16 +4,16 @@ import BundleDisk
 import BundleValues
 import ClientShell
 
-/// `clientctl status`.
 struct Status: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
-        abstract: "Show what runs, what runs next, and why the other clients do not.",
+        abstract: "Show the running client, the next client, and why the others do not run.",
         discussion: """
-            What runs is the client that was launched last; the one with the star is next.
-            Without --shell-version it answers for the shell that launched last; where none
-            has, every shell range counts as met. It also says where the kernel has no
-            Landlock, with which install, launch, serve and publish keep to what they need.
+            The running client is the one that was launched last. A star marks the next
+            one. Without --shell-version, the command uses the version of the shell that
+            launched last. If no shell has launched, it accepts every shell range. The
+            command also reports a kernel without Landlock, the sandbox that install,
+            launch, serve and publish use.
 
             Examples:
               clientctl status --store /var/lib/clientctl
@@ -22,7 +22,7 @@ struct Status: ParsableCommand {
 
     @OptionGroup var place: StoreOptions
 
-    @Option(help: ArgumentHelp("Version of the shell that shows the client.", valueName: "version"))
+    @Option(help: ArgumentHelp("Version of the shell (default: the shell that launched last).", valueName: "version"))
     var shellVersion: String?
 
     @OptionGroup var common: CommonOptions
@@ -67,10 +67,10 @@ struct Status: ParsableCommand {
             ],
             ["\(running.line); next: \(Self.words(next, hasNamedSeed: isNamed))"]
                 + rows.filter { isNamed || $0.name != .embedded }.flatMap { row in
-                    [line(row)] + (complaints[row.name.description] ?? []).map { "    its page said: \($0)" }
+                    [line(row)] + (complaints[row.name.description] ?? []).map { "    page error: \($0)" }
                 } + blocked(ledger, rows) + session.lines
                 + (try identity(ledger)) + ledger.wanted.map { "! \($0)" }
-                + (missing.map { ["! a better client needs shell \($0): update the shell"] } ?? [])
+                + (missing.map { ["! a newer client needs shell \($0): update the shell"] } ?? [])
                 + (stale.map { ["! \($0)"] } ?? []) + (screen.map { ["! \($0)"] } ?? []) + landlock.lines)
     }
 
@@ -78,7 +78,7 @@ struct Status: ParsableCommand {
         next == .embedded && !hasNamedSeed ? "the seed, if the shell has one" : next?.description ?? "nothing"
     }
 
-    /// A session that cannot be read keeps nobody from seeing the rest.
+    /// Returns the session of the store. A session that cannot be read becomes a line, so that the rest of the status is still shown.
     private func session(of store: String) -> (status: SessionStatus, value: JSONValue, lines: [String]) {
         do {
             let answer = SessionOutput(try Wiring.sessions(store).record(), at: .now)
@@ -94,43 +94,43 @@ struct Status: ParsableCommand {
         }
     }
 
-    /// Whether this machine can hold a command to what it needs.
+    /// Whether the kernel of this machine has Landlock.
     private var landlock: (value: JSONValue, lines: [String]) {
         switch Confinement.support {
         case .offered(let version): (.object(["version": .integer(version), "reason": .null]), [])
         case .missing(let reason):
-            (.object(["version": .null, "reason": .string(reason)]), ["! not confined: \(reason)"])
+            (.object(["version": .null, "reason": .string(reason)]), ["! no sandbox: \(reason)"])
         }
     }
 
-    /// What was launched last, as far as whoever stands before the device sees it.
+    /// Returns the client that the device shows to its current user.
     private func running(_ ledger: Ledger, for session: SessionStatus) -> (name: ClientName?, line: String) {
         switch session {
-        case .locked: (nil, "runs: nothing, for the device is locked")
+        case .locked: (nil, "running: nothing (the device is locked)")
         case .unauthenticated where ledger.seed == nil && ledger.shell != nil:
-            (nil, "runs: nothing, for there is no seed for guests")
-        case .unauthenticated: (.embedded, "runs: the seed, for guests")
+            (nil, "running: nothing (no seed for guests)")
+        case .unauthenticated: (.embedded, "running: the seed (for guests)")
         case .notRequired, .authenticated:
             lastLaunch(ledger)
         }
     }
 
     private func lastLaunch(_ ledger: Ledger) -> (name: ClientName?, line: String) {
-        guard let launch = ledger.launch else { return (nil, "runs: nothing yet") }
+        guard let launch = ledger.launch else { return (nil, "running: nothing yet") }
         if launch.verdict == .faulty {
-            return (nil, "runs: nothing; \(launch.name), launched at \(launch.at), was rolled back")
+            return (nil, "running: nothing (\(launch.name), launched at \(launch.at), was rolled back)")
         }
-        return (launch.name, "runs: \(launch.name), launched at \(launch.at)")
+        return (launch.name, "running: \(launch.name), launched at \(launch.at)")
     }
 
-    /// Blocks on clients that are not here any more.
+    /// Returns lines for blocked versions that are no longer installed.
     private func blocked(_ ledger: Ledger, _ rows: [StatusRule.Row]) -> [String] {
         ledger.blocks.filter { block in !rows.contains { $0.name.version == block.version } }.map {
             "  \(ClientName.installed($0.version))  not installed; blocked since \($0.since): \($0.reason)"
         }
     }
 
-    /// The reasons of blocked and failed clients say so themselves.
+    /// Returns the line of a client. The reason of a blocked or failed client already contains its state.
     private func line(_ row: StatusRule.Row) -> String {
         let state = ["seed", "blocked", "failed"].contains(row.state) ? "" : "\(row.state): "
         return "\(row.isNext ? "*" : " ") \(row.name)  \(state)\(row.reason)"
@@ -153,12 +153,11 @@ struct Status: ParsableCommand {
         ])
     }
 
-    /// What the device is to its feed, and the application of the store.
     private func identity(_ ledger: Ledger) throws -> [String] {
         try device(ledger.feed) + (ledger.appId.map { ["application \($0)"] } ?? [])
     }
 
-    /// How releases name this device, where it follows a channel.
+    /// Returns the line with the group that targets only this device, if the device follows a channel.
     private func device(_ feed: FeedMemory) throws -> [String] {
         guard let single = try feed.deviceId.map(DeviceGroup.single) else { return [] }
         return [

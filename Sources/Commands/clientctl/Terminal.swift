@@ -4,14 +4,14 @@ import BundleValues
 import Glibc
 import Synchronization
 
-/// The terminal of this process, for a question whose answer is not shown. The keys that end a program end this one.
+/// The terminal of this process, for input without echo. Keys that send signals, such as Ctrl-C, still end the process.
 struct Terminal: ~Copyable {
-    /// Those that end a program, or stop it.
+    /// The signals that end or stop a process.
     private static let signals = [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGTSTP]
 
     private let descriptor: Int32
 
-    /// nil where there is none.
+    /// Returns nil if the process has no terminal.
     init?() {
         descriptor = open("/dev/tty", O_RDWR | O_CLOEXEC)
         if descriptor < 0 { return nil }
@@ -19,13 +19,13 @@ struct Terminal: ~Copyable {
 
     deinit { close(descriptor) }
 
-    /// The line that is typed, without its end; nil where the input ends instead.
+    /// Returns the line that the user types, without its line feed; nil if the input ends before one.
     func ask(_ question: String) -> [UInt8]? {
         var shown = termios()
         guard tcgetattr(descriptor, &shown) == 0 else { return nil }
         var hidden = shown
         hidden.c_lflag &= ~tcflag_t(ECHO)
-        // What ends the program must not leave its terminal dumb.
+        // A signal must not end the process while the terminal is without echo.
         return HeldSignals.holding(Self.signals) { signals in
             tcsetattr(descriptor, TCSAFLUSH, &hidden)
             write(PrintableText.line(question))
@@ -39,7 +39,7 @@ struct Terminal: ~Copyable {
     private func readLine(until signals: HeldSignals) -> [UInt8]? {
         var line: [UInt8] = []
         while !signals.arePending {
-            // Another thread may be the one that is interrupted.
+            // The signal may interrupt another thread, so the poll has a timeout.
             var polled = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
             if poll(&polled, 1, 100) <= 0 { continue }
             var byte: UInt8 = 0
@@ -58,21 +58,21 @@ struct Terminal: ~Copyable {
     }
 }
 
-/// Where a passphrase comes from: a file, the environment, or the terminal; never an argument.
+/// The sources of a passphrase: a file, the environment, or the terminal. Other users could read an argument.
 struct PassphraseOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "File or pipe whose first line is the key's passphrase; else CLIENTCTL_PASSPHRASE, else the terminal.",
+            "File or pipe whose first line is the passphrase of the key (default: CLIENTCTL_PASSPHRASE, or a prompt).",
             valueName: "file"), completion: .file())
     var passphraseFile: String?
 
-    /// The file that has it, if one is named.
+    /// Returns the path of the file with the passphrase, if one is given.
     func file(_ settings: Settings) throws -> String? { try settings.optional("passphrase-file", passphraseFile) }
 
-    /// The passphrase, if the file or the environment gives one.
+    /// Returns the passphrase from the file or the environment; nil if neither has one.
     func read(_ settings: Settings) throws -> [UInt8]? {
         if let path = try file(settings) {
-            // A pipe gives it once, and several keys may have it.
+            // A pipe can be read only once, and several keys may use its passphrase.
             if let known = Self.known.withLock({ $0[path] }) { return known }
             let line = try Self.firstLine(of: path)
             Self.known.withLock { $0[path] = line }
@@ -86,53 +86,59 @@ struct PassphraseOptions: ParsableArguments {
 
     private static let known = Mutex<[String: [UInt8]]>([:])
 
-    /// The passphrase in the file at `path`.
+    /// Returns the first line of the file at `path`. Throws if other users can read the file or the line is empty.
     static func firstLine(of path: String) throws -> [UInt8] {
         let bytes = try File.contents(ofArgument: path, maximumBytes: 64 * 1024) { file, isPipe in
             guard try isPipe || file.permissions() & 0o077 == 0 else {
                 throw UpdateFailure(
                     .permissionDenied, subject: path,
-                    "Others can read the passphrase in \(path): run `chmod 600` on it, or better, choose a new one.")
+                    "Other users can read the passphrase file \(path). Run `chmod 600` on it, and choose a new passphrase."
+                )
             }
         }
         let line = Array(bytes.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") })
         if line.isEmpty {
             throw UpdateFailure(
-                .configInvalid, subject: path, "The passphrase file \(path) starts with an empty line.")
+                .configInvalid, subject: path,
+                "The first line of the passphrase file \(path) is empty. Write the passphrase there.")
         }
         return line
     }
 
-    /// The passphrase of an encrypted key.
+    /// Returns the passphrase of the encrypted key at `path`, and asks at the terminal if no other source has it.
     func require(_ settings: Settings, for path: String) throws -> [UInt8] {
         if let given = try read(settings) { return given }
         return try Passphrase.ask("Passphrase for \(path): ", missing: "\(path) is encrypted")
     }
 }
 
-/// Asks at the terminal without echo.
+/// Passphrase prompts at the terminal, without echo.
 enum Passphrase {
-    /// The variable that holds one.
+    /// The environment variable that may contain a passphrase.
     static let variable = "CLIENTCTL_PASSPHRASE"
 
-    /// The answer to `prompt`; where there is no terminal, `missing` says why one is needed.
+    /// Returns the answer to `prompt`. Without a terminal, throws an error that starts with `missing`, the reason for the prompt.
     static func ask(_ prompt: String, missing: String) throws -> [UInt8] {
         guard isatty(0) == 1, let terminal = Terminal() else {
             throw UpdateFailure(
                 .configInvalid, subject: "passphrase",
-                "\(missing), and there is no terminal to ask at: give --passphrase-file, or set CLIENTCTL_PASSPHRASE.")
+                "\(missing), and there is no terminal for a prompt. Give --passphrase-file, or set CLIENTCTL_PASSPHRASE."
+            )
         }
         guard let typed = terminal.ask(prompt) else {
-            throw UpdateFailure(.configInvalid, subject: "passphrase", "No passphrase was typed.")
+            throw UpdateFailure(
+                .configInvalid, subject: "passphrase", "No passphrase was entered. Run the command again.")
         }
         return typed
     }
 
     static func askTwice() throws -> [UInt8] {
-        let missing = "A passphrase is wanted for the key"
+        let missing = "The key needs a passphrase"
         let first = try ask("Passphrase for the key: ", missing: missing)
-        guard try ask("The same again: ", missing: missing) == first, !first.isEmpty else {
-            throw UpdateFailure(.configInvalid, subject: "passphrase", "The two passphrases differ or are empty.")
+        guard try ask("Repeat the passphrase: ", missing: missing) == first, !first.isEmpty else {
+            throw UpdateFailure(
+                .configInvalid, subject: "passphrase", "The two passphrases differ or are empty. Run the command again."
+            )
         }
         return first
     }

@@ -52,7 +52,7 @@ struct ConfinementTests {
         #expect(landlock?["version"] == .null)
         #expect(landlock?["reason"]?.stringValue?.contains("has no Landlock") == true)
         let (outcome, _) = try intrude(status, ["INTRUDER_NO_LANDLOCK": "1"])
-        #expect(outcome.text.contains("! not confined: this kernel has no Landlock"))
+        #expect(outcome.text.contains("! no sandbox: this kernel has no Landlock"))
         let usual = try Clientctl.run(status + ["--json"])
         #expect(usual["landlock"]?.objectValue?["version"]?.integerValue ?? 0 >= 2)
         #expect(try !Clientctl.run(status).text.contains("Landlock"))

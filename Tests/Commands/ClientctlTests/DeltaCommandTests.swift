@@ -105,7 +105,7 @@ import Testing
         try site.leavingStoreAlone {
             #expect(try check() == [.string("delta"), .string("taken"), .string("from 1.0.0"), delta["size"]])
             let plain = try Clientctl.run(site.arguments("check").filter { $0 != "--json" })
-            #expect(plain.text.contains("comes as delta (taken, from 1.0.0): "))
+            #expect(plain.text.contains("download: delta (taken, from 1.0.0): "))
         }
         #expect(try site.install()["bytesDownloaded"] == delta["size"])
         _ = try publish("1.2.0", ["--no-deltas"])

@@ -158,21 +158,21 @@ import Testing
             return [status.string("running") ?? "null", status.string("next") ?? "null", line]
         }
         try install("1.0.0")
-        #expect(try states() == ["null", "v1.0.0", "runs: nothing yet; next: v1.0.0"])
+        #expect(try states() == ["null", "v1.0.0", "running: nothing yet; next: v1.0.0"])
         let first = try launch().succeeded()
         try install("2.0.0")
         let at = try #require(try run("status")["launch"]?.objectValue?["at"]?.stringValue)
-        #expect(try states() == ["v1.0.0", "v2.0.0", "runs: v1.0.0, launched at \(at); next: v2.0.0"])
+        #expect(try states() == ["v1.0.0", "v2.0.0", "running: v1.0.0, launched at \(at); next: v2.0.0"])
         let reasons = try Clientctl.run(["status", "--store", site.store]).text
         #expect(reasons.contains("* v2.0.0") && !reasons.contains("v2.0.0 runs"))
         try run("confirm", verdict(first)).succeeded()
         try Clientctl.run(["lock", "--store", site.store, "--json"]).succeeded("locked")
-        #expect(try states() == ["null", "v2.0.0", "runs: nothing, for the device is locked; next: v2.0.0"])
+        #expect(try states() == ["null", "v2.0.0", "running: nothing (the device is locked); next: v2.0.0"])
         try Clientctl.run(["unlock", "--store", site.store, "--json"]).succeeded("unlocked")
         let token = try site.folder.write(bytes("token"), to: "token")
         try Clientctl.run(["login", "--store", site.store, "--token-file", token, "--json"]).succeeded()
         try Clientctl.run(["logout", "--store", site.store, "--json"]).succeeded()
-        #expect(try states() == ["embedded", "v2.0.0", "runs: the seed, for guests; next: v2.0.0"])
+        #expect(try states() == ["embedded", "v2.0.0", "running: the seed (for guests); next: v2.0.0"])
     }
 
     @Test func `a failed start falls back, is tried once more and is then blocked`() throws {

@@ -183,7 +183,7 @@ import Testing
             #expect(try needed("1.0.0") == nil)
         }
         let plain = try Clientctl.run(["status", "--store", site.store, "--shell-version", "0.9.9"]).text
-        #expect(plain.contains("! a better client needs shell 1.0.0: update the shell"))
+        #expect(plain.contains("! a newer client needs shell 1.0.0: update the shell"))
         #expect(try site.list()["versions"] == clients)
         try site.leavingStoreAlone {
             for shell in ["1.0.0", "3.0.0"] { try site.check(shell: shell).succeeded("available", "\(shell)") }

@@ -78,7 +78,7 @@ import Testing
         #expect(ending.status == 40, "\(ending.errors)")
         #expect(ending.errors.contains("v1.0.0 was rolled back to embedded"))
         let shown = try Clientctl.run(["status", "--store", site.folder.file("store")])
-        #expect(shown.text.hasPrefix("runs: nothing; v1.0.0, launched at "), "\(shown.text)")
+        #expect(shown.text.hasPrefix("running: nothing (v1.0.0, launched at "), "\(shown.text)")
     }
 
     @Test func `serve --once ends with 40 and blames no client when a page loads without reporting`() throws {
