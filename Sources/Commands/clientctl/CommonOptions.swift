@@ -6,18 +6,19 @@ import BundleFetch
 import BundleValues
 import Glibc
 
-/// Flags of every command.
+/// The flags of every command.
 struct CommonOptions: ParsableArguments {
-    @Flag(help: "Print one JSON object on stdout and nothing else.")
+    @Flag(help: "Print the result as one JSON object on standard output.")
     var json = false
 
     @Option(
         help: ArgumentHelp(
-            "Read flags from this JSON file, or from a file of variables for systemd (*.env).", valueName: "file"),
+            "Read flags from this JSON file, or from a file of variables for systemd (*.env) (default: /etc/clientctl.json, then ~/.config/clientctl.json).",
+            valueName: "file"),
         completion: .file())
     var config: String?
 
-    /// Reads the settings, and refuses a value of `--json` before the command changes anything.
+    /// Reads the settings. Throws `ValidationError` for a wrong value of `--json`, before the command changes anything.
     func settings() throws -> Settings {
         let settings = try Settings(config: config)
         _ = try settings.isOn("json", json)
@@ -25,9 +26,9 @@ struct CommonOptions: ParsableArguments {
     }
 }
 
-/// Which version a command is about: the same flag everywhere.
+/// The flag of the version that a command reads or changes.
 struct VersionOption: ParsableArguments {
-    @Option(help: ArgumentHelp("The version.", valueName: "version"))
+    @Option(help: ArgumentHelp("(required) Version, such as 1.5.0.", valueName: "version"))
     var version: String?
 
     func required(_ settings: Settings) throws -> String { try settings.required("version", version) }
@@ -37,36 +38,38 @@ struct VersionOption: ParsableArguments {
     }
 }
 
-/// The help of flags that more than one group has.
+/// The help of flags that several groups have.
 ///
-/// The groups that most commands use contain no other group: a debug build of ArgumentParser validates a group several times for
-/// each level that it is nested in, which takes longer than most commands.
+/// The groups of most commands do not contain other groups. A debug build of ArgumentParser validates a group several times for each
+/// level of nesting, which takes longer than most commands.
 extension ArgumentHelp {
-    static let store = ArgumentHelp("Folder of the installed clients.", valueName: "dir")
-    static let seed = ArgumentHelp("Folder of the client that the shell itself brings.", valueName: "dir")
-    static let shellVersion = ArgumentHelp("Version of the shell that shows the client.", valueName: "version")
+    static let store = ArgumentHelp("(required) Store: the folder of the installed clients.", valueName: "dir")
+    static let seed = ArgumentHelp("Folder of the seed, the client that is part of the shell.", valueName: "dir")
+    static let shellVersion = ArgumentHelp(
+        "(required, except for doctor) Version of the shell, the program that shows the client.", valueName: "version")
     static let sources = ArgumentHelp(
-        "Whose clients may run, the first one first: meteor,archive by default. The store remembers it.",
+        "Sources of clients that may run, the preferred one first. The store keeps the list (default: meteor,archive).",
         valueName: "list")
-    static let caFile = ArgumentHelp("PEM file of the only certificate authorities to trust.", valueName: "file")
+    static let caFile = ArgumentHelp(
+        "PEM file of certificate authorities to trust instead of those of the system.", valueName: "file")
     static let proxy = ArgumentHelp(
-        "Proxy in place of those of the environment, such as http://proxy.example.com:3128; none for no proxy.",
+        "Proxy, such as http://proxy.example.com:3128, or none for no proxy (default: the proxy of the environment).",
         valueName: "url")
     static let tokenFile = ArgumentHelp(
-        "File or pipe with a bearer token, sent to the manifest's own origin only.", valueName: "file")
-    static let maxArchiveSize = ArgumentHelp("Largest archive, such as 256MiB (the default).", valueName: "size")
+        "File or pipe with a bearer token. It is sent only to the origin of the feed.", valueName: "file")
+    static let maxArchiveSize = ArgumentHelp("Maximum size of an archive (default: 256MiB).", valueName: "size")
     static let maxInstalledSize = ArgumentHelp(
-        "Largest sum of the files, such as 512MiB (the default).", valueName: "size")
-    static let maxFileSize = ArgumentHelp("Largest single file, such as 256MiB (the default).", valueName: "size")
-    static let maxFiles = ArgumentHelp("Most files and folders; 20000 by default.", valueName: "n")
+        "Maximum size of all files of a client (default: 512MiB).", valueName: "size")
+    static let maxFileSize = ArgumentHelp("Maximum size of a file (default: 256MiB).", valueName: "size")
+    static let maxFiles = ArgumentHelp("Maximum number of files and folders (default: 20000).", valueName: "n")
     static let maxDeltaMemory = ArgumentHelp(
-        "Most memory for a delta, such as 64MiB (the default); 0 for none.", valueName: "size")
+        "Maximum memory for a delta; 0 disables deltas (default: 64MiB).", valueName: "size")
     static let credentialCommand = ArgumentHelp(
-        "Command that prints the keys of a bucket as credential_process does, in place of AWS_ACCESS_KEY_ID and AWS_PROFILE.",
+        "Command that prints the keys of the bucket in the format of credential_process, instead of AWS_ACCESS_KEY_ID and AWS_PROFILE.",
         valueName: "command")
 }
 
-/// Bounds of the device; raised here only, never by a manifest.
+/// The limits of a device. Only these flags raise them, never a manifest.
 struct LimitOptions: ParsableArguments {
     @Option(help: .maxArchiveSize) var maxArchiveSize: String?
     @Option(help: .maxInstalledSize) var maxInstalledSize: String?
@@ -95,13 +98,12 @@ struct LimitOptions: ParsableArguments {
     }
 }
 
-/// How to reach a server.
+/// The flags for requests to a server.
 struct NetworkOptions: ParsableArguments {
     @Option(help: .caFile, completion: .file()) var caFile: String?
     @Option(help: .proxy) var proxy: String?
     @Option(help: .tokenFile, completion: .file()) var tokenFile: String?
 
-    /// How this program fetches and connects.
     func fetching(_ settings: Settings) throws -> FetchOptions {
         var way = WayOptions()
         (way.caFile, way.proxy) = (caFile, proxy)
@@ -109,12 +111,12 @@ struct NetworkOptions: ParsableArguments {
     }
 }
 
-/// The way out to the network.
+/// The flags for connections to the network.
 struct WayOptions: ParsableArguments {
     @Option(help: .caFile, completion: .file()) var caFile: String?
     @Option(help: .proxy) var proxy: String?
 
-    /// How this program fetches and connects.
+    /// Returns the options of all requests. Throws `ValidationError` or `UpdateFailure` if a flag has a wrong value.
     func fetching(_ settings: Settings) throws -> FetchOptions {
         var options = FetchOptions(userAgent: Product.userAgent)
         options.caFile = try settings.optional("ca-file", caFile).map(Self.authorities)
@@ -122,122 +124,132 @@ struct WayOptions: ParsableArguments {
         return options
     }
 
-    /// A file that is not there, or holds something else, is a mistake here and not one of the network.
+    /// Returns the path of the CA file. Throws if it cannot be read or has no certificate, because libcurl would report a failure of the
+    /// network.
     private static func authorities(_ path: String) throws -> String {
         let bytes = try File.open(reading: path).readAll(maximumBytes: 16 << 20)
         if bytes.firstRange(of: "-----BEGIN ".utf8) == nil {
             throw UpdateFailure(
                 .configInvalid, subject: path,
-                "The CA file \(path) has no certificate that can be read: name a PEM file of certificate authorities.")
+                "The CA file \(path) has no certificate. Give a PEM file of certificate authorities.")
         }
         return path
     }
 
-    /// The address for libcurl; empty is its word for none.
+    /// Returns the proxy for libcurl; the empty string disables proxies.
     private func address(_ text: String) throws -> String {
         if text == "none" { return "" }
         if let proxy, proxy.contains("@") {
             throw ValidationError(
-                "--proxy with a password would stand in the list of processes: set CLIENTCTL_PROXY, or use the configuration file."
+                "--proxy would show a password in the list of processes. Set CLIENTCTL_PROXY, or use the configuration file."
             )
         }
         let parts = text.split(separator: "://", maxSplits: 1)
         let schemes = ["http", "https", "socks4", "socks4a", "socks5", "socks5h"]
         guard parts.count == 2, schemes.contains(String(parts[0])), !text.utf8.contains(where: { $0 <= 0x20 }) else {
             throw ValidationError(
-                "--proxy takes the address of a proxy, such as http://proxy.example.com:3128 or socks5h://127.0.0.1:1080, or none."
+                "--proxy takes none or the URL of a proxy, such as http://proxy.example.com:3128 or socks5h://127.0.0.1:1080."
             )
         }
         return text
     }
 }
 
-/// Which store.
+/// The flag of the store.
 struct StoreOptions: ParsableArguments {
     @Option(help: .store, completion: .directory) var store: String?
 }
 
-/// The shell that shows clients.
+/// The flags of the shell that shows clients.
 struct ShellOptions: ParsableArguments {
     @Option(help: .shellVersion) var shellVersion: String?
     @Option(help: .seed, completion: .directory) var seed: String?
 
-    @Flag(help: "Compare every file with its receipt before a client is launched.")
+    @Flag(help: "Compare every file with its install record before a client is launched.")
     var verifyOnLaunch = false
 
     @Option(
-        help: ArgumentHelp("A Meteor seed's compatibility version: android (the default) or ios.", valueName: "name"))
+        help: ArgumentHelp(
+            "Platform of the compatibility version of a Meteor seed: android or ios (default: android).",
+            valueName: "name"))
     var platform: String?
 
     @Option(help: .sources) var sources: String?
 }
 
 extension SourceOrder {
-    /// Reads `--sources`: whose clients may run.
+    /// Returns the order in `--sources`; nil if it is not set.
     static func chosen(_ sources: String?, _ settings: Settings) throws -> SourceOrder? {
         guard let text = try settings.optional("sources", sources) else { return nil }
         guard let order = SourceOrder(text.split(separator: ",").map(String.init)) else {
             throw ValidationError(
-                "--sources takes a list of archive and meteor, such as archive,meteor; not "
+                "--sources takes a list of archive and meteor, such as archive,meteor, not "
                     + "\(UntrustedName.display(text)).")
         }
         return order
     }
 }
 
-/// Everything that `check` and `install` share.
+/// The flags that `check`, `install`, `serve` and `doctor` share.
 struct UpdateOptions: ParsableArguments {
     @Option(
-        help: ArgumentHelp("The manifest: a URL (https, http, file) or a path.", valueName: "url|file"),
+        help: ArgumentHelp(
+            "Manifest of the feed: a URL (https, http, file) or a path. Give --manifest, --channel or --meteor.",
+            valueName: "url|file"),
         completion: .file())
     var manifest: String?
 
     @Option(
         help: ArgumentHelp(
-            "Instead of --manifest, a channel document: FEED/channels/NAME.json, a URL or a path.",
+            "Channel file of the feed, FEED/channels/NAME.json: a URL or a path.",
             valueName: "url|file"), completion: .file())
     var channel: String?
 
     @Option(
-        help: ArgumentHelp("A PEM public key, a folder of *.pem, or a trust root (trust.json).", valueName: "path"),
+        help: ArgumentHelp(
+            "(required with --manifest or --channel) Keys of the publisher: a PEM public key, a folder of *.pem, or a trust root (trust.json).",
+            valueName: "path"),
         completion: .file())
     var trust: String?
 
     @Option(
         help: ArgumentHelp(
-            "The id that decides when this device gets a staged rollout. Devices need different ids. Default: the one given last, else one made from the machine's id.",
+            "ID that decides when this device gets a staged rollout. Every device needs its own (default: the last one, or one from the ID of the machine).",
             valueName: "id"))
     var deviceId: String?
 
     @Option(
         help: ArgumentHelp(
-            "The groups that this device is in, which releases may name, such as qa,eu; none for none. The store remembers them.",
+            "Groups of this device, such as qa,eu, or none. Releases may be for groups only. The store keeps the list.",
             valueName: "name,..."))
     var group: String?
 
     @Option(
         help: ArgumentHelp(
-            "ROOT_URL of a Meteor server: instead of --manifest and --trust, or beside them.", valueName: "url"))
+            "ROOT_URL of a Meteor server, instead of a feed or in addition to it.", valueName: "url"))
     var meteor: String?
 
-    @Option(help: ArgumentHelp("Compatibility version to read: android (the default) or ios.", valueName: "name"))
+    @Option(
+        help: ArgumentHelp(
+            "Platform of the Meteor compatibility version: android or ios (default: android).", valueName: "name")
+    )
     var platform: String?
 
     @Option(
         help: ArgumentHelp(
-            "compatible (the default) takes files that neither bytes nor labels prove; strict does not.",
+            "Check of Meteor files: compatible accepts a file that neither its bytes nor its labels prove; strict rejects it (default: compatible).",
             valueName: "mode"))
     var verifyAssets: String?
 
     @Option(help: .store, completion: .directory) var store: String?
     @Option(help: .shellVersion) var shellVersion: String?
 
-    @Option(help: ArgumentHelp("The device's application, such as com.example.kiosk.", valueName: "id"))
+    @Option(help: ArgumentHelp("Application of the device, such as com.example.kiosk.", valueName: "id"))
     var appId: String?
 
     @Option(help: .seed, completion: .directory) var seed: String?
 
-    @Option(help: ArgumentHelp("Clients to keep; 3 by default.", valueName: "n"))
+    @Option(help: ArgumentHelp("Number of clients to keep (default: 3).", valueName: "n"))
     var keep: String?
 
     @Option(help: .sources) var sources: String?
@@ -250,14 +262,14 @@ struct UpdateOptions: ParsableArguments {
     @Option(help: .maxFiles) var maxFiles: String?
     @Option(help: .maxDeltaMemory) var maxDeltaMemory: String?
 
-    /// The flags that say how to reach a server.
+    /// The flags for requests to a server.
     var network: NetworkOptions {
         var network = NetworkOptions()
         (network.caFile, network.proxy, network.tokenFile) = (caFile, proxy, tokenFile)
         return network
     }
 
-    /// The flags that bound the device.
+    /// The limits of the device.
     var limits: LimitOptions {
         var limits = LimitOptions()
         (limits.maxArchiveSize, limits.maxInstalledSize) = (maxArchiveSize, maxInstalledSize)
@@ -266,21 +278,22 @@ struct UpdateOptions: ParsableArguments {
     }
 }
 
-/// Where a value that is not among the flags comes from: the environment, then the configuration file.
+/// The values of flags that are not on the command line: from the environment, then from the configuration file.
 struct Settings {
     private static let maximumBytes = 1 << 20
 
     private let file: JSONObject
     private let path: String
-    /// Where relative paths in the file begin; empty for the working folder.
+    /// The folder of relative paths in the file; empty for the working folder.
     private let folder: String
 
-    /// Reads the file named by `--config`, or the first default one that exists.
+    /// Reads the file `config`, or the first default file that exists. Throws `UpdateFailure` if the environment or the file has an unknown
+    /// name.
     init(config: String?) throws {
         if let unknown = FlagNames.unknownVariable() {
             throw UpdateFailure(
                 .configInvalid, subject: UntrustedName.display(unknown),
-                "The environment sets \(UntrustedName.display(unknown)), which is no flag: correct its name or remove it."
+                "The environment sets \(UntrustedName.display(unknown)), which is not a flag. Correct its name or remove it."
             )
         }
         let home =
@@ -293,12 +306,12 @@ struct Settings {
             return
         }
         self.path = path
-        // The service manager reads a file of variables too, and leaves its paths as they are.
+        // The service manager also reads a file of variables, and does not change its paths.
         folder =
             path.hasSuffix(".env")
             ? "" : path.split(separator: "/", omittingEmptySubsequences: false).dropLast().joined(separator: "/")
         let source = try File.open(reading: path)
-        // They name programs and keys.
+        // The settings name programs and keys.
         try OwnFile.require(source, with: "settings")
         let bytes = try source.readAll(maximumBytes: Self.maximumBytes)
         if path.hasSuffix(".env") {
@@ -314,12 +327,12 @@ struct Settings {
         if let unknown = file.members.first(where: { !FlagNames.all.contains($0.name) }) {
             throw UpdateFailure(
                 .configInvalid, subject: "\(path): \(UntrustedName.display(unknown.name))",
-                "The configuration \(path) sets \(UntrustedName.display(unknown.name)), which is no flag: "
-                    + "its keys are flags without the dashes in front, such as \"shell-version\".")
+                "The configuration \(path) sets \(UntrustedName.display(unknown.name)), which is not a flag: "
+                    + "its keys are flags without the leading dashes, such as \"shell-version\".")
         }
     }
 
-    /// The settings of a file for systemd, by the names of their flags. Other variables are for the service.
+    /// Returns the settings in a file for systemd, by the names of their flags. Other variables are for the service.
     private static func variables(_ bytes: [UInt8], of path: String) throws -> JSONObject {
         guard let text = String(validating: bytes, as: UTF8.self) else {
             throw UpdateFailure(.configInvalid, subject: path, "The configuration \(path) is not UTF-8 text.")
@@ -337,19 +350,19 @@ struct Settings {
         return file
     }
 
-    /// Whether a failure is reported in JSON, even if the arguments or the configuration are what failed.
+    /// Returns true if a failure is reported in JSON, even if the arguments or the configuration are invalid.
     static func askForJSON(_ arguments: [String]) -> Bool {
         arguments.contains("--json") || (try? ofArguments(arguments).isOn("json", false)) ?? false
     }
 
-    /// The settings beside `arguments`: those of the environment alone if the configuration cannot be read.
+    /// Returns the settings that add to `arguments`; only those of the environment if the configuration cannot be read.
     static func ofArguments(_ arguments: [String]) -> Settings {
         let named = arguments.firstIndex(of: "--config").map { arguments[($0 + 1)...].first } ?? nil
         let joined = arguments.first { $0.hasPrefix("--config=") }.map { String($0.dropFirst("--config=".count)) }
         return (try? Settings(config: named ?? joined)) ?? Settings()
     }
 
-    /// The environment alone.
+    /// Creates settings from the environment only.
     private init() {
         (file, path, folder) = ([:], "", "")
     }
@@ -359,12 +372,12 @@ struct Settings {
         guard let text = String(validatingCString: bytes) else {
             throw UpdateFailure(
                 .configInvalid, subject: FlagNames.variable(name),
-                "\(FlagNames.variable(name)) is not UTF-8 text: correct it.")
+                "\(FlagNames.variable(name)) is not UTF-8 text. Correct it.")
         }
         return text
     }
 
-    /// The value of flag `name`: as given, else from the environment, else from the file.
+    /// Returns the value of the flag `name`: `given`, otherwise that of the environment, otherwise that of the file.
     func optional(_ name: String, _ given: String?) throws -> String? {
         if let value = try given ?? Self.environment(name) { return value }
         switch file[name] {
@@ -374,11 +387,12 @@ struct Settings {
         case .bool(let flag)?: return String(flag)
         default:
             throw UpdateFailure(
-                .configInvalid, subject: "\(path): \(name)", "The configuration \(path) gives \(name) no plain value.")
+                .configInvalid, subject: "\(path): \(name)",
+                "The value of \(name) in the configuration \(path) is not a text, a whole number or a Boolean.")
         }
     }
 
-    /// The values of a flag that may be repeated: as given, else one from the environment, else those of the file.
+    /// Returns the values of a repeatable flag: `given`, otherwise the one of the environment, otherwise those of the file.
     func list(_ name: String, _ given: [String]) throws -> [String] {
         if try !given.isEmpty || Self.environment(name) != nil || file[name]?.arrayValue == nil {
             return given.isEmpty ? try optional(name, nil).map { [$0] } ?? [] : given
@@ -387,13 +401,13 @@ struct Settings {
             guard let text = value.stringValue else {
                 throw UpdateFailure(
                     .configInvalid, subject: "\(path): \(name)",
-                    "The configuration \(path) gives \(name) something else than texts.")
+                    "The value of \(name) in the configuration \(path) is not a list of texts.")
             }
             return PathFlags.resolve(text, of: name, in: folder)
         }
     }
 
-    /// The value of a flag that must come from somewhere.
+    /// Returns the value of a required flag. Throws `MissingFlag` if it is not set or empty.
     func required(_ name: String, _ given: String?) throws -> String {
         guard let value = try optional(name, given), !value.isEmpty else {
             throw MissingFlag(flags: [name])
@@ -401,12 +415,12 @@ struct Settings {
         return value
     }
 
-    /// The folder that flag `name` gives, if it gives one, for what a command may change.
+    /// Returns the folder in the flag `name`, for the sandbox of a command; empty if it is not set.
     func folders(_ name: String, _ given: String?) throws -> [String] {
         try optional(name, given).map { [$0] }?.filter { !$0.isEmpty } ?? []
     }
 
-    /// Whether a switch is on.
+    /// Returns true if a switch is on. Throws `ValidationError` if its value is not a Boolean.
     func isOn(_ name: String, _ given: Bool) throws -> Bool {
         if given { return true }
         guard let text = try optional(name, nil) else { return false }
@@ -417,15 +431,15 @@ struct Settings {
         }
     }
 
-    /// The feed's folder; a URL would be taken for the name of a folder.
+    /// Returns the folder of the feed. Throws `ValidationError` for a URL, which would otherwise be the name of a folder.
     func feedFolder(_ given: String?) throws -> String {
         let path = try required("feed", given)
         guard path.contains("://") else { return path }
         throw ValidationError(
-            "A folder is served here, not the URL \(UntrustedName.display(path)).")
+            "This command serves a folder, not the URL \(UntrustedName.display(path)).")
     }
 
-    /// A flag's value turned into a value of ours; a refusal names the flag.
+    /// Returns the parsed value of a flag. Throws `ValidationError` with the name of the flag if parsing fails.
     func parsed<Value>(_ name: String, _ text: String, _ parse: (String) throws -> Value) throws -> Value {
         do {
             return try parse(text)
@@ -434,17 +448,17 @@ struct Settings {
         }
     }
 
-    /// How many clients are kept.
+    /// Returns the number of clients to keep.
     func keep(_ given: String?) throws -> Int {
         try optional("keep", given).map { try integer("keep", $0, atLeast: 1) } ?? RetentionRule.defaultKeep
     }
 
-    /// A port to listen on; 0 is any that is free.
+    /// Returns the port to listen on; 0 is any free port.
     func port(_ given: String?) throws -> Int? {
         try optional("port", given).map { try integer("port", $0, atLeast: 0, atMost: Int(UInt16.max)) }
     }
 
-    /// An integer of `minimum` to `maximum`.
+    /// Returns an integer from `minimum` to `maximum`. Throws `ValidationError` otherwise.
     func integer(_ name: String, _ text: String, atLeast minimum: Int, atMost maximum: Int = .max) throws -> Int {
         guard let number = Int(text), minimum...maximum ~= number else {
             let range = maximum == .max ? "of \(minimum) or more" : "from \(minimum) to \(maximum)"

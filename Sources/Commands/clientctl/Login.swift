@@ -9,16 +9,16 @@ import Glibc
 struct Login: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "login",
-        abstract: "Sign a device in. Every request to the feed then carries its token.",
+        abstract: "Log in a device, so that its requests to the feed have a token.",
         discussion: """
-            The token is shown to the origin (scheme, host and port) of --manifest,
-            --channel or --meteor and to no other, never over http but to this machine, and
-            appears in no answer. It is kept in STORE/session.json, mode 0600.
+            The device sends the token only to the origin (scheme, host and port) of
+            --manifest, --channel or --meteor. It uses https, except for this machine. No
+            command prints the token. It is stored in STORE/session.json, mode 0600.
 
-            After the first login, the device requires a session: everyone else sees the
-            seed. `clientctl logout --forget` ends that. `serve --login-command` signs in
-            again before a session ends. --renew gives the session that lasts another end,
-            for example once the clock is right.
+            After the first login, the device requires a session, and users without one
+            see the seed. `clientctl logout --forget` removes this requirement.
+            `serve --login-command` logs in again before a session ends. --renew changes
+            the end of the current session, for example after the clock was set.
 
             Examples:
               clientctl login --store /var/lib/clientctl --token-file /run/secrets/token
@@ -31,20 +31,22 @@ struct Login: ParsableCommand {
     @OptionGroup var place: StoreOptions
 
     @Option(
-        help: ArgumentHelp("File with the token, which only its owner may read, or a pipe.", valueName: "file"),
+        help: ArgumentHelp(
+            "(required, except with --renew) File with the token that only its owner can read, or a pipe.",
+            valueName: "file"),
         completion: .file())
     var tokenFile: String?
 
     @Option(
         help: ArgumentHelp(
-            "When the session ends: a time from now such as 12h, or a moment such as 2027-01-31T00:00:00Z.",
+            "End of the session: a time from now, such as 12h, or a date and time, such as 2027-01-31T00:00:00Z (default: no end).",
             valueName: "duration|time"))
     var expires: String?
 
-    @Flag(help: "Keep the session and its token, and give it the end that --expires names.")
+    @Flag(help: "Keep the session and its token, and change its end to --expires.")
     var renew = false
 
-    @Flag(help: "Make the store if there is none at this path.")
+    @Flag(help: "Create the store if the path does not exist.")
     var create = false
 
     @OptionGroup var common: CommonOptions
@@ -56,7 +58,7 @@ struct Login: ParsableCommand {
         let now = Timestamp.now
         let text = try settings.optional("expires", expires)
         if renews && (text == nil || tokenFile != nil) {
-            throw ValidationError("--renew takes --expires, and no --token-file: the session keeps its token.")
+            throw ValidationError("--renew needs --expires, and takes no --token-file: the session keeps its token.")
         }
         let end = try text.map { text in
             try SessionEnd.requireClock(now, earliest: Wiring.earliestTime(store))
@@ -70,7 +72,7 @@ struct Login: ParsableCommand {
         SessionOutput(record, at: now).give(
             renews ? "renewed" : "loggedIn", json: try settings.isOn("json", common.json),
             ["\(renews ? "the session lasts" : "logged in")" + (end.map { " until \($0)" } ?? "")]
-                + (record.lock == nil ? [] : ["the device stays locked: `clientctl unlock`"]))
+                + (record.lock == nil ? [] : ["the device is still locked: run `clientctl unlock`"]))
     }
 
     private static func renew(
@@ -83,7 +85,7 @@ struct Login: ParsableCommand {
         if record.session == nil || record.session?.expires != end {
             throw UpdateFailure(
                 .loginRequired, subject: "session",
-                "No user is logged in, so there is no session to renew: log in with --token-file.")
+                "No user is logged in, so there is no session to renew. Log in with --token-file.")
         }
         return record
     }
@@ -94,36 +96,37 @@ struct Login: ParsableCommand {
             guard mode & 0o077 == 0 else {
                 throw UpdateFailure(
                     .permissionDenied, subject: path,
-                    "Other users can \(mode & 0o044 != 0 ? "read" : "change") \(path). Run `chmod 600 \(path)` and get a new token, since "
-                        + "this one may be known.")
+                    "Other users can \(mode & 0o044 != 0 ? "read" : "change") \(path). Run `chmod 600 \(path)`, and get a new token, "
+                        + "because they may have read this one.")
             }
         }
         do throws(CredentialError) {
             return try AccessToken(tokenFile: bytes)
         } catch {
-            throw UpdateFailure(.configInvalid, subject: path, "\(path) holds no bearer token: \(error)")
+            throw UpdateFailure(.configInvalid, subject: path, "\(path) does not contain a bearer token: \(error)")
         }
     }
 }
 
-/// Signs in anew by a command, before a session ends, and after the feed has refused it; one at a time.
+/// Logs in again with a command before a session ends, and after the feed rejects its token.
 struct SessionRenewal: Sendable {
+    /// The seconds before the end of a session.
     private static let lead = 60
-    private static let look = Duration.seconds(1)
-    /// After a failure, so that nobody's server is flooded.
+    private static let interval = Duration.seconds(1)
+    /// The pause after a failure. It protects the server.
     private static let pause = Duration.seconds(60)
     private static let limit = Duration.seconds(30)
     private static let longestAnswer = 16 << 10
 
     let command: [String]
     let sessions: any SessionRepository
-    /// The time before which it cannot be.
+    /// Returns the earliest possible time.
     let earliest: @Sendable () -> Timestamp
 
-    /// Looks after the session until it is cancelled.
+    /// Renews the session until the task is cancelled.
     func run() async {
         while !Task.isCancelled {
-            var wait = Self.look
+            var wait = Self.interval
             do {
                 if try await sessions.record().wantsRenewal(at: .now, lead: Self.lead) { try await renew() }
             } catch {
@@ -137,17 +140,17 @@ struct SessionRenewal: Sendable {
     private func renew() async throws {
         let session = try session(out: try await answer())
         try await sessions.change { record in
-            // Somebody may have signed out meanwhile.
+            // A user may have logged out while the command ran.
             if record.wantsRenewal(at: session.since, lead: Self.lead) { record.signIn(session) }
         }
-        // One that would end at once would be renewed at once.
+        // Without this check, a session that ends within the lead would be renewed in a loop.
         if SessionRecord(access: .session(session), lock: nil).wantsRenewal(at: session.since, lead: Self.lead) {
-            throw refusal("gave a token that ends within \(Self.lead) seconds")
+            throw refusal("printed a token that expires within \(Self.lead) seconds")
         }
         Log.note(LogLine(level: .info, event: "login", message: "logged in by the command of --login-command"))
     }
 
-    /// The token on the first line, and on the second, where there is one, when the session ends.
+    /// Returns the session in the output of the command: the token on the first line, and its end on an optional second line.
     private func session(out answer: [UInt8]) throws -> UserSession {
         let lines = answer.split(separator: UInt8(ascii: "\n"), maxSplits: 1)
         let now = Timestamp.now
@@ -159,8 +162,8 @@ struct SessionRenewal: Sendable {
                 token: try AccessToken(tokenFile: Array(lines.first ?? [])), since: now,
                 expires: time.isEmpty ? nil : try SessionEnd(parsing: time, now: now).time)
         } catch {
-            // Its words may be the token.
-            throw refusal("gave no token, or an end that is none")
+            // The message of the error could contain the token.
+            throw refusal("printed no token, or an invalid end")
         }
     }
 
@@ -195,7 +198,7 @@ struct SessionRenewal: Sendable {
     private func refusal(_ what: String) -> UpdateFailure {
         UpdateFailure(
             .configInvalid, subject: "login-command",
-            "The command of --login-command \(what): it is tried again in \(DurationText(Self.pause)).")
+            "The command of --login-command \(what). It runs again in \(DurationText(Self.pause)).")
     }
 }
 
@@ -203,9 +206,10 @@ struct SessionRenewal: Sendable {
 struct Logout: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "logout",
-        abstract: "Sign a device out. Its token is deleted, and guests see the seed.",
+        abstract: "Log out a device, and delete its token. Guests then see the seed.",
         discussion: """
-            With --forget, nobody has to sign in any more, as before the first login.
+            With --forget, the device no longer requires a session, as before its first
+            login.
 
             Examples:
               clientctl logout --store /var/lib/clientctl
@@ -214,7 +218,7 @@ struct Logout: ParsableCommand {
 
     @OptionGroup var place: StoreOptions
 
-    @Flag(help: "From now on the device needs no session.")
+    @Flag(help: "Remove the requirement of a session.")
     var forget = false
 
     @OptionGroup var common: CommonOptions
@@ -231,7 +235,7 @@ struct Logout: ParsableCommand {
         }
         SessionOutput(record, at: now).give(
             "loggedOut", json: try settings.isOn("json", common.json),
-            [record.isRequired ? "logged out" : "logged out; the device needs no session"])
+            [record.isRequired ? "logged out" : "logged out; the device requires no session"])
     }
 }
 
@@ -239,10 +243,9 @@ struct Logout: ParsableCommand {
 struct Lock: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "lock",
-        abstract: "Lock a device. Until it is unlocked, `serve` shows only that it is locked.",
+        abstract: "Lock a device. `serve` then only shows that it is locked.",
         discussion: """
-            It goes on updating meanwhile. With --maintenance the page says that somebody
-            works on the device.
+            A locked device still installs updates. `clientctl unlock` unlocks it.
 
             Examples:
               clientctl lock --store /var/lib/clientctl
@@ -251,10 +254,10 @@ struct Lock: ParsableCommand {
 
     @OptionGroup var place: StoreOptions
 
-    @Flag(help: "Report on the page that a person works on the device.")
+    @Flag(help: "Show that the device is locked for maintenance.")
     var maintenance = false
 
-    @Flag(help: "Make the store if there is none at this path.")
+    @Flag(help: "Create the store if the path does not exist.")
     var create = false
 
     @OptionGroup var common: CommonOptions
@@ -276,7 +279,7 @@ struct Lock: ParsableCommand {
 struct Unlock: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "unlock",
-        abstract: "Unlock a device. It shows what its session allows.",
+        abstract: "Unlock a device. It then shows the client that its session allows.",
         discussion: """
             Example:
               clientctl unlock --store /var/lib/clientctl
@@ -293,11 +296,11 @@ struct Unlock: ParsableCommand {
     }
 }
 
-/// When a session ends, as people write it.
+/// The end of a session, parsed from text.
 struct SessionEnd {
     let time: Timestamp
 
-    /// A duration from `now`, or a moment after it. Throws `ValidationError` if the text is not a time or has passed.
+    /// Parses a duration from `now`, or a time after it. Throws an error if the text is neither, or `ValidationError` if the time has passed.
     init(parsing text: String, now: Timestamp) throws {
         if text.contains("-") || text.contains(":") {
             time = try Timestamp(parsing: text)
@@ -308,19 +311,19 @@ struct SessionEnd {
         guard time > now else { throw ValidationError("\(UntrustedName.display(text)) is not in the future.") }
     }
 
-    /// Throws `UpdateFailure` if the clock that says `now` is wrong, since it cannot be before `earliest`.
+    /// Throws `UpdateFailure` if `now` is before `earliest`, or years after it, because the clock is then wrong.
     static func requireClock(_ now: Timestamp, earliest: Timestamp) throws {
         switch SessionClock.judge(now, earliest: earliest) {
         case .plausible: break
-        case .behind: throw wrongClock(now, "before \(earliest), which is signed or the age of this program")
-        case .ahead: throw wrongClock(now, "years after \(earliest), the latest time that this device has found signed")
+        case .behind: throw wrongClock(now, "before \(earliest), the latest signed time or the age of this program")
+        case .ahead: throw wrongClock(now, "years after \(earliest), the latest signed time that this device has seen")
         }
     }
 
     private static func wrongClock(_ now: Timestamp, _ why: String) -> UpdateFailure {
         UpdateFailure(
             .configInvalid, subject: "expires",
-            "The clock of this machine is \(now), \(why), so the session would not end when it should. Set the clock, or log in without "
-                + "--expires and run `clientctl login --renew --expires TIME` when the clock is right.")
+            "The clock of this machine shows \(now), \(why), so the session would end at a wrong time. Set the clock, or log in without "
+                + "--expires and run `clientctl login --renew --expires TIME` after the clock is set.")
     }
 }
