@@ -47,13 +47,11 @@ struct AfterOptions: ParsableArguments {
     }
 }
 
-/// A change of a feed.
 struct Publication {
     /// The outcome of a run that writes nothing.
     static let dryRun = "dryRun"
 
     let feed: any FeedLocation
-    /// The outcome in the output.
     let outcome: String
     /// The files of which caches can have older versions.
     let documents: [String]
@@ -73,7 +71,6 @@ struct Publication {
 }
 
 extension Publication {
-    /// Creates the publication of a changed channel.
     init(of report: ChannelReport, in feed: any FeedLocation, about version: SemanticVersion?) {
         let channel = report.document.channel
         self.init(
@@ -81,7 +78,6 @@ extension Publication {
             channel: (channel, report.document.sequence))
     }
 
-    /// Creates the publication of a hold.
     init(of hold: HoldDocument, in feed: any FeedLocation, about version: SemanticVersion, isDryRun: Bool) {
         self.init(
             feed: feed, outcome: isDryRun ? Self.dryRun : "changed",
@@ -89,7 +85,6 @@ extension Publication {
             channel: (hold.channel, hold.sequence))
     }
 
-    /// Creates the publication of a release.
     init(of release: ReleaseReport, in feed: any FeedLocation, isDryRun: Bool) {
         let channel = release.channel?.document
         let version = release.manifest.version

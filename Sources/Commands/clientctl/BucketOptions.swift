@@ -17,7 +17,6 @@ struct BucketReading: ParsableArguments {
         throw ValidationError("--credential-command is for buckets, and \(place.address) is a folder: leave it out.")
     }
 
-    /// Returns a client of the bucket of `address`.
     func client(_ address: BucketAddress, _ settings: Settings) throws -> ObjectClient {
         let keys = try keys(settings)
         let configured = try Self.configuration()
@@ -134,7 +133,6 @@ struct BucketOptions: ParsableArguments {
             valueName: "duration"))
     var documentMaxAge: String?
 
-    /// The flags for reading.
     var reading: BucketReading {
         var reading = BucketReading()
         reading.credentialCommand = credentialCommand

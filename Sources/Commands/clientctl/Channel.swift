@@ -3,7 +3,6 @@ import ArgumentParser
 import BundlePublish
 import BundleValues
 
-/// `clientctl channel`.
 struct ChannelCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "channel",

@@ -3,7 +3,6 @@ import ArgumentParser
 import BundleValues
 import BundlePublish
 
-/// The channel that a release is published to.
 struct PublishChannelOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Also add the release to this channel: FEED/channels/NAME.json.", valueName: "name"))
     var channel: String?
@@ -63,7 +62,6 @@ struct PublishChannelOptions: ParsableArguments {
         return try state.folder(settings).map { [$0.path] } ?? []
     }
 
-    /// Returns the paths of the channel's private keys.
     func keyFiles(_ settings: Settings) throws -> [String] { try settings.list("channel-key", channelKey) }
 
     /// Returns the anchor that verifies releases; nil for plain keys with `--channel`, which can be the keys of the channel only.

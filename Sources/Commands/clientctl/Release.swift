@@ -4,7 +4,6 @@ import BundleCore
 import BundleValues
 import BundlePublish
 
-/// `clientctl release`.
 struct Release: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "release",
@@ -283,7 +282,8 @@ struct ReleaseRevoke: ChannelEdit {
     @OptionGroup var version: VersionOption
 
     @Option(
-        help: ArgumentHelp("(required with --version) The reason of the recall. Devices show it.", valueName: "text"))
+        help: ArgumentHelp(
+            "(required with --version, unless --undo) The reason of the recall. Devices show it.", valueName: "text"))
     var reason: String?
 
     @Option(help: ArgumentHelp("Recall every release below this version, permanently.", valueName: "version"))

@@ -4,7 +4,6 @@ import BundlePublish
 import BundleSigning
 import BundleValues
 
-/// The bases of deltas.
 struct DeltaOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -122,7 +121,6 @@ struct ReleaseDelta: AsyncParsableCommand {
     }
 }
 
-/// The lines and JSON of deltas.
 enum DeltaOutput {
     static func value(_ report: DeltaReport) -> JSONValue {
         var object: JSONObject = ["base": .string(report.base)]

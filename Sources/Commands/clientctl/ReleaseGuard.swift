@@ -207,7 +207,6 @@ struct ReleaseGuard: AsyncParsableCommand {
     }
 }
 
-/// The result of one run of the guard.
 private struct GuardAnswer {
     let version: SemanticVersion
     let situation: GuardDecision.Situation
@@ -329,7 +328,6 @@ struct GuardKeyOptions: ParsableArguments {
     }
 }
 
-/// The lines and JSON of a hold.
 enum HoldView {
     static func object(_ hold: HoldDocument) -> JSONObject {
         [

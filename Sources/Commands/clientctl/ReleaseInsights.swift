@@ -71,7 +71,6 @@ struct ReleaseInsightsCommand: AsyncParsableCommand {
     }
 }
 
-/// The lines and JSON of insights.
 private enum InsightsOutput {
     private static let facts = ["installed", "started", "confirmed", "failed", "rolledBack", "blocked"]
 

@@ -220,7 +220,6 @@ struct ReleaseLog: ParsableCommand {
     }
 }
 
-/// The lines and JSON of a channel file.
 enum ChannelView {
     static func requireName(_ channel: String) throws {
         guard ChannelFileName.isName(channel) else {

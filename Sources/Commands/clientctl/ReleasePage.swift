@@ -108,7 +108,6 @@ struct ReleasePageCommand: AsyncParsableCommand {
     }
 }
 
-/// The file of a page.
 struct PageFile {
     let path: String
     private let folder: String

@@ -7,7 +7,6 @@ import Glibc
 
 /// Reads signers from key files and signing commands. Each command has the public key at the same position.
 enum Signers {
-    /// The flags that name the keys, commands and public keys.
     struct Flags {
         let key: String
         let command: String
@@ -40,7 +39,6 @@ enum Signers {
     }
 }
 
-/// The times and durations of a publisher.
 enum PublishTime {
     /// Returns the time of a release: `SOURCE_DATE_EPOCH`, or now if it is not set or empty.
     ///
@@ -207,7 +205,6 @@ struct ChannelEditOptions: ParsableArguments {
     }
 }
 
-/// The lines and JSON of a change of a channel file.
 enum ChannelOutput {
     static func object(_ report: ChannelReport) -> JSONObject {
         var object: JSONObject = [
@@ -247,7 +244,6 @@ enum ChannelOutput {
         }
     }
 
-    /// Writes the warnings of a change to standard error.
     static func warn(_ report: ChannelReport) {
         for warning in report.warnings { Output.say("clientctl: channel \(report.document.channel): \(warning)") }
     }
