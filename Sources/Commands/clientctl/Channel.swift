@@ -21,11 +21,10 @@ struct ChannelPrune: AsyncParsableCommand {
         commandName: "prune",
         abstract: "Remove releases that no device installs from a channel, and old copies of its file.",
         discussion: """
-            It removes a release that is recalled, and a release for whose shells every
-            device can install a newer one. The --keep highest of these stay: a device
-            that cannot start the newest release falls back to them. Devices that run a
-            removed release keep it. Recalls stay. `feed gc` then removes the files of the
-            releases.
+            It removes recalled releases, and releases that every device can replace with
+            a newer one. The --keep highest of these stay: a device that cannot start the
+            newest release falls back to them. Devices that run a removed release keep it.
+            Recalls stay. `feed gc` then removes the files of the releases.
 
             Examples:
               clientctl channel prune --keep 5 --feed feed --channel stable \\

@@ -10,9 +10,10 @@ struct ReleaseGuard: AsyncParsableCommand {
         commandName: "guard",
         abstract: "Advance a rollout while few starts fail; stop it when too many do.",
         discussion: """
-            Run it from cron, a timer or CI. Each run reads from Prometheus which starts
-            devices confirmed, and takes at most one step. A paused release stays paused
-            until an operator resumes it. Without data, the guard takes no step.
+            Run it from cron, a timer or CI. Each run reads from Prometheus how many starts
+            were confirmed and how many failed, and takes at most one step. A paused
+            release stays paused until an operator resumes it. Without data, the guard
+            takes no step.
 
             It stops a rollout when more starts fail than a rate of --max-failures can
             explain. At most 1 of 100 rollouts is a false alarm, at any number of runs. It
