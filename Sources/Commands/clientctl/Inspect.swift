@@ -20,7 +20,7 @@ struct Inspect: AsyncParsableCommand {
             """)
 
     @Argument(
-        help: "A URL (https, http, file, s3) or a path. The folder of a feed stands for its manifest.json.",
+        help: "A URL (https, http, file, s3) or a path. The path of a feed means its manifest.json.",
         completion: .file())
     var source: String
 
@@ -130,7 +130,8 @@ struct Inspect: AsyncParsableCommand {
                     }),
             ],
             [
-                "an archive (\(listing.format.rawValue)), \(counted(listing.entries.count, "entry", "entries"))\(listing.entries.count == limits.entries ? " or more" : ""); nothing was verified"
+                "an archive (\(listing.format.rawValue)), \(counted(listing.entries.count, "entry", "entries"))"
+                    + (listing.entries.count == limits.entries ? " or more" : "") + "; nothing was verified"
             ]
                 + listing.entries.map { "  \($0.kind.rawValue)\t\($0.size ?? 0)\t\($0.shownName)" }
                 + (listing.refusal.map { ["install would refuse it: \($0.failure.message)"] } ?? [])

@@ -68,7 +68,7 @@ struct InspectionOptions: ParsableArguments {
 enum InspectionOutput {
     /// Returns one line for each kind of excluded file, each unused `--exclude` and each kind of finding.
     static func lines(_ inspection: FolderInspection) -> [String] {
-        groups(inspection.dropped).map { "left out \($0.count(of: $0.code.words)) (\($0.names))" }
+        groups(inspection.dropped).map { "excluded \($0.count(of: $0.code.words)) (\($0.names))" }
             + inspection.unmatched.map {
                 "--exclude \(UntrustedName.display($0)) excludes nothing: no file has that name or path"
             }

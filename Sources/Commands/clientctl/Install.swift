@@ -195,7 +195,7 @@ struct InstallOutput {
         ]
     }
 
-    /// The previous client. Before the first launch, the store has not recorded the seed.
+    /// The previous client. The store records the seed only at the first launch, so this needs `hasSeed`.
     private func previous(_ report: InstallReport) -> ClientName? { report.previous(hasSeed: hasSeed) }
 }
 

@@ -122,7 +122,7 @@ enum Passphrase {
         guard isatty(0) == 1, let terminal = Terminal() else {
             throw UpdateFailure(
                 .configInvalid, subject: "passphrase",
-                "\(missing), and there is no terminal for a prompt. Give --passphrase-file, or set CLIENTCTL_PASSPHRASE."
+                "\(missing), but this process has no terminal. Give --passphrase-file, or set CLIENTCTL_PASSPHRASE."
             )
         }
         guard let typed = terminal.ask(prompt) else {

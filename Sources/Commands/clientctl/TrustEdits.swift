@@ -12,10 +12,7 @@ struct TrustEditOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Write the draft to this file (default: FILE).", valueName: "file"), completion: .file())
     var out: String?
 
-    @Flag(
-        help:
-            "Edit even though the previous root has a later issue time. Check this machine's clock first: devices set their time back to it."
-    )
+    @Flag(help: "Allow an issue time before that of the previous root. Devices then set their time back to it.")
     var clockChecked = false
 
     @OptionGroup var lifetime: TrustLifetime

@@ -11,8 +11,8 @@ struct Verify: AsyncParsableCommand {
         commandName: "verify",
         abstract: "Verify a release, a channel, or the installed clients of a store.",
         discussion: """
-            For a release, the command verifies the manifest and the archive. It updates
-            the trust root from the feed as devices do. With --rebuild, it also compares a
+            For a release, the command verifies the manifest and the archive. It follows
+            the trust roots of the feed as devices do. With --rebuild, it also compares a
             folder with the release.
 
             With --store, it compares every installed file with its receipt and exits with
@@ -33,7 +33,7 @@ struct Verify: AsyncParsableCommand {
 
     @Argument(
         help:
-            "The manifest or channel file: a URL (https, http, file, s3) or a path. The folder of a feed stands for its manifest.json.",
+            "The manifest or channel file: a URL (https, http, file, s3) or a path. The path of a feed means its manifest.json.",
         completion: .file())
     var source: String?
 
@@ -226,7 +226,7 @@ struct Verify: AsyncParsableCommand {
         let clients = inventory.bundles.filter { $0.version.source == .archive }
         if clients.isEmpty, trust != nil {
             throw ValidationError(
-                "--trust verifies clients that a release key signed, but \(store) has none. Run the command without --trust."
+                "--trust verifies clients that a release key signed, but \(store) does not have any. Run the command without --trust."
             )
         }
         for client in clients {

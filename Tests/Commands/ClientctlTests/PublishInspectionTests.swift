@@ -78,7 +78,7 @@ import Testing
             Set(codes(published["findings"]).keys) == [
                 "duplicates", "missingFile", "foreignOrigin", "eval", "neverConfirms",
             ])
-        #expect(published.errors.contains("left out 2 precompressed copies"))
+        #expect(published.errors.contains("excluded 2 precompressed copies"))
         let verify = ["verify", site.manifest, "--trust", site.trust, "--rebuild", source, "--json"]
         try Clientctl.run(verify).failed(23, "digestMismatch")
         try Clientctl.run(verify + drop).succeeded("verified")
