@@ -8,10 +8,10 @@ struct Rollback: ParsableCommand {
         commandName: "rollback",
         abstract: "Go back to an installed client, and block newer ones.",
         discussion: """
-            Takes effect at the next launch or reload. What is blocked stays installed but
-            does not run and is not installed again until `clientctl unblock`; a release
-            that is newer still is taken as usual. Exit status 3: there is nothing to go
-            back to.
+            The rollback takes effect at the next launch or reload. Blocked clients stay
+            installed, but do not run and are not installed again until
+            `clientctl unblock`. Releases that are newer than the blocked ones are
+            installed as usual. The exit status is 3 if there is no client to go back to.
 
             Examples:
               clientctl rollback --store /var/lib/clientctl
@@ -24,13 +24,13 @@ struct Rollback: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The client to go back to, or embedded; by default the last known good one, or the next lower.",
+            "Client to go back to, or embedded for the seed (default: the last confirmed client, otherwise the next lower one).",
             valueName: "version"))
     var version: String?
 
     @Option(
         help: ArgumentHelp(
-            "Go back from this client only, if it runs or is next.", valueName: "version"))
+            "Only go back if this client runs or is next.", valueName: "version"))
     var of: String?
 
     @OptionGroup var common: CommonOptions
@@ -59,7 +59,7 @@ struct Rollback: ParsableCommand {
         case .back(let target, let blocked):
             give("rolledBack", target, blocked: blocked, ["next: \(target)"] + blocked.map { "blocked \($0)" })
         case .notShown(let name):
-            give("notShown", name, ["\(name) neither runs nor is next: nothing was changed"])
+            give("notShown", name, ["\(name) neither runs nor is next, so nothing was changed"])
         case .alreadyBack(let name, let advice):
             give("alreadyRolledBack", name, [advice])
             throw ExitCode(ExitTable.nothingToDo)
@@ -74,7 +74,7 @@ struct Rollback: ParsableCommand {
 struct Unblock: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "unblock",
-        abstract: "Let a blocked version run again, as if it had never failed.",
+        abstract: "Let a blocked version run again, and forget its failures.",
         discussion: """
             Example:
               clientctl unblock --version 1.5.0 --store /var/lib/clientctl
@@ -94,7 +94,7 @@ struct Unblock: ParsableCommand {
             try ClientReference($0).resolve(among: known)
         }
         guard let version = name.version else {
-            throw ValidationError("The seed is never blocked: name an installed client.")
+            throw ValidationError("The seed is never blocked. Give the version of an installed client.")
         }
         let wasBlocked = try verdicts.unblock(version)
         Output.give(

@@ -7,18 +7,18 @@ import ArgumentParser
 struct LaunchCommand: ParsableCommand, ConfinedCommand {
     static let configuration = CommandConfiguration(
         commandName: "launch",
-        abstract: "Choose the client to show, prepare it, and record the boot attempt.",
+        abstract: "Choose the client to show, prepare it, and record the start.",
         discussion: """
-            Prints the folder to serve, the version and a launch token. When it returns,
-            the attempt is on the disk. Show the folder's index.html, then say
-            `clientctl confirm` once the client works, or `clientctl fail`. A client that
-            never confirmed a start is on trial: without a verdict the next launch counts
-            it as failed, falls back to the last client that worked or to the seed,
-            retries it once, then blocks it.
+            Prints the folder to serve, the version and a launch token. The start is on the
+            disk when the command returns. Show the folder's index.html, and run
+            `clientctl confirm` when the client works, or `clientctl fail` if it does not.
+            A client that has never confirmed a start is on trial. Without a verdict, the
+            next launch counts its start as failed, and falls back to the last confirmed
+            client or to the seed. The client is retried once, then blocked.
 
-            If the device is locked, it ends with 44. If the device requires a session and
-            nobody is logged in, the seed is shown to guests, without a boot attempt; where
-            there is none, it ends with 45.
+            Exits with 44 if the device is locked. If the device requires a session and no
+            user is logged in, the seed is shown to guests without recording a start. Exits
+            with 45 if there is no seed.
 
             Examples:
               clientctl launch --store /var/lib/clientctl --shell-version 1.2.0 \\

@@ -8,13 +8,13 @@ import Synchronization
 @main
 enum Main {
     private static let arguments = ProcessArguments.bytes.map { String(decoding: $0, as: UTF8.self) }
-    /// Folders that were made for the command, and go with its failure unless it put something there.
+    /// The folders that were created for the command. Empty ones are removed if it fails.
     nonisolated static let made = Mutex<[String]>([])
 
     static func main() {
         do {
             try prepareProcess()
-            // Alone: in commands the flag names the version of a client, and a flag of the parser's own would win over theirs.
+            // Only as the single argument, because `--version` of commands is the version of a client.
             if arguments == ["--version"] {
                 Output.give(json: false, [:], [Product.version])
                 return
@@ -27,7 +27,8 @@ enum Main {
         }
     }
 
-    /// What the arguments ask for, held to what it needs while this thread is the only one: one that runs already would be left out.
+    /// Returns the confined command of the arguments. Call this while the process has one thread, because Landlock does not confine threads
+    /// that already run.
     nonisolated private static func command() throws -> sending any ParsableCommand {
         if let (message, group) = CommandName.problem(arguments) {
             end(with: ValidationError(message), of: group)
@@ -56,7 +57,7 @@ enum Main {
         exit(0)
     }
 
-    /// A group of commands does nothing by itself.
+    /// Throws `ValidationError` if `command` is a group of commands.
     nonisolated private static func requireCommand(_ command: any ParsableCommand) throws {
         let configuration = type(of: command).configuration
         func names(_ commands: [any ParsableCommand.Type]) -> String {
@@ -69,45 +70,45 @@ enum Main {
                 + (groups.isEmpty ? "\(names(configuration.subcommands))." : "these.\(groups.joined())"))
     }
 
-    /// What every command relies on, before anything else.
+    /// Prepares the process for any command.
     private static func prepareProcess() throws {
         fillStandardDescriptors()
-        // Swift repairs such an argument, and a path would then name another file.
+        // Swift would repair such an argument, and a path would then name another file.
         for (argument, bytes) in zip(arguments, ProcessArguments.bytes)
         where String(validating: bytes, as: UTF8.self) == nil {
             let shown = UntrustedName.display(argument)
             throw UpdateFailure(
                 .usage, subject: shown,
-                "The argument \(shown) is not UTF-8 text: rename what it names, or link to it.")
+                "The argument \(shown) is not UTF-8 text. Rename the file, or create a link to it.")
         }
-        // A device writes nobody's session keys down.
+        // Libraries would write the keys of TLS sessions to this file.
         unsetenv("SSLKEYLOGFILE")
         // libarchive reads names in the process's character set, and Swift starts in "C".
         if !CharacterSet.useUTF8() {
             throw UpdateFailure(
                 .configInvalid, subject: "C.UTF-8",
-                "The system has no UTF-8 character set (C.UTF-8 or en_US.UTF-8): install its locales.")
+                "The system has no UTF-8 character set (C.UTF-8 or en_US.UTF-8). Install its locales.")
         }
         umask(0o022)
         Heaps.limit(to: 2)
         Log.begin()
         signal(SIGPIPE, SIG_IGN)
         signal(SIGXFSZ, SIG_IGN)
-        // A process that has inherited it as ignored does not learn how its programs end.
+        // With an inherited SIG_IGN, the exit statuses of started programs would be lost.
         signal(SIGCHLD, SIG_DFL)
         try requireThreads()
     }
 
-    /// Whatever is opened next would take the place of one that is closed, and the answer would be written into it.
+    /// Opens `/dev/null` for each closed standard descriptor. Otherwise, the next opened file would get its number and the output.
     private static func fillStandardDescriptors() {
         for descriptor in Int32(0)...2 where fcntl(descriptor, F_GETFD) < 0 { _ = open("/dev/null", O_RDWR) }
     }
 
-    /// Swift's own pool waits for ever for threads that it does not get.
+    /// Throws `UpdateFailure` if the process cannot start threads, for which Swift's thread pool would wait forever.
     private static func requireThreads() throws {
         let gate = DispatchSemaphore(value: 0)
         do {
-            // Held until all have started, so that they live at one time.
+            // The threads wait until all have started, so that they exist at the same time.
             let threads = try (0..<4).map { _ in try BlockingThread { gate.wait() } }
             for _ in threads { gate.signal() }
             for thread in threads { thread.join() }
@@ -130,7 +131,7 @@ enum Main {
         if case .usage(let text) = kind {
             let message = SimilarFlag.correct(text, of: arguments)
             if wantsJSON { Output.failure(UpdateFailure(.usage, subject: "arguments", message)) }
-            // The parser knows which command's words it did not take; of what the command itself refuses it does not.
+            // The parser adds the usage to its own errors, but not to errors of a command.
             let words = running.flatMap { CommandName.words(of: $0) }
             Log.usage(
                 words.map {
@@ -148,15 +149,14 @@ enum Main {
     }
 
     private enum Kind {
-        /// Somebody asked for help, and gets it.
         case help
         /// The arguments are wrong.
         case usage(message: String)
-        /// The command could not do what was asked.
+        /// The command failed.
         case failure
     }
 
-    /// The parser is asked about its own errors only: it looks at every flag of every command before it answers.
+    /// Returns the kind of `error`. Asks the parser only about its own errors, because it reads every flag of every command each time.
     nonisolated private static func kind(of error: any Error, of running: (any ParsableCommand.Type)?) -> Kind {
         if error is UpdateFailure || error is any ClassifiedFailure { return .failure }
         if let missing = error as? MissingFlag {
@@ -176,16 +176,16 @@ enum Main {
     }
 }
 
-/// A command that is held to what its settings say that it needs, before it does anything.
+/// A command that enters a sandbox, which its settings define, before it runs.
 protocol ConfinedCommand: ParsableCommand {
     var common: CommonOptions { get }
 
-    /// What it changes, and whether it starts programs.
+    /// Returns the files that the command changes, and whether it starts programs.
     func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool)
 }
 
 extension ConfinedCommand {
-    /// A machine that cannot do so runs it all the same; `clientctl status` tells.
+    /// Enters the sandbox. Without Landlock, the command runs unconfined, which `clientctl status` reports.
     func confine() throws {
         let (confinement, startsPrograms) = try needs(try common.settings())
         if startsPrograms { try SpawnThread.start() }
@@ -193,7 +193,7 @@ extension ConfinedCommand {
             let made = try confinement.enforce()
             Main.made.withLock { $0 = made }
         } catch {
-            Output.say("clientctl: goes on without Landlock: \(error)")
+            Output.say("clientctl: running without the Landlock sandbox: \(error)")
         }
     }
 }

@@ -1,15 +1,15 @@
 import BundleValues
 import Glibc
 
-/// Prints results on stdout, everything else on stderr.
+/// Prints results on standard output and everything else on standard error.
 ///
-/// This and `Log` are the only ways to both. They escape what does not print, whatever its source: no byte of a feed, a page or a
-/// file name moves the cursor or forges a line.
+/// Only `Output` and `Log` write to them. They escape unprintable characters, so that no byte of a feed, a page or a file name moves
+/// the cursor or forges a line.
 enum Output {
-    /// Prints the result: with `--json` one object and nothing else, otherwise lines for people.
+    /// Prints the result: `object` with `json`, otherwise `lines`.
     ///
-    /// An answer that cannot be written ends a command that only answers with status 1. After a command that changed
-    /// something (`afterChange`) that stands, so its status does too.
+    /// If the output cannot be written, a read-only command exits with status 1. A command that changed something (`afterChange`) keeps its
+    /// status, because its change is kept.
     static func give(json: Bool, afterChange: Bool = false, _ object: JSONObject, _ lines: [String]) {
         let bytes =
             json
@@ -17,27 +17,27 @@ enum Output {
             : lines.flatMap { Array("\(PrintableText.line($0))\n".utf8) }
         if write(bytes, to: 1) { return }
         if errno == EPIPE {
-            // As any program ends whose reader has read enough.
             if afterChange { return }
+            // Other programs also end this way if their reader has closed the pipe.
             signal(SIGPIPE, SIG_DFL)
             kill(getpid(), SIGPIPE)
         }
-        say("clientctl: the answer could not be written: \(String(cString: strerror(errno)))")
+        say("clientctl: the output cannot be written: \(String(cString: strerror(errno)))")
         if !afterChange { exit(FailureCode.internal.exitStatus) }
     }
 
-    /// Prints one object as a line; false where nobody reads any more.
+    /// Prints one object as a line. Returns false if the reader has closed the pipe.
     static func giveLine(_ object: JSONObject) -> Bool {
         write(JSONWriter.bytes(of: .object(object)) + [UInt8(ascii: "\n")], to: 1)
     }
 
-    /// Whether anybody reads what is printed still.
+    /// Whether standard output still has a reader.
     static var isRead: Bool {
         var entry = pollfd(fd: 1, events: 0, revents: 0)
         return poll(&entry, 1, 0) <= 0
     }
 
-    /// Prints a failure as JSON; `members` stand before it.
+    /// Prints a failure as JSON, after `members`.
     static func failure(_ failure: UpdateFailure, beside members: JSONObject = [:]) {
         var object = members
         object["error"] = .object([
@@ -49,15 +49,15 @@ enum Output {
         write(JSONWriter.bytes(of: .object(object), layout: .pretty), to: 1)
     }
 
-    /// One line for people on stderr, in the form of this process's log.
+    /// Prints a sentence on standard error, in the form of the log.
     static func say(_ line: String) { Log.say(line) }
 
-    /// Prints one line on stderr, after a prefix of this program.
+    /// Prints one line on standard error, after a trusted prefix.
     static func line(_ text: String, after prefix: StaticString = "") {
         write(Array("\(prefix)\(PrintableText.line(text))\n".utf8), to: 2)
     }
 
-    /// Replaces the line of a terminal on stderr; nothing clears it.
+    /// Replaces the current line of the terminal on standard error. Empty text clears it.
     static func overwrite(with text: String) { write(Array("\r\u{1B}[K\(PrintableText.line(text))".utf8), to: 2) }
 
     @discardableResult
@@ -73,7 +73,7 @@ enum Output {
     }
 }
 
-/// A failure that is also an answer: its outcome stands beside the error in JSON.
+/// A failure with the JSON members of a result, such as its outcome.
 struct FailureWithOutput: ClassifiedFailure {
     let failure: UpdateFailure
     let members: JSONObject

@@ -3,9 +3,7 @@ import BundleValues
 import Glibc
 import Synchronization
 
-/// A progress line on stderr, only where that is a terminal; and the times at which the steps began.
-///
-/// Unchecked is not needed: all state is behind the mutex.
+/// A progress line on standard error, if that is a terminal, and the times at which steps began.
 final class Progress: Sendable {
     private struct State {
         var shown = ContinuousClock.now - .seconds(1)
@@ -17,15 +15,15 @@ final class Progress: Sendable {
     private let state = Mutex(State())
     private let start = ContinuousClock.now
 
-    /// Takes an event.
+    /// Shows an event.
     func report(_ event: UpdateEvent) {
-        // The answer tells of it.
+        // The result of the command reports this event.
         if case .routed = event { return }
         let (step, text) = Self.describe(event)
         show(step, text, Self.share(event))
     }
 
-    /// Takes how many bytes of a file were sent to a bucket; small ones are there at once.
+    /// Shows an upload to a bucket. Small files are not shown.
     func uploaded(_ bytes: Int, of total: Int) {
         guard total >= Self.leastUpload else { return }
         show(
@@ -48,7 +46,7 @@ final class Progress: Sendable {
         }
     }
 
-    /// Clears the line.
+    /// Clears the line, and ends the last step.
     func end() {
         state.withLock { state in
             if state.isVisible { Output.overwrite(with: "") }
@@ -57,7 +55,7 @@ final class Progress: Sendable {
         }
     }
 
-    /// Seconds that each step took, in order.
+    /// The milliseconds of each step, in order.
     var timings: JSONObject {
         state.withLock { state in
             var object: JSONObject = [:]
@@ -72,7 +70,7 @@ final class Progress: Sendable {
 
     private static func describe(_ event: UpdateEvent) -> (step: String, text: String) {
         switch event {
-        case .planning: ("plan", "looking for what is here already")
+        case .planning: ("plan", "looking for installed files")
         case .downloading(let bytes, let total):
             ("download", "downloading " + bar(bytes, total) + " \(ByteCount(bytes: bytes))")
         case .unpacking(let files, let total):
@@ -89,7 +87,7 @@ final class Progress: Sendable {
         }
     }
 
-    /// How far a step with a known end is.
+    /// Returns the progress of a step with a known total.
     private static func share(_ event: UpdateEvent) -> (done: Int, total: Int)? {
         switch event {
         case .packing(let bytes, let total), .comparing(let bytes, let total, _): (bytes, total)
@@ -98,7 +96,7 @@ final class Progress: Sendable {
         }
     }
 
-    /// How long a step with a known end takes on, once it is a second old.
+    /// Returns the rate and the remaining time of a step with a known total, one second after its start.
     private static func left(
         _ share: (done: Int, total: Int)?, since began: ContinuousClock.Instant?, _ now: ContinuousClock.Instant
     ) -> String {

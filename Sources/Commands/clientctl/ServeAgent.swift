@@ -6,9 +6,9 @@ import ClientShell
 import BundleServe
 import Synchronization
 
-/// What the machine around `serve` sees of it: the service manager, the log and the metrics.
+/// Reports the state of `serve` to the service manager, the log and the metrics.
 final class ServeAgent: Sendable {
-    /// Without any news the file is written anyway: days go by, and its age tells whether anybody writes it.
+    /// The metrics file is also written without changes, because its age shows that `serve` runs.
     private static let longestSilence = Duration.seconds(60)
     private static let shortestPause = Duration.seconds(1)
 
@@ -18,10 +18,10 @@ final class ServeAgent: Sendable {
     private let counted = Mutex(ShellMetrics(startedAt: .now))
     private let began = SuspendingClock().now
     private let ownsFile = Mutex(false)
-    /// Of whoever writes the file at present.
+    /// The signal to the task that writes the metrics file.
     private let news = Mutex<AsyncStream<Void>.Continuation?>(nil)
 
-    /// For the clients in `store`; `file` is where metrics are written, beside being answered.
+    /// Creates an agent for the clients in `store`. Metrics are also written to `file`.
     init(_ manager: ServiceManager, store: String, file: MetricsFile?) {
         self.manager = manager
         self.store = store
@@ -30,9 +30,9 @@ final class ServeAgent: Sendable {
 
     private func tell() { _ = news.withLock { $0?.yield() } }
 
-    // MARK: What happens
+    // MARK: Events
 
-    /// Takes in what happened in the shell; `isTimed` where new clients wait for activation windows.
+    /// Records an event of the shell. `isTimed` is true if new clients wait for activation windows.
     func note(_ event: ShellEvent, isTimed: Bool) {
         if let line = LogLine(event, isTimed: isTimed) {
             Log.note(line)
@@ -43,55 +43,56 @@ final class ServeAgent: Sendable {
         tell()
     }
 
-    /// Takes in how far an update is.
+    /// Records the progress of an update.
     func note(_ event: UpdateEvent) {
         counted.withLock { $0.note(event) }
         tell()
     }
 
-    /// Takes in what is on the screen.
+    /// Records the state of the screen.
     func note(_ state: LaunchState) {
         counted.withLock { $0.note(state) }
         tell()
     }
 
-    /// Takes in that the page in front was lost.
+    /// Counts a lost page.
     func notePageLost() {
         counted.withLock { $0.noteLostPage() }
         tell()
     }
 
-    /// Takes in that the browser is started again.
+    /// Counts a restart of the browser.
     func noteBrowserRestart() {
         counted.withLock { $0.noteBrowserRestart() }
         tell()
     }
 
-    /// Takes in whether the connection to `peer` stands.
+    /// Records whether the connection to `peer` is up.
     func note(link peer: String, isUp: Bool) {
         counted.withLock { $0.note(link: peer, isUp: isUp) }
         tell()
     }
 
-    /// The server listens.
+    /// Reports to the service manager that the server listens.
     func ready(_ server: PageServer) { manager.ready("listening at http://127.0.0.1:\(server.port)/") }
 
-    /// The end begins.
+    /// Reports to the service manager that `serve` stops.
     func stopping() { manager.stopping() }
 
-    /// Takes the metrics away, once they are its own: they would be taken for those of a program that runs.
+    /// Removes the metrics file if this agent wrote it. Otherwise, it would look like the metrics of a running program.
     func end() {
         guard ownsFile.withLock(\.self) else { return }
         do throws(DiskError) { try file?.remove() } catch { Log.note(LogLine(UpdateFailure(error), event: "metrics")) }
     }
 
-    // MARK: While it runs
+    // MARK: Tasks
 
-    /// Gives signs of life and writes the file, until it is cancelled. There is no `shell` while the store cannot be had.
+    /// Sends keep-alives to the service manager and writes the metrics file until the task is cancelled. `shell` is nil while the store
+    /// cannot be opened.
     func run(_ server: PageServer, _ shell: ClientShell? = nil) async {
         await withTaskGroup { group in
             group.addTask { [manager] in
-                // A page needs both: files come by the one, its launch by the other.
+                // A page needs both: the server sends its files, and the shell launches it.
                 await manager.beat {
                     _ = await shell?.currentVersion
                     await server.answer()
@@ -102,9 +103,9 @@ final class ServeAgent: Sendable {
         }
     }
 
-    /// The metrics as they are now.
+    /// Returns the current metrics.
     func metrics() async -> String {
-        // A store that cannot be read is told of elsewhere.
+        // Other code reports a store that cannot be read.
         let ledger = try? await onThread { [store] in try Inventory.read(at: store).ledger }
         return MetricsText.text(of: counted.withLock { $0.families(ledger, at: .now) })
     }
@@ -132,7 +133,7 @@ final class ServeAgent: Sendable {
         }
     }
 
-    /// Why it cannot be written; nil when it is.
+    /// Writes the metrics file. Returns the failure, or nil.
     private func write(_ file: MetricsFile) async -> UpdateFailure? {
         let text = await metrics()
         do {
@@ -144,22 +145,22 @@ final class ServeAgent: Sendable {
     }
 }
 
-/// Flags of the agent.
+/// The flags of the log and the metrics.
 struct AgentOptions: ParsableArguments {
     @OptionGroup var log: LogOptions
 
     @Option(
         help: ArgumentHelp(
-            "Write the metrics to this file, too, for node_exporter's textfile collector; its name ends in .prom.",
+            "Also write the metrics to this file, for node_exporter's textfile collector. Its name ends in .prom.",
             valueName: "file"), completion: .file())
     var metricsFile: String?
 
-    /// Where the metrics are written.
+    /// Returns the folder of the metrics file; empty without one.
     func folders(_ settings: Settings) throws -> [String] {
         try settings.optional("metrics-file", metricsFile).map { [try MetricsFile($0).folder] } ?? []
     }
 
-    /// The agent of a `serve` that begins, and the log as it is wanted.
+    /// Sets the form of the log, and returns the agent of `serve`.
     func agent(_ store: String?, _ settings: Settings) throws -> ServeAgent {
         let manager = Wiring.serviceManager()
         try log.begin(settings)

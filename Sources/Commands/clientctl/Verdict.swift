@@ -2,26 +2,28 @@ import BundleValues
 import ArgumentParser
 import BundleCore
 
-/// Which launch a verdict is about.
+/// The flags of a verdict about a launch, for `confirm` and `fail`.
 struct VerdictOptions: ParsableArguments {
     @OptionGroup var place: StoreOptions
 
     @OptionGroup var version: VersionOption
 
     @Option(
-        help: ArgumentHelp("The launch token; CLIENTCTL_TOKEN keeps it out of the process list.", valueName: "token"))
+        help: ArgumentHelp(
+            "(required) Token of the launch. Set CLIENTCTL_TOKEN instead to keep it out of the list of processes.",
+            valueName: "token"))
     var token: String?
 
     @OptionGroup var common: CommonOptions
 
-    /// The store's verdicts, and the launch that one is about.
+    /// Returns the verdicts of the store, and the client and token of the launch.
     func launch(_ settings: Settings) throws -> (verdicts: Verdicts, name: ClientName, token: LaunchToken) {
         let version = try version.required(settings)
         let store = try settings.required("store", place.store)
         let token = LaunchToken(text: try settings.required("token", token))
         let verdicts = try Verdicts(store: store) { Output.say("clientctl: \($0)") }
         let inventory = try Inventory.read(at: store)
-        // What was launched is what is meant, whatever else has the same version.
+        // The launched client is preferred to others with the same version.
         let launched = inventory.ledger.launch.map { [$0.name] } ?? []
         let reference = ClientReference(version)
         let name = try settings.parsed("version", version) { _ in
@@ -37,8 +39,8 @@ struct Confirm: AsyncParsableCommand {
         commandName: "confirm",
         abstract: "Confirm that the launched client works, and remove old clients.",
         discussion: """
-            Refused (27) with the token of another launch, and (40) where this one was
-            rolled back already.
+            Exits with 27 if the token is from another launch, and with 40 if this launch
+            was already rolled back.
 
             Example:
               clientctl confirm --store /var/lib/clientctl --version 1.5.0 --token 5f2c...
@@ -46,7 +48,7 @@ struct Confirm: AsyncParsableCommand {
 
     @OptionGroup var verdict: VerdictOptions
 
-    @Option(help: ArgumentHelp("Clients to keep; 3 by default.", valueName: "n"))
+    @Option(help: ArgumentHelp("Number of clients to keep (default: 3).", valueName: "n"))
     var keep: String?
 
     func run() async throws {
@@ -61,7 +63,7 @@ struct Confirm: AsyncParsableCommand {
                 "outcome": .string(wasConfirmed ? "alreadyConfirmed" : "confirmed"),
                 "version": .string(name.shortDescription), "removed": .names(removed),
             ],
-            ["\(name) is \(wasConfirmed ? "already " : "")good"] + removed.map { "removed \($0)" })
+            ["\(name) is \(wasConfirmed ? "already " : "")confirmed"] + removed.map { "removed \($0)" })
     }
 }
 
@@ -71,8 +73,8 @@ struct Fail: ParsableCommand {
         commandName: "fail",
         abstract: "Report that the launched client does not work, and show what runs next.",
         discussion: """
-            The first failure is retried once, after another client has run; the second
-            blocks the version on this device.
+            After its first failure, the version is tried again when another client has
+            run. The second failure blocks the version on this device.
 
             Example:
               clientctl fail --store /var/lib/clientctl --version 1.5.0 --token 5f2c... \\
@@ -81,7 +83,7 @@ struct Fail: ParsableCommand {
 
     @OptionGroup var verdict: VerdictOptions
 
-    @Option(help: ArgumentHelp("What was seen, for `status`.", valueName: "text"))
+    @Option(help: ArgumentHelp("Reason of the failure, which `status` shows.", valueName: "text"))
     var reason: String?
 
     func run() throws {
@@ -99,7 +101,7 @@ struct Fail: ParsableCommand {
             [
                 fall.block.map { "\(name) is blocked: \($0.reason)" }
                     ?? (fall.failures == 0 ? "\(name) failed" : "\(name) failed once, and is retried"),
-                fall.next.map { "next: \($0.name), \($0.reason)" } ?? "nothing else can be launched",
+                fall.next.map { "next: \($0.name), \($0.reason)" } ?? "no other client can be launched",
             ])
     }
 }
