@@ -116,6 +116,8 @@ struct Inspect: AsyncParsableCommand {
                 "clientctl does not recognize \(UntrustedName.display(source)). Give a manifest, a channel file, a trust root, a "
                     + "list of deltas or an archive.")
         }
+        let isLimit = listing.entries.count == limits.entries
+        let count = counted(listing.entries.count, "entry", "entries") + (isLimit ? " or more" : "")
         return (
             [
                 "kind": .string("archive"), "verified": .bool(false), "format": .string(listing.format.rawValue),
@@ -130,8 +132,7 @@ struct Inspect: AsyncParsableCommand {
                     }),
             ],
             [
-                "an archive (\(listing.format.rawValue)), \(counted(listing.entries.count, "entry", "entries"))"
-                    + (listing.entries.count == limits.entries ? " or more" : "") + "; nothing was verified"
+                "an archive (\(listing.format.rawValue)), \(count); nothing was verified"
             ]
                 + listing.entries.map { "  \($0.kind.rawValue)\t\($0.size ?? 0)\t\($0.shownName)" }
                 + (listing.refusal.map { ["install would refuse it: \($0.failure.message)"] } ?? [])
