@@ -61,7 +61,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
 
     @Option(
         help: ArgumentHelp(
-            "(required, or --sign-command) The private key (PEM). Repeatable if several keys must sign.",
+            "(required, or --sign-command) The private key (PEM). Repeat it if several keys must sign.",
             valueName: "file"),
         completion: .file())
     var key: [String] = []

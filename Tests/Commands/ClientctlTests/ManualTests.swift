@@ -156,7 +156,7 @@ import Testing
         try Clientctl.stock(["zsh", "-n", "\(out)/_clientctl"])
         #expect(
             try made("_clientctl").contains(
-                "--key[(required, or --sign-command) The private key (PEM). Repeatable if several keys must sign.]:file:_files"
+                "--key[(required, or --sign-command) The private key (PEM). Repeat it if several keys must sign.]:file:_files"
             ))
     }
 
