@@ -5,7 +5,7 @@ import Dispatch
 import Glibc
 import Synchronization
 
-/// The smallest shell there can be: its web view is a terminal, which shows the title of the page, and you are the page.
+/// A minimal shell. A terminal replaces the web view, and the user types what a page would call.
 ///
 ///     swift run TinyShell store 1.0.0 seed https://updates.example.com/manifest.json release.pub.pem
 @main
@@ -38,15 +38,15 @@ struct TinyShell {
     }
 }
 
-/// A web view that is a terminal.
+/// A terminal instead of a web view.
 final class TerminalView: ShellBridge {
     private let client = Mutex<ReadyClient?>(nil)
 
     func setServerBasePath(_ client: ReadyClient) { self.client.withLock { $0 = client } }
 
-    func reload() { print("(the page loads again: type `load`)") }
+    func reload() { print("(the page reloads: type `load`)") }
 
-    /// Does what is typed, until the input ends.
+    /// Runs the typed commands until the input ends.
     func show(_ shell: ClientShell) async {
         var token: LaunchToken?
         print("commands: load, ok (the start is complete), check, reload, version, quit")
@@ -54,12 +54,12 @@ final class TerminalView: ShellBridge {
             do {
                 try await perform(line, shell, &token)
             } catch {
-                print("refused: \(UpdateFailure(error).message)")
+                print("error: \(UpdateFailure(error).message)")
             }
         }
     }
 
-    /// Waiting for people keeps no thread from the shell.
+    /// Reads a line without blocking a thread of the shell.
     private func nextLine() async -> String? {
         await withCheckedContinuation { line in DispatchQueue.global().async { line.resume(returning: readLine()) } }
     }
@@ -67,14 +67,14 @@ final class TerminalView: ShellBridge {
     private func perform(_ command: String, _ shell: ClientShell, _ token: inout LaunchToken?) async throws {
         switch command {
         case "load":
-            // A real web view calls this before it shows the first byte of the page.
+            // A real web view calls this before it shows the page.
             token = try await shell.pageWillLoad().token
             if let client = client.withLock({ $0 }) { print("showing \(client.name) from \(client.root.path)") }
         case "ok": if let token { try await shell.startupDidComplete(token) }
         case "check": try await shell.checkForUpdates()
         case "reload": try await shell.reload()
         case "version": print(await shell.currentVersion?.description ?? "nothing is shown yet")
-        default: print("what?")
+        default: print("unknown command: \(command)")
         }
     }
 }

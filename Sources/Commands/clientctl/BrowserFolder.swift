@@ -2,18 +2,18 @@ import BundleDisk
 import BundleValues
 import Glibc
 
-/// Which folder a browser gets for its profile.
+/// The choice of the folder for a browser's profile.
 enum SessionProfile: String {
-    /// An empty one for each session.
+    /// An empty folder for each session.
     case fresh
-    /// The same for every session.
+    /// One folder for all sessions.
     case keep
 }
 
 /// A folder for the profile of one browser.
 ///
-/// The folder has a mark, which is locked while its browser may run. Only folders with a mark that is not locked are removed: those of
-/// programs that were killed, and never one that an operator made. The browser itself gets a folder below it, without the mark.
+/// The folder has a mark, which is locked while the browser may run. Only folders with an unlocked mark are removed, which killed programs
+/// left. Folders of an operator have no mark. The profile is a folder next to the mark.
 final class BrowserFolder: Sendable {
     private static let mark = "clientctl-browser"
 
@@ -23,9 +23,9 @@ final class BrowserFolder: Sendable {
     private let name: String
     private let lock: FileLock
 
-    /// Makes the folder for the browser of the server at `port`: an empty one, or the lasting one. Removes what earlier browsers of this
-    /// port left, and where a fresh one `replacesLasting`, the lasting one as well. Throws `DiskError` or `UpdateFailure` if it cannot be
-    /// made.
+    /// Creates the folder for the browser of the server at `port`: an empty one if `isFresh`, otherwise the lasting one. Removes folders that
+    /// earlier browsers of this port left, and also the lasting one if a fresh one `replacesLasting`. Throws `DiskError` or `UpdateFailure` if
+    /// the folder cannot be created.
     init(forPort port: Int, isFresh: Bool, replacesLasting: Bool) throws {
         let place = try Self.place
         try Directory.createAll(place, mode: 0o700)
@@ -40,26 +40,27 @@ final class BrowserFolder: Sendable {
         guard try folder.permissions() == (geteuid(), 0o700), let lock = try FileLock.take(Self.mark, in: folder) else {
             throw UpdateFailure(
                 .configInvalid, subject: folder.path,
-                "\(folder.path) belongs to another program or user: end that one, or choose another port with --port.")
+                "\(folder.path) is in use by another program or user. End that program, or choose another port with --port."
+            )
         }
         self.lock = lock
         _ = try folder.directory(creating: "profile", mode: 0o700)
         profile = "\(place)/\(name)/profile"
     }
 
-    /// The state folder of the service, or of the user.
+    /// The state folder of the service or of the user.
     private static var place: String {
         get throws {
             func variable(_ name: String) -> String? {
                 getenv(name).map { String(cString: $0) }.flatMap { $0.hasPrefix("/") ? $0 : nil }
             }
-            // systemd separates several by colons.
+            // systemd separates folders by colons.
             if let folder = variable("STATE_DIRECTORY")?.split(separator: ":").last { return String(folder) }
             if let folder = variable("XDG_STATE_HOME") { return "\(folder)/clientctl" }
             if let home = variable("HOME") { return "\(home)/.local/state/clientctl" }
             throw UpdateFailure(
                 .configInvalid, subject: "HOME",
-                "There is no folder for the browser's profile: set STATE_DIRECTORY, XDG_STATE_HOME or HOME.")
+                "There is no folder for the browser's profile. Set STATE_DIRECTORY, XDG_STATE_HOME or HOME.")
         }
     }
 
@@ -71,8 +72,8 @@ final class BrowserFolder: Sendable {
         withExtendedLifetime(lock) {}
     }
 
-    /// Removes the folder. A process of the browser may outlive it for a moment, so a few attempts are made; the next start removes what
-    /// is left.
+    /// Removes the folder. Tries for 2 seconds, because a process of the browser may still write to it. Throws `DiskError` if that fails; the
+    /// next start removes the rest.
     func remove() throws {
         for _ in 0..<20 {
             do throws(DiskError) {

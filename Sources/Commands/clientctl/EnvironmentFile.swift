@@ -1,6 +1,6 @@
-/// A file of variables as systemd reads it (`EnvironmentFile=` in systemd.exec(5)): `NAME=value` in each line, with quotes and comments.
+/// Parses a file of variables as systemd does (`EnvironmentFile=` in systemd.exec(5)): one `NAME=value` a line, with quotes and comments.
 enum EnvironmentFile {
-    /// The variables in their order. A line that is not an assignment is ignored, as systemd ignores it.
+    /// Returns the variables in their order. Ignores lines that are not assignments.
     static func parse(_ text: String) -> [(name: String, value: String)] {
         var variables: [(name: String, value: String)] = []
         var rest = Substring(text.replacing("\r\n", with: "\n"))
@@ -21,10 +21,10 @@ enum EnvironmentFile {
         return variables
     }
 
-    /// Takes a value off `rest`: quoted and plain parts up to the end of the line, which a backslash continues.
+    /// Removes a value from the start of `rest`: quoted and plain parts up to the end of the line, which a backslash continues.
     private static func value(_ rest: inout Substring) -> String {
         var value = ""
-        // White space at the end of a value that is not quoted is not part of it.
+        // Unquoted white space at the end is not part of the value.
         var kept = 0
         rest = rest.drop { $0 == " " || $0 == "\t" }
         while let character = rest.popFirst(), character != "\n" {

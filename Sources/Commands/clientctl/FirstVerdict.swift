@@ -3,12 +3,12 @@ import BundleValues
 import ClientShell
 import Synchronization
 
-/// What becomes of the first client that `serve --once` shows.
+/// Waits for the verdict on the first client that `serve --once` shows.
 final class FirstVerdict: Sendable {
     private enum Verdict { case good, failed(FailureCode), unseen(Duration) }
 
-    /// Startup timeouts that a browser has to load the page: it may have to start first.
-    private static let patience = 3
+    /// The time for loading the page, in startup timeouts. The browser may still have to start.
+    private static let loadTimeouts = 3
 
     private let isShown = Mutex(false)
     private let verdicts: AsyncStream<Verdict>
@@ -21,32 +21,32 @@ final class FirstVerdict: Sendable {
     func hear(_ event: ShellEvent) {
         if case .launched = event { isShown.withLock { $0 = true } }
         switch event {
-        // What is not on trial has proved itself before, and the seed never has to.
+        // A client that is not on trial has confirmed an earlier start or is the seed.
         case .confirmed, .launched(_, isTrial: false): given.yield(.good)
         case .rolledBack(_, _, let failure): given.yield(.failed(failure.code))
         case .launched, .updateAvailable, .failed, .checked, .complained, .unconfirmed: break
         }
     }
 
-    /// A page that nobody loads can neither confirm nor fail: this long is waited for a browser.
+    /// Fails the client if no browser loads the page in time, because such a page neither confirms nor fails.
     func limit(_ timeout: StartupTimeout) async {
-        let patience = timeout.duration * Self.patience
-        do { try await Task.sleep(for: patience) } catch { return }
-        if !isShown.withLock({ $0 }) { given.yield(.unseen(patience)) }
+        let limit = timeout.duration * Self.loadTimeouts
+        do { try await Task.sleep(for: limit) } catch { return }
+        if !isShown.withLock({ $0 }) { given.yield(.unseen(limit)) }
     }
 
-    /// Nothing more is waited for.
+    /// Ends the wait for a verdict.
     func stop() { given.finish() }
 
-    /// The exit status that it means, once it is given; a stop that comes before is no good word.
+    /// Returns the exit status of the verdict. A stop before the verdict counts as a failure.
     func status() async -> Int32 {
         for await verdict in verdicts {
             switch verdict {
             case .good: return 0
             case .failed(let code): return code.exitStatus
-            case .unseen(let patience):
+            case .unseen(let limit):
                 Output.say(
-                    "clientctl: no browser has loaded the page within \(patience): open its address, or raise --startup-timeout"
+                    "clientctl: no browser has loaded the page within \(limit): open its address, or raise --startup-timeout"
                 )
                 return FailureCode.healthFailed.exitStatus
             }

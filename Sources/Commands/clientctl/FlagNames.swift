@@ -1,22 +1,22 @@
 import ArgumentParser
 import Glibc
 
-/// The flags of all commands, as the commands declare them: what the environment and the configuration file may set.
+/// The flags of all commands, which the environment and the configuration file may set.
 enum FlagNames {
-    /// Without the dashes in front. Some commands share a configuration, so a flag of any of them may stand in it.
+    /// All flags without the leading dashes. Several commands share a configuration, so it may set flags of all commands.
     static let all = commands(below: Clientctl.self).reduce(into: Set<String>()) { $0.formUnion(flags(of: $1.init())) }
         .subtracting(["config"])
 
-    /// What the names of all variables that are settings begin with.
+    /// The prefix of variables that set flags.
     static let variables = "CLIENTCTL_"
 
-    /// The variable that sets a flag.
+    /// Returns the variable that sets the flag `name`.
     static func variable(_ name: String) -> String { variables + name.uppercased().replacing("-", with: "_") }
 
-    /// The first variable of the environment that looks like a flag and is none.
+    /// Returns the first variable of the environment with the prefix that is not a flag.
     static func unknownVariable() -> String? {
         let given = environment().filter { $0.hasPrefix(variables) }.sorted()
-        // To ask every command for its flags takes longer than most commands do.
+        // Reading the flags of every command takes longer than most commands.
         if given.isEmpty { return nil }
         let known = Set(all.map(variable) + [variable("config"), Passphrase.variable])
         return given.first { !known.contains($0) }
@@ -37,7 +37,7 @@ enum FlagNames {
         return below.isEmpty ? [command] : below.flatMap(commands)
     }
 
-    /// Returns the flags of `options`, without the dashes in front.
+    /// Returns the flags of `options` without the leading dashes.
     static func flags(of options: any ParsableArguments) -> Set<String> {
         var names: Set<String> = []
         for case (let label?, let value) in Mirror(reflecting: options).children {
@@ -50,7 +50,7 @@ enum FlagNames {
         return names
     }
 
-    /// `_minShell` is `min-shell`, as ArgumentParser has it.
+    /// Returns the name that ArgumentParser gives to a property, such as `min-shell` for `_minShell`.
     private static func kebab(_ label: String) -> String {
         label.drop { $0 == "_" }.reduce(into: "") { $0 += $1.isUppercase ? "-\($1.lowercased())" : String($1) }
     }

@@ -2,13 +2,13 @@ import BundleCore
 import BundleValues
 import ClientShell
 
-/// Keeps what pages complain of for `status`.
+/// Stores the errors of pages for `clientctl status`.
 struct PageComplaints {
     private let file: ComplaintFile
 
     init(_ store: String) { file = ComplaintFile(store: store) }
 
-    /// Takes in `event`. A disk that takes no notes keeps nobody from the page: the log has them.
+    /// Stores the page error in `event`. If the disk is full, the page is still shown, and the log has the error.
     func hear(_ event: ShellEvent) {
         do {
             switch event {
@@ -22,7 +22,7 @@ struct PageComplaints {
             Log.note(
                 LogLine(
                     level: .warning, event: "complained",
-                    message: "this cannot be kept for `clientctl status`: \(UpdateFailure(error).message)"))
+                    message: "the page error cannot be stored for `clientctl status`: \(UpdateFailure(error).message)"))
         }
     }
 }

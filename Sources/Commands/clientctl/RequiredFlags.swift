@@ -1,20 +1,20 @@
 import ArgumentParser
 import BundleValues
 
-/// A flag whose value is nowhere: neither among the arguments nor in the environment nor in the configuration file.
+/// A required flag without a value in the arguments, the environment and the configuration file.
 struct MissingFlag: Error {
-    /// The flag, or the flags of which a command needs one.
+    /// The flag, or several flags of which the command needs one.
     let flags: [String]
 }
 
-/// The flags that each command needs. The parser does not know them as required, because their values may come from the environment and
-/// the configuration file.
+/// The required flags of each command. They are optional for the parser, because their values may come from the environment and the
+/// configuration file.
 enum RequiredFlags {
-    /// One flag, or one of several.
+    /// A required flag, or several flags of which one is required.
     struct Need: Equatable {
-        /// Flags with the names of their values, such as `feed <place>`.
+        /// The flags with the names of their values, such as `feed <place>`.
         let flags: [String]
-        /// The flag that makes it superfluous.
+        /// The flag that makes this one optional.
         var unless: String?
 
         init(_ flags: String..., unless: String? = nil) {
@@ -24,7 +24,7 @@ enum RequiredFlags {
 
         var names: [String] { flags.map { String($0.prefix { $0 != " " }) } }
 
-        /// As the usage of a command shows it.
+        /// The text in the usage of a command.
         var usage: String {
             let shown = flags.map { "--\($0)" }.joined(separator: " | ")
             if unless != nil { return "[\(shown)]" }
@@ -73,7 +73,7 @@ enum RequiredFlags {
         "logout": [store], "lock": [store], "unlock": [store], "events": [store],
     ]
 
-    /// The sentence about flags that are missing: `missing`, and whatever else the command `words` needs and `isGiven` does not find.
+    /// Returns the message about `missing`, and about the other flags that the command `words` requires and `isGiven` does not find.
     static func message(_ missing: MissingFlag, of words: [String]?, isGiven: (String) -> Bool) -> String {
         let all = (words.flatMap { byCommand[$0.joined(separator: " ")] } ?? []).filter { need in
             !need.names.contains(where: isGiven) && need.unless.map(isGiven) != true
@@ -92,14 +92,14 @@ enum RequiredFlags {
         return "\(words.dropLast().joined(separator: ", ")) and \(end)"
     }
 
-    /// A flag, with those that do instead of it in brackets.
+    /// Returns the first flag, followed by its alternatives in parentheses.
     fileprivate static func shown(_ names: [String]) -> String {
         let flags = names.map { "--\($0)" }
         let others = flags.dropFirst().joined(separator: ", ")
         return (flags.first ?? "") + (others.isEmpty ? "" : " (or \(others))")
     }
 
-    /// Shows the flags that a command needs in the usage of `text`, which the parser made.
+    /// Returns `text`, a message of the parser, with the required flags in its usage.
     static func showingUsage(in text: String) -> String {
         guard let start = ["USAGE: clientctl ", "Usage: clientctl "].compactMap({ text.firstRange(of: $0) }).first
         else {

@@ -1,7 +1,7 @@
 import BundleValues
 import ClientShell
 
-/// What answers tell of a device's session; never the token.
+/// The output about a device's session. It never contains the token.
 struct SessionOutput {
     private let record: SessionRecord
     let status: SessionStatus
@@ -11,12 +11,13 @@ struct SessionOutput {
         status = record.status(at: time)
     }
 
-    /// Prints what a command did, and what holds now.
+    /// Prints the outcome of a command and the session after it.
     func give(_ outcome: String, json: Bool, _ lines: [String]) {
         Output.give(json: json, afterChange: true, ["outcome": .string(outcome), "session": value], lines)
     }
 
-    /// `state` is `none`, `active`, `signedOut`, `expired`, `locked` or `maintenance`; what stands behind a lock is beside it.
+    /// The session in JSON. `state` is `none`, `active`, `signedOut`, `expired`, `locked` or `maintenance`. The other members also describe
+    /// the session of a locked device.
     var value: JSONValue {
         var object: JSONObject = ["state": .string(state), "required": .bool(record.isRequired)]
         switch record.access {
@@ -42,7 +43,7 @@ struct SessionOutput {
         }
     }
 
-    /// What people have to know; nothing where no session is needed.
+    /// The lines for people; none if the device requires no session.
     var lines: [String] {
         switch status {
         case .notRequired: []
@@ -52,7 +53,7 @@ struct SessionOutput {
         case .locked(.forMaintenance): ["session: the device is locked for maintenance"]
         case .unauthenticated(.ended(.signedOut)): ["session: logged out; guests see the seed"]
         case .unauthenticated(.ended(.rejected)):
-            ["session: ended, because the feed refused its token; guests see the seed. Log in again"]
+            ["session: ended, because the feed rejected its token; guests see the seed. Log in again"]
         case .unauthenticated: ["session: expired; guests see the seed. Log in again"]
         }
     }

@@ -1,8 +1,7 @@
 import BundleValues
 import ClientShell
 
-/// How `serve` boots: wires the bootstrapper, starts it, and starts it again for as long as the host runs, since a session ends, and
-/// other commands lock, unlock, log in and out.
+/// Boots `serve`, and repeats this while the host runs, because sessions end, and other commands lock the device or log in users.
 struct ShellBootSequence {
     private let sessions: any SessionRepository
     private let coordinator: ShellCoordinator
@@ -11,8 +10,8 @@ struct ShellBootSequence {
     private let tell: @Sendable (LaunchState) -> Void
     private let welcome: @Sendable () async -> Void
 
-    /// Shows what `launch` makes ready by `bridge`. `say` gets what an operator wants to read, `tell` every state that is shown, and
-    /// `welcome` is called when somebody has logged in.
+    /// Creates a sequence that shows the results of `launch` by `bridge`. It calls `say` with lines for the operator, `tell` with each shown
+    /// state, and `welcome` after a user has logged in.
     init(
         sessions: any SessionRepository, _ launch: any PrepareLaunchUseCase, _ bridge: LoopbackBridge,
         say: @escaping @Sendable (String) -> Void, tell: @escaping @Sendable (LaunchState) -> Void,
@@ -29,14 +28,14 @@ struct ShellBootSequence {
             prepareLaunch: launch, router: coordinator)
     }
 
-    /// What is shown, and to whom.
+    /// The shown state, and the user who sees it.
     struct Shown {
         let state: LaunchState?
         fileprivate let user: UserSession?
     }
 
-    /// Boots, and returns what is shown. Where nothing can be shown on a device that is nobody's to log in on, and that does not
-    /// wait for what its feed may have (`waits`), there is nothing to host: throws why.
+    /// Boots, and returns the shown state. Throws the reason if nothing can be shown, the device requires no session, and it does not wait
+    /// for a first update (`waits`).
     func first(waits: Bool) async throws -> Shown {
         let user = await user
         await coordinator.start()
@@ -50,17 +49,17 @@ struct ShellBootSequence {
         return Shown(state: state, user: user)
     }
 
-    /// A device whose sessions cannot be read is not open.
+    /// Whether the device requires no session; false if the record cannot be read.
     private var isOpen: Bool {
         get async { (try? await sessions.record().isRequired) == false }
     }
 
-    /// Who is logged in; nobody where that cannot be read, which is told of elsewhere.
+    /// The session of the current user; nil without one, or if the record cannot be read, which other code reports.
     private var user: UserSession? {
         get async { try? await sessions.record().session }
     }
 
-    /// Boots again and again, until it is cancelled, and says what is shown in place of `shown`.
+    /// Boots at each `interval` until the task is cancelled, and reports changes since `shown`.
     func again(every interval: Duration, after shown: Shown) async {
         var (said, known) = (shown.state, shown.user)
         while true {
@@ -76,11 +75,11 @@ struct ShellBootSequence {
         }
     }
 
-    /// What an operator wants to read in the log; nothing about a start as usual.
+    /// Returns the line of the log about `state`; nil for a normal start.
     private static func describe(_ state: LaunchState, isFirst: Bool) -> String? {
         switch state {
         case .authenticated: isFirst ? nil : "the device shows its client"
-        case .unauthenticated: "nobody is logged in: guests see the seed"
+        case .unauthenticated: "no user is logged in: guests see the seed"
         case .signedOut(let reason): "no session: \(reason.message)"
         case .locked: "the device is locked"
         case .updateRequired(let minimum):

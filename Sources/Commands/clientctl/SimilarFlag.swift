@@ -1,9 +1,9 @@
 import ArgumentParser
 
-/// The flag that a user may have meant by one that the command does not have. The parser proposes the flag with the most similar letters, so
-/// it proposes `--every` for `--key`.
+/// Suggests a flag of the command for an unknown one. The parser suggests the flag with the most similar letters, such as `--every` for
+/// `--key`.
 enum SimilarFlag {
-    /// Returns `text`, a message of the parser about `arguments`, with the flag that ends with the words of the unknown one.
+    /// Returns `text`, a message of the parser about `arguments`. If a flag ends with the unknown name, `text` suggests that flag.
     static func correct(_ text: String, of arguments: [String]) -> String {
         guard let start = text.firstRange(of: "Unknown option '--"), let command = CommandName.command(arguments) else {
             return text

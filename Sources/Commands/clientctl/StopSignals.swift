@@ -2,18 +2,18 @@ import Dispatch
 import Glibc
 import Synchronization
 
-/// Notes SIGTERM and SIGINT from the moment it is made, in place of ending the program. One for all that is to be ended: what comes
-/// between the end of one and the beginning of the next would be lost.
+/// Receives SIGTERM and SIGINT instead of ending the program. Create one for the whole program, because a signal between two of them would
+/// be lost.
 struct StopSignals {
-    private let heard = Heard()
+    private let received = Received()
     private let sources: [any DispatchSourceSignal]
 
     init() {
-        // Dispatch listens a moment after `resume`, and what comes before would be lost.
+        // Dispatch listens only some time after `resume`, and an earlier signal would be lost.
         let listening = DispatchSemaphore(value: 0)
-        sources = [SIGTERM, SIGINT].map { [heard] number in
+        sources = [SIGTERM, SIGINT].map { [received] number in
             let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
-            source.setEventHandler { heard.stop() }
+            source.setEventHandler { received.stop() }
             source.setRegistrationHandler { listening.signal() }
             source.resume()
             return source
@@ -21,40 +21,40 @@ struct StopSignals {
         for _ in sources { listening.wait() }
     }
 
-    /// Has `body` called when the first one comes, or at once if it has come.
-    func then(_ body: @escaping @Sendable () -> Void) { heard.then(body) }
+    /// Calls `body` at the first signal, or at once if it has arrived.
+    func then(_ body: @escaping @Sendable () -> Void) { received.then(body) }
 
-    /// Returns when one of them has come.
+    /// Waits for the first signal.
     func wait() async {
-        let (stream, told) = AsyncStream<Void>.makeStream()
-        then { told.finish() }
+        let (stream, end) = AsyncStream<Void>.makeStream()
+        then { end.finish() }
         for await _ in stream {}
         for source in sources { source.cancel() }
     }
 
-    private final class Heard: Sendable {
-        /// Who wants to know; nil when it has come.
+    private final class Received: Sendable {
+        /// The functions to call; nil after the first signal.
         private let waiting = Mutex<[@Sendable () -> Void]?>([])
 
         func then(_ body: @escaping @Sendable () -> Void) {
-            let hasCome = waiting.withLock { waiting in
+            let hasArrived = waiting.withLock { waiting in
                 waiting?.append(body)
                 return waiting == nil
             }
-            if hasCome { body() }
+            if hasArrived { body() }
         }
 
         func stop() {
-            let told = waiting.withLock { waiting in
+            let bodies = waiting.withLock { waiting in
                 defer { waiting = nil }
                 return waiting ?? []
             }
-            for body in told { body() }
+            for body in bodies { body() }
         }
     }
 }
 
-/// Calls a function whenever SIGHUP comes, in place of ending the program, for as long as it lives.
+/// Calls a function at each SIGHUP instead of ending the program, until it is released.
 final class HangupSignal {
     private let source: any DispatchSourceSignal
 

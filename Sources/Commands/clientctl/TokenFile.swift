@@ -1,12 +1,12 @@
 import BundleDisk
 import Synchronization
 
-/// A file or a pipe with bearer tokens.
+/// Reads files and pipes with bearer tokens.
 enum TokenFile {
-    /// A pipe gives them once, and several may ask.
+    /// The tokens of pipes. A pipe can be read only once, but several callers need the tokens.
     private static let piped = Mutex<[String: [UInt8]]>([:])
 
-    /// The bytes at `path`; a file is handed to `inspect` before it is read.
+    /// Returns the bytes at `path`. Calls `inspect` with a file, but not with a pipe, before it is read.
     static func contents(of path: String, _ inspect: (File) throws -> Void = { _ in }) throws -> [UInt8] {
         if let known = piped.withLock({ $0[path] }) { return known }
         var cameByPipe = false

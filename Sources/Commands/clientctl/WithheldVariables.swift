@@ -1,10 +1,10 @@
-/// Which variables a program does not inherit of this one's environment, by their names. A pure rule.
+/// The variables that a started program does not inherit. A pure rule about names.
 enum WithheldVariables {
-    /// What the service manager gave to this process alone.
+    /// Variables of the service manager for this process only.
     case ofService
-    /// Those, and the variables that set flags: they are for `clientctl`.
+    /// Also variables that set flags of `clientctl`.
     case settings
-    /// Those, and every variable with the name of a secret: a browser runs the code of others.
+    /// Also variables with the name of a secret, because a browser runs foreign code.
     case secrets
 
     private static let service = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"]
@@ -13,7 +13,7 @@ enum WithheldVariables {
         "SSH_AUTH_SOCK", "TOKEN",
     ]
 
-    /// Whether a program starts without the variable `name`.
+    /// Returns true if a program does not inherit the variable `name`.
     func contains(_ name: String) -> Bool {
         if Self.service.contains(name) { return true }
         if case .ofService = self { return false }

@@ -165,7 +165,7 @@ import Testing
         try serving.wait(until: "logged in by the command of --login-command", times: 2)
         #expect(try !serving.errors().contains(word))
         try Clientctl.run(["logout", "--store", store, "--json"]).succeeded()
-        try serving.wait(until: "nobody is logged in")
+        try serving.wait(until: "no user is logged in")
         #expect(try contents(ofFile: calls) == bytes("x\nx\n"))
     }
 
