@@ -152,7 +152,7 @@ extension LogLine {
         case .unconfirmed(let name, let what):
             self.init(
                 .warning, "unconfirmed",
-                "\(name) has not confirmed this start, though it confirmed an earlier one: \(what). A newer client may have changed its data.",
+                "\(name) did not confirm this start, but confirmed an earlier one: \(what). A newer client may have changed its data.",
                 name)
         case .rolledBack(let name, _, let failure):
             self.init(failure, event: "rolledBack", version: name.shortDescription)

@@ -279,7 +279,8 @@ struct ReleaseRevoke: ChannelEdit {
                 --channel-key channel.key.pem
             """)
 
-    @OptionGroup var version: VersionOption
+    @Option(help: ArgumentHelp("(required, except with --below) Version, such as 1.5.0.", valueName: "version"))
+    var version: String?
 
     @Option(
         help: ArgumentHelp(
@@ -297,12 +298,14 @@ struct ReleaseRevoke: ChannelEdit {
     func change(_ settings: Settings) throws -> ChannelChange {
         let reason = try settings.optional("reason", reason)
         let undoes = try settings.isOn("undo", undo)
-        switch (try settings.optional("version", version.version), try settings.optional("below", below)) {
+        switch (try settings.optional("version", version), try settings.optional("below", below)) {
         case (nil, let below?):
             if undoes || reason != nil { throw ValidationError("--below takes neither --undo nor --reason.") }
             return .revokeBelow(try settings.parsed("below", below) { try SemanticVersion(parsingArgument: $0) })
         case (_?, nil):
-            let version = try version.semantic(settings)
+            let version = try settings.parsed("version", try settings.required("version", self.version)) {
+                try SemanticVersion(parsingArgument: $0)
+            }
             if undoes { return .reinstate(version) }
             guard let reason, !reason.isEmpty else {
                 throw ValidationError(

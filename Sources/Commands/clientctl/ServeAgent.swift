@@ -19,7 +19,7 @@ final class ServeAgent: Sendable {
     private let began = SuspendingClock().now
     private let ownsFile = Mutex(false)
     /// The signal to the task that writes the metrics file.
-    private let news = Mutex<AsyncStream<Void>.Continuation?>(nil)
+    private let changeSignal = Mutex<AsyncStream<Void>.Continuation?>(nil)
 
     /// Creates an agent for the clients in `store`. Metrics are also written to `file`.
     init(_ manager: ServiceManager, store: String, file: MetricsFile?) {
@@ -28,7 +28,7 @@ final class ServeAgent: Sendable {
         self.file = file
     }
 
-    private func tell() { _ = news.withLock { $0?.yield() } }
+    private func signalChange() { _ = changeSignal.withLock { $0?.yield() } }
 
     // MARK: Events
 
@@ -40,37 +40,37 @@ final class ServeAgent: Sendable {
         }
         let reading = SuspendingClock().now - began
         counted.withLock { $0.note(event, at: .now, reading: reading) }
-        tell()
+        signalChange()
     }
 
     /// Records the progress of an update.
     func note(_ event: UpdateEvent) {
         counted.withLock { $0.note(event) }
-        tell()
+        signalChange()
     }
 
     /// Records the state of the screen.
     func note(_ state: LaunchState) {
         counted.withLock { $0.note(state) }
-        tell()
+        signalChange()
     }
 
     /// Counts a lost page.
     func notePageLost() {
         counted.withLock { $0.noteLostPage() }
-        tell()
+        signalChange()
     }
 
     /// Counts a restart of the browser.
     func noteBrowserRestart() {
         counted.withLock { $0.noteBrowserRestart() }
-        tell()
+        signalChange()
     }
 
     /// Records whether the connection to `peer` is up.
     func note(link peer: String, isUp: Bool) {
         counted.withLock { $0.note(link: peer, isUp: isUp) }
-        tell()
+        signalChange()
     }
 
     /// Reports to the service manager that the server listens.
@@ -113,20 +113,20 @@ final class ServeAgent: Sendable {
     private func keepFile() async {
         guard let file else { return }
         ownsFile.withLock { $0 = true }
-        let (changes, teller) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
-        news.withLock { $0 = teller }
+        let (changes, signal) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
+        changeSignal.withLock { $0 = signal }
         await withTaskGroup { group in
             group.addTask {
                 while !Task.isCancelled {
-                    teller.yield()
+                    signal.yield()
                     try? await Task.sleep(for: Self.longestSilence)
                 }
             }
-            var trouble: UpdateFailure?
+            var lastFailure: UpdateFailure?
             for await _ in changes {
-                let found = await write(file)
-                if let found, found != trouble { Log.note(LogLine(found, event: "metrics")) }
-                trouble = found
+                let failure = await write(file)
+                if let failure, failure != lastFailure { Log.note(LogLine(failure, event: "metrics")) }
+                lastFailure = failure
                 try? await Task.sleep(for: Self.shortestPause)
             }
             group.cancelAll()

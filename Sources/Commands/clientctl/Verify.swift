@@ -37,7 +37,11 @@ struct Verify: AsyncParsableCommand {
         completion: .file())
     var source: String?
 
-    @OptionGroup var place: StoreOptions
+    @Option(
+        help: ArgumentHelp(
+            "(required without a manifest) Store: the folder of the installed clients.", valueName: "dir"),
+        completion: .directory)
+    var store: String?
 
     @Option(
         help: ArgumentHelp(
@@ -62,13 +66,13 @@ struct Verify: AsyncParsableCommand {
                 throw ValidationError(
                     "--rebuild compares a folder with a release. Give the manifest of the release instead of --store.")
             }
-            try verifyStore(try settings.required("store", place.store), settings)
+            try verifyStore(try settings.required("store", store), settings)
             return
         }
         let rebuild = try settings.optional("rebuild", rebuild)
         let excluded = try excluding.patterns(settings)
         let drops = try excluding.drops(settings)
-        if place.store != nil {
+        if store != nil {
             throw ValidationError("Give either a manifest or --store.")
         }
         let temporary = try TemporaryDirectory()

@@ -138,7 +138,7 @@ enum Wiring {
         if !creates && !File.exists(store) {
             throw UpdateFailure(
                 .configInvalid, subject: store,
-                "There is no store at \(store): check the path. `clientctl login` and `lock` make one with --create.")
+                "There is no store at \(store): check the path. `clientctl login` and `lock` create one with --create.")
         }
         return try change(sessions(store))
     }
