@@ -56,7 +56,8 @@ extension ArgumentHelp {
         "Proxy, such as http://proxy.example.com:3128, or none for no proxy (default: the proxy of the environment).",
         valueName: "url")
     static let tokenFile = ArgumentHelp(
-        "File or pipe with a bearer token. It is sent only to the origin of the feed.", valueName: "file")
+        "File or pipe with a bearer token. It is sent only to the origin of the feed or Meteor server.",
+        valueName: "file")
     static let maxArchiveSize = ArgumentHelp("Maximum size of an archive (default: 256MiB).", valueName: "size")
     static let maxInstalledSize = ArgumentHelp(
         "Maximum size of all files of a client (default: 512MiB).", valueName: "size")

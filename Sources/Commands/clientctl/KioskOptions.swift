@@ -42,7 +42,7 @@ struct KioskOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Restart the browser if a visible page sends no heartbeat for this time (default: 60s with --browser, otherwise never).",
+            "Time without a heartbeat after which a visible page is lost (default: 60s with --browser, otherwise never).",
             valueName: "duration"))
     var heartbeat: String?
 

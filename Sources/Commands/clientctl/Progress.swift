@@ -20,7 +20,7 @@ final class Progress: Sendable {
         // The result of the command reports this event.
         if case .routed = event { return }
         let (step, text) = Self.describe(event)
-        show(step, text, Self.share(event))
+        show(step, text, Self.amount(event))
     }
 
     /// Shows an upload to a bucket. Small files are not shown.
@@ -34,10 +34,10 @@ final class Progress: Sendable {
 
     private static let leastUpload = 256 << 10
 
-    private func show(_ step: String, _ text: String, _ share: (done: Int, total: Int)?) {
+    private func show(_ step: String, _ text: String, _ amount: (done: Int, total: Int)?) {
         state.withLock { state in
             let now = ContinuousClock.now
-            let text = text + Self.left(share, since: state.began.last { $0.step == step }?.at, now)
+            let text = text + Self.left(amount, since: state.began.last { $0.step == step }?.at, now)
             if state.began.last?.step != step { state.began.append((step, now)) }
             guard isTerminal, now - state.shown > .milliseconds(100) else { return }
             state.shown = now
@@ -88,7 +88,7 @@ final class Progress: Sendable {
     }
 
     /// Returns the progress of a step with a known total.
-    private static func share(_ event: UpdateEvent) -> (done: Int, total: Int)? {
+    private static func amount(_ event: UpdateEvent) -> (done: Int, total: Int)? {
         switch event {
         case .packing(let bytes, let total), .comparing(let bytes, let total, _): (bytes, total)
         case .downloading(let bytes, let total?): (bytes, total)
@@ -98,9 +98,11 @@ final class Progress: Sendable {
 
     /// Returns the rate and the remaining time of a step with a known total, one second after its start.
     private static func left(
-        _ share: (done: Int, total: Int)?, since began: ContinuousClock.Instant?, _ now: ContinuousClock.Instant
+        _ amount: (done: Int, total: Int)?, since began: ContinuousClock.Instant?, _ now: ContinuousClock.Instant
     ) -> String {
-        guard let (done, total) = share, let began, done > 0, total > done, now - began > .seconds(1) else { return "" }
+        guard let (done, total) = amount, let began, done > 0, total > done, now - began > .seconds(1) else {
+            return ""
+        }
         let seconds = (now - began) / .seconds(1)
         let rate = Double(done) / seconds
         return ", \(ByteCount(bytes: Int(rate)))/s, \(Int(Double(total - done) / rate) + 1) s left"
