@@ -1,7 +1,7 @@
 import ArgumentParser
 import BundleValues
 
-/// The command line; every subcommand parses, calls one thing and prints the outcome.
+/// The command line. Each subcommand parses its flags, calls one function and prints the outcome.
 struct Clientctl: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "clientctl",
@@ -17,12 +17,13 @@ struct Clientctl: AsyncParsableCommand {
                 --store /var/lib/clientctl --shell-version 1.2.0
               clientctl list --store /var/lib/clientctl
 
-            Every flag can come from the JSON file named by --config (default
-            /etc/clientctl.json, then $XDG_CONFIG_HOME/clientctl.json), as in
-            {"store": "/var/lib/clientctl", "shell-version": "1.2.0"}, or from the
-            environment, as CLIENTCTL_STORE and CLIENTCTL_SHELL_VERSION. Flags win
-            over the environment, the environment over the file. A variable or a key that
-            is no flag is refused. `clientctl --version` shows this program's version.
+            Each flag can also be set in the environment, as CLIENTCTL_STORE and
+            CLIENTCTL_SHELL_VERSION, or in a JSON file, as in
+            {"store": "/var/lib/clientctl", "shell-version": "1.2.0"}. --config names the
+            file (default: /etc/clientctl.json, then $XDG_CONFIG_HOME/clientctl.json).
+            Flags override the environment, and the environment overrides the file. A
+            variable or key that is not a flag is an error. `clientctl --version` prints
+            the version of this program.
 
             \(ExitTable.text)
             """,
@@ -52,7 +53,7 @@ struct Completion: ParsableCommand {
         commandName: "completion",
         abstract: "Print the completion script for a shell.",
         discussion: """
-            The Debian package installs these scripts. Without it:
+            The Debian package installs these scripts. Without the package:
 
             Examples:
               clientctl completion bash >/etc/bash_completion.d/clientctl
@@ -60,7 +61,7 @@ struct Completion: ParsableCommand {
               clientctl completion fish >~/.config/fish/completions/clientctl.fish
             """)
 
-    @Argument(help: "bash, zsh or fish.", completion: .list(["bash", "zsh", "fish"]))
+    @Argument(help: "(required) The shell: bash, zsh or fish.", completion: .list(["bash", "zsh", "fish"]))
     var shell: String
 
     @OptionGroup var common: CommonOptions
@@ -68,7 +69,7 @@ struct Completion: ParsableCommand {
     func run() throws {
         let settings = try common.settings()
         guard let known = CompletionShell(rawValue: shell) else {
-            throw ValidationError("There are no completions for '\(shell)': name bash, zsh or fish.")
+            throw ValidationError("There are no completions for '\(shell)'. Give bash, zsh or fish.")
         }
         let script = Clientctl.completionScript(for: known)
         Output.give(
@@ -77,7 +78,7 @@ struct Completion: ParsableCommand {
     }
 }
 
-/// What this program is.
+/// The version of this program, and the name that it sends to servers.
 enum Product {
     static let version = "0.9.0"
     static let userAgent = "clientctl/\(version)"
@@ -85,7 +86,7 @@ enum Product {
 
 /// The words that name commands.
 enum CommandName {
-    /// Those of `command`, as in `trust add-key`; nil for one that is nowhere.
+    /// Returns the words of `command`, such as `trust add-key`; nil if `group` does not contain it.
     static func words(
         of command: any ParsableCommand.Type, below group: any ParsableCommand.Type = Clientctl.self
     ) -> [String]? {
@@ -96,7 +97,7 @@ enum CommandName {
         return nil
     }
 
-    /// What is wrong with the words in front, and the group that they got to; nil where they name a command, or none yet.
+    /// Returns what is wrong with the first words, and the last group that they name; nil if each word names a command or a group.
     static func problem(
         _ arguments: some Sequence<String>
     ) -> (message: String, group: any ParsableCommand.Type)? {
@@ -117,7 +118,7 @@ enum CommandName {
         return nil
     }
 
-    /// Returns the command that the words in front name; nil if they name none.
+    /// Returns the command that the first words name; nil if they do not name a command.
     static func command(_ arguments: some Sequence<String>) -> (any ParsableCommand.Type)? {
         var group: any ParsableCommand.Type = Clientctl.self
         for word in arguments {
@@ -129,7 +130,7 @@ enum CommandName {
         return group.configuration.subcommands.isEmpty ? group : nil
     }
 
-    /// The names that other tools have for commands.
+    /// Names of commands in other tools, with the names here.
     private static let synonyms = [
         "ls": "list", "rm": "remove", "recall": "revoke", "yank": "revoke", "rollback": "revoke",
     ]
@@ -141,7 +142,7 @@ enum CommandName {
         return near.flatMap { name, letters in letters <= 2 && letters * 3 <= word.utf8.count ? name : nil }
     }
 
-    /// Returns how many letters are to be added, removed or changed to make one word of the other.
+    /// Returns how many bytes to add, remove or change to turn `one` into `other`. Compares at most 64 bytes of `one`.
     private static func distance(_ one: [UInt8], _ other: [UInt8]) -> Int {
         var row = Array(0...other.count)
         for (index, letter) in one.prefix(64).enumerated() {

@@ -10,41 +10,46 @@ import MeteorSource
 struct Serve: AsyncParsableCommand, ConfinedCommand {
     static let configuration = CommandConfiguration(
         commandName: "serve",
-        abstract: "Show the client to a browser on this machine, watch it, and roll it back when it fails.",
+        abstract: "Serve the client to a browser on this machine, and roll it back when it fails.",
         discussion: """
-            Prints its address as soon as it listens; open that in a browser. The page
-            calls WebAppLocalServer.startupDidComplete() once it works; a new version that
-            does not do so in time is rolled back in the same window, retried once, then
-            blocked. With --meteor, or --trust and --channel or --manifest, it checks for
-            updates itself; without, it notices what `clientctl install` brings. With
-            --push it hears from a host (`clientctl host`) when its channel changes, from
-            a Meteor server by DDP, and then checks at once. Ends on SIGTERM or SIGINT.
+            Prints its address when it listens. Open that address in a browser. The page
+            calls WebAppLocalServer.startupDidComplete() when it works. A new version that
+            does not call it in time is rolled back in the same window. It is tried once
+            more, then blocked. SIGTERM and SIGINT end the command.
+
+            With --meteor, or --trust and --channel or --manifest, it checks for updates.
+            Without them, it detects the versions that `clientctl install` adds. With
+            --push, a host (`clientctl host`) announces changes of the channel. A Meteor
+            server announces them over DDP. The command then checks at once.
 
             It checks for updates every 15 minutes. Change the interval with
             --check-interval, or for a whole fleet with `clientctl release poll`. Checks
             are spread out at random. The first comes within a minute, and at once on a
-            device that has nothing to show. They back off while the feed is failing: from
-            a minute to four intervals. A server may ask for a longer wait (Retry-After),
-            up to four intervals and an hour. With --activation-window, a client that is
-            ready appears by itself only in these times. At other times it waits for the
-            page to ask for it, or for the shell to start. --once checks at once and ends
-            with the verdict: 0 if the client confirms its start, 40 if it is rolled back.
+            device that has nothing to show. While the feed fails, the pause between
+            checks grows from a minute to four intervals. A server can request a longer
+            wait (Retry-After), up to four intervals and an hour.
 
-            After the first `clientctl login`, the device requires a session. Signed-in
-            users see the client; everyone else sees the seed. A locked device shows a
-            single message. Changes appear within a second.
+            With --activation-window, a new client appears by itself only in these times.
+            At other times, it waits until the page requests it or the shell starts.
+            --once checks at once and ends with the verdict: 0 if the client confirms its
+            start, 40 if it is rolled back.
 
-            With --browser it starts the browser, too, and starts it again when it ends or
-            when the page that is seen reports nothing for the time of --heartbeat.
-            `clientctl kiosk` runs the browser as another user, who cannot read the store.
+            After the first `clientctl login`, the device requires a session. Users who
+            are logged in see the client. Other users see the seed. A locked device shows
+            a single message. Changes appear within a second.
 
-            With --report it tells a host or VictoriaMetrics what becomes of each version,
-            each fact once, without a word of who the device is.
+            With --browser, it also starts the browser. It starts the browser again when
+            the browser ends, or when the visible page sends no heartbeat for the time of
+            --heartbeat. `clientctl kiosk` runs the browser as another user, who cannot
+            read the store.
 
-            Started by systemd it says when it is ready and, with WatchdogSec=, that it
-            still works. GET /__clientctl/v1/metrics answers in the text format of
-            Prometheus, to this machine only; --metrics-file writes the same for
-            node_exporter.
+            With --report, it sends the events of each version to a host or to
+            VictoriaMetrics. It sends each event once, without the device's identity.
+
+            Under systemd, it reports when it is ready. With WatchdogSec=, it also reports
+            that it works. GET /__clientctl/v1/metrics returns metrics in the text format
+            of Prometheus, to this machine only. --metrics-file writes the same metrics to
+            a file for node_exporter.
 
             Examples:
               clientctl serve --store /var/lib/clientctl --shell-version 1.2.0 \\
@@ -65,56 +70,61 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
 
     @OptionGroup var update: UpdateOptions
 
-    @Flag(help: "Compare every file with its receipt before a client is launched.")
+    @Flag(help: "Compare every file with its install record before a client is launched.")
     var verifyOnLaunch = false
 
-    @Option(help: ArgumentHelp("Port; from --app-id, or 12000, and the next free one by default.", valueName: "n"))
+    @Option(
+        help: ArgumentHelp(
+            "Port to listen on. If it is derived and in use, the next free port. (default: from --app-id, otherwise 12000)",
+            valueName: "n"))
     var port: String?
 
-    @Option(help: ArgumentHelp("Time to confirm a start; 10s by default.", valueName: "duration"))
+    @Option(
+        help: ArgumentHelp("Time in which a new version must confirm its start. (default: 10s)", valueName: "duration"))
     var startupTimeout: String?
 
     @Option(
         help: ArgumentHelp(
-            "How often to check for updates; as the channel asks, or 15m, by default.", valueName: "duration"))
+            "Time between two checks for updates. (default: the interval of the channel, otherwise 15m)",
+            valueName: "duration"))
     var checkInterval: String?
 
     @Option(
         help: ArgumentHelp(
-            "Where a host announces what is new in the feed, such as wss://updates.example.com/push.", valueName: "url")
-    )
+            "Address at which a host announces changes of the feed, such as wss://updates.example.com/push.",
+            valueName: "url"))
     var push: String?
 
     @Option(
         help: ArgumentHelp(
-            "When to show a new client unasked, in local time, such as 02:00-04:00 or \"Mon-Fri 22:00-01:30\".",
+            "Local times in which a new client appears by itself, such as 02:00-04:00 or \"Mon-Fri 22:00-01:30\".",
             valueName: "times"))
     var activationWindow: String?
 
-    @Flag(help: "Check once, show the client once, and end with its verdict.")
+    @Flag(help: "Check for updates once, show the client, and end with its verdict.")
     var once = false
 
     @Option(
         help: ArgumentHelp(
-            "More sources for directives of the content security policy; the log names those that a page lacks. Repeat it for more.",
+            "Additional sources for directives of the content security policy. The log names the sources that a page lacks. Repeat it for more.",
             valueName: "policy"))
     var csp: [String] = []
 
     @Option(
         help: ArgumentHelp(
-            "What pages may ask of the device, such as \"camera=(self)\"; camera, microphone and geolocation are off by default. Repeat it for more.",
+            "Device features that pages may use, such as \"camera=(self)\". Repeat it for more. (default: no camera, microphone or geolocation)",
             valueName: "policy"))
     var permissions: [String] = []
 
     @Option(
         help: ArgumentHelp(
-            "How far pages are from others: separate (the default), popups (those that they open may talk to them), or isolated (for SharedArrayBuffer).",
-            valueName: "distance"))
+            "Isolation of pages from other windows: separate, popups (windows that a page opens can access it), or isolated (for SharedArrayBuffer). (default: separate)",
+            valueName: "mode"))
     var crossOrigin: String?
 
     @Option(
         help: ArgumentHelp(
-            "What gets the index page where there is no file: navigation (the default), or everything, as in Cordova.",
+            "Requests that get the index page if their file does not exist: navigation, or everything as in Cordova. (default: navigation)",
             valueName: "requests"))
     var fallback: String?
 
@@ -142,7 +152,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         let container = try Wiring.container(update, configuration, settings, report: agent.note)
         let isOnce = try settings.isOn("once", once)
         let reporter = try reporting.reporter(update, settings)
-        // Whatever opens the store counts a trial without a verdict as failed, so every flag is judged before.
+        // Opening the store counts a trial without a verdict as failed, so every flag is checked before.
         let pages = try pages(settings, agent, kiosk, server: container.followedServer)
         guard let begun = try await shell(container, bridge, kiosk, agent, sessions, pages, settings) else {
             return agent.stopping()
@@ -168,11 +178,11 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         let boot = Self.boot(sessions, shell, bridge, agent, host, kiosk)
         let shown = try await boot.first(waits: container.hasSource && !isOnce)
         let application = try await shell.meteorAppId()
-        if let port { tellOfPort(port, of: application, pages) }
+        if let port { warn(aboutPort: port, application: application, pages) }
         screenFile.expect(ScreenNote(.started, since: .now))
         let server = try await PageServer.start(
             pages.configuration(port: port, application: application), host: host)
-        // Whoever reads the address may end it at once.
+        // A program that reads the address can end this process at once.
         let signals = begun.signals ?? StopSignals()
         signals.then { verdict.stop() }
         try await announce(server, shell, isKnown: port != nil, settings, agent)
@@ -214,7 +224,7 @@ extension Serve {
             host.expectNextPage(isLocked: false)
             return true
         }
-        // Whoever has just logged in waits for what their token gives.
+        // A user who has just logged in waits for the client that their token allows.
         return ShellBootSequence(
             sessions: sessions, launch, bridge, say: logState,
             tell: { state in
@@ -228,7 +238,7 @@ extension Serve {
         Log.note(LogLine(level: .info, event: "state", message: message))
     }
 
-    /// Runs `tasks` until `end` is there; the exit status that it tells.
+    /// Runs `tasks` until `end` returns. Returns the exit status of `end`.
     private static func run(
         _ tasks: [@Sendable () async -> Void], _ agent: ServeAgent, until end: () async -> Int32
     ) async -> Int32 {
@@ -241,7 +251,7 @@ extension Serve {
         }
     }
 
-    /// `reporter` is one that has not told anything yet.
+    /// Stops the shell and the server. Then sends the reports of `reporter`, which must not have run.
     private static func end(_ shell: ClientShell, _ server: PageServer, _ reporter: ReportSender?) async {
         await shell.stop()
         await server.stop(grace: .seconds(2))
@@ -263,8 +273,8 @@ extension Serve {
         return configuration
     }
 
-    /// Reads how often the device checks, and how long a client that failed is not offered again. It does not check by itself where no
-    /// feed is named, and where `--once` checks.
+    /// Returns how often the device checks, and how long it does not try a failed client again. `polling` is nil without a feed, and with
+    /// `--once`.
     private func polling(
         _ settings: Settings
     ) throws -> (polling: ShellConfiguration.Polling?, retryPause: Duration) {
@@ -278,17 +288,17 @@ extension Serve {
         return (feed != nil || meteor != nil ? polling : nil, interval)
     }
 
-    /// What the flags say about the server of the pages; the store adds the port of its application.
+    /// The server configuration from the flags.
     private struct Pages: Sendable {
-        /// The configuration, but for its port.
+        /// The configuration without its final port.
         var configuration: ServerConfiguration
-        /// The port of `--port`; nil where it is derived.
+        /// The port of `--port`; nil if it is derived.
         let port: Int?
-        /// The application of `--app-id`; nil where the client names it.
+        /// The application of `--app-id`; nil if the client names it.
         let appId: String?
 
-        /// Returns the configuration. `given` is the port on which the seed was shown already; `application` is the one that a Meteor
-        /// bundle names, and gives the port where nothing else does.
+        /// Returns the configuration with its port: `given`, on which the seed is already shown, `--port`, or the port that is derived
+        /// from `--app-id` or from `application`, which a Meteor bundle names.
         func configuration(port given: Int?, application: String?) -> ServerConfiguration {
             var configuration = configuration
             configuration.port = (given ?? port).map { .fixed($0) } ?? .derived(appId: appId ?? application)
@@ -296,7 +306,7 @@ extension Serve {
         }
     }
 
-    /// Reads and judges the flags of the server. Pages may talk to the `server` that is followed.
+    /// Reads the flags of the server. Allows pages to connect to `server`, the Meteor server that the device follows.
     private func pages(
         _ settings: Settings, _ agent: ServeAgent, _ kiosk: Kiosk, server: MeteorServerOptions?
     ) throws -> Pages {
@@ -309,7 +319,7 @@ extension Serve {
         case nil, "navigation"?: configuration.fallback = .navigation
         case "everything"?: configuration.fallback = .everything
         case let text?:
-            throw ValidationError("--fallback is navigation or everything, not \(UntrustedName.display(text)).")
+            throw ValidationError("--fallback takes navigation or everything, not \(UntrustedName.display(text)).")
         }
         for text in try settings.list("csp", csp) {
             configuration.extraSources.merge(try Self.sources(text), uniquingKeysWith: +)
@@ -322,14 +332,14 @@ extension Serve {
         return Pages(configuration: configuration, port: try settings.port(port), appId: appId)
     }
 
-    /// Warns where the seed was shown on another port than that of `application`, which only the store names.
-    private func tellOfPort(_ port: Int, of application: String?, _ pages: Pages) {
+    /// Warns if the seed was shown on a port other than that of `application`, which is unknown until the store opens.
+    private func warn(aboutPort port: Int, application: String?, _ pages: Pages) {
         guard let application, pages.port == nil, pages.appId == nil else { return }
         let own = PortChoice.port(forAppId: application)
         if own == port { return }
         Self.say(
-            "the client's own port is \(own), and it is shown on \(port) until serve is started again, where pages do not find what they "
-                + "stored before. Choose a port with --port.")
+            "the client's own port is \(own), but serve uses \(port) until it restarts: pages cannot read data that they "
+                + "stored at \(own). Choose a port with --port.")
     }
 
     private func policies(_ settings: Settings) throws -> PagePolicies {
@@ -340,7 +350,7 @@ extension Serve {
                 PagePolicies.isFeature(parts[0])
             else {
                 throw ValidationError(
-                    "--permissions takes features with who may use them, such as \"camera=(self), midi=()\", not "
+                    "--permissions takes features and the origins that may use them, such as \"camera=(self), midi=()\", not "
                         + "\(UntrustedName.display(String(item))).")
             }
             policies.permissions[String(parts[0])] = String(parts[1])
@@ -348,30 +358,32 @@ extension Serve {
         if let text = try settings.optional("cross-origin", crossOrigin) {
             guard let isolation = PagePolicies.Isolation(rawValue: text) else {
                 throw ValidationError(
-                    "--cross-origin is separate, popups or isolated, not \(UntrustedName.display(text)).")
+                    "--cross-origin takes separate, popups or isolated, not \(UntrustedName.display(text)).")
             }
             policies.isolation = isolation
         }
         return policies
     }
 
-    /// A Meteor page talks to its server, over HTTP and WebSockets.
+    /// Returns the sources of a Meteor server, to which its pages connect over HTTP and WebSockets.
     private static func connections(to origin: FetchURL.Origin) -> [String] {
         let host = "\(origin.host):\(origin.port)"
         return origin.scheme == .https ? ["https://\(host)", "wss://\(host)"] : ["http://\(host)", "ws://\(host)"]
     }
 
-    /// A policy as its header has it: directives with their sources, separated by semicolons.
+    /// Parses a policy in the form of its header: directives with their sources, separated by semicolons.
     private static func sources(_ policy: String) throws -> [String: [String]] {
         var sources: [String: [String]] = [:]
         for directive in policy.split(separator: ";") {
             let words = directive.split(separator: " ").map(String.init)
             guard let name = words.first else { continue }
-            if words.count == 1 { throw ValidationError("--csp: \(UntrustedName.display(name)) names no source.") }
+            if words.count == 1 {
+                throw ValidationError("--csp: \(UntrustedName.display(name)) has no source. Add one.")
+            }
             sources[name, default: []] += words.dropFirst()
         }
         if sources.isEmpty {
-            throw ValidationError("--csp names no directive: write \"connect-src https://api.example.com\".")
+            throw ValidationError("--csp has no directive. Write \"connect-src https://api.example.com\".")
         }
         return sources
     }
@@ -391,8 +403,8 @@ extension Serve {
         let url = "http://127.0.0.1:\(server.port)/"
         if server.port != server.wantedPort {
             Self.say(
-                "port \(server.wantedPort) is in use, so it is \(server.port): another origin, where pages do not find "
-                    + "what they stored before. Free the port, or choose one with --port.")
+                "port \(server.wantedPort) is in use, so serve listens on \(server.port): pages cannot read data that they "
+                    + "stored at \(server.wantedPort). Free the port, or choose one with --port.")
         }
         Output.give(
             json: try settings.isOn("json", common.json),
@@ -406,14 +418,14 @@ extension Serve {
     private static func say(_ line: String) { Output.say("clientctl: \(line)") }
 }
 
-// MARK: Before there is a store
+// MARK: Without a store
 
 extension Serve {
     private static let diskInterval = Duration.seconds(2)
 
-    /// The shell, as soon as its store can be had: a disk may be mounted late, emptied or mended, and ending brings back none of it. Until
-    /// then the seed is shown from its own folder, on the port that is returned with who listens for the program's end. Nil where it
-    /// is to end before.
+    /// Returns the shell when its store opens. The disk can be mounted, cleared or repaired later, so an error of the store does not end
+    /// the process. Until the store opens, serves the seed from its folder. In that case, also returns the port and the signal handler.
+    /// Returns nil if a signal to stop arrives first.
     private func shell(
         _ container: DeviceContainer, _ bridge: LoopbackBridge, _ kiosk: Kiosk, _ agent: ServeAgent,
         _ sessions: FileSessionRepository, _ pages: Pages, _ settings: Settings
@@ -422,14 +434,14 @@ extension Serve {
         do {
             return (try container.shell(bridge: bridge), nil, nil)
         } catch  where Launcher.isWithoutStore(error) {
-            // A path that is wrong is told at once where there is nothing to show meanwhile.
-            let isPassing = (error as? DiskError)?.isWriteRefusal == true
-            if try settings.isOn("once", once) || (container.configuration.device.seed == nil && !isPassing) {
+            // `--once` does not wait for a store. Without a seed, there is nothing to show while a path is wrong.
+            let canRecover = (error as? DiskError)?.isWriteRefusal == true
+            if try settings.isOn("once", once) || (container.configuration.device.seed == nil && !canRecover) {
                 throw error
             }
             refusal = error
         }
-        // Whoever reads what it says may end it at once.
+        // A program that reads the output can end this process at once.
         let (running, end) = AsyncStream<Void>.makeStream()
         let signals = StopSignals()
         signals.then { end.finish() }
@@ -455,24 +467,24 @@ extension Serve {
         return shell.map { ($0, screen.server.port, signals) }
     }
 
-    /// Whatever the store is meanwhile, the screen stays as it is until it can be had.
+    /// Returns the shell when the store opens. Logs each new reason why it does not open.
     private static func shell(
         _ container: DeviceContainer, _ bridge: LoopbackBridge, after refusal: any Error
     ) async throws -> ClientShell {
-        var said = UpdateFailure(refusal).message
+        var logged = UpdateFailure(refusal).message
         while true {
             try await Task.sleep(for: diskInterval)
             do {
                 return try container.shell(bridge: bridge)
             } catch {
                 let message = UpdateFailure(error).message
-                if message != said { say("\(message) It is tried every 2 seconds.") }
-                said = message
+                if message != logged { say("\(message) serve tries again every 2 seconds.") }
+                logged = message
             }
         }
     }
 
-    /// What shows the seed while `refusal` lasts, or says why there is none, to whoever may see it.
+    /// Starts a server that shows the seed, or the reason why there is no seed, until the store opens.
     private func screenWithoutStore(
         _ container: DeviceContainer, _ refusal: any Error, _ kiosk: Kiosk, _ agent: ServeAgent,
         _ sessions: FileSessionRepository, _ pages: Pages, _ settings: Settings
@@ -480,8 +492,8 @@ extension Serve {
         let device = container.configuration.device
         let reason = UpdateFailure(refusal)
         let bridge = LoopbackBridge()
-        let host = try SeedHost(bridge, because: reason, say: Self.say) { tell in
-            try Launcher.launch(device, withoutStore: refusal, warn: tell)
+        let host = try SeedHost(bridge, because: reason, say: Self.say) { warn in
+            try Launcher.launch(device, withoutStore: refusal, warn: warn)
         }
         let boot = ShellBootSequence(
             sessions: sessions,
@@ -489,7 +501,9 @@ extension Serve {
             say: { if $0 != reason.message { Self.logState($0) } }, tell: { agent.note($0) })
         let shown = try await boot.first(waits: true)
         let name = host.seed
-        if name == nil { Self.say("\(reason.message) Until then nothing is shown; it is tried every 2 seconds.") }
+        if name == nil {
+            Self.say("\(reason.message) No client is shown until the store opens; serve tries again every 2 seconds.")
+        }
         let application = try? device.seed.flatMap { try SeedFolder(at: $0, layout: device.layout).facts?.appId }
         let server = try await PageServer.start(
             pages.configuration(port: nil, application: application), host: host)

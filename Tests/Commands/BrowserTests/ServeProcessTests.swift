@@ -90,7 +90,7 @@ import Testing
         #expect(second.port != first.port)
         let warning = try second.program.printed().errors.split(separator: "\n")
         #expect(warning.count == 1)
-        #expect(warning.first?.contains("is in use, so it is \(second.port)") == true)
+        #expect(warning.first?.contains("is in use, so serve listens on \(second.port)") == true)
     }
 
     @Test func `serve names a missing client, seed or store`() throws {

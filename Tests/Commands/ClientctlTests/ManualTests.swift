@@ -79,7 +79,7 @@ import Testing
         let refused = try Program.run(
             [Clientctl.path, "completion", "csh"], environment: Clientctl.environment())
         #expect(refused.status == 64)
-        #expect(refused.errors.contains("name bash, zsh or fish"))
+        #expect(refused.errors.contains("Give bash, zsh or fish"))
     }
 
     @Test func `help fits into 80 columns`() throws {

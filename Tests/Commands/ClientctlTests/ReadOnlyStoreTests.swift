@@ -108,7 +108,7 @@ import Testing
         mount -t tmpfs -o size=2m,mode=700 tmpfs "$mount" || exit 90
         mount -o remount,bind,ro "$mount" || exit 92
         "$program" serve --store "$mount/store" --shell-version 1.0.0 --port 0 >"$work/out" 2>"$work/errors" &
-        until grep -q "Until then nothing is shown" "$work/errors"; do kill -0 $! || exit 94; sleep 0.05; done
+        until grep -q "No client is shown until the store opens" "$work/errors"; do kill -0 $! || exit 94; sleep 0.05; done
         kill $! && wait $!
         """
 
