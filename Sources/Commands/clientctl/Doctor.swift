@@ -8,14 +8,14 @@ import ClientShell
 struct Doctor: AsyncParsableCommand, ConfinedCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor",
-        abstract: "Find out why a device does not update itself, or does not show its client.",
+        abstract: "Find out why a device does not update, or does not show its client.",
         discussion: """
-            Give it the settings of install or serve. It looks at the clock, the disk, the
-            store, the trust root, the feed and the way there, and the port. Each finding
-            says what to do; Guide/reference/doctor.md says more. It takes no lock, changes
-            nothing in the store, and ends within a minute. A finding that keeps the device
-            from its work ends with status 62; warnings do not. A feed itself is checked by
-            `clientctl feed check`.
+            Give it the flags of install or serve. It checks the clock, the disk, the
+            store, the trust root, the network, the feed and the port. Each finding says
+            what to do, and Guide/reference/doctor.md explains it. The command takes no
+            lock, changes nothing in the store, and ends within a minute. The exit status
+            is 62 if a finding is a failure; warnings do not change it. To check a feed
+            itself, use `clientctl feed check`.
 
             Examples:
               clientctl doctor --store /var/lib/clientctl
@@ -26,12 +26,12 @@ struct Doctor: AsyncParsableCommand, ConfinedCommand {
 
     @OptionGroup var update: UpdateOptions
 
-    @Option(help: ArgumentHelp("Port of serve; from --app-id, or 12000, by default.", valueName: "n"))
+    @Option(help: ArgumentHelp("Port of `serve` (default: derived from --app-id, otherwise 12000).", valueName: "n"))
     var port: String?
 
     @OptionGroup var common: CommonOptions
 
-    /// Only the folder in which the file system is tried; what is not there yet is not made.
+    /// Needs only the folder in which the file system is tested. A folder that does not exist is not created.
     func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool) {
         let staging = try settings.folders("store", update.store).map(DeviceDoctor.staging)
         // A thread without confinement finds the program that listens on the port.
@@ -71,18 +71,17 @@ struct Doctor: AsyncParsableCommand, ConfinedCommand {
 
     private static func summary(_ findings: [DoctorFinding], _ reading: DoctorReading) -> [String] {
         func count(_ severity: DoctorFinding.Severity, _ word: String) -> String {
-            let number = findings.count { $0.severity == severity }
-            return "\(number) \(word)\(number == 1 ? "" : "s")"
+            counted(findings.count { $0.severity == severity }, word)
         }
         let feeds =
             reading.feeds.isEmpty
-            ? ["no feed is named, so the network was not looked at: give --channel, --manifest or --meteor"] : []
+            ? ["no feed is named, so the network was not checked: give --channel, --manifest or --meteor"] : []
         return feeds + ["\(count(.failure, "failure")), \(count(.warning, "warning"))"]
     }
 }
 
 extension DoctorFinding.Severity {
-    /// How the device is, in one word, as answers have it.
+    /// The outcome of the command in JSON.
     fileprivate var outcome: String {
         switch self {
         case .ok: "good"
@@ -93,6 +92,6 @@ extension DoctorFinding.Severity {
 }
 
 extension DoctorFinding {
-    /// The part of the guide that is about it.
+    /// The section of the guide that explains the finding.
     fileprivate var page: String { "reference/doctor.md#\(code.rawValue.lowercased())" }
 }

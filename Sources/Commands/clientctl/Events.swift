@@ -10,11 +10,11 @@ struct Events: ParsableCommand {
         commandName: "events",
         abstract: "Follow a store: print one JSON object for each event, until stopped.",
         discussion: """
-            For shells and monitors that would otherwise ask again and again. The first
-            line says how things are; each later line is one event: installed, removed,
-            launched, confirmed, failed, blocked, unblocked, selected (what is launched
-            next), channel, locked, unlocked, loggedIn or loggedOut. If two changes follow
-            closely, a state between them may be left out.
+            Shells and monitors can use this command instead of polling. The first line is
+            the current state. Each later line is one event: installed, removed, launched,
+            confirmed, failed, blocked, unblocked, selected (the client to launch next),
+            channel, locked, unlocked, loggedIn or loggedOut. If one change follows another
+            closely, the state between them can be missing.
 
             Example:
               clientctl events --store /var/lib/clientctl
@@ -33,7 +33,7 @@ struct Events: ParsableCommand {
         guard Output.giveLine(Self.beginning(inventory)) else { return }
         var (record, time) = (try? Wiring.sessions(store).record(), Timestamp.now)
         while true {
-            // Not for ever: the kernel may tell nothing, and the reader may go.
+            // Waits at most 1 s, because the kernel may report no change, and the reader of the output may end.
             _ = watch.wait(milliseconds: 1000)
             guard Output.isRead else { return }
             follow(store, watch)
@@ -42,7 +42,7 @@ struct Events: ParsableCommand {
                 guard Output.giveLine(Self.describe(event)) else { return }
             }
             inventory = next
-            // One that cannot be read has not changed: `status` reports why.
+            // A record that cannot be read counts as unchanged. `clientctl status` reports the reason.
             guard let newer = try? Wiring.sessions(store).record() else { continue }
             let now = Timestamp.now
             for event in SessionEvent.between(record ?? newer, at: time, newer, at: now) {
@@ -52,13 +52,13 @@ struct Events: ParsableCommand {
         }
     }
 
-    /// The store may come later, and another folder may take its place.
+    /// Watches the store and its parent, because the store can be created or replaced later.
     private func follow(_ store: String, _ watch: FolderWatch) {
         watch.watch(parentOf: store)
         do {
             watch.watch(try Directory.open(store))
         } catch {
-            // Reading it says what is wrong with it, if anything is.
+            // `Inventory.read` reports a store that cannot be opened.
         }
     }
 

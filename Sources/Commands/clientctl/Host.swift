@@ -1,10 +1,9 @@
-import ClientShell
 import ArchiveSource
 import ArgumentParser
-import BundleValues
 import BundleDisk
-import BundleServe
 import BundleFleet
+import BundleServe
+import BundleValues
 import ClientShell
 
 /// `clientctl host`.
@@ -13,27 +12,26 @@ struct Host: AsyncParsableCommand {
         commandName: "host",
         abstract: "Serve a feed over HTTP, and announce changes to devices over WebSockets.",
         discussion: """
-            Serves what publish writes, to one machine's network: GET and HEAD with ranges
-            and entity tags; what is below releases/ may be kept for ever, the rest is
-            asked about each time. Devices that open a WebSocket at /push are told the
-            sequence of every channel, and at once when one changes, whoever changed it.
-            /healthz answers "ok". With --token-file, everything else takes a bearer
-            token. TLS is for a proxy in front, such as nginx or caddy. Any static web
-            server does for a feed without push. Started by systemd it says when it is
-            ready and, with WatchdogSec=, that it still works. Another folder or link that
-            takes the feed's place is served at once. SIGHUP reads the tokens anew and
-            opens the access log again. Ends on SIGTERM or SIGINT.
+            Serves the folder of a feed over HTTP: GET and HEAD with ranges and entity
+            tags. Caches keep the files below releases/ and revalidate all others. A device
+            that opens a WebSocket at /push receives the sequence of every channel, and
+            each change at once. /healthz answers "ok". With --token-file, every other path
+            requires a bearer token. For TLS, put a proxy such as nginx or caddy in front.
+            A feed without push needs only a static web server. Under systemd, the host
+            reports when it is ready and, with WatchdogSec=, that it works. If another
+            folder or link replaces the feed, the host serves it at once. SIGHUP reads the
+            tokens again and reopens the access log. SIGTERM and SIGINT stop the host.
 
-            With --reports it takes what devices tell (--report of serve and install):
-            their facts are added up for good, and /metrics has the sums for Prometheus.
-            Whoever can ask can report; only versions that the feed has are counted.
-            One host at a time adds up in a file.
+            With --reports, the host counts the events that devices send (--report of serve
+            and install). /metrics provides the counts for Prometheus. Every client that
+            can fetch the feed can report. Only versions in the feed are counted. Only one
+            host at a time can use the file.
 
-            With --upstream it is a relay: it has no files. It watches the channels of a
-            feed that is served elsewhere, such as by a CDN, and announces changes. It asks
-            for each document once a second (If-None-Match), and less often while the feed
-            fails. Any number of relays work side by side. Devices name their channel in
-            the address: /push?channel=stable.
+            With --upstream, the host is a relay and serves no files. It watches the
+            channels of a feed on another server, such as a CDN, and announces changes. It
+            requests each channel file once a second (If-None-Match), and less often while
+            the feed fails. Any number of relays can run side by side. Devices name their
+            channel in the address: /push?channel=stable.
 
             Examples:
               clientctl host feed
@@ -46,33 +44,36 @@ struct Host: AsyncParsableCommand {
                 --token-file token --trust trust.json --store store --shell-version 1.2.0
             """)
 
-    @Argument(help: ArgumentHelp("The feed's folder.", valueName: "feed"), completion: .directory)
+    @Argument(
+        help: ArgumentHelp("(required, or --upstream) The folder of the feed.", valueName: "feed"),
+        completion: .directory)
     var feed: String?
 
     @OptionGroup var relay: RelayOptions
 
     @Option(
         help: ArgumentHelp(
-            "Address to listen on: 127.0.0.1 by default, 0.0.0.0 or :: for all of this machine.", valueName: "address"))
+            "Address to listen on; 0.0.0.0 or :: for all addresses of this machine (default: 127.0.0.1).",
+            valueName: "address"))
     var bind: String?
 
-    @Option(help: ArgumentHelp("Port; any that is free by default.", valueName: "n"))
+    @Option(help: ArgumentHelp("Port to listen on (default: any free port).", valueName: "n"))
     var port: String?
 
     @Option(
         help: ArgumentHelp(
-            "File with the bearer tokens that may ask, one a line; no one else may read it.", valueName: "file"),
+            "File of the valid bearer tokens, one per line. Other users must not have access to it.", valueName: "file"),
         completion: .file())
     var tokenFile: String?
 
     @Option(
-        help: ArgumentHelp("Write a line an answer to this file, not to standard error.", valueName: "file"),
+        help: ArgumentHelp("Write the access log to this file instead of standard error.", valueName: "file"),
         completion: .file())
     var accessLog: String?
 
     @Option(
         help: ArgumentHelp(
-            "Take what devices report at /report, add it up in this file, and show the sums at /metrics.",
+            "Accept the reports of devices at /report, count them in this file, and provide the counts at /metrics.",
             valueName: "file"), completion: .file())
     var reports: String?
 
@@ -98,7 +99,7 @@ struct Host: AsyncParsableCommand {
         configuration.log = { log.note($0) }
         let host = try await source.start(configuration) { Output.say("clientctl: \($0)") }
         let hangup = HangupSignal { Self.readAgain(tokens, host, log) }
-        // Whoever reads the address may end it at once.
+        // A program that reads the address can stop the host at once.
         let signals = StopSignals()
         try announce(configuration, host.port, settings)
         manager.ready("listening on port \(host.port)")
@@ -112,8 +113,7 @@ struct Host: AsyncParsableCommand {
         withExtendedLifetime(hangup) { log.finish() }
     }
 
-    /// Reads the tokens again and reopens the access log, and logs which of the two the host has. A file that cannot be read changes
-    /// nothing.
+    /// Reads the tokens again, reopens the access log, and logs what was done. If a file cannot be opened, the previous one stays in use.
     private static func readAgain(_ tokens: String?, _ host: FeedHost, _ log: AccessLog) {
         do {
             if let tokens { host.admit(try BearerTokens(file: tokens)) }
@@ -127,14 +127,17 @@ struct Host: AsyncParsableCommand {
                         ? "there is nothing to read again: the host has neither --token-file nor --access-log"
                         : done.joined(separator: ", ")))
         } catch {
-            Output.say("clientctl: SIGHUP: \(UpdateFailure(error).message) What was read before stays.")
+            Output.say(
+                "clientctl: SIGHUP: \(UpdateFailure(error).message) The host continues with its present tokens and log."
+            )
         }
     }
 
     private func counter(_ path: String, of source: Source) throws -> ReportCounter {
         guard case .folder(let feed) = source else {
             throw ValidationError(
-                "--reports goes with a feed's folder, which says what can be reported: give it to the feed's own host.")
+                "--reports needs the folder of a feed, because only its versions are counted. Give it to the host of the feed."
+            )
         }
         let path = try Wiring.absolute(path)
         let parts = path.split(separator: "/", omittingEmptySubsequences: true)
@@ -143,7 +146,7 @@ struct Host: AsyncParsableCommand {
         return try ReportCounter(String(name), in: parent, of: feed)
     }
 
-    /// What is announced. The command line names it; where it does not, the environment and the file.
+    /// The feed whose changes the host announces.
     private enum Source {
         case folder(Directory)
         case upstream(Upstream)
@@ -158,6 +161,7 @@ struct Host: AsyncParsableCommand {
         }
     }
 
+    /// Returns the feed to announce. If the command line names one, the environment and the configuration file are ignored.
     private func source(_ settings: Settings) throws -> Source {
         let isNamed = feed != nil || relay.upstream != nil
         let folder = isNamed ? feed : try settings.optional("feed", nil)
@@ -169,11 +173,11 @@ struct Host: AsyncParsableCommand {
         case (nil, let upstream?): return .upstream(try relay.upstream(at: upstream, settings))
         case (nil, nil):
             throw ValidationError(
-                "Missing <feed>: name the folder that publish writes, or with --upstream a feed that is served elsewhere."
+                "Missing <feed>: name the folder that publish writes, or give the address of a feed on another server with --upstream."
             )
         case (_?, _?):
             throw ValidationError(
-                "Give a feed's folder or --upstream, not both: a relay announces a feed that is served elsewhere.")
+                "Give the folder of a feed or --upstream, not both. A relay announces a feed on another server.")
         }
     }
 
@@ -199,40 +203,40 @@ struct Host: AsyncParsableCommand {
         let address = configuration.address
         let url = "http://\(address.contains(":") ? "[\(address)]" : address):\(port)/"
         if configuration.tokens != nil && !ThisMachine.isNamed(by: address) {
-            Output.say("clientctl: tokens go over the network as they are: put a proxy with TLS in front")
+            Output.say("clientctl: tokens cross the network without encryption. Put a proxy with TLS in front.")
         }
         if configuration.reports != nil && configuration.tokens == nil && !ThisMachine.isNamed(by: address) {
             Output.say(
-                "clientctl: /metrics shows the size of the fleet to everyone who reaches this port. Give --token-file, or "
-                    + "let only your metrics server reach it.")
+                "clientctl: /metrics shows the size of the fleet to every client of this port. Give --token-file, or "
+                    + "let only your metrics server connect to it.")
         }
         Output.give(
             json: try settings.isOn("json", common.json), ["url": .string(url), "port": .integer(port)], [url])
     }
 }
 
-/// What makes a host a relay.
+/// The flags of a relay.
 struct RelayOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Instead of a folder, the address of a feed that is served elsewhere: announce its changes, serve no files.",
+            "Instead of a folder, the address of a feed on another server. Announce its changes, and serve no files.",
             valueName: "url"))
     var upstream: String?
 
     @Option(
         help: ArgumentHelp(
-            "With --upstream, a channel to watch; may be repeated. By default those that devices ask for, at most 64.",
+            "With --upstream, a channel to watch. Repeatable (default: the channels that devices request, at most 64).",
             valueName: "name"))
     var channel: [String] = []
 
     @Option(
-        help: ArgumentHelp("With --upstream, file with a bearer token that is sent there.", valueName: "file"),
+        help: ArgumentHelp("With --upstream, file with the bearer token for that server.", valueName: "file"),
         completion: .file())
     var upstreamTokenFile: String?
 
     @OptionGroup var way: WayOptions
 
-    /// The feed that is served elsewhere.
+    /// Returns the feed at the address `text`. Throws `ValidationError` if the address or a channel is invalid.
     func upstream(at text: String, _ settings: Settings) throws -> Upstream {
         let channels = try settings.list("channel", channel)
         if let other = channels.first(where: { !ChannelFileName.isName($0) }) {
@@ -245,7 +249,8 @@ struct RelayOptions: ParsableArguments {
         return try settings.parsed("upstream", text) { _ in try Upstream(url, channels: channels, fetcher: fetcher) }
     }
 
-    /// What would be ignored is refused, where it is on the command line: a file of settings may be shared.
+    /// Throws `ValidationError` for a flag on the command line that a host with a folder ignores. In a configuration file such a flag is
+    /// accepted, because several commands can share the file.
     func refuseFlags() throws {
         let given = [
             ("channel", !channel.isEmpty), ("upstream-token-file", upstreamTokenFile != nil),
@@ -254,6 +259,6 @@ struct RelayOptions: ParsableArguments {
         ]
         guard let flag = given.first(where: \.1)?.0 else { return }
         throw ValidationError(
-            "--\(flag) is for --upstream: a folder's channels are all announced, and nothing is fetched.")
+            "--\(flag) is for --upstream. A host with a folder announces all its channels and fetches nothing.")
     }
 }

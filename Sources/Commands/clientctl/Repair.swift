@@ -11,11 +11,12 @@ struct Repair: AsyncParsableCommand, ConfinedCommand {
         commandName: "repair",
         abstract: "Restore installed files that are damaged or missing.",
         discussion: """
-            Every file is compared with its client's receipt. One that differs is replaced,
-            in one rename, by the same content of another installed client, else of the
-            seed, else of the release's archive in the feed. Serving roots are mended too,
-            also while `serve` shows them. What stays damaged ends with status 33, and is
-            blocked until it is mended, where anything else can be shown.
+            Compares every file with the receipt of its client. A file that differs is
+            replaced in one rename. The new content comes from another installed client,
+            otherwise from the seed, otherwise from the archive in the feed. Serving roots
+            are repaired too, even while `serve` uses them. If a client stays damaged, the
+            exit status is 33. The client is then blocked until it is repaired, unless
+            there is no other client to show.
 
             Examples:
               clientctl repair --store /var/lib/clientctl --dry-run
@@ -28,25 +29,24 @@ struct Repair: AsyncParsableCommand, ConfinedCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The feed's manifest, as install takes it: what its archives lie beside.", valueName: "url|file"),
+            "Manifest of the feed that has the archives, as for install.", valueName: "url|file"),
         completion: .file())
     var manifest: String?
 
     @Option(
-        help: ArgumentHelp("Instead of --manifest, the channel document that install takes.", valueName: "url|file"),
+        help: ArgumentHelp("Instead of --manifest, the channel file, as for install.", valueName: "url|file"),
         completion: .file())
     var channel: String?
 
-    @Option(
-        help: ArgumentHelp("Folder of the client that the shell itself brings.", valueName: "dir"),
-        completion: .directory)
-    var seed: String?
+    @Option(help: .seed, completion: .directory) var seed: String?
 
     @Option(
-        help: ArgumentHelp("A Meteor seed's compatibility version: android (the default) or ios.", valueName: "name"))
+        help: ArgumentHelp(
+            "Platform of the compatibility version of a Meteor seed: android or ios (default: android).",
+            valueName: "name"))
     var platform: String?
 
-    @Flag(help: "Show what is damaged only.")
+    @Flag(help: "Show what is damaged, and repair nothing.")
     var dryRun = false
 
     @OptionGroup var network: NetworkOptions
@@ -81,7 +81,7 @@ struct Repair: AsyncParsableCommand, ConfinedCommand {
         let subject = "\(first.client): \(first.path.map { "\($0) " } ?? "")\(first.reason)"
         let advice =
             isDryRun
-            ? "Run it without --dry-run."
+            ? "Run repair without --dry-run."
             : "Name the feed with --manifest or --channel and the seed with --seed, or install a newer release."
         let failure = UpdateFailure(
             .storeDamaged, subject: subject,
@@ -100,12 +100,12 @@ struct Repair: AsyncParsableCommand, ConfinedCommand {
             fetcher: try Wiring.fetcher(network, for: feed.url, store: store, settings), report: progress.report)
     }
 
-    /// A client without a receipt is damaged as a whole.
+    /// Returns the numbers of damaged files and of clients without a receipt.
     private static func words(_ damage: [RepairReport.Damage]) -> String {
         let files = damage.count { $0.path != nil }
         let clients = damage.count - files
         let parts = [(files, "file"), (clients, "client")].filter { $0.0 > 0 }
-        return parts.map { "\($0.0) \($0.1)\($0.0 == 1 ? "" : "s")" }.joined(separator: " and ")
+        return parts.map { counted($0.0, $0.1) }.joined(separator: " and ")
     }
 
     // MARK: Output
@@ -139,21 +139,20 @@ struct Repair: AsyncParsableCommand, ConfinedCommand {
         report.repaired.map { file in
             let place =
                 file.isServed
-                ? "what \(file.client) serves as \(file.path)" : "\(file.path) of \(file.client)"
+                ? "\(file.path) in the serving root of \(file.client)" : "\(file.path) of \(file.client)"
             return file.origin == .removed
                 ? "removed \(place), which was not installed" : "restored \(place) from \(file.origin.words)"
         }
             + report.damage.map { "damaged \($0.client): \($0.path.map { "\($0) " } ?? "")\($0.reason)" }
             + [
-                "\(report.files) \(report.files == 1 ? "file" : "files") of \(report.clients.count) "
-                    + (report.clients.count == 1 ? "client compared" : "clients compared")
+                "compared \(counted(report.files, "file")) of \(counted(report.clients.count, "client"))"
                     + (report.repaired.isEmpty && report.damage.isEmpty ? ": all are intact" : "")
             ]
     }
 }
 
 extension RepairReport.Origin {
-    /// The word for it in JSON.
+    /// The origin in JSON.
     fileprivate var word: String {
         switch self {
         case .client(let name): name.description

@@ -1,21 +1,21 @@
 import ArgumentParser
 import BundleCore
-import ClientShell
 import BundleValues
+import ClientShell
 
-/// Flags of what tells of a device.
+/// The flags of reports.
 struct ReportOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Report what becomes of each version there: http://HOST/report of a host, or VictoriaMetrics' /api/v1/import/prometheus.",
+            "Send the events of each version to this receiver: http://HOST/report of a host, or /api/v1/import/prometheus of VictoriaMetrics.",
             valueName: "url"))
     var report: String?
 
     @Option(
-        help: ArgumentHelp("Report a fact within this time, at random; 1m by default.", valueName: "duration"))
+        help: ArgumentHelp("Maximum random delay of a report (default: 1m).", valueName: "duration"))
     var reportWithin: String?
 
-    /// What tells of the device; nil where nobody is told anything.
+    /// Returns the sender of reports; nil without `--report`.
     func reporter(_ update: UpdateOptions, _ settings: Settings) throws -> ReportSender? {
         guard let text = try settings.optional("report", report) else { return nil }
         let url = try Self.address(text, settings)
@@ -38,8 +38,8 @@ struct ReportOptions: ParsableArguments {
         return url
     }
 
-    /// From now on facts are noted; or no more, and what was noted is forgotten. A disk that takes no writes shows its client all the
-    /// same.
+    /// Starts to record events, or stops and deletes pending ones. Only logs a failure, because a device with a read-only disk still shows
+    /// its client.
     func turn(on isOn: Bool, _ update: UpdateOptions, _ settings: Settings) throws {
         do {
             try ReportStore(store: try settings.required("store", update.store)).turn(on: isOn)
@@ -53,14 +53,14 @@ struct ReportOptions: ParsableArguments {
 struct Report: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "report",
-        abstract: "Report what became of each version on this device, for shells that run without serve.",
+        abstract: "Send the events of each version on this device, for shells that do not run serve.",
         discussion: """
-            The first run makes the store note facts: installed, started, confirmed,
-            failed, rolledBack, blocked. Each is told once, with its version and channel,
-            and without a word of who the device is. What nobody took waits for the next
-            run. With --off nothing is noted any more, and what waits is forgotten. The
-            feed's token goes along if the receiver has the feed's origin: the same
-            scheme, host and port.
+            The first run makes the store record events: installed, started, confirmed,
+            failed, rolledBack and blocked. Each event is sent once, with its version and
+            channel, and without data that identifies the device. Events that the receiver
+            does not accept wait for the next run. With --off, the store stops recording
+            events and deletes pending ones. The token of the feed is sent only if the
+            receiver has the origin of the feed: the same scheme, host and port.
 
             Examples:
               clientctl report --store /var/lib/clientctl \\
@@ -74,23 +74,23 @@ struct Report: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Whom to tell: http://HOST/report of a host, or VictoriaMetrics' /api/v1/import/prometheus.",
+            "(required, or --off) Receiver: http://HOST/report of a host, or /api/v1/import/prometheus of VictoriaMetrics.",
             valueName: "url"))
     var report: String?
 
     @Option(
         help: ArgumentHelp(
-            "The manifest that this device follows: a token goes to a receiver of its origin only.",
+            "Manifest that this device follows. A token is sent only to a receiver with its origin.",
             valueName: "url|file"),
         completion: .file())
     var manifest: String?
 
     @Option(
-        help: ArgumentHelp("Instead of --manifest, the channel document that it follows.", valueName: "url|file"),
+        help: ArgumentHelp("Instead of --manifest, the channel file that this device follows.", valueName: "url|file"),
         completion: .file())
     var channel: String?
 
-    @Flag(help: "Note nothing any more, and forget what waits.")
+    @Flag(help: "Stop recording events, and delete pending ones.")
     var off = false
 
     @OptionGroup var place: StoreOptions
@@ -100,25 +100,27 @@ struct Report: AsyncParsableCommand {
     func run() async throws {
         let settings = try common.settings()
         let store = try settings.required("store", place.store)
-        let desk = ReportStore(store: store)
+        let queue = ReportStore(store: store)
         let json = try settings.isOn("json", common.json)
         if try settings.isOn("off", off) {
-            if report != nil { throw ValidationError("Give --report or --off, one of them.") }
-            try desk.turn(on: false)
-            return Output.give(json: json, afterChange: true, Self.object("off", 0, 0), ["nothing is noted any more"])
+            if report != nil { throw ValidationError("Give --report or --off, not both.") }
+            try queue.turn(on: false)
+            return Output.give(
+                json: json, afterChange: true, Self.object("off", 0, 0), ["events are no longer recorded"])
         }
         let url = try ReportOptions.address(settings.required("report", report), settings)
         let fetcher = try Wiring.fetcher(network, reportingOf: try followed(settings), store: store, settings)
-        try desk.turn(on: true)
-        let sent = try await ReportSender(desk, to: url, by: fetcher, within: .seconds(1)).send(within: .seconds(30))
+        try queue.turn(on: true)
+        let sent = try await ReportSender(queue, to: url, by: fetcher, within: .seconds(1)).send(within: .seconds(30))
         let count = sent?.reports.count ?? 0
         Output.give(
             json: json, afterChange: true,
             Self.object(sent == nil ? "nothingToReport" : "reported", count, sent?.dropped ?? 0),
-            [sent == nil ? "there is nothing to report" : "reported \(count) facts"])
+            [sent == nil ? "there is nothing to report" : "reported \(counted(count, "event"))"])
     }
 
-    /// What the device follows. Flags name it; where none does, the environment and the file.
+    /// Returns the feed or the Meteor server that the device follows. If a flag names one, the environment and the configuration file are
+    /// ignored.
     private func followed(_ settings: Settings) throws -> (feed: FeedAddress?, meteor: String?) {
         let isFlagged = manifest != nil || channel != nil
         let followed = (
@@ -129,7 +131,7 @@ struct Report: AsyncParsableCommand {
         )
         if followed.feed == nil && followed.meteor == nil && network.tokenFile != nil {
             throw ValidationError(
-                "--token-file has the token of the feed, which goes to no other server: name the feed with --channel or --manifest."
+                "--token-file has the token of the feed, which is sent to no other server. Name the feed with --channel or --manifest."
             )
         }
         return followed
@@ -139,18 +141,18 @@ struct Report: AsyncParsableCommand {
         ["outcome": .string(outcome), "reported": .integer(count), "dropped": .integer(dropped)]
     }
 
-    /// What went wrong with reports, which stops nothing.
+    /// Logs a failure of reports. The caller continues.
     static func note(_ error: any Error) {
         let failure = UpdateFailure(error)
-        Output.say("clientctl: reports wait: \(failure.message)")
+        Output.say("clientctl: reporting failed: \(failure.message)")
     }
 }
 
 extension ReportSender {
-    private static let patience = Duration.seconds(5)
+    private static let sendTimeout = Duration.seconds(5)
 
-    /// One attempt, which nothing waits for longer than 5 s; what nobody took waits for the next.
+    /// Makes one attempt of at most 5 s, and logs a failure. Events that the receiver does not accept wait for the next attempt.
     func sendOnce() async {
-        do { _ = try await send(within: Self.patience) } catch { Report.note(error) }
+        do { _ = try await send(within: Self.sendTimeout) } catch { Report.note(error) }
     }
 }

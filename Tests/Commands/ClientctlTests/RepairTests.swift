@@ -35,7 +35,7 @@ import Testing
 
     @Test func `repair reports an intact store, and verify suggests repair for damage`() throws {
         let intact = try Clientctl.run(["repair", "--store", site.store])
-        #expect(intact.text.contains("2 clients compared: all are intact"), "\(intact.text)")
+        #expect(intact.text.contains(" of 2 clients: all are intact"), "\(intact.text)")
         try damage(client("1.1.0", "index.html"))
         let damaged = try Clientctl.run(["verify", "--store", site.store, "--json"]).failed(33, "storeDamaged")
         #expect(damaged.errors.contains("clientctl repair --store \(site.store)"), "\(damaged.errors)")
