@@ -34,6 +34,8 @@ package enum EndingSignals {
     /// The names of the folders, each with its parent.
     private static let folders = Mutex<[String: Directory]>([:])
     private static let pipeEnd = Atomic<Int32>(-1)
+    /// The address of the handler.
+    private static let installed = Atomic<Int>(0)
     private static let begun: Void = start()
 
     /// Removes the folder `name` in `parent` if a signal ends the program before `keep(name)`. The name must be unique in the program.
@@ -44,6 +46,14 @@ package enum EndingSignals {
 
     /// Leaves the folder `name` alone from now on. Does not return if a signal is ending the program.
     package static func keep(_ name: String) { folders.withLock { $0[name] = nil } }
+
+    /// Whether the signal `number` ends the program here, on another thread. A thread that has raised it waits for that end.
+    package static func handles(_ number: Int32) -> Bool {
+        var action = sigaction()
+        sigaction(number, nil, &action)
+        let handler = unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self)
+        return handler != 0 && handler == installed.load(ordering: .relaxed)
+    }
 
     /// Handles the signals from now on. If no pipe or thread can be made, they end the program and leave the folders.
     fileprivate static func begin() { begun }
@@ -75,6 +85,7 @@ package enum EndingSignals {
             _ = Glibc.write(EndingSignals.pipeEnd.load(ordering: .relaxed), &byte, 1)
             errno = before
         }
+        installed.store(unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self), ordering: .relaxed)
         sigaction(number, &action, nil)
     }
 

@@ -236,6 +236,7 @@ import Testing
         try kiosk.wait(until: "v1.0.0", is: "good")
         try kiosk.install(.good("2.0.0"))
         try shows(window, "2.0.0")
+        try kiosk.wait(until: "v2.0.0", is: "good")
         #expect(try serving.program.printed().errors.contains("it was to load again, and stays"))
     }
 

@@ -59,8 +59,8 @@ import Testing
         for words in [
             "2 precompressed copies, ", "(app.js.gz, eval.js.zst). ", "--drop precompressed",
             "1 source map, 13 bytes (app.js.map)",
-            "(index.html: <img> gone.png)", "serve --csp \"script-src https://cdn.example\"",
-            "serve --csp \"script-src 'unsafe-eval'\"",
+            "(index.html: <img> gone.png)", "start serve with --csp \"script-src https://cdn.example\"",
+            "start serve with --csp \"script-src 'unsafe-eval'\"",
         ] { #expect(published.errors.contains(words), "\(words): \(published.errors)") }
         try Clientctl.run(["verify", site.manifest, "--trust", site.trust, "--rebuild", source, "--json"]).succeeded(
             "verified")

@@ -1,3 +1,4 @@
+import BundleDisk
 import Glibc
 import Synchronization
 
@@ -74,6 +75,7 @@ package struct HeldSignals: Sendable {
         sigaddset(&signals, number)
         pthread_sigmask(SIG_UNBLOCK, &signals, &before)
         raise(number)
+        if EndingSignals.handles(number) { while true { pause() } }
         pthread_sigmask(SIG_SETMASK, &before, nil)
     }
 }

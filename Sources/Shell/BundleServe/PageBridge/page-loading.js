@@ -56,7 +56,7 @@ function attempt(navigate) {
 // A user can cancel the dialog of a beforeunload listener, and a script can cancel the navigation.
 function loadOnceMore() {
   if (isLoading && !isOver) {
-    send('report', { kind: 'stays' }).then(ignore, ignore);
+    send('report', { kind: 'stays' }, true).then(ignore, ignore);
     load();
   }
 }
