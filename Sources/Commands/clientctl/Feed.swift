@@ -236,7 +236,7 @@ struct FeedCheckCommand: AsyncParsableCommand {
     private static func object(_ report: FeedCheck.Report, _ base: FetchURL, isVerified: Bool) -> JSONObject {
         let isBroken = report.findings.contains { $0.failure != nil }
         return [
-            "outcome": .string(isBroken ? "broken" : report.findings.isEmpty ? "good" : "slow"),
+            "outcome": .string(isBroken ? "broken" : report.findings.isEmpty ? "good" : "warning"),
             "url": .string(base.display), "verified": .bool(isVerified),
             "offered": report.offered.map { .string($0.description) } ?? .null,
             "channels": .array(

@@ -61,7 +61,7 @@ import Testing
 
     @Test func `feed check names the release of a revoked key and the command that removes it`() throws {
         let site = try rotated()
-        let outcome = try check(site).succeeded("slow")
+        let outcome = try check(site).succeeded("warning")
         #expect(codes(outcome) == ["revokedKey"])
         let finding = try #require(findings(outcome).first)
         #expect(finding["broken"] == .bool(false))

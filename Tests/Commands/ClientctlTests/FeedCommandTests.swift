@@ -110,7 +110,7 @@ import Testing
                 route.headers = [("ETag", "\"same\"")]
             }
         }
-        let outcome = try check(site, server).succeeded("slow")
+        let outcome = try check(site, server).succeeded("warning")
         #expect(codes(outcome) == ["cachedTooLong", "cachedTooShort", "noRanges"])
     }
 
