@@ -367,8 +367,9 @@ import Testing
         try Clientctl.run(["verify", path, "--trust", site.trust, "--json"]).succeeded("verified")
         // The newer root in the feed names the guard.
         try Clientctl.run(["verify", path, "--trust", site.pinned, "--json"]).succeeded("verified")
-        let alone = try site.folder.write(contents(ofFile: path), to: "alone.json")
-        try Clientctl.run(["verify", alone, "--trust", site.pinned, "--json"]).failed(20, "keyUnknown")
+        let alone = try site.folder.writeTree(["channels/stable.hold.json": contents(ofFile: path)], to: "alone")
+        try Clientctl.run(["verify", "\(alone)/channels/stable.hold.json", "--trust", site.pinned, "--json"])
+            .failed(20, "keyUnknown")
         let host = try Hosting(site.feed)
         #expect(try host.ask("/channels/stable.hold.json").status == 200)
         #expect(
