@@ -103,11 +103,11 @@ import Testing
         #expect(try status(Self.token) == 401)
         for text in ["", "two words\n"] {
             _ = try tokenFile(text)
-            try hangUp(until: "stays")
+            try hangUp(until: "present tokens")
             #expect(try status("another-token") == 200)
         }
         _ = try tokenFile("another-token\n", mode: 0o644)
-        try hangUp(until: "stays")
+        try hangUp(until: "present tokens")
         #expect(try status("another-token") == 200)
         try host.stop()
         #expect(try contents(ofFile: log + ".1").split(separator: 10).count == 2)
