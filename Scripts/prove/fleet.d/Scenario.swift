@@ -1,5 +1,6 @@
 @testable import ArchiveSource
 @testable import BundleFleet
+@testable import BundlePublish
 @testable import BundleValues
 
 /// A release and the reaction to it.

@@ -145,7 +145,7 @@ struct Simulation {
                 devices[index].poll = PollRule()
                 try start(index, at: now)
                 // The shell restarts, so its poll rule restarts too.
-                wait(index, from: now, devices[index].poll.first(pace, draw: chance.share()))
+                wait(index, from: now, devices[index].poll.first(pace, random: chance.share()))
             } else {
                 try check(index, at: now)
             }
@@ -185,7 +185,7 @@ struct Simulation {
             left -= 1
             return
         }
-        let wait = devices[index].poll.wait(after: outcome, pace, draw: chance.share())
+        let wait = devices[index].poll.wait(after: outcome, pace, random: chance.share())
         self.wait(index, from: now, wait)
     }
 
