@@ -39,7 +39,7 @@ let optimized: [SwiftSetting] =
             .when(configuration: .debug))
     ]
 
-/// Every target of ours gets the same strict settings.
+/// Returns a target of this package with the strict settings.
 func ours(
     _ layer: Layer, _ name: String, _ dependencies: [Target.Dependency], resources: [Resource]? = nil
 ) -> Target {
@@ -86,7 +86,7 @@ let package = Package(
         // Loads libcurl when it is first used; needs its headers only (apt: libcurl4-openssl-dev).
         .target(name: "CCurl", path: "Sources/C/CCurl"),
 
-        // Base: what C libraries and the kernel do, as values and contracts.
+        // Base: the C libraries and the kernel behind values and protocols.
         ours(.base, "BundleSigning", ["COpenSSL"]),
         ours(.base, "BundleDisk", ["CLinux"]),
         ours(.base, "BundleValues", ["BundleSigning", "BundleDisk"]),
@@ -94,7 +94,7 @@ let package = Package(
             .base, "BundleArchive",
             ["CArchive", "CBrotli", "CZlib", "CZstd", "BundleSigning", "BundleDisk", "BundleValues"]),
 
-        // Network: downloads and push messages as contracts, and the two libraries behind them.
+        // Network: downloads and push messages, without a library and with each of two.
         ours(.network, "BundleTransport", ["BundleSigning", "BundleDisk", "BundleValues"]),
         ours(
             .network, "BundleFetch",

@@ -5,7 +5,7 @@ import BundleValues
 import ClientShell
 import Synchronization
 
-/// A program of another package that brings its own WebSocket and screen, chooses how to fetch, and declines versions.
+/// A program of another package with its own WebSocket and screen. It configures its downloads and declines a version.
 /// `Scripts/checks/library` builds it against the product ClientBundles.
 @main
 struct Embedder {
@@ -48,7 +48,7 @@ struct Embedder {
     }
 }
 
-/// Makes the client ready for whoever is signed in.
+/// Starts the shell, whether or not a user is signed in.
 private struct Preparation: PrepareLaunchUseCase {
     let shell: ClientShell
 

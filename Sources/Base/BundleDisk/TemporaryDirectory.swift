@@ -14,7 +14,6 @@ package final class TemporaryDirectory: Sendable {
     package init(in parent: String = TemporaryDirectory.parentPath) throws(DiskError) {
         self.parent = try Directory.open(parent)
         name = randomName("clientctl-")
-        EndingSignals.begin()
         try self.parent.makeDirectory(name, mode: 0o700)
         directory = try self.parent.directory(name)
         EndingSignals.remove(name, in: self.parent)
@@ -36,27 +35,25 @@ package enum EndingSignals {
     private static let pipeEnd = Atomic<Int32>(-1)
     /// The address of the handler.
     private static let installed = Atomic<Int>(0)
+    /// Handles the signals from the first use on. Without a pipe or a thread, they end the program and leave the folders.
     private static let begun: Void = start()
 
     /// Removes the folder `name` in `parent` if a signal ends the program before `keep(name)`. The name must be unique in the program.
     package static func remove(_ name: String, in parent: Directory) {
-        begin()
+        begun
         folders.withLock { $0[name] = parent }
     }
 
-    /// Leaves the folder `name` alone from now on. Does not return if a signal is ending the program.
+    /// Keeps the folder `name` when a signal ends the program later. Does not return if one is ending it now.
     package static func keep(_ name: String) { folders.withLock { $0[name] = nil } }
 
-    /// Whether the signal `number` ends the program here, on another thread. A thread that has raised it waits for that end.
+    /// Returns whether the thread below ends the program by the signal `number`. A caller that has raised it waits for that end.
     package static func handles(_ number: Int32) -> Bool {
         var action = sigaction()
         sigaction(number, nil, &action)
         let handler = unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self)
         return handler != 0 && handler == installed.load(ordering: .relaxed)
     }
-
-    /// Handles the signals from now on. If no pipe or thread can be made, they end the program and leave the folders.
-    fileprivate static func begin() { begun }
 
     private static func start() {
         var ends: [Int32] = [-1, -1]

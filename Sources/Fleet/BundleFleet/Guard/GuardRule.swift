@@ -1,4 +1,3 @@
-import BundlePublish
 import Glibc
 
 /// The first verdicts of the devices that started a release.

@@ -1,4 +1,3 @@
-import BundlePublish
 package import BundleValues
 
 /// Queries the first verdicts of devices with the HTTP API of Prometheus (`/api/v1/query`), which VictoriaMetrics

@@ -1,4 +1,3 @@
-import BundlePublish
 import ArchiveSource
 import BundleCore
 import BundleValues

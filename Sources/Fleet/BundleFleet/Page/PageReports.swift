@@ -1,4 +1,3 @@
-import BundlePublish
 import BundleValues
 
 extension PageDocument {

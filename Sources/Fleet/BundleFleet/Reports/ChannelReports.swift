@@ -1,4 +1,3 @@
-import BundlePublish
 package import BundleValues
 
 /// The reports of a channel's devices. A device reports each fact about a release once, so a sum is a number of

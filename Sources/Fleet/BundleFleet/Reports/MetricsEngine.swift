@@ -1,4 +1,3 @@
-import BundlePublish
 package import BundleValues
 
 /// Queries counts with the HTTP API of Prometheus (`/api/v1`), which VictoriaMetrics also supports.
