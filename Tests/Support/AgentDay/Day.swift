@@ -45,7 +45,8 @@ actor Day {
     private var lastCheck = Duration.zero
     /// The longest gap that can follow the last check.
     private var longestGap: Duration
-    private var trial: (name: ClientName, end: Duration)?
+    /// The launch whose start the shell watches, and the end of its timeout. The shell watches every client but the seed.
+    private var watched: (name: ClientName, end: Duration)?
     /// The number of page loads that the shell has requested or is about to request.
     private var loadsOwed = 0
     private var shown = ClientName.embedded
@@ -178,10 +179,10 @@ actor Day {
         }
     }
 
-    /// Whether nothing is due and all tasks sleep: the watcher of the store, the poller, and the watchdog of a trial.
+    /// Whether nothing is due and all tasks sleep: the watcher of the store, the poller, and the watchdog of a start.
     private var isCalm: Bool {
-        now < due && loadsOwed == 0 && (trial.map { now < $0.end } ?? true)
-            && clock.wakeTimes.count == (trial == nil ? 2 : 3)
+        now < due && loadsOwed == 0 && (watched.map { now < $0.end } ?? true)
+            && clock.wakeTimes.count == (watched == nil ? 2 : 3)
     }
 
     private func wrong(_ text: String) { tally.complain(text, at: now) }
@@ -235,7 +236,7 @@ actor Day {
 
     /// Recalls the running version.
     private func recall() async throws {
-        guard trial == nil, server.outage == nil, withheld == nil, let version = shown.version?.semantic else {
+        guard watched == nil, server.outage == nil, withheld == nil, let version = shown.version?.semantic else {
             agenda.add(.recall, at: now + .seconds(300))
             return
         }
@@ -245,7 +246,7 @@ actor Day {
 
     /// Publishes the last channel file before a long weekend. It has expired when the device sees it with its release.
     private func expire() throws {
-        guard trial == nil, server.outage == nil, due - now > .seconds(120) else {
+        guard watched == nil, server.outage == nil, due - now > .seconds(120) else {
             agenda.add(.expiry, at: now + .seconds(60))
             return
         }
@@ -265,13 +266,13 @@ actor Day {
     private func load() async throws {
         let launched = try await shell.pageWillLoad()
         shown = launched.name
-        trial = launched.isTrial ? (launched.name, now + StartupTimeout.standard.duration) : nil
+        watched = launched.name == .embedded ? nil : (launched.name, now + StartupTimeout.standard.duration)
         isJudged = false
         let version = launched.name.version?.semantic
         let title = Publisher.title(version?.description ?? "\(ClientName.embedded)")
         // The shell adds scripts to the page.
         if try !page.contents().contains(title) { wrong("the page of \(launched.name) is not its own") }
-        if launched.isTrial, version.map({ !publisher.broken.contains($0) }) ?? true {
+        if let version, !publisher.broken.contains(version) {
             agenda.add(.startUp(launched.token), at: now + .seconds(agenda.seconds(1...8)))
         }
     }
@@ -280,7 +281,7 @@ actor Day {
         guard await shell.isCurrent(token) else { return }
         try await shell.startupDidComplete(token)
         await shell.removed()
-        trial = nil
+        watched = nil
     }
 
     private func reload() async throws {
@@ -313,10 +314,11 @@ actor Day {
         case .checked(let failure, let next): checked(failure, next)
         case .launched: tally.launches += 1
         case .confirmed: tally.confirmed += 1
-        case .complained, .unconfirmed: break
+        case .complained: break
+        case .unconfirmed: wrong("\(event)")
         case .rolledBack(let name, _, let failure):
             loadsOwed += 1
-            if trial?.name == name { trial = nil }
+            if watched?.name == name { watched = nil }
             rolledBack(name.version?.semantic, failure.code)
         }
     }
@@ -385,7 +387,7 @@ actor Day {
             if inventory.bundle(version) == nil { wrong("\(version) is shown, and is not in the store") }
             if let reason = inventory.ledger.recall(of: version) { wrong("\(version) is shown, and \(reason)") }
             if withheld.map({ version == .archive($0) }) == true { wrong("\(version) is shown by an expired document") }
-            if version.semantic.map(publisher.broken.contains) == true, trial == nil {
+            if version.semantic.map(publisher.broken.contains) == true, watched == nil {
                 wrong("\(version) is broken and shown without a watch")
             }
         }
