@@ -263,6 +263,17 @@ import Testing
         }
     }
 
+    @Test func `names the proxy that does not accept connections, without its password`() async throws {
+        var options = FetchOptions(userAgent: "t")
+        // No program listens on port 1.
+        options.proxy = "http://user:secret@127.0.0.1:1/"
+        let fetched = await Fetched(CurlFetcher(options: options), try FetchURL(parsing: "http://feed.invalid/x"))
+        let text = try #require(fetched.fetchError.map { "\($0)" })
+        #expect(text.contains("http://feed.invalid/x is not reachable: "))
+        #expect(text.contains(" through the proxy 127.0.0.1:1"))
+        #expect(!text.contains("secret"))
+    }
+
     @Test func `does not use a proxy for this machine`() async throws {
         await #expect(processExitsWith: .success) {
             let proxy = try LoopbackServer { _ in Route(Array("by proxy".utf8)) }

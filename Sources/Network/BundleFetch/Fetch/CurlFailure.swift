@@ -9,12 +9,14 @@ enum CurlFailure {
     static func error(
         _ code: CURLcode, explanation: String, systemError: Int32 = 0, at url: FetchURL, options: FetchOptions
     ) -> FetchError {
-        let reason = explanation.isEmpty ? name(code) : FetchURL.display(of: explanation)
+        var reason = explanation.isEmpty ? name(code) : FetchURL.display(of: explanation)
         if let reason = tlsReason(code, reason, options) { return .tlsFailed(url, reason: reason) }
+        let through = options.proxyHost(for: url).map { " through the proxy \($0)" } ?? ""
+        reason += through
         switch code {
         case CURLE_OPERATION_TIMEDOUT:
             // The only timeout in libcurl; `TransferPace` has the others.
-            return .unreachable(url, reason: "no connection within \(options.connectTimeout)")
+            return .unreachable(url, reason: "no connection within \(options.connectTimeout)\(through)")
         case CURLE_WEIRD_SERVER_REPLY, CURLE_UNSUPPORTED_PROTOCOL, CURLE_BAD_CONTENT_ENCODING:
             return .invalidResponse(url, reason: reason)
         case CURLE_OUT_OF_MEMORY:

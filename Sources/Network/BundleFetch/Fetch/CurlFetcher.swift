@@ -95,6 +95,13 @@ public struct FetchOptions: Sendable {
     /// The largest size of the status lines and headers of a response, in bytes.
     public var maximumHeaderBytes = 64 * 1024
 
+    /// The host and port of `proxy` without its credentials, if requests to `url` use it.
+    func proxyHost(for url: FetchURL) -> Substring? {
+        guard let proxy, !proxy.isEmpty, !url.origin.isThisMachine else { return nil }
+        let host = proxy.split(separator: "/").last { !$0.hasSuffix(":") } ?? proxy[...]
+        return host.split(separator: "@").last
+    }
+
     /// Creates options with the default limits.
     public init(userAgent: String, caFile: String? = nil) {
         self.userAgent = userAgent
