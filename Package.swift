@@ -256,7 +256,7 @@ let package = Package(
                 "BundleSigning", "BundleDisk", "BundleValues", "BundleTransport", "BundleFetch", "BundleSockets",
                 "BundleCore", "MeteorSource", "ClientShell", "BundleTestTraits", "BundleTesting", "MeteorTesting",
                 "MockMeteor",
-            ], exclude: ["README.md"]),
+            ], exclude: ["Cases.md", "README.md"]),
         tests(
             .shell, "BundleServeTests",
             [

@@ -21,7 +21,7 @@ from typing import NamedTuple
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 APP_ID = "org.example.faults"
 VERSIONS = ("1.0.0", "1.1.0", "1.2.0")
-# The exit statuses of commands (CONTRACT section 6).
+# The exit statuses of commands (Guide/reference/exit-statuses.md).
 EXIT_CODES = {0, 1, 3, 10, 11, 20, 21, 22, 23, 24, 25, 26, 27, 30, 31, 32, 33, 34, 40, 41, 42, 43, 51, 64, 78}
 # The validity of channel documents and trust roots.
 LASTING = ("--expires-in", "3650d")

@@ -2,7 +2,7 @@ package import BundleCore
 package import BundleSigning
 package import BundleValues
 
-/// The values of a manifest (CONTRACT section 1), verified or not.
+/// The values of a manifest (Guide/reference/wire-formats.md), verified or not.
 package struct Manifest: Sendable, Equatable {
     /// The application; nil if the manifest does not name one.
     package var appId: String?

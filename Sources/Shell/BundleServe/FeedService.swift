@@ -181,7 +181,7 @@ enum FeedRoute: Equatable {
     }
 }
 
-/// A file of a feed, by its path alone. Only paths that a feed has (CONTRACT, section 3) are opened.
+/// A file of a feed, by its path alone. Only paths that a feed has are opened.
 ///
 /// Other files in the folder, such as a publisher's unfinished work, are not served.
 enum FeedFile: Equatable {

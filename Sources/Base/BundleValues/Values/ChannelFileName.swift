@@ -1,6 +1,6 @@
 /// The name of a channel and of its file, `channels/NAME.json`.
 package enum ChannelFileName {
-    /// The default channel. Its newest release is the `manifest.json` of the feed (CONTRACT section 3).
+    /// The default channel. Its newest release is the `manifest.json` of the feed (Guide/reference/wire-formats.md).
     package static let standard = "stable"
     /// The message about an invalid name, as the end of a sentence.
     package static let rule =

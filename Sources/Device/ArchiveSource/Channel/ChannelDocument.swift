@@ -2,7 +2,7 @@ package import BundleCore
 package import BundleSigning
 package import BundleValues
 
-/// The values of a channel document (CONTRACT section 4), verified or not.
+/// The values of a channel document (Guide/reference/wire-formats.md), verified or not.
 package struct ChannelDocument: Sendable {
     /// A release, and how the channel distributes it.
     package struct Release: Sendable {

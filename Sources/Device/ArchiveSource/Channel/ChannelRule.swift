@@ -2,8 +2,8 @@ package import BundleCore
 package import BundleValues
 package import BundleSigning
 
-/// Selects the release of a channel for a device: the highest offered or installed one without an objection (CONTRACT
-/// section 4). This one rule covers updates, rollbacks, staged rollouts and recalls.
+/// Selects the release of a channel for a device: the highest offered or installed one without an objection. This
+/// one rule covers updates, rollbacks, staged rollouts and recalls.
 package enum ChannelRule {
     /// The objection to a release, in the order of the checks.
     package enum Eligibility: Sendable, Equatable {
@@ -151,7 +151,7 @@ package enum ChannelRule {
     }
 
     /// Returns the bucket of a device in a staged rollout, 0...999: the first 8 bytes of the SHA-256 of `salt` and
-    /// `deviceId`, modulo 1000 (CONTRACT section 4).
+    /// `deviceId`, modulo 1000.
     package static func bucket(salt: String, deviceId: String) throws(OpenSSLFailure) -> Int {
         let digest = try SHA256Digest.of(Array(salt.utf8) + Array(deviceId.utf8))
         let number = digest.withUnsafeBytes { $0.prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) } }

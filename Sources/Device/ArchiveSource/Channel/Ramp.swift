@@ -1,6 +1,6 @@
 package import BundleValues
 
-/// Scheduled percentages of devices. Each step applies from its time on (CONTRACT section 4).
+/// Scheduled percentages of devices. Each step applies from its time on.
 package struct Ramp: Sendable, Equatable {
     /// A percentage and its start.
     package struct Step: Sendable, Equatable {

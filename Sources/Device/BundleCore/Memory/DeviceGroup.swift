@@ -1,7 +1,7 @@
 package import BundleSigning
 import BundleValues
 
-/// The names of device groups that a release may target (CONTRACT section 4).
+/// The names of device groups that a release may target.
 public enum DeviceGroup {
     /// The largest number of groups of a device.
     public static let most = 16

@@ -1,6 +1,6 @@
 import BundleValues
 
-/// The names of all folders and files of a store (CONTRACT section 5).
+/// The names of all folders and files of a store (Guide/reference/store.md).
 package enum StoreLayout {
     static let clients = "clients"
     static let meteor = "meteor"
