@@ -77,8 +77,8 @@ add_delta = step(lambda world, last, version, base: delta_line(world, version, b
 publish_to_channel = step(lambda world, last, version: [
     *publish_line(world, version, world.feed), "--channel", "stable",
     *creating(world, "stable"), *LASTING])
-revoke = step(lambda world, last, version: release_line(
-    world, "stable", "revoke", "--version", version, "--reason", "white screen", "--channel-key", str(world.key), *LASTING))
+recall = step(lambda world, last, version: release_line(
+    world, "stable", "recall", "--version", version, "--reason", "white screen", "--channel-key", str(world.key), *LASTING))
 @step
 def draw(world, last):
     (world.place / "page").mkdir(exist_ok=True)
@@ -208,9 +208,9 @@ situation("publish-older", Publication, "", publish("1.1.0"), publish("1.0.0"))
 situation("follow-first", Following, "", publish_to_channel("1.0.0"), *ROOTS, publish_root(2), follow(root=1))
 # The running client is recalled.
 situation("follow-recall", Following, "v1.0.0 v1.1.0", publish_to_channel("1.0.0"), follow(), publish_to_channel("1.1.0"), follow(),
-    launch(), verdict("confirm", "1.1.0"), revoke("1.1.0"), follow())
+    launch(), verdict("confirm", "1.1.0"), recall("1.1.0"), follow())
 situation("publish-channel", Publication, "", publish_to_channel("1.0.0"), publish_to_channel("1.1.0"))
-situation("release-revoke", Publication, "", publish_to_channel("1.0.0"), publish_to_channel("1.1.0"), revoke("1.1.0"))
+situation("release-recall", Publication, "", publish_to_channel("1.0.0"), publish_to_channel("1.1.0"), recall("1.1.0"))
 # The next trust root is published, or signed in its file.
 situation("trust-publish", Publication, "", publish_to_channel("1.0.0"), *ROOTS, publish_root(2))
 situation("trust-sign", Publication, "", publish_to_channel("1.0.0"), *ROOTS, renew_root(3), sign_root(3))

@@ -61,8 +61,8 @@ struct Operators {
         if now == Self.releaseAt { try publish(0, at: now, time, feed) }
         if now == mend { try publish(1, at: now, time, feed) }
         if now == recall {
-            try feed.edit(.revoke(try version(0), reason: "it does not start"), at: time)
-            note("a person revokes \(Feed.staged[0])", now)
+            try feed.edit(.recall(try version(0), reason: "it does not start"), at: time)
+            note("a person recalls \(Feed.staged[0])", now)
         }
         let isTick = now > Self.releaseAt && (now - Self.releaseAt) % Self.guardEvery == 0
         if scenario.isGuarded, isTick, !isDecided { try guardRollout(at: now, time, feed, reports[active]) }
@@ -102,7 +102,7 @@ struct Operators {
         let version = try version(active)
         let situation = try GuardDecision.Situation(version, in: document, at: time, verdicts: verdicts)
         let decision = GuardDecision.decide(situation, by: Self.plan)
-        if let change = decision.change(version, revokes: false, situation) { try feed.edit(change, at: time) }
+        if let change = decision.change(version, recalls: false, situation) { try feed.edit(change, at: time) }
         let counts = "\(situation.verdicts?.confirmed ?? 0) confirmed starts, \(situation.verdicts?.failed ?? 0) failed"
         switch decision {
         case .advance(let step):

@@ -21,12 +21,12 @@ class Document(NamedTuple):
     # Version to release.
     releases: dict
     # Version to reason.
-    revoked: dict
+    recalled: dict
     # The lowest permitted version, or None.
     floor: str | None
 
     def allows(self, version):
-        return version not in self.revoked and (self.floor is None or number(version) >= number(self.floor))
+        return version not in self.recalled and (self.floor is None or number(version) >= number(self.floor))
 
     def having(self, version, release):
         return self._replace(releases=self.releases | {version: release})
@@ -60,8 +60,8 @@ def read(path):
         release["version"]: Release(
             release.get("rollout", 1000), release.get("salt", ""), release.get("paused", False))
         for release in payload["releases"]}
-    revoked = {entry["version"]: entry["reason"] for entry in payload["revoked"]}
-    return Document(payload["sequence"], releases, revoked, payload.get("minimumVersion"))
+    recalled = {entry["version"]: entry["reason"] for entry in payload["recalled"]}
+    return Document(payload["sequence"], releases, recalled, payload.get("minimumVersion"))
 
 
 def applied(feed, change):
@@ -78,7 +78,7 @@ def applied(feed, change):
         return after and feed
     if change.verb in ("publish", "promote"):
         others = [document for name, document in feed.items() if name != change.channel]
-        if any(change.version in other.revoked for other in others):
+        if any(change.version in other.recalled for other in others):
             return None
         after = pruned(after)
     return feed | {change.channel: after._replace(sequence=before.sequence + 1)}
@@ -91,13 +91,13 @@ KEPT = 20
 def pruned(document):
     """Removes the releases that a channel drops when a release is added."""
     floor = document.floor
-    revoked = {v: why for v, why in document.revoked.items() if floor is None or number(v) >= number(floor)}
+    recalled = {v: why for v, why in document.recalled.items() if floor is None or number(v) >= number(floor)}
     for_all = [v for v, release in document.releases.items()
                if release.rollout == 1000 and not release.paused and document.allows(v)]
     newest = max(map(number, for_all), default=(0,))
     lower = sorted((v for v in document.releases if number(v) < newest), key=number, reverse=True)
     left = {v: release for v, release in document.releases.items() if v not in lower[KEPT:]}
-    return document._replace(releases=left, revoked=revoked)
+    return document._replace(releases=left, recalled=recalled)
 
 
 def promoted(document, version, release):
@@ -123,12 +123,12 @@ def changed(document, change):
             return document.having(version, release._replace(rollout=change.value, salt=release.salt or version))
         case "pause" | "resume":
             return release and document.having(version, release._replace(paused=change.verb == "pause"))
-        case "revoke":
-            return document._replace(revoked=document.revoked | {version: change.value})
+        case "recall":
+            return document._replace(recalled=document.recalled | {version: change.value})
         case "undo":
-            return document._replace(revoked={v: why for v, why in document.revoked.items() if v != version})
+            return document._replace(recalled={v: why for v, why in document.recalled.items() if v != version})
         case "floor":
-            stays = [v for v in document.releases if number(v) >= number(version) and v not in document.revoked]
+            stays = [v for v in document.releases if number(v) >= number(version) and v not in document.recalled]
             is_lower = document.floor is not None and number(version) < number(document.floor)
             return None if is_lower or not stays else document._replace(floor=version)
         case "remove":

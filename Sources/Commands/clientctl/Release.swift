@@ -17,12 +17,12 @@ struct Release: ParsableCommand {
               clientctl release list --feed feed --channel stable
               clientctl release rollout 25% --version 1.5.0 --feed feed --channel stable \\
                 --channel-key channel.key.pem
-              clientctl release revoke --version 1.5.0 --reason "white screen" \\
+              clientctl release recall --version 1.5.0 --reason "white screen" \\
                 --feed feed --channel stable --channel-key channel.key.pem
             """,
         subcommands: [
             ReleaseList.self, ReleaseLog.self, ReleaseRollout.self, ReleaseGroups.self, ReleaseUrgent.self,
-            ReleaseRetry.self, ReleasePause.self, ReleaseResume.self, ReleaseRevoke.self,
+            ReleaseRetry.self, ReleasePause.self, ReleaseResume.self, ReleaseRecall.self,
             ReleasePromote.self, ReleaseRemove.self, ReleaseUnpublish.self, ReleasePoll.self, ReleaseBusy.self,
             ReleaseGuard.self,
             ReleaseResign.self, ReleaseRestore.self,
@@ -261,9 +261,9 @@ struct ReleaseResume: ChannelEdit {
     func change(_ settings: Settings) throws -> ChannelChange { .resume(try version.semantic(settings)) }
 }
 
-struct ReleaseRevoke: ChannelEdit {
+struct ReleaseRecall: ChannelEdit {
     static let configuration = CommandConfiguration(
-        commandName: "revoke",
+        commandName: "recall",
         abstract: "Recall a release. Devices that run it move to the best of the other releases.",
         discussion: """
             Give --version or --below. --below recalls every release below a version
@@ -271,11 +271,11 @@ struct ReleaseRevoke: ChannelEdit {
             version.
 
             Examples:
-              clientctl release revoke --version 1.5.0 --reason "white screen" \\
+              clientctl release recall --version 1.5.0 --reason "white screen" \\
                 --feed feed --channel stable --channel-key channel.key.pem
-              clientctl release revoke --version 1.5.0 --undo --feed feed \\
+              clientctl release recall --version 1.5.0 --undo --feed feed \\
                 --channel stable --channel-key channel.key.pem
-              clientctl release revoke --below 1.4.0 --feed feed --channel stable \\
+              clientctl release recall --below 1.4.0 --feed feed --channel stable \\
                 --channel-key channel.key.pem
             """)
 
@@ -301,7 +301,7 @@ struct ReleaseRevoke: ChannelEdit {
         switch (try settings.optional("version", version), try settings.optional("below", below)) {
         case (nil, let below?):
             if undoes || reason != nil { throw ValidationError("--below takes neither --undo nor --reason.") }
-            return .revokeBelow(try settings.parsed("below", below) { try SemanticVersion(parsingArgument: $0) })
+            return .recallBelow(try settings.parsed("below", below) { try SemanticVersion(parsingArgument: $0) })
         case (_?, nil):
             let version = try settings.parsed("version", try settings.required("version", self.version)) {
                 try SemanticVersion(parsingArgument: $0)
@@ -311,7 +311,7 @@ struct ReleaseRevoke: ChannelEdit {
                 throw ValidationError(
                     "Missing --reason: state why the release is recalled. Devices and `release log` show it.")
             }
-            return .revoke(version, reason: reason)
+            return .recall(version, reason: reason)
         case (nil, nil): throw MissingFlag(flags: ["version", "below"])
         default: throw ValidationError("Give --version or --below, not both.")
         }
@@ -372,7 +372,7 @@ struct ReleaseRemove: ChannelEdit {
         commandName: "remove",
         abstract: "Remove a release from a channel. Devices that run it keep it.",
         discussion: """
-            `release revoke` recalls a release from devices.
+            `release recall` recalls a release from devices.
 
             Example:
               clientctl release remove --version 1.2.0 --feed feed --channel stable \\

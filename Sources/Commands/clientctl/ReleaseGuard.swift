@@ -56,8 +56,8 @@ struct ReleaseGuard: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "How to stop a rollout: pause the release, or recall it with revoke. (default: pause)",
-            valueName: "pause|revoke"))
+            "How to stop a rollout: pause or recall the release. (default: pause)",
+            valueName: "pause|recall"))
     var onFailure: String?
 
     @Option(
@@ -82,7 +82,7 @@ struct ReleaseGuard: AsyncParsableCommand {
         let settings = try edit.common.settings()
         let version = try version.semantic(settings)
         let plan = try plan(settings)
-        let revokes = try revokes(settings)
+        let recalls = try recalls(settings)
         let next = try edit.after.plan(settings)
         let fleet = try fleet(settings)
         let server = try limits.server(settings)
@@ -112,7 +112,7 @@ struct ReleaseGuard: AsyncParsableCommand {
         answer.isGuard = !guards.isEmpty
         answer.isDryRun = terms.isDryRun
         if !answer.isGuard {
-            answer.report = try decision.change(version, revokes: revokes, situation).map {
+            answer.report = try decision.change(version, recalls: recalls, situation).map {
                 try ChannelEditor(feed: feed, terms).apply($0, to: channel)
             }
         } else if try Self.mustHold(
@@ -198,12 +198,12 @@ struct ReleaseGuard: AsyncParsableCommand {
         try ChannelEditOptions.shares("--steps", try settings.optional("steps", steps) ?? "1%,5%,25%,100%")
     }
 
-    private func revokes(_ settings: Settings) throws -> Bool {
+    private func recalls(_ settings: Settings) throws -> Bool {
         switch try settings.optional("on-failure", onFailure) ?? "pause" {
         case "pause": return false
-        case "revoke": return true
+        case "recall": return true
         case let other:
-            throw ValidationError("--on-failure takes pause or revoke, not \(UntrustedName.display(other)).")
+            throw ValidationError("--on-failure takes pause or recall, not \(UntrustedName.display(other)).")
         }
     }
 }
@@ -272,7 +272,7 @@ private struct GuardAnswer {
         case .missing(let count): "stays at \(audience) until \(count) more confirmed starts are reported"
         case .stop: "\(isDryRun ? "would be" : "is") stopped at \(audience): too many starts fail"
         case .stopByHand:
-            "fails too often, and every device can have it. Recall it: clientctl release revoke --version \(version)"
+            "fails too often, and every device can have it. Recall it: clientctl release recall --version \(version)"
         case .held where situation.isRecalled: "is recalled. Publish a higher version: devices install that one"
         case .held:
             "is paused. Publish a higher version; if this one works, run: clientctl release resume --version \(version)"

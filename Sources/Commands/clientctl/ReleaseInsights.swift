@@ -81,7 +81,7 @@ private enum InsightsOutput {
                 orNull: insights.release.map { RolloutPercentage(permille: $0.share(at: insights.clock)).description }),
             "groups": .array((insights.release?.groups ?? []).map(JSONValue.string)),
             "only": insights.release.map { .bool($0.isOnlyForGroups) } ?? .null,
-            "paused": insights.release.map { .bool($0.isPaused) } ?? .null, "revoked": .bool(insights.isRecalled),
+            "paused": insights.release.map { .bool($0.isPaused) } ?? .null, "recalled": .bool(insights.isRecalled),
         ]
         for fact in facts { object[fact] = insights.reports.map { .integer($0.count(fact)) } ?? .null }
         object["failures"] = .array(

@@ -238,8 +238,8 @@ enum ChannelView {
             } ?? .null,
             "busyLimit": document.busyLimit.map(JSONValue.integer) ?? .null,
             "releases": .array(sorted(document).map { .object(object($0, in: document, now: now)) }),
-            "revoked": .array(
-                document.revoked.map {
+            "recalled": .array(
+                document.recalled.map {
                     .object(["version": .string($0.version.description), "reason": .string($0.reason)])
                 }),
         ]
@@ -259,7 +259,7 @@ enum ChannelView {
             "ramp": release.ramp.map(object) ?? .null,
             "groups": .array(release.groups.map(JSONValue.string)), "only": .bool(release.isOnlyForGroups),
             "urgent": .bool(release.isUrgent), "retries": .integer(release.retries),
-            "paused": .bool(release.isPaused), "revoked": .bool(isRevoked(release, document)),
+            "paused": .bool(release.isPaused), "recalled": .bool(isRecalled(release, document)),
             "minShellVersion": .string(claims.shells.minimum.description),
             "maxShellVersion": .string(orNull: claims.shells.maximum?.description),
             "createdAt": .string(orNull: claims.createdAt?.description),
@@ -277,8 +277,8 @@ enum ChannelView {
         return .object(["steps": .array(steps), "heldAt": .string(orNull: ramp.heldAt?.description)])
     }
 
-    private static func isRevoked(_ release: ChannelDocument.Release, _ document: ChannelDocument) -> Bool {
-        document.revoked.contains { $0.version == release.version }
+    private static func isRecalled(_ release: ChannelDocument.Release, _ document: ChannelDocument) -> Bool {
+        document.recalled.contains { $0.version == release.version }
             || document.minimumVersion.map { release.version < $0 } == true
     }
 
@@ -298,7 +298,7 @@ enum ChannelView {
             lines.append("  " + line(release, document, isHeld: held.contains(release.version), now))
             lines += rampLines(release, now).map { "    " + $0 }
         }
-        return lines + document.revoked.map { "  recalled \($0.version): \(UntrustedName.display($0.reason))" }
+        return lines + document.recalled.map { "  recalled \($0.version): \(UntrustedName.display($0.reason))" }
     }
 
     /// Returns the lines about the remaining steps of a ramp; none if all steps have passed.
@@ -324,7 +324,7 @@ enum ChannelView {
         if release.isUrgent { words.append("urgent") }
         if release.retries > 0 { words.append("retry \(release.retries)") }
         if release.isPaused { words.append(isHeld ? "held" : "paused") }
-        if isRevoked(release, document) { words.append("RECALLED") }
+        if isRecalled(release, document) { words.append("RECALLED") }
         return words.joined(separator: "  ")
     }
 }

@@ -51,7 +51,7 @@ enum RequiredFlags {
         "release list": [feed], "release log": [feed, channel], "release unpublish": [version, feed],
         "release rollout": [version] + edit, "release groups": [version] + edit, "release urgent": [version] + edit,
         "release pause": [version] + edit, "release resume": [version] + edit, "release remove": [version] + edit,
-        "release revoke": [Need("version <version>", "below <version>")] + edit,
+        "release recall": [Need("version <version>", "below <version>")] + edit,
         "release promote": [version, Need("to <name>")] + edit,
         "release poll": [Need("interval <duration>", unless: "undo")] + edit, "release busy": edit,
         "release resign": edit, "release restore": edit, "release delta": [version, feed, key],

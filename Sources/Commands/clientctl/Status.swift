@@ -180,8 +180,8 @@ struct Status: ParsableCommand {
             "name": .string(channel.name), "sequence": .integer(channel.sequence),
             "issuedAt": .string(channel.issuedAt.description), "expires": .string(channel.expires.description),
             "minimumVersion": .string(orNull: channel.minimumVersion?.description),
-            "revoked": .array(
-                channel.revoked.map {
+            "recalled": .array(
+                channel.recalled.map {
                     .object(["version": .string($0.version.description), "reason": .string($0.reason)])
                 }),
             "leftOut": .array(channel.leftOut.map { .string($0.description) }),

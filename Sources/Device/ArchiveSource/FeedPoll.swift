@@ -100,7 +100,7 @@ struct FeedPoll: Sendable {
         after.follow(
             FeedMemory.Channel(
                 name: name, sequence: document.sequence, payloadSha256: digest, signers: signers.map(\.id),
-                issuedAt: document.issuedAt, expires: document.expires, revoked: document.revoked,
+                issuedAt: document.issuedAt, expires: document.expires, recalled: document.recalled,
                 reinstated: document.reinstated, minimumVersion: document.minimumVersion,
                 leftOut: try leftOut(by: verified.document, digest, member, at: time),
                 urgent: document.releases.filter(\.isUrgent).map(\.version), busyLimit: document.busyLimit,

@@ -34,7 +34,7 @@ struct FeedRecalls {
 
     private func requireOthers(_ version: SemanticVersion, besides own: String, in target: String) throws {
         for channel in try ChannelWriter.channels(in: location) where channel != own {
-            guard let recall = try document(of: channel)?.revoked.first(where: { $0.version == version }) else {
+            guard let recall = try document(of: channel)?.recalled.first(where: { $0.version == version }) else {
                 continue
             }
             throw UpdateFailure(
@@ -42,7 +42,7 @@ struct FeedRecalls {
                 "Version \(version) is recalled in channel \(channel)"
                     + (recall.reason.isEmpty ? "" : " (\(UntrustedName.display(recall.reason)))")
                     + ", so \(target) cannot offer it. Publish a higher version, or undo the recall with "
-                    + "`clientctl release revoke --version \(version) --undo --channel \(channel)`.")
+                    + "`clientctl release recall --version \(version) --undo --channel \(channel)`.")
         }
     }
 

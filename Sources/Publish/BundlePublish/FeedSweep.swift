@@ -255,7 +255,7 @@ package struct FeedSweep {
         func add(_ bytes: [UInt8], _ path: String, _ reason: (ChannelDocument) -> KeptReason) throws {
             let document = try reading(path) { try ChannelFormat.parse(ChannelFormat.envelope(parsing: bytes)).claims }
             for release in document.releases { named[release.version, default: []].insert(reason(document)) }
-            for recall in document.revoked { named[recall.version, default: []].insert(.recalled(document.channel)) }
+            for recall in document.recalled { named[recall.version, default: []].insert(.recalled(document.channel)) }
         }
         for channel in try ChannelHistory.channels(in: feed) {
             if let record = try ChannelWriter.record(of: channel, in: feed) {

@@ -51,14 +51,14 @@ import Testing
         try site.install(outside).succeeded("installed")
         #expect(try site.runs(outside) == "1.1.0")
 
-        try site.release("revoke", "--version", "1.1.0", "--reason", "white screen").succeeded("changed")
+        try site.release("recall", "--version", "1.1.0", "--reason", "white screen").succeeded("changed")
         for device in [inside, outside] {
             try site.install(device).succeeded()
             #expect(try site.runs(device) == "1.0.0", "\(device)")
         }
         let blocked = try site.release("promote", "--version", "1.1.0", "--to", "later").failed(41, "versionBlocked")
         #expect(blocked.subject == "1.1.0")
-        try site.release("revoke", "--version", "1.1.0", "--undo").succeeded("changed")
+        try site.release("recall", "--version", "1.1.0", "--undo").succeeded("changed")
         #expect(try site.sequence() == 8)
 
         let promoted = try site.release("promote", "--version", "1.1.0", "--to", "later", "--create").succeeded(
@@ -213,23 +213,23 @@ import Testing
         // The manifest in the root of the feed names the archive by a path that exists.
         try Clientctl.run(["verify", site.feed + "/manifest.json", "--trust", site.pinned, "--json"]).succeeded(
             "verified")
-        try site.release("revoke", "--version", "1.1.0", "--reason", "white screen").succeeded("changed")
+        try site.release("recall", "--version", "1.1.0", "--reason", "white screen").succeeded("changed")
         #expect(try newest() == "1.0.0")
-        try site.release("revoke", "--version", "1.1.0", "--undo").succeeded("changed")
+        try site.release("recall", "--version", "1.1.0", "--undo").succeeded("changed")
         #expect(try newest() == "1.1.0")
     }
 
-    @Test func `release revoke --below recalls all versions below the minimum`() throws {
+    @Test func `release recall --below recalls all versions below the minimum`() throws {
         try site.publish("1.0.0")
         try site.install("d").succeeded("installed")
-        try site.release("revoke", "--below", "2.0.0").failed(78, "configInvalid")
+        try site.release("recall", "--below", "2.0.0").failed(78, "configInvalid")
         try site.publish("2.0.0")
-        try site.release("revoke", "--below", "2.0.0").succeeded("changed")
+        try site.release("recall", "--below", "2.0.0").succeeded("changed")
         try site.install("d").succeeded("installed")
-        try site.release("revoke", "--below", "1.0.0").failed(22, "rollbackAttempt")
+        try site.release("recall", "--below", "1.0.0").failed(22, "rollbackAttempt")
         let list = try site.list().succeeded()
         #expect(list.string("minimumVersion") == "2.0.0")
-        let states = list["releases"]?.arrayValue?.map { $0.objectValue?["revoked"]?.boolValue }
+        let states = list["releases"]?.arrayValue?.map { $0.objectValue?["recalled"]?.boolValue }
         #expect(states == [false, true])
     }
 
@@ -284,7 +284,7 @@ import Testing
 
     @Test func `refuses to restart a lost channel, and devices keep their recalls`() throws {
         for version in ["1.0.0", "1.1.0"] { try site.publish(version, ["--rollout", "100%"]).succeeded() }
-        try site.release("revoke", "--version", "1.0.0", "--reason", "bad").succeeded("changed")
+        try site.release("recall", "--version", "1.0.0", "--reason", "bad").succeeded("changed")
         try site.install("a").succeeded("installed")
         try Clientctl.stock(["rm", "\(site.feed)/channels/stable.json"])
         let before = try TreeSnapshot(of: site.feed)
@@ -522,8 +522,8 @@ import Testing
         let other = try refused(43, "appMismatch") { try site.publish("1.1.0", ["--app-id", "com.example.other"]) }
         #expect(other.subject == "com.example.other")
         try site.publish("1.2.0").succeeded("published")
-        try site.release("revoke", "--version", "1.0.0", "--reason", "bad").succeeded("changed")
-        try site.release("revoke", "--below", "1.2.0").succeeded("changed")
+        try site.release("recall", "--version", "1.0.0", "--reason", "bad").succeeded("changed")
+        try site.release("recall", "--below", "1.2.0").succeeded("changed")
         #expect(try refused(41, "versionBlocked") { try site.publish("1.1.0") }.subject == "1.1.0")
     }
 
@@ -540,7 +540,7 @@ import Testing
         let before = try TreeSnapshot(of: site.feed)
         for arguments in [
             ["rollout", "--version", "1.0.0", "5%"], ["pause", "--version", "1.0.0"],
-            ["revoke", "--version", "1.0.0", "--reason", "x"], ["resign"],
+            ["recall", "--version", "1.0.0", "--reason", "x"], ["resign"],
             ["promote", "--version", "1.0.0", "--to", "beta", "--create"], ["remove", "--version", "1.0.0"],
             ["poll", "--interval", "5m"],
         ] {
@@ -563,7 +563,7 @@ import Testing
         ["rollout", "--version", "1.0.0", "%"],
         ["rollout", "--version", "1.0.0", "1e1%"], ["rollout", "--version", "1.0.0"], ["pause"],
         ["pause", "--version", "one"],
-        ["revoke", "--version", "1.0.0"], ["revoke"], ["revoke", "--version", "1.0.0", "--below", "1.0.0"],
+        ["recall", "--version", "1.0.0"], ["recall"], ["recall", "--version", "1.0.0", "--below", "1.0.0"],
         ["promote", "--version", "1.0.0"],
         ["promote", "--version", "1.0.0", "--to", "stable"],
         ["promote", "--version", "1.0.0", "--to", "x", "--sequence", "2"],

@@ -89,7 +89,7 @@ import Testing
         case "release promote": return version + ["--to", "later", "--create"] + channel
         case "release busy": return ["2m"] + channel
         case "release poll": return ["--interval", "5m"] + channel
-        case "release revoke": return version + ["--reason", "bad"] + channel
+        case "release recall": return version + ["--reason", "bad"] + channel
         case "release page": return ["--out", "page.html", "--feed", "feed", "--prometheus", "http://127.0.0.1:1/"]
         case "release insights":
             return version + ["--feed", "feed", "--channel", "stable", "--prometheus", "http://127.0.0.1:1/"]

@@ -50,7 +50,7 @@ import Testing
             "1.1.0",
             ["--sign-command", slow("release"), "--public", site.pub("release"), "--channel-key", site.key("channel")])
         try awaitRun()
-        try site.release("revoke", "--version", "1.0.0", "--reason", "bad", "--wait", "0s").succeeded("changed")
+        try site.release("recall", "--version", "1.0.0", "--reason", "bad", "--wait", "0s").succeeded("changed")
         // Another publisher does not wait either, and both keep their drafts.
         try site.publish("1.2.0", ["--wait", "0s"]).succeeded("published")
         #expect(try drafts.count == 1)
@@ -59,7 +59,7 @@ import Testing
         Outcome(try publisher.wait()).succeeded("published")
         let list = try site.list()
         #expect(list["sequence"] == .integer(4))
-        #expect(list["revoked"]?.arrayValue?.count == 1)
+        #expect(list["recalled"]?.arrayValue?.count == 1)
         #expect(list["releases"]?.arrayValue?.count == 3)
         #expect(try drafts == [])
     }

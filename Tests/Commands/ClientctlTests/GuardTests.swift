@@ -78,12 +78,12 @@ import Testing
         #expect(try site.sequence() == sequence)
     }
 
-    @Test func `guard recalls a release only with --on-failure revoke`() throws {
+    @Test func `guard recalls a release only with --on-failure recall`() throws {
         let engine = try Self.engine(["started": 10, "confirmed": 5, "failed": 5])
-        let outcome = try guarded("http://127.0.0.1:\(engine.port)/", "--on-failure", "revoke")
+        let outcome = try guarded("http://127.0.0.1:\(engine.port)/", "--on-failure", "recall")
         #expect(outcome.status == 60)
-        #expect(try site.list()["revoked"]?.arrayValue?.first?.objectValue?["version"]?.stringValue == "1.1.0")
-        let again = try guarded("http://127.0.0.1:\(engine.port)/", "--on-failure", "revoke")
+        #expect(try site.list()["recalled"]?.arrayValue?.first?.objectValue?["version"]?.stringValue == "1.1.0")
+        let again = try guarded("http://127.0.0.1:\(engine.port)/", "--on-failure", "recall")
         #expect(
             again.status == 60
                 && again.string("reason") == "is recalled. Publish a higher version: devices install that one")

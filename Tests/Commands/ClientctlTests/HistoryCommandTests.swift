@@ -15,7 +15,7 @@ import Testing
         let site = try ChannelSite()
         try site.publish("1.0.0")
         try site.release("rollout", "5%", "--version", "1.0.0").succeeded("changed")
-        try site.release("revoke", "--version", "1.0.0", "--reason", "white\u{1B}[31m").succeeded("changed")
+        try site.release("recall", "--version", "1.0.0", "--reason", "white\u{1B}[31m").succeeded("changed")
         let entries = try log(site, "--trust", site.trust)
         #expect(entries.map { $0["sequence"] } == [.integer(3), .integer(2), .integer(1)])
         let key = try site.id("channel")
@@ -60,12 +60,12 @@ import Testing
         let site = try ChannelSite()
         try site.publish("1.0.0", ["--rollout", "100%"])
         try site.publish("1.1.0", ["--rollout", "100%"])
-        try site.release("revoke", "--version", "1.1.0", "--reason", "bad").succeeded("changed")
+        try site.release("recall", "--version", "1.1.0", "--reason", "bad").succeeded("changed")
         try site.release("rollout", "10%", "--version", "1.0.0").succeeded("changed")
         let done = try site.release("restore", "--copy", "2").succeeded("changed")
         #expect(done["sequence"] == .integer(5))
         let listed = try site.list()
-        #expect((listed["revoked"]?.arrayValue ?? []).compactMap { $0.objectValue?["version"] } == [.string("1.1.0")])
+        #expect((listed["recalled"]?.arrayValue ?? []).compactMap { $0.objectValue?["version"] } == [.string("1.1.0")])
         #expect(
             (listed["releases"]?.arrayValue ?? []).compactMap { $0.objectValue?["rollout"] } == [
                 .string("100%"), .string("100%"),

@@ -37,7 +37,7 @@ import Testing
         for socket in [first, second] {
             #expect(try await socket.next() == .release(channel: "stable", sequence: 3))
         }
-        try site.release("revoke", "--version", "1.0.1", "--reason", "white screen").succeeded()
+        try site.release("recall", "--version", "1.0.1", "--reason", "white screen").succeeded()
         for socket in [first, second] {
             #expect(try await socket.next() == .release(channel: "stable", sequence: 4))
         }

@@ -96,7 +96,7 @@ import Testing
         try site.publish("1.0.0", ["--rollout", "100%"])
         try site.publish("1.1.0", ["--rollout", "100%"])
         try site.install("kiosk").succeeded("installed")
-        try site.release("revoke", "--version", "1.1.0", "--reason", Self.text).succeeded()
+        try site.release("recall", "--version", "1.1.0", "--reason", Self.text).succeeded()
         let place = ["--feed", site.feed, "--channel", "stable"]
         let store = ["--store", site.folder.file("store-kiosk"), "--shell-version", "1.5.0"]
         for arguments in [
@@ -113,7 +113,7 @@ import Testing
             }
         }
         let listed = try Clientctl.run(["release", "list", "--json"] + place).succeeded()
-        let recall = listed["revoked"]?.arrayValue?.first?.objectValue
+        let recall = listed["recalled"]?.arrayValue?.first?.objectValue
         #expect(recall?["reason"]?.stringValue == Self.text)
         for form in ["text", "json"] {
             let serving = try ServeRun(

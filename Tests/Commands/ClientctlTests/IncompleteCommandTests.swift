@@ -14,9 +14,9 @@ import Testing
         ["publish", "--version", "1.0.0"] + publish,
         ["publish", "--version", "1.0.0", "--bogus"] + publish,
         ["publish", "web"] + publish,
-        ["release", "revoke", "--version", "1.0.0"] + channel,
-        ["release", "revoke", "--version", "--reason", "x"] + channel,
-        ["release", "revoke", "--reason", "x"] + channel,
+        ["release", "recall", "--version", "1.0.0"] + channel,
+        ["release", "recall", "--version", "--reason", "x"] + channel,
+        ["release", "recall", "--reason", "x"] + channel,
         ["release", "rollout", "--version", "1.0.0"] + channel,
         ["release", "rollout", "10%"] + channel,
         ["release", "rollout", "--version", "1.0.0", "--every", "1d"] + channel,
@@ -38,7 +38,7 @@ import Testing
         ["rollback", "--store", "store", "--to", "1.0.0"],
         ["confirm", "--store", "store", "--token", "x"],
         ["keys", "generate"], ["trust", "init"],
-        ["help", "publsih"], ["help", "release", "revok"],
+        ["help", "publsih"], ["help", "release", "recal"],
         ["install", "--manifest", "", "--trust", "t", "--store", "store", "--shell-version", "1.0.0"],
         ["serve", "--channel", "", "--store", "store", "--shell-version", "1.0.0"],
         ["serve", "--trust", "release.pub.pem", "--store", "store", "--shell-version", "1.0.0"],
@@ -74,11 +74,11 @@ import Testing
 
     @Test(arguments: [
         (["publsih", "web"], "There is no command publsih. Did you mean publish?"),
-        (["release", "revok", "--version", "1.0.0"], "There is no command revok. Did you mean revoke?"),
+        (["release", "recal", "--version", "1.0.0"], "There is no command recal. Did you mean recall?"),
         (["keys", "frobnicate"], "Give one of generate, show, passwd."),
         (["feed", "ls"], "Give one of check, copy, export, gc."),
         (["release", "ls"], "Did you mean list?"),
-        (["release", "yank", "--version", "1.0.0"], "Did you mean revoke?"),
+        (["release", "yank", "--version", "1.0.0"], "Did you mean recall?"),
         (["release", "rollout", "5%", "--key", "x"], "Unknown option '--key'. Did you mean '--channel-key'?"),
         (["publish", "web", "--version", "1"], "See 'clientctl publish --help' for more information."),
         (["trust", "add-key", "x.json"], "See 'clientctl trust add-key --help'"),
@@ -133,14 +133,14 @@ import Testing
     @Test func `fails for a channel, store or recall that does not exist`() throws {
         let site = try ChannelSite(withRoot: false)
         try site.publish("1.0.0").succeeded("published")
-        try site.release("revoke", "--undo", "--version", "7.7.7").failed(78, "configInvalid")
+        try site.release("recall", "--undo", "--version", "7.7.7").failed(78, "configInvalid")
         try Clientctl.run(["release", "log", "--feed", site.feed, "--channel", "stabel", "--json"])
             .failed(78, "configInvalid")
         let other = try site.folder.writeTree(["clients/acme/f": [1]], to: "other")
         for command in ["status", "list"] {
             try Clientctl.run([command, "--store", other, "--json"]).failed(78, "configInvalid")
         }
-        #expect(try Clientctl.run(["help", "release", "revoke"]).status == 0)
+        #expect(try Clientctl.run(["help", "release", "recall"]).status == 0)
         let nameless = try Clientctl.run([
             "publish", "", "--version", "1.0.0", "--feed", site.feed, "--key", site.key("release"), "--min-shell",
             "1.0.0",
@@ -153,7 +153,7 @@ import Testing
         try site.publish("1.0.0").succeeded("published")
         for (command, more) in [
             ("rollout", ["2.5%"]), ("pause", []), ("resume", []), ("promote", ["--to", "beta", "--create"]),
-            ("revoke", ["--reason", "white screen"]), ("revoke", ["--undo"]), ("remove", []),
+            ("recall", ["--reason", "white screen"]), ("recall", ["--undo"]), ("remove", []),
         ] {
             try Clientctl.run(
                 ["release", command, "--version", "1.0.0"] + more

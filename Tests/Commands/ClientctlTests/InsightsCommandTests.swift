@@ -52,7 +52,7 @@ import Testing
         #expect(counts == [520, 510, 500, 1, 1, 0])
         #expect(
             outcome.string("rollout") == "25%" && outcome["paused"] == .bool(false)
-                && outcome["revoked"] == .bool(false))
+                && outcome["recalled"] == .bool(false))
         #expect(
             outcome["fleet"] == .integer(2000) && outcome.string("share") == "25%"
                 && outcome.string("installedShare") == "26%")
@@ -108,8 +108,8 @@ import Testing
         #expect(try insights(server).text.contains("no device reported it"))
         let other = try insights(server, ["--json"], version: "9.9.9")
         #expect(other.status == 61 && other["rollout"] == .null)
-        try site.release("revoke", "--version", "1.1.0", "--reason", "bad").succeeded("changed")
-        #expect(try insights(server, ["--json"])["revoked"] == .bool(true))
+        try site.release("recall", "--version", "1.1.0", "--reason", "bad").succeeded("changed")
+        #expect(try insights(server, ["--json"])["recalled"] == .bool(true))
         engine.stop()
         try insights(server, ["--json"]).failed(10, "networkUnavailable")
         try insights(server, ["--json", "--trust", site.pub("new")]).failed(20, "keyUnknown")

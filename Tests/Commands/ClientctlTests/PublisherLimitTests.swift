@@ -206,22 +206,22 @@ import Testing
         #expect(other?["paused"] == .bool(true))
     }
 
-    @Test func `release revoke reports the effect on manifest.json`() throws {
+    @Test func `release recall reports the effect on manifest.json`() throws {
         func manifest(_ outcome: Outcome) -> JSONObject? { outcome["manifest"]?.objectValue }
         try publish("1.0.0", "stable", ["--create"]).succeeded("published")
         try publish("1.1.0", "stable").succeeded("published")
-        let first = try site.release("revoke", "--version", "1.1.0", "--reason", "bad").succeeded("changed")
+        let first = try site.release("recall", "--version", "1.1.0", "--reason", "bad").succeeded("changed")
         #expect(manifest(first) == ["changed": .bool(true), "offers": .string("1.0.0"), "recalled": .bool(false)])
-        let second = try site.release("revoke", "--version", "1.0.0", "--reason", "bad").succeeded("changed")
+        let second = try site.release("recall", "--version", "1.0.0", "--reason", "bad").succeeded("changed")
         #expect(manifest(second) == ["changed": .bool(false), "offers": .string("1.0.0"), "recalled": .bool(true)])
         let plain = try Clientctl.run([
             "release", "resign", "--feed", site.feed, "--channel", "stable", "--channel-key", site.key("channel"),
         ])
         #expect(plain.text.contains("manifest.json still offers 1.0.0"))
         // The outcome names written files even if the channel did not change.
-        try site.release("revoke", "--version", "1.0.0", "--undo").succeeded("changed")
+        try site.release("recall", "--version", "1.0.0", "--undo").succeeded("changed")
         try Clientctl.stock(["rm", "\(site.feed)/manifest.json"])
-        try site.release("revoke", "--version", "1.0.0", "--undo").succeeded("completed")
+        try site.release("recall", "--version", "1.0.0", "--undo").succeeded("completed")
     }
 
     @Test func `publish rejects a feed with an expired trust root`() throws {

@@ -28,7 +28,7 @@ import Testing
         #expect(try site.install("one").succeeded("installed").string("version") == "1.2.0")
         try Clientctl.run(
             [
-                "release", "revoke", "--version", "1.2.0", "--reason", "security hole", "--feed", site.feed,
+                "release", "recall", "--version", "1.2.0", "--reason", "security hole", "--feed", site.feed,
                 "--channel",
                 "stable", "--channel-key", site.key("channel"), "--json",
             ], environment: state
@@ -48,7 +48,7 @@ import Testing
         for _ in 0..<3 { try resign().succeeded("changed") }
         try site.install("one").succeeded()
         #expect(try site.runs("one") == "1.1.0")
-        try site.release("revoke", "--version", "1.2.0", "--undo").succeeded("changed")
+        try site.release("recall", "--version", "1.2.0", "--undo").succeeded("changed")
         try site.install("one").succeeded()
         #expect(try site.runs("one") == "1.2.0")
     }
@@ -108,7 +108,7 @@ import Testing
     @Test func `publish requires --channel in a feed that has the channel stable`() throws {
         try site.publish("1.0.0").succeeded("published")
         try site.publish("1.1.0", ["--rollout", "10%"]).succeeded("published")
-        try site.release("revoke", "--version", "1.1.0", "--reason", "white").succeeded("changed")
+        try site.release("recall", "--version", "1.1.0", "--reason", "white").succeeded("changed")
         let before = try contents(ofFile: "\(site.feed)/manifest.json")
         for version in ["1.1.0", "1.2.0"] {
             let source = try site.folder.writeTree(Site.client(version), to: "web-\(version)")

@@ -238,7 +238,7 @@ struct SoftHSMTests {
         // Recall reasons have no length limit.
         for number in 1...3 {
             let reason = String(repeating: "n", count: 100_000)
-            try site.release("revoke", "--version", "1.0.0", "--reason", "\(number)\(reason)").succeeded("changed")
+            try site.release("recall", "--version", "1.0.0", "--reason", "\(number)\(reason)").succeeded("changed")
         }
         let resigned = try Clientctl.run(
             [

@@ -144,7 +144,7 @@ import Testing
         #expect(decide(FirstVerdicts(confirmed: 0, failed: 0)) == .noData)
         let situation = GuardDecision.Situation(rollout: 0, isHeld: false, sinceChange: .zero, verdicts: nil)
         let version = try SemanticVersion(parsing: "1.1.0")
-        #expect(GuardDecision.forGroupsAlone.change(version, revokes: true, situation) == nil)
+        #expect(GuardDecision.forGroupsAlone.change(version, recalls: true, situation) == nil)
     }
 
     @Test func `adds named devices to the expected number of devices`() {

@@ -43,7 +43,7 @@ import Testing
                 "1.2.0: for every device → 25% of the devices; 75% go back to 1.1.0 or a newer version that they may run"
             ])
         #expect(try lower("1.2.0", 400) == ["1.2.0: for 25% of the devices → 40% of the devices"])
-        _ = try ChannelChange.revoke(workspace.version("1.1.0"), reason: "bad").apply(
+        _ = try ChannelChange.recall(workspace.version("1.1.0"), reason: "bad").apply(
             to: &document, at: workspace.start)
         #expect(
             try lower("1.2.0", 395) == [
@@ -68,17 +68,17 @@ import Testing
         let version = try workspace.version("1.0.0")
         for reason in ["white screen", "black screen"] {
             #expect(
-                try !ChannelChange.revoke(version, reason: reason).apply(to: &document, at: workspace.start).isEmpty)
-            #expect(document.revoked == [FeedMemory.Revocation(version: version, reason: reason)])
-            #expect(try ChannelChange.revoke(version, reason: reason).apply(to: &document, at: workspace.start).isEmpty)
+                try !ChannelChange.recall(version, reason: reason).apply(to: &document, at: workspace.start).isEmpty)
+            #expect(document.recalled == [FeedMemory.Recall(version: version, reason: reason)])
+            #expect(try ChannelChange.recall(version, reason: reason).apply(to: &document, at: workspace.start).isEmpty)
         }
         #expect(try !ChannelChange.reinstate(version).apply(to: &document, at: workspace.start).isEmpty)
-        #expect(document.revoked.isEmpty)
+        #expect(document.recalled.isEmpty)
         #expect(document.reinstated == [FeedMemory.Reinstatement(version: version, sequence: 1)])
         #expect(try ChannelChange.reinstate(version).apply(to: &document, at: workspace.start).isEmpty)
         let read = try ChannelFormat.parse(ChannelFormat.envelope(document)).claims
         #expect(read.reinstated == document.reinstated)
-        #expect(try !ChannelChange.revoke(version, reason: "again").apply(to: &document, at: workspace.start).isEmpty)
+        #expect(try !ChannelChange.recall(version, reason: "again").apply(to: &document, at: workspace.start).isEmpty)
         #expect(document.reinstated.isEmpty)
     }
 
@@ -101,24 +101,24 @@ import Testing
         var document = try workspace.document("9.0.0")
         for minor in 0...ChannelFormat.mostReinstated {
             let version = try workspace.version("1.\(minor).0")
-            _ = try ChannelChange.revoke(version, reason: "bad").apply(to: &document, at: workspace.start)
+            _ = try ChannelChange.recall(version, reason: "bad").apply(to: &document, at: workspace.start)
             _ = try ChannelChange.reinstate(version).apply(to: &document, at: workspace.start)
         }
         #expect(document.reinstated.count == ChannelFormat.mostReinstated)
         #expect(document.reinstated.last?.version.description == "1.1024.0")
-        _ = try ChannelChange.revokeBelow(workspace.version("1.1000.0")).apply(to: &document, at: workspace.start)
+        _ = try ChannelChange.recallBelow(workspace.version("1.1000.0")).apply(to: &document, at: workspace.start)
         #expect(document.reinstated.count == 25)
     }
 
     @Test func `rejects a channel file that recalls and reinstates the same version`() throws {
         var document = try workspace.document("1.0.0")
         let version = try workspace.version("1.0.0")
-        document.revoked = [FeedMemory.Revocation(version: version, reason: "bad")]
+        document.recalled = [FeedMemory.Recall(version: version, reason: "bad")]
         document.reinstated = [.init(version: version, sequence: 1)]
         let refused = workspace.refusal { _ = try ChannelFormat.parse(ChannelFormat.envelope(document)) }
         #expect(refused?.code == .manifestMalformed)
         #expect(refused?.message.contains("reinstated") == true)
-        document.revoked = []
+        document.recalled = []
         document.reinstated = [.init(version: version, sequence: 2)]
         #expect(
             workspace.refusal { _ = try ChannelFormat.parse(ChannelFormat.envelope(document)) }?.code
@@ -128,7 +128,7 @@ import Testing
     @Test func `refuses to resume a recalled release`() throws {
         var document = try workspace.document("1.0.0")
         let version = try workspace.version("1.0.0")
-        for change in [ChannelChange.pause(version), .revoke(version, reason: "bad")] {
+        for change in [ChannelChange.pause(version), .recall(version, reason: "bad")] {
             _ = try change.apply(to: &document, at: workspace.start)
         }
         let refusal = workspace.refusal {
@@ -219,13 +219,13 @@ import Testing
     @Test func `raises the minimum version and never lowers it`() throws {
         var document = try workspace.document("1.0.0", "1.2.0")
         #expect(
-            try !ChannelChange.revokeBelow(workspace.version("1.1.0")).apply(to: &document, at: workspace.start).isEmpty
+            try !ChannelChange.recallBelow(workspace.version("1.1.0")).apply(to: &document, at: workspace.start).isEmpty
         )
         #expect(try document.minimumVersion == workspace.version("1.1.0"))
         #expect(
-            try ChannelChange.revokeBelow(workspace.version("1.1.0")).apply(to: &document, at: workspace.start).isEmpty)
+            try ChannelChange.recallBelow(workspace.version("1.1.0")).apply(to: &document, at: workspace.start).isEmpty)
         let refused = workspace.refusal {
-            _ = try ChannelChange.revokeBelow(workspace.version("1.0.0")).apply(to: &document, at: workspace.start)
+            _ = try ChannelChange.recallBelow(workspace.version("1.0.0")).apply(to: &document, at: workspace.start)
         }
         #expect(refused?.code == .rollbackAttempt)
         #expect(refused?.subject == "1.0.0")
@@ -235,22 +235,22 @@ import Testing
     @Test func `refuses a minimum version that leaves devices without a release`() throws {
         var document = try workspace.document("1.0.0", "1.2.0")
         let above = workspace.refusal {
-            _ = try ChannelChange.revokeBelow(workspace.version("1.3.0")).apply(to: &document, at: workspace.start)
+            _ = try ChannelChange.recallBelow(workspace.version("1.3.0")).apply(to: &document, at: workspace.start)
         }
         #expect(above?.code == .configInvalid)
-        _ = try ChannelChange.revoke(workspace.version("1.2.0"), reason: "bad").apply(
+        _ = try ChannelChange.recall(workspace.version("1.2.0"), reason: "bad").apply(
             to: &document, at: workspace.start)
-        let revoked = workspace.refusal {
-            _ = try ChannelChange.revokeBelow(workspace.version("1.1.0")).apply(to: &document, at: workspace.start)
+        let recalled = workspace.refusal {
+            _ = try ChannelChange.recallBelow(workspace.version("1.1.0")).apply(to: &document, at: workspace.start)
         }
-        #expect(revoked?.code == .configInvalid)
+        #expect(recalled?.code == .configInvalid)
         #expect(document.minimumVersion == nil)
     }
 
     @Test func `refuses to offer a release that is recalled or below the minimum version`() throws {
         var document = try workspace.document("1.0.0", "1.2.0")
-        _ = try ChannelChange.revokeBelow(workspace.version("1.1.0")).apply(to: &document, at: workspace.start)
-        _ = try ChannelChange.revoke(workspace.version("1.3.0"), reason: "never again").apply(
+        _ = try ChannelChange.recallBelow(workspace.version("1.1.0")).apply(to: &document, at: workspace.start)
+        _ = try ChannelChange.recall(workspace.version("1.3.0"), reason: "never again").apply(
             to: &document, at: workspace.start)
         for (text, reason) in [("1.3.0", "never again"), ("1.0.5", "1.1.0")] {
             let refused = workspace.refusal { _ = try document.add(workspace.manifest(text), rollout: nil) }

@@ -248,7 +248,7 @@ import Testing
     @Test func `refuses to recall a version that was never published`() throws {
         try workspace.put(workspace.document("1.0.0"))
         let refused = workspace.refusal {
-            _ = try workspace.editor().apply(.revoke(workspace.version("1.0.1"), reason: "typed wrongly"), to: "stable")
+            _ = try workspace.editor().apply(.recall(workspace.version("1.0.1"), reason: "typed wrongly"), to: "stable")
         }
         #expect(refused?.code == .configInvalid)
         #expect(refused?.subject == "1.0.1")
@@ -276,7 +276,7 @@ import Testing
 
     @Test func `refuses to promote a recalled release`() throws {
         var beta = try workspace.document("1.0.0", "1.1.0", name: "beta")
-        _ = try ChannelChange.revoke(workspace.version("1.1.0"), reason: "bad").apply(to: &beta, at: workspace.start)
+        _ = try ChannelChange.recall(workspace.version("1.1.0"), reason: "bad").apply(to: &beta, at: workspace.start)
         try workspace.put(beta)
         let refused = workspace.refusal {
             _ = try workspace.editor().promote(workspace.version("1.1.0"), from: "beta", to: "stable", rollout: nil)

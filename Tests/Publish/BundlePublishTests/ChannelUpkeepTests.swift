@@ -29,7 +29,7 @@ import Testing
 
     @Test func `accepts recalls and refuses releases in a full channel`() throws {
         try put((0..<20).map { "1.\($0).0" }) {
-            $0.revoked = [
+            $0.recalled = [
                 .init(version: try workspace.version("9.0.0"), reason: String(repeating: "x", count: 600 << 10))
             ]
         }
@@ -41,7 +41,7 @@ import Testing
         let beta = try workspace.editor(terms).promote(
             workspace.version("1.18.0"), from: "stable", to: "beta", rollout: nil)
         #expect(!beta.warnings.contains { $0.contains("channel prune") })
-        let recalled = try workspace.editor().apply(.revoke(workspace.version("1.19.0"), reason: "bad"), to: "stable")
+        let recalled = try workspace.editor().apply(.recall(workspace.version("1.19.0"), reason: "bad"), to: "stable")
         #expect(recalled.warnings.contains { $0.contains("channel prune --keep 5 --channel stable") })
         _ = try workspace.editor().apply(.remove(workspace.version("1.18.0")), to: "stable")
         let refused = workspace.refusal {
@@ -55,7 +55,7 @@ import Testing
         try put(["1.0.0"])
         let reason = String(repeating: "x", count: 900 << 10)
         let refused = workspace.refusal {
-            _ = try workspace.editor().apply(.revoke(workspace.version("1.0.0"), reason: reason), to: "stable")
+            _ = try workspace.editor().apply(.recall(workspace.version("1.0.0"), reason: reason), to: "stable")
         }
         #expect(refused?.code == .configInvalid)
         #expect(refused?.message.contains("devices read") == true, "\(refused?.message ?? "")")
@@ -65,7 +65,7 @@ import Testing
         try put(["1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0", "1.5.0"]) {
             $0.releases[4].rollout = 100
             $0.releases[5].isPaused = true
-            $0.revoked = [
+            $0.recalled = [
                 .init(version: try workspace.version("1.2.0"), reason: "bad"),
                 .init(version: try workspace.version("0.1.0"), reason: "old"),
             ]
@@ -75,7 +75,7 @@ import Testing
             try workspace.read().unreachable(at: workspace.start).map(\.description) == ["1.2.0", "1.1.0", "1.0.0"])
         let report = try workspace.editor().prune("stable", keeping: 1)
         #expect(report.document.releases.map(\.version.description) == ["1.2.0", "1.3.0", "1.4.0", "1.5.0"])
-        #expect(report.document.revoked.map(\.version.description) == ["1.2.0"])
+        #expect(report.document.recalled.map(\.version.description) == ["1.2.0"])
         #expect(report.changes.count == 3)
         #expect(try workspace.editor().prune("stable", keeping: 1).outcome == .unchanged)
     }

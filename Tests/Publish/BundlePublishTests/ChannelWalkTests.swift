@@ -116,7 +116,7 @@ private final class ChannelWalk {
     private func checkFlat(_ bytes: [UInt8]) throws {
         let version = try ManifestFormat.parse(bytes).claims.version
         let document = try ChannelFormat.parse(ChannelFormat.envelope(parsing: read(path("stable")) ?? [])).claims
-        if document.revoked.contains(where: { $0.version == version }) {
+        if document.recalled.contains(where: { $0.version == version }) {
             violations.append("manifest.json offers \(version), which stable recalls")
         }
     }
@@ -128,7 +128,7 @@ private final class ChannelWalk {
         switch roll(12) {
         case 0...2: try publish(name, terms)
         case 3...4:
-            _ = try editor.apply(.revoke(version, reason: "step"), to: name)
+            _ = try editor.apply(.recall(version, reason: "step"), to: name)
             recalled[name, default: []].append(version)
         case 5:
             guard let version = recalled[name]?.randomElement(using: &random) else { return }
@@ -221,10 +221,10 @@ private final class ChannelWalk {
                 of: envelope, channel: device.channel, deviceId: .init(given: device.id))
         else { return }
         let document = try ChannelFormat.parse(envelope).claims
-        for recall in document.revoked {
+        for recall in document.recalled {
             devices[index].recalledAt[recall.version] = max(device.recalledAt[recall.version] ?? 0, document.sequence)
         }
-        counts.recalled += document.revoked.count
+        counts.recalled += document.recalled.count
         if let news = offer.feed { devices[index].inventory = device.inventory.recording(news) }
         let decision = offer.decide(devices[index].inventory, shell: shell, appId: "com.example.kiosk")
         guard case .install = decision.verdict, let version = offer.clientVersion.semantic else { return }

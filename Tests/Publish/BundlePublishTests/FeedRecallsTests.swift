@@ -16,7 +16,7 @@ import Testing
     ) throws {
         var document = try workspace.document(name: name)
         for version in versions { _ = try document.add(try workspace.manifest(version), rollout: nil) }
-        document.revoked = try recalling.map { .init(version: try workspace.version($0), reason: "white screen") }
+        document.recalled = try recalling.map { .init(version: try workspace.version($0), reason: "white screen") }
         document.minimumVersion = try floor.map(workspace.version)
         try workspace.put(document)
     }
@@ -58,7 +58,7 @@ import Testing
         #expect(refused?.code == .versionBlocked)
         // A release that beta already offered stays editable, and a recall is always possible.
         #expect(try workspace.editor().apply(.resign, to: "beta").document.sequence == 2)
-        #expect(try workspace.editor().apply(.revoke(version, reason: "bad"), to: "beta").document.sequence == 3)
+        #expect(try workspace.editor().apply(.recall(version, reason: "bad"), to: "beta").document.sequence == 3)
         #expect(try workspace.editor().apply(.reinstate(version), to: "beta").document.sequence == 4)
     }
 
@@ -71,6 +71,6 @@ import Testing
             _ = try workspace.editor().promote(version, from: "stable", to: "beta", rollout: nil)
         }
         #expect(refused?.code == .manifestMalformed)
-        #expect(try workspace.editor().apply(.revoke(version, reason: "bad"), to: "stable").document.sequence == 2)
+        #expect(try workspace.editor().apply(.recall(version, reason: "bad"), to: "stable").document.sequence == 2)
     }
 }

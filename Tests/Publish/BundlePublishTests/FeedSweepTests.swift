@@ -49,7 +49,7 @@ import Testing
         try put(second, "channels/stable/2.json", in: location)
         var live = try workspace.document("1.4.0")
         live.sequence = 3
-        live.revoked = [.init(version: try workspace.version("1.3.0"), reason: "bad")]
+        live.recalled = [.init(version: try workspace.version("1.3.0"), reason: "bad")]
         try put(live, "channels/stable.json", in: location)
         let newest = NewestManifest.manifest(of: try workspace.manifest("1.5.0"))
         _ = try location.create("manifest.json", .bytes(newest))

@@ -29,8 +29,8 @@ import Testing
         try workspace.editor(terms ?? self.terms()).apply(change, to: "stable")
     }
 
-    private func revoke(_ version: String) throws -> ChannelChange {
-        .revoke(try workspace.version(version), reason: "security hole")
+    private func recall(_ version: String) throws -> ChannelChange {
+        .recall(try workspace.version(version), reason: "security hole")
     }
 
     private func document() throws -> [UInt8] { try contents(ofFile: "\(workspace.feed)/channels/stable.json") }
@@ -65,7 +65,7 @@ import Testing
 
     @Test func `refuses an edit of an older channel file that was restored by an attacker`() throws {
         let old = try document()
-        try apply(revoke("1.1.0"))
+        try apply(recall("1.1.0"))
         try putBack(old, removingAbove: 1)
         try refuses("an older file was restored")
         // A publisher without recorded state accepts it, because no copy is left for a comparison.
@@ -75,13 +75,13 @@ import Testing
     @Test func `refuses an older channel file with newer copies, even without recorded state`() throws {
         try apply(.resign)
         let old = try document()
-        try apply(revoke("1.1.0"))
+        try apply(recall("1.1.0"))
         try apply(.resign)
         try putBack(old)
         try refuses("release restore", by: terms(remembering: false))
         let restored = try workspace.editor(terms()).restore("stable", to: nil)
         #expect(restored.document.sequence == 5)
-        #expect(restored.document.revoked.map(\.version.description) == ["1.1.0"])
+        #expect(restored.document.recalled.map(\.version.description) == ["1.1.0"])
         #expect(try apply(.resign).document.sequence == 6)
     }
 
@@ -104,7 +104,7 @@ import Testing
 
     @Test func `refuses a channel file of a publisher that edited an older one`() throws {
         let old = try document()
-        try apply(revoke("1.1.0"))
+        try apply(recall("1.1.0"))
         try putBack(old, removingAbove: 1)
         try apply(.resign, terms(remembering: false))
         try refuses("does not follow")
@@ -117,7 +117,7 @@ import Testing
     @Test func `accepts channel files of other publishers that follow from its own`() throws {
         try apply(.resign)
         for _ in 0..<4 { try apply(.resign, terms(remembering: false)) }
-        #expect(try apply(revoke("1.1.0")).document.sequence == 7)
+        #expect(try apply(recall("1.1.0")).document.sequence == 7)
         let entry = try PublisherMemory(state).last(
             of: .init(appId: "com.example.kiosk", channel: "stable"), trusting: [workspace.channel.publicKey.id])
         #expect(entry?.sequence == 7)
@@ -128,7 +128,7 @@ import Testing
         throws
     {
         let old = try document()
-        try apply(revoke("1.1.0"))
+        try apply(recall("1.1.0"))
         try apply(.resign)
         try putBack(old, removingAbove: 1)
         var terms = self.terms()
@@ -142,7 +142,7 @@ import Testing
 
     @Test func `ignores signatures of a replaced key, and keeps the state of feeds with other keys`() throws {
         let other = try Workspace.signer()
-        try apply(revoke("1.1.0"))
+        try apply(recall("1.1.0"))
         try apply(.resign)
         try putBack([], removingAbove: 0)
         try workspace.put(workspace.document("1.0.0"), by: [other])

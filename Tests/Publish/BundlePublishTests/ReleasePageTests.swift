@@ -68,7 +68,7 @@ import Testing
             try release("1.3.0", rollout: 15, isPaused: true),
         ]
         try put(releases) {
-            $0.revoked = [.init(version: releases[1].version, reason: "white screen")]
+            $0.recalled = [.init(version: releases[1].version, reason: "white screen")]
             $0.minimumVersion = releases[0].version
         }
         let html = try html(trust: trust)
@@ -177,7 +177,7 @@ import Testing
         func outline(_ text: String) throws -> (html: String, tags: [String]) {
             try put([try release("1.0.0", notes: text), try release("1.1.0", rollout: 10)]) {
                 $0.appId = text
-                $0.revoked = [.init(version: $0.releases[0].version, reason: text)]
+                $0.recalled = [.init(version: $0.releases[0].version, reason: text)]
             }
             var page = try page(trust: trust)
             page.warnings = [text]

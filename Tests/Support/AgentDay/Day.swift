@@ -240,7 +240,7 @@ actor Day {
             agenda.add(.recall, at: now + .seconds(300))
             return
         }
-        try publisher.revoke(version, at: time)
+        try publisher.recall(version, at: time)
         if agenda.once(in: 2) { await hearNews() }
     }
 
@@ -369,7 +369,7 @@ actor Day {
             if !publisher.broken.contains(version) { wrong("\(version) was rolled back, and works") }
         case .versionBlocked:
             tally.recalled += 1
-            if !publisher.revoked.contains(version) { wrong("\(version) was left, and was not recalled") }
+            if !publisher.recalled.contains(version) { wrong("\(version) was left, and was not recalled") }
         default: wrong("\(version) was rolled back for \(code)")
         }
     }

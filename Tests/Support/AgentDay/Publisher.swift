@@ -21,11 +21,11 @@ final class Publisher {
     private var versions: [SemanticVersion] = []
     /// The releases that never confirm their start.
     private(set) var broken: Set<SemanticVersion> = []
-    private(set) var revoked: Set<SemanticVersion> = []
+    private(set) var recalled: Set<SemanticVersion> = []
     private(set) var count = 0
 
     /// The highest version in the channel.
-    var newest: SemanticVersion? { versions.last { !revoked.contains($0) } }
+    var newest: SemanticVersion? { versions.last { !recalled.contains($0) } }
 
     init(in folder: TemporaryFolder, at now: Timestamp) throws {
         self.folder = folder
@@ -70,9 +70,9 @@ final class Publisher {
         return version
     }
 
-    func revoke(_ version: SemanticVersion, at now: Timestamp) throws {
-        try edit(.revoke(version, reason: "a day's recall"), at: now, for: Self.lasting)
-        revoked.insert(version)
+    func recall(_ version: SemanticVersion, at now: Timestamp) throws {
+        try edit(.recall(version, reason: "a day's recall"), at: now, for: Self.lasting)
+        recalled.insert(version)
     }
 
     /// Renews the channel file.

@@ -41,7 +41,7 @@ private func checkWriting(_ read: ChannelDocument) {
     require(ChannelFormat.payload(again) == payload, "the payload is read as it was written")
     require(again.releases.map(\.version) == read.releases.map(\.version), "with the same releases")
     require(
-        again.revoked == read.revoked && again.minimumVersion == read.minimumVersion, "with the same revoked versions")
+        again.recalled == read.recalled && again.minimumVersion == read.minimumVersion, "with the same recalled versions")
     require(Set(read.releases.map(\.version)).count == read.releases.count, "each version is unique")
     require(read.releases.allSatisfy { (0...1000).contains($0.rollout) }, "rollouts are thousandths")
     require(
@@ -77,7 +77,7 @@ private func checkRules(_ document: ChannelDocument) throws {
     feed.follow(
         FeedMemory.Channel(
             name: document.channel, sequence: document.sequence, payloadSha256: try .of([]), signers: [],
-            issuedAt: document.issuedAt, expires: document.expires, revoked: document.revoked,
+            issuedAt: document.issuedAt, expires: document.expires, recalled: document.recalled,
             minimumVersion: document.minimumVersion, leftOut: leftOut.map(\.version)))
     ledger.feed = feed
     let device = ChannelRule.Device(

@@ -75,7 +75,7 @@ package struct ChannelDocument: Sendable {
     /// The releases in the order of the document, without duplicate versions.
     package var releases: [Release]
     /// The recalled versions. A device keeps a recall that a later document omits.
-    package var revoked: [FeedMemory.Revocation]
+    package var recalled: [FeedMemory.Recall]
     /// The versions that devices may run again. Only this removes a recall that a device has stored.
     package var reinstated: [FeedMemory.Reinstatement]
     /// The lowest version that may run; nil for no limit.
@@ -89,7 +89,7 @@ package struct ChannelDocument: Sendable {
 
     /// Whether the highest release that is not recalled is urgent.
     package var isUrgent: Bool {
-        let highest = releases.filter { release in !revoked.contains { $0.version == release.version } }
+        let highest = releases.filter { release in !recalled.contains { $0.version == release.version } }
             .max { $0.version < $1.version }
         return highest.map { $0.isUrgent && !$0.isPaused } ?? false
     }
@@ -102,7 +102,7 @@ package struct ChannelDocument: Sendable {
         self.issuedAt = issuedAt
         self.expires = expires
         releases = []
-        revoked = []
+        recalled = []
         reinstated = []
         others = [:]
     }

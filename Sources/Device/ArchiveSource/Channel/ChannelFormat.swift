@@ -15,7 +15,7 @@ package enum ChannelFormat {
     private static let members = [
         "schema", "appId", "channel", "sequence", "previous", "issuedAt", "expires", "minimumVersion", "poll",
         "busyLimit",
-        "revoked", "reinstated", "releases",
+        "recalled", "reinstated", "releases",
     ]
     private static let releaseMembers = ["rollout", "ramp", "groups", "only", "urgent", "retries", "salt", "paused"]
 
@@ -54,7 +54,7 @@ package enum ChannelFormat {
         if let limit = document.busyLimit, limit > BusyPages.longest {
             throw reader.refusal("busyLimit", "is more than \(BusyPages.longest) seconds")
         }
-        document.revoked = reader.optional("revoked") == nil ? [] : try reader.objects("revoked").map(revocation)
+        document.recalled = reader.optional("recalled") == nil ? [] : try reader.objects("recalled").map(recall)
         document.reinstated =
             reader.optional("reinstated") == nil ? [] : try reader.objects("reinstated").map(reinstatement)
         if document.reinstated.contains(where: { !(1...document.sequence).contains($0.sequence) }) {
@@ -63,9 +63,9 @@ package enum ChannelFormat {
         if document.reinstated.count > mostReinstated {
             throw reader.refusal("reinstated", "names more than \(mostReinstated) versions")
         }
-        let recalled = Set(document.revoked.map(\.version))
+        let recalled = Set(document.recalled.map(\.version))
         if let both = document.reinstated.map(\.version).first(where: recalled.contains) {
-            throw reader.refusal("reinstated", "names \(both), which revoked names too")
+            throw reader.refusal("reinstated", "names \(both), which recalled names too")
         }
         for (index, entry) in try reader.objects("releases").enumerated() {
             let release = try self.release(entry, of: "\(name).releases[\(index)]")
@@ -130,8 +130,8 @@ package enum ChannelFormat {
         return (groups, isOnly)
     }
 
-    private static func revocation(_ reader: MemberReader) throws -> FeedMemory.Revocation {
-        FeedMemory.Revocation(
+    private static func recall(_ reader: MemberReader) throws -> FeedMemory.Recall {
+        FeedMemory.Recall(
             version: try reader.version("version"), reason: try reader.optionalString("reason") ?? "")
     }
 
@@ -160,8 +160,8 @@ package enum ChannelFormat {
             .object(["interval": .integer($0.interval), "jitter": .integer($0.jitter)])
         }
         object["busyLimit"] = document.busyLimit.map(JSONValue.integer)
-        object["revoked"] = .array(
-            document.revoked.map {
+        object["recalled"] = .array(
+            document.recalled.map {
                 .object(["version": .string($0.version.description), "reason": .string($0.reason)])
             })
         if !document.reinstated.isEmpty {

@@ -137,7 +137,7 @@ package enum ChannelRule {
             case .withdrawn(.leftOut): .notInRollout(newest: runs, detail: "its rollout excludes it")
             case .paused: .notInRollout(newest: runs, detail: eligibility.description)
             // A recalled release is not offered: the device runs the best of the others.
-            case .withdrawn(.revoked), .withdrawn(.belowFloor): recalled(newest, eligibility)
+            case .withdrawn(.recalled), .withdrawn(.belowFloor): recalled(newest, eligibility)
             case .incompatible(let answer): .incompatible(answer)
             case .blocked(let block): .blocked(block)
             }
@@ -163,7 +163,7 @@ extension ChannelRule.Eligibility: CustomStringConvertible {
     /// Whether the channel recalls the release.
     var isRecall: Bool {
         switch self {
-        case .withdrawn(.revoked), .withdrawn(.belowFloor): true
+        case .withdrawn(.recalled), .withdrawn(.belowFloor): true
         default: false
         }
     }
@@ -181,7 +181,7 @@ extension ChannelRule.Eligibility: CustomStringConvertible {
     }
 
     fileprivate static let rules = [
-        "signature", "application", "revocation", "floor", "rollout", "shell", "notBlocked",
+        "signature", "application", "recall", "floor", "rollout", "shell", "notBlocked",
     ]
 
     /// The rule with the objection; nil for an eligible release, and for a hold, which is reported separately.
@@ -190,7 +190,7 @@ extension ChannelRule.Eligibility: CustomStringConvertible {
         case .eligible, .mayBeHeld: nil
         case .unsigned: "signature"
         case .wrongApp: "application"
-        case .withdrawn(.revoked): "revocation"
+        case .withdrawn(.recalled): "recall"
         case .withdrawn(.belowFloor): "floor"
         case .withdrawn(.leftOut), .paused: "rollout"
         case .incompatible: "shell"
@@ -232,7 +232,7 @@ extension ChannelRule {
         case "application":
             guard let appId = device.appId else { return "this device does not name an application" }
             return "device \(appId), offer \(claims.appId ?? "without a name")"
-        case "revocation": return "\(claims.version) is not recalled"
+        case "recall": return "\(claims.version) is not recalled"
         case "floor":
             let floor = device.inventory.ledger.feed.followed?.minimumVersion
             return floor.map { "nothing below \($0) is allowed" } ?? "the channel does not have a minimum version"

@@ -51,7 +51,7 @@ extension VerifiedChannelDocument {
         FeedMemory.Channel(
             name: document.channel, sequence: document.sequence, payloadSha256: payloadSha256,
             signers: signers.map(\.id), issuedAt: document.issuedAt, expires: document.expires,
-            revoked: document.revoked, reinstated: document.reinstated, minimumVersion: document.minimumVersion,
+            recalled: document.recalled, reinstated: document.reinstated, minimumVersion: document.minimumVersion,
             leftOut: [])
     }
 }

@@ -112,7 +112,7 @@ package struct NewDevice: Sendable {
             }
         }
         let allowed = zip(document.releases, failures).filter { release, _ in
-            !document.revoked.contains { $0.version == release.version }
+            !document.recalled.contains { $0.version == release.version }
         }
         let best = allowed.filter { $0.1 == nil }.map(\.0.version).max()
         return zip(document.releases, failures).compactMap { release, failure in

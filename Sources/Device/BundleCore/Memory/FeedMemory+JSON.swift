@@ -68,8 +68,8 @@ extension FeedMemory.Channel {
             name: try reader.string("name"), sequence: try reader.integer("sequence"),
             payloadSha256: try reader.digest("payloadSha256"), signers: try reader.strings("signers"),
             issuedAt: try reader.timestamp("issuedAt"), expires: try reader.timestamp("expires"),
-            revoked: try reader.objects("revoked").map {
-                FeedMemory.Revocation(
+            recalled: try reader.objects("recalled").map {
+                FeedMemory.Recall(
                     version: try $0.version("version"), reason: try $0.string("reason"),
                     sequence: try $0.optionalInteger("sequence"))
             },
@@ -94,8 +94,8 @@ extension FeedMemory.Channel {
             "name": .string(name), "sequence": .integer(sequence), "payloadSha256": .string(payloadSha256.hex),
             "signers": .array(signers.map(JSONValue.string)), "issuedAt": .string(issuedAt.description),
             "expires": .string(expires.description),
-            "revoked": .array(
-                revoked.map { recall in
+            "recalled": .array(
+                recalled.map { recall in
                     var object: JSONObject = [
                         "version": .string(recall.version.description), "reason": .string(recall.reason),
                     ]

@@ -5,7 +5,7 @@ package import BundleSigning
 /// newest trust root, the highest sequences, the latest signed time, and the recalls.
 package struct FeedMemory: Sendable, Equatable {
     /// A recalled version, which must not run.
-    package struct Revocation: Sendable, Equatable {
+    package struct Recall: Sendable, Equatable {
         package let version: SemanticVersion
         /// The reason, for people.
         package let reason: String
@@ -80,7 +80,7 @@ package struct FeedMemory: Sendable, Equatable {
         /// The time after which the device installs nothing new by this file.
         package let expires: Timestamp
         /// The recalled versions of this file, and those of earlier files that no file has reinstated.
-        package private(set) var revoked: [Revocation]
+        package private(set) var recalled: [Recall]
         /// The versions whose recall this file cancels.
         package let reinstated: [Reinstatement]
         /// The lowest version that may run. It never decreases.
@@ -96,7 +96,7 @@ package struct FeedMemory: Sendable, Equatable {
 
         package init(
             name: String, sequence: Int, payloadSha256: SHA256Digest, signers: [String], issuedAt: Timestamp,
-            expires: Timestamp, revoked: [Revocation], reinstated: [Reinstatement] = [],
+            expires: Timestamp, recalled: [Recall], reinstated: [Reinstatement] = [],
             minimumVersion: SemanticVersion?, leftOut: [SemanticVersion], urgent: [SemanticVersion] = [],
             busyLimit: Int? = nil, retries: [Retry] = []
         ) {
@@ -106,7 +106,7 @@ package struct FeedMemory: Sendable, Equatable {
             self.signers = signers
             self.issuedAt = issuedAt
             self.expires = expires
-            self.revoked = revoked
+            self.recalled = recalled
             self.reinstated = reinstated
             self.minimumVersion = minimumVersion
             self.leftOut = leftOut
@@ -127,18 +127,18 @@ package struct FeedMemory: Sendable, Equatable {
             guard let earlier else { return self }
             var next = self
             next.minimumVersion = [minimumVersion, earlier.minimumVersion].compactMap(\.self).max()
-            let own = Set(revoked.map(\.version))
-            let carried = earlier.revoked.filter { !own.contains($0.version) }.map { recall in
-                Revocation(
+            let own = Set(recalled.map(\.version))
+            let carried = earlier.recalled.filter { !own.contains($0.version) }.map { recall in
+                Recall(
                     version: recall.version, reason: String(recall.reason.prefix(Self.longestReason)),
                     sequence: recall.sequence ?? earlier.sequence)
             }
-            next.revoked +=
+            next.recalled +=
                 carried.filter { !reinstates($0) }.sorted { $0.version > $1.version }.prefix(Self.mostCarried)
             return next
         }
 
-        private func reinstates(_ recall: Revocation) -> Bool {
+        private func reinstates(_ recall: Recall) -> Bool {
             reinstated.contains { $0.version == recall.version && $0.sequence > recall.sequence ?? 0 }
         }
     }
@@ -146,7 +146,7 @@ package struct FeedMemory: Sendable, Equatable {
     /// Why the followed channel does not allow a version to run.
     package enum Withdrawal: Sendable, Equatable {
         /// The channel recalled the version.
-        case revoked(reason: String)
+        case recalled(reason: String)
         /// The version is below the channel's minimum version.
         case belowFloor(SemanticVersion)
         /// The rollout excludes this device.
@@ -204,8 +204,8 @@ package struct FeedMemory: Sendable, Equatable {
     /// Returns why the followed channel does not allow `version` to run; nil if it does.
     package func withdrawal(of version: SemanticVersion) -> Withdrawal? {
         guard let followed else { return nil }
-        if let revocation = followed.revoked.first(where: { $0.version == version }) {
-            return .revoked(reason: revocation.reason)
+        if let recall = followed.recalled.first(where: { $0.version == version }) {
+            return .recalled(reason: recall.reason)
         }
         if let floor = followed.minimumVersion, version < floor { return .belowFloor(floor) }
         return followed.leftOut.contains(version) ? .leftOut : nil
@@ -236,7 +236,7 @@ package struct FeedMemory: Sendable, Equatable {
 extension FeedMemory.Withdrawal: CustomStringConvertible {
     package var description: String {
         switch self {
-        case .revoked(let reason): "recalled by its channel" + (reason.isEmpty ? "" : ": \(reason)")
+        case .recalled(let reason): "recalled by its channel" + (reason.isEmpty ? "" : ": \(reason)")
         case .belowFloor(let floor): "below \(floor), the lowest version that its channel allows"
         case .leftOut: "not for this device: its rollout excludes it"
         }

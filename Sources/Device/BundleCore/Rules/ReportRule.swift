@@ -45,7 +45,7 @@ enum ReportRule {
             return [ReportFact(.rolledBack, version, previous: target, code: Self.code(failure.cause))]
         }
         switch after.feed.withdrawal(of: version) {
-        case .revoked, .belowFloor: return [ReportFact(.rolledBack, version, previous: target, code: .recalled)]
+        case .recalled, .belowFloor: return [ReportFact(.rolledBack, version, previous: target, code: .recalled)]
         case .leftOut, nil: return []
         }
     }

@@ -24,12 +24,12 @@ extension GuardDecision.Situation {
 }
 
 extension GuardDecision {
-    /// Returns the channel change of the decision; nil for none. A release that must stop is recalled if `revokes` is
+    /// Returns the channel change of the decision; nil for none. A release that must stop is recalled if `recalls` is
     /// set, and paused otherwise.
-    package func change(_ version: SemanticVersion, revokes: Bool, _ situation: Situation) -> ChannelChange? {
+    package func change(_ version: SemanticVersion, recalls: Bool, _ situation: Situation) -> ChannelChange? {
         switch self {
         case .advance(let step): .rollout(version, step)
-        case .stop where revokes: .revoke(version, reason: situation.reason)
+        case .stop where recalls: .recall(version, reason: situation.reason)
         case .stop: .pause(version)
         case .stopByHand, .held, .forGroupsAlone, .complete, .bake, .missing, .tooManyDevices, .noData: nil
         }

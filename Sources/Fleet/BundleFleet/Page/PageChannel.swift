@@ -158,12 +158,12 @@ extension PageDocument {
     }
 
     private func recalls(_ document: ChannelDocument) -> [Markup] {
-        if document.revoked.isEmpty { return [] }
+        if document.recalled.isEmpty { return [] }
         return [
             Markup("h3", [:], ["Recalls"]),
             Markup(
                 "ul", [:],
-                list(document.revoked.sorted { $0.version > $1.version }) {
+                list(document.recalled.sorted { $0.version > $1.version }) {
                     Markup("li", [:], [Markup("b", [:], ["\($0.version)"]), ": \(shown($0.reason))"])
                 }),
         ]

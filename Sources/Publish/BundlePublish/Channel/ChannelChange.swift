@@ -19,11 +19,11 @@ package enum ChannelChange: Sendable {
     /// Devices install the release again, and its ramp continues.
     case resume(SemanticVersion)
     /// The release is recalled: it must not run.
-    case revoke(SemanticVersion, reason: String)
+    case recall(SemanticVersion, reason: String)
     /// The recall is undone.
     case reinstate(SemanticVersion)
     /// Every lower version is recalled.
-    case revokeBelow(SemanticVersion)
+    case recallBelow(SemanticVersion)
     /// The channel no longer offers the release. Devices that have it keep it.
     case remove(SemanticVersion)
     /// How often devices check; nil leaves it to them.
@@ -36,11 +36,11 @@ package enum ChannelChange: Sendable {
     /// The release that the change is for; nil for a change of the channel.
     package var version: SemanticVersion? {
         switch self {
-        case .rollout(let version, _), .pause(let version), .resume(let version), .revoke(let version, _),
+        case .rollout(let version, _), .pause(let version), .resume(let version), .recall(let version, _),
             .reinstate(let version), .remove(let version), .ramp(let version, _, _, _), .groups(let version, _, _),
             .urgent(let version, _), .retry(let version):
             version
-        case .revokeBelow, .poll, .busyLimit, .resign: nil
+        case .recallBelow, .poll, .busyLimit, .resign: nil
         }
     }
 
@@ -58,9 +58,9 @@ package enum ChannelChange: Sendable {
         case .retry(let version): try document.retry(version)
         case .pause(let version): try document.pause(version, at: time)
         case .resume(let version): try document.resume(version, at: time)
-        case .revoke(let version, let reason): document.revoke(version, reason)
+        case .recall(let version, let reason): document.recall(version, reason)
         case .reinstate(let version): try document.reinstate(version)
-        case .revokeBelow(let version): try document.raiseFloor(version)
+        case .recallBelow(let version): try document.raiseFloor(version)
         case .remove(let version): try document.remove(version)
         case .poll(let poll): document.setPoll(poll)
         case .busyLimit(let seconds): document.setBusyLimit(seconds)
@@ -183,7 +183,7 @@ extension ChannelDocument {
     private func rest(without version: SemanticVersion, at time: Timestamp) -> String {
         let others = releases.filter { release in
             release.version != version && release.share(at: time) == Release.allDevices
-                && !revoked.contains { $0.version == release.version }
+                && !recalled.contains { $0.version == release.version }
                 && minimumVersion.map { release.version >= $0 } ?? true
         }
         return others.map(\.version).max().map { "\($0) or a newer version that they may run" }
@@ -209,11 +209,11 @@ extension ChannelDocument {
         return ["\(version): no longer paused" + (rest.isEmpty ? "" : ", \(Ramp.words(rest))")]
     }
 
-    fileprivate mutating func revoke(_ version: SemanticVersion, _ reason: String) -> [String] {
-        let revocation = FeedMemory.Revocation(version: version, reason: reason)
-        if revoked.contains(revocation) { return [] }
-        revoked.removeAll { $0.version == version }
-        revoked.append(revocation)
+    fileprivate mutating func recall(_ version: SemanticVersion, _ reason: String) -> [String] {
+        let recall = FeedMemory.Recall(version: version, reason: reason)
+        if recalled.contains(recall) { return [] }
+        recalled.removeAll { $0.version == version }
+        recalled.append(recall)
         reinstated.removeAll { $0.version == version }
         return ["\(version): recalled" + (reason.isEmpty ? "" : ", \(reason)")]
     }
@@ -221,10 +221,10 @@ extension ChannelDocument {
     /// Undoes a recall by name, because devices keep a recall that a later file merely omits. A recall that is only
     /// in an earlier file can be undone as well.
     fileprivate mutating func reinstate(_ version: SemanticVersion) throws -> [String] {
-        let isRecalled = revoked.contains { $0.version == version }
+        let isRecalled = recalled.contains { $0.version == version }
         if !isRecalled { _ = try index(of: version) }
         if reinstated.contains(where: { $0.version == version }) { return [] }
-        revoked.removeAll { $0.version == version }
+        recalled.removeAll { $0.version == version }
         let entry = FeedMemory.Reinstatement(version: version, sequence: sequence)
         reinstated = (reinstated + [entry]).suffix(ChannelFormat.mostReinstated)
         return ["\(version): " + (isRecalled ? "no longer recalled" : "no longer recalled on any device")]
@@ -240,8 +240,8 @@ extension ChannelDocument {
                 )
             }
         }
-        let recalled = revoked.map(\.version)
-        guard releases.contains(where: { $0.version >= version && !recalled.contains($0.version) }) else {
+        let versions = recalled.map(\.version)
+        guard releases.contains(where: { $0.version >= version && !versions.contains($0.version) }) else {
             throw UpdateFailure(
                 .configInvalid, subject: version.description,
                 "Channel \(channel) has no usable release at or above \(version), so devices would be left without one. "
@@ -293,12 +293,12 @@ extension ChannelDocument {
 
     /// Throws if devices may not run `version`.
     func requireAllowed(_ version: SemanticVersion) throws {
-        if let revocation = revoked.first(where: { $0.version == version }) {
+        if let recall = recalled.first(where: { $0.version == version }) {
             throw UpdateFailure(
                 .versionBlocked, subject: version.description,
                 "Version \(version) is recalled in channel \(channel)"
-                    + (revocation.reason.isEmpty ? "" : " (\(UntrustedName.display(revocation.reason)))")
-                    + ": publish a higher one, or undo the recall with `clientctl release revoke --version \(version) --undo`."
+                    + (recall.reason.isEmpty ? "" : " (\(UntrustedName.display(recall.reason)))")
+                    + ": publish a higher one, or undo the recall with `clientctl release recall --version \(version) --undo`."
             )
         }
         if let floor = minimumVersion, version < floor {

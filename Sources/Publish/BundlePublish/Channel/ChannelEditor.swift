@@ -55,7 +55,7 @@ package struct ChannelEditor {
     package func apply(_ change: ChannelChange, to channel: String) throws -> ChannelReport {
         try edit([channel]) { writer in
             let (base, present) = try self.base(of: channel, writer)
-            if case .revoke(let version, _) = change { try requireKnown(version, in: present.document) }
+            if case .recall(let version, _) = change { try requireKnown(version, in: present.document) }
             return try writer.prepare(channel, creatingFor: nil, onto: base, resumed: change.resumed) {
                 try change.apply(to: &$0, at: options.issuedAt)
             }

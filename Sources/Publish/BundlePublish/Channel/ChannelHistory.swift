@@ -135,14 +135,14 @@ extension ChannelDocument {
 
     private func recallChanges(since before: ChannelDocument) -> [String] {
         var lines: [String] = []
-        for recall in revoked where !before.revoked.contains(recall) {
+        for recall in recalled where !before.recalled.contains(recall) {
             lines.append("\(recall.version): recalled, \(UntrustedName.display(recall.reason))")
         }
         for entry in reinstated where !before.reinstated.contains(entry) {
             lines.append("\(entry.version): no longer recalled")
         }
-        for old in before.revoked
-        where !revoked.contains(where: { $0.version == old.version })
+        for old in before.recalled
+        where !recalled.contains(where: { $0.version == old.version })
             && !reinstated.contains(where: { $0.version == old.version })
         {
             lines.append("\(old.version): its recall is omitted; devices that have the recall keep it")
@@ -160,8 +160,8 @@ extension ChannelDocument {
     mutating func restore(_ earlier: ChannelDocument) -> [String] {
         let before = self
         (releases, poll, busyLimit) = (earlier.releases, earlier.poll, earlier.busyLimit)
-        revoked += earlier.revoked.filter { recall in !revoked.contains { $0.version == recall.version } }
-        reinstated.removeAll { entry in revoked.contains { $0.version == entry.version } }
+        recalled += earlier.recalled.filter { recall in !recalled.contains { $0.version == recall.version } }
+        reinstated.removeAll { entry in recalled.contains { $0.version == entry.version } }
         minimumVersion = [minimumVersion, earlier.minimumVersion].compactMap { $0 }.max()
         let words = differences(from: before)
         return words.isEmpty ? [] : ["restored from copy \(earlier.sequence)"] + words

@@ -69,9 +69,9 @@ extension ChannelDocument {
     mutating func prune(keeping keep: Int, at time: Timestamp) -> [String] {
         let gone = unreachable(at: time).dropFirst(keep)
         releases.removeAll { gone.contains($0.version) }
-        let recalls = revoked.count
-        if let floor = minimumVersion { revoked.removeAll { $0.version < floor } }
-        let lost = recalls - revoked.count
+        let recalls = recalled.count
+        if let floor = minimumVersion { recalled.removeAll { $0.version < floor } }
+        let lost = recalls - recalled.count
         return gone.map { "\($0): no longer in the channel, because no device installs it" }
             + (lost > 0 ? ["\(lost) \(lost == 1 ? "recall" : "recalls") below the minimum version removed"] : [])
     }

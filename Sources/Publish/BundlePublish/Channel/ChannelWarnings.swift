@@ -12,7 +12,7 @@ extension ChannelDocument {
             if old.map({ $0.hasSameAudience(as: release) }) == true { continue }
             if recalls(version) {
                 warnings.append(
-                    "\(version) is recalled: no device takes it. Undo the recall with release revoke --undo, or publish a higher version."
+                    "\(version) is recalled: no device takes it. Undo the recall with release recall --undo, or publish a higher version."
                 )
             } else if release.isPaused, old?.isPaused == true {
                 warnings.append("\(version) is paused: no further device takes it until release resume.")

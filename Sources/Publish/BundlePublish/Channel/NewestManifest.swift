@@ -62,7 +62,7 @@ enum NewestManifest {
 extension ChannelDocument {
     /// Returns whether devices may not run `version`.
     package func recalls(_ version: SemanticVersion) -> Bool {
-        revoked.contains { $0.version == version } || minimumVersion.map { version < $0 } ?? false
+        recalled.contains { $0.version == version } || minimumVersion.map { version < $0 } ?? false
     }
 }
 

@@ -79,7 +79,7 @@ import BundleValues
             ContinuousClock.now < deadline
         { try await Task.sleep(for: .milliseconds(10)) }
         try feed.offer(3, ["1.1.0"]) {
-            $0.revoked = [FeedMemory.Revocation(version: try SemanticVersion(parsing: "1.0.0"), reason: "white")]
+            $0.recalled = [FeedMemory.Recall(version: try SemanticVersion(parsing: "1.0.0"), reason: "white")]
         }
         let second = Task { try await runner.check() }
         while try device.sequence() != 3, ContinuousClock.now < deadline {
@@ -87,7 +87,7 @@ import BundleValues
         }
         let memory = try device.memory()
         #expect(memory.followed?.sequence == 3)
-        #expect(memory.withdrawal(of: try SemanticVersion(parsing: "1.0.0")) == .revoked(reason: "white"))
+        #expect(memory.withdrawal(of: try SemanticVersion(parsing: "1.0.0")) == .recalled(reason: "white"))
         gate.open()
         for check in [first, second] { _ = try await check.value }
         #expect(try device.inventory().bundles.contains { $0.version.description == "1.1.0" })

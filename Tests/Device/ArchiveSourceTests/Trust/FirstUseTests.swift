@@ -127,7 +127,7 @@ import Testing
         #expect(
             answer.decision.outcomes.map(\.rule) == [
                 "trustRoot", "channelSignature", "channel", "sequence", "expiry", "signature", "application",
-                "revocation", "floor", "rollout", "shell", "notBlocked", "newer",
+                "recall", "floor", "rollout", "shell", "notBlocked", "newer",
             ])
         #expect(try !Inventory.exists(at: device.store))
     }

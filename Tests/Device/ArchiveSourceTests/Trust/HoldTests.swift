@@ -181,7 +181,7 @@ import Testing
         try await scene.device.installs("1.1.0")
         scene.feed.server.set("/channels/stable.hold.json", Route(status: 503))
         var document = scene.feed.document(3, [try scene.feed.release("1.0.0"), try scene.feed.release("1.1.0")])
-        document.revoked = [FeedMemory.Revocation(version: try SemanticVersion(parsing: "1.1.0"), reason: "bad")]
+        document.recalled = [FeedMemory.Recall(version: try SemanticVersion(parsing: "1.1.0"), reason: "bad")]
         try scene.feed.offer(document)
         try await scene.device.stays(at: "v1.0.0")
         #expect(try scene.device.sequence() == 3)

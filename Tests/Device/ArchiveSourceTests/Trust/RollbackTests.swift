@@ -75,7 +75,7 @@ import Testing
         try feed.offer(7, ["1.0.9", "1.1.0"]) { $0.minimumVersion = try SemanticVersion(parsing: "0.1.0") }
         try await device.stays(at: "v1.1.0")
         #expect(try device.memory().followed?.minimumVersion == floor)
-        try feed.offer(8, ["1.0.9"]) { $0.revoked = [FeedMemory.Revocation(version: floor, reason: "")] }
+        try feed.offer(8, ["1.0.9"]) { $0.recalled = [FeedMemory.Recall(version: floor, reason: "")] }
         // Only a version below the minimum remains.
         var failure: UpdateFailure?
         do { _ = try await device.update() } catch { failure = UpdateFailure(error) }
@@ -102,13 +102,13 @@ import Testing
         let before = feed.document(2, [try feed.release("1.1.0")])
         try feed.offer(before)
         try await device.installs("1.1.0")
-        let bad = FeedMemory.Revocation(version: try SemanticVersion(parsing: "1.1.0"), reason: "white page")
-        try feed.offer(3, ["1.0.0", "1.1.0"]) { $0.revoked = [bad] }
+        let bad = FeedMemory.Recall(version: try SemanticVersion(parsing: "1.1.0"), reason: "white page")
+        try feed.offer(3, ["1.0.0", "1.1.0"]) { $0.recalled = [bad] }
         try await device.stays(at: "v1.0.0")
         try feed.offer(before)
         try await device.refuses(.rollbackAttempt)
         try device.runs("v1.0.0")
-        #expect(try device.memory().followed?.revoked == [bad])
+        #expect(try device.memory().followed?.recalled == [bad])
     }
 
     @Test func `TUF-154: stores the sequence of each channel separately`() async throws {

@@ -131,8 +131,8 @@ import BundleValues
 
     // MARK: Recall
 
-    private func revoke(_ versions: String...) throws -> [FeedMemory.Revocation] {
-        try versions.map { FeedMemory.Revocation(version: try SemanticVersion(parsing: $0), reason: "white page") }
+    private func recall(_ versions: String...) throws -> [FeedMemory.Recall] {
+        try versions.map { FeedMemory.Recall(version: try SemanticVersion(parsing: $0), reason: "white page") }
     }
 
     /// Returns the error of an update that recalls the running client without a replacement.
@@ -149,7 +149,7 @@ import BundleValues
         let feed = try TrustFeed()
         let device = try await settled(feed, ["1.0.0", "1.1.0"])
         let requests = feed.server.requests.count
-        try feed.offer(3, ["1.0.0"]) { $0.revoked = try revoke("1.1.0") }
+        try feed.offer(3, ["1.0.0"]) { $0.recalled = try recall("1.1.0") }
         try await device.stays(at: "v1.0.0")
         // One request for the root and one for the document.
         #expect(feed.server.requests.count == requests + 2)
@@ -159,23 +159,23 @@ import BundleValues
     @Test func `TUF-264: installs an offered older client after a recall`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed, ["1.1.0"])
-        try feed.offer(3, ["1.0.0", "1.1.0"]) { $0.revoked = try revoke("1.1.0") }
+        try feed.offer(3, ["1.0.0", "1.1.0"]) { $0.recalled = try recall("1.1.0") }
         try await device.installs("1.0.0")
     }
 
     @Test func `TUF-265: returns to the seed after a recall of all clients`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed, ["1.0.0", "1.1.0"])
-        try feed.offer(3, ["1.1.0"]) { $0.revoked = try revoke("1.0.0", "1.1.0") }
+        try feed.offer(3, ["1.1.0"]) { $0.recalled = try recall("1.0.0", "1.1.0") }
         #expect(try await recall(device) == .versionBlocked)
         try device.runs("embedded")
-        #expect(try device.memory().followed?.revoked.count == 2)
+        #expect(try device.memory().followed?.recalled.count == 2)
     }
 
     @Test func `TUF-266: returns to the seed after an empty channel recalls the running client`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
-        try feed.offer(3, []) { $0.revoked = try revoke("1.0.0") }
+        try feed.offer(3, []) { $0.recalled = try recall("1.0.0") }
         try await device.stays(at: "embedded")
     }
 
@@ -190,7 +190,7 @@ import BundleValues
         let feed = try TrustFeed()
         var device = try await settled(feed)
         for sequence in 3...5 {
-            try feed.offer(sequence, ["1.0.0", "1.1.0"]) { $0.revoked = try revoke("1.1.0") }
+            try feed.offer(sequence, ["1.0.0", "1.1.0"]) { $0.recalled = try recall("1.1.0") }
             try await device.stays(at: "v1.0.0")
         }
         device.path = "/manifest.json"
@@ -203,7 +203,7 @@ import BundleValues
         let feed = try TrustFeed()
         let device = try await settled(feed)
         try feed.offer(3, ["1.1.0", "1.2.0"]) {
-            $0.revoked = try revoke("1.2.0")
+            $0.recalled = try recall("1.2.0")
             $0.releases[0].isPaused = true
         }
         let answer = try await device.updater().check(explaining: false)
@@ -218,7 +218,7 @@ import BundleValues
         let feed = try TrustFeed()
         let device = try await settled(feed, ["1.3.0"])
         try feed.offer(3, ["1.1.0", "1.2.0"]) {
-            $0.revoked = try revoke("1.2.0")
+            $0.recalled = try recall("1.2.0")
             $0.releases[0].isPaused = true
         }
         let verdict = try await device.updater().check(explaining: false).decision.verdict
@@ -228,23 +228,23 @@ import BundleValues
     @Test func `TUF-269: returns to a recalled release that a later document reinstates`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed, ["1.0.0", "1.1.0"])
-        try feed.offer(3, ["1.0.0", "1.1.0"]) { $0.revoked = try revoke("1.1.0") }
+        try feed.offer(3, ["1.0.0", "1.1.0"]) { $0.recalled = try recall("1.1.0") }
         try await device.stays(at: "v1.0.0")
         try feed.offer(4, ["1.0.0", "1.1.0"]) { $0.reinstated = try [reinstate("1.1.0", at: 4)] }
         try await device.stays(at: "v1.1.0")
-        #expect(try device.memory().followed?.revoked == [])
+        #expect(try device.memory().followed?.recalled == [])
     }
 
     @Test func `keeps a recall that later documents omit until one reinstates the version`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed, ["1.0.0", "1.1.0"])
-        try feed.offer(3, ["1.0.0", "1.1.0"]) { $0.revoked = try revoke("1.1.0") }
+        try feed.offer(3, ["1.0.0", "1.1.0"]) { $0.recalled = try recall("1.1.0") }
         try await device.stays(at: "v1.0.0")
         for sequence in 4...6 {
             try feed.offer(sequence, ["1.0.0", "1.1.0"])
             try await device.stays(at: "v1.0.0")
         }
-        #expect(try device.memory().followed?.revoked.map(\.sequence) == [3])
+        #expect(try device.memory().followed?.recalled.map(\.sequence) == [3])
         try feed.offer(8, ["1.0.0", "1.1.0"]) { $0.reinstated = try [reinstate("1.1.0", at: 7)] }
         try await device.stays(at: "v1.1.0")
     }
@@ -254,7 +254,7 @@ import BundleValues
         let device = try await settled(feed, ["1.0.0", "1.1.0"])
         try feed.offer(3, ["1.0.0", "1.1.0"]) { $0.reinstated = try [reinstate("1.1.0", at: 3)] }
         try await device.stays(at: "v1.1.0")
-        try feed.offer(4, ["1.0.0", "1.1.0"]) { $0.revoked = try revoke("1.1.0") }
+        try feed.offer(4, ["1.0.0", "1.1.0"]) { $0.recalled = try recall("1.1.0") }
         try await device.stays(at: "v1.0.0")
         // A publisher that continues document 3 repeats its reinstatement.
         for sequence in 5...6 {
@@ -270,7 +270,7 @@ import BundleValues
     @Test func `drops a recall after the key that signed it was replaced`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed, ["1.0.0", "1.1.0"])
-        try feed.offer(3, ["1.0.0", "1.1.0"]) { $0.revoked = try revoke("1.1.0") }
+        try feed.offer(3, ["1.0.0", "1.1.0"]) { $0.recalled = try recall("1.1.0") }
         try await device.stays(at: "v1.0.0")
         try feed.publish(2) { $0.set(.channel, [feed.keys[3]]) }
         try feed.offer(4, ["1.0.0", "1.1.0"], by: [feed.keys[3]])
@@ -280,7 +280,7 @@ import BundleValues
     @Test func `TUF-270: applies a recall although the offered release cannot be downloaded`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed, ["1.0.0", "1.1.0"])
-        try feed.offer(3, ["1.2.0"]) { $0.revoked = try revoke("1.1.0") }
+        try feed.offer(3, ["1.2.0"]) { $0.recalled = try recall("1.1.0") }
         feed.server.set(TrustFeed.archivePath("1.2.0"), Route([], status: 404))
         #expect(try await recall(device) == .httpStatus)
         try device.runs("v1.0.0")

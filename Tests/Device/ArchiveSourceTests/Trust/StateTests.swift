@@ -50,8 +50,8 @@ import Testing
         let late = try device.updater()
         let offer = try await late.latestOffer()
         // Another process stores the recall of 1.1.0 and follows two roots.
-        let bad = FeedMemory.Revocation(version: try SemanticVersion(parsing: "1.1.0"), reason: "")
-        try feed.offer(3, ["1.0.0"]) { $0.revoked = [bad] }
+        let bad = FeedMemory.Recall(version: try SemanticVersion(parsing: "1.1.0"), reason: "")
+        try feed.offer(3, ["1.0.0"]) { $0.recalled = [bad] }
         try feed.publish(2)
         try feed.publish(3)
         try await device.stays(at: "v1.0.0")
@@ -63,7 +63,7 @@ import Testing
         #expect(newest.description == "v1.0.0")
         #expect(try device.sequence() == 3)
         #expect(try device.memory().trust?.version == 3)
-        #expect(try device.memory().followed?.revoked == [bad])
+        #expect(try device.memory().followed?.recalled == [bad])
         try device.runs("v1.0.0")
     }
 
@@ -88,8 +88,8 @@ import Testing
         let device = try Follower(feed)
         try feed.offer(1, ["1.0.0", "1.1.0"])
         try await device.installs("1.1.0")
-        let bad = FeedMemory.Revocation(version: try SemanticVersion(parsing: "1.1.0"), reason: "")
-        try feed.offer(3, ["1.0.0"]) { $0.revoked = [bad] }
+        let bad = FeedMemory.Recall(version: try SemanticVersion(parsing: "1.1.0"), reason: "")
+        try feed.offer(3, ["1.0.0"]) { $0.recalled = [bad] }
         let late = try device.updater()
         let offer = try await late.latestOffer()
         // Another process receives an old document from a cache.
@@ -97,7 +97,7 @@ import Testing
         try await device.stays(at: "v1.1.0")
         _ = try await late.update(to: offer)
         #expect(try device.sequence() == 3)
-        #expect(try device.memory().followed?.revoked == [bad])
+        #expect(try device.memory().followed?.recalled == [bad])
         try device.runs("v1.0.0")
     }
 

@@ -50,7 +50,7 @@ import Testing
         #expect(read.releases.map(\.isUrgent) == [true, true])
         document.releases[1].isPaused = true
         #expect(!document.isUrgent)
-        document.revoked = [FeedMemory.Revocation(version: try SemanticVersion(parsing: "1.1.0"), reason: "")]
+        document.recalled = [FeedMemory.Recall(version: try SemanticVersion(parsing: "1.1.0"), reason: "")]
         #expect(document.isUrgent)
     }
 }

@@ -71,7 +71,7 @@ import BundleValues
                 FeedMemory.Channel(
                     name: "stable", sequence: 1, payloadSha256: try .of([1]), signers: ["a"],
                     issuedAt: Timestamp(clamping: 100), expires: Timestamp(clamping: 200),
-                    revoked: [FeedMemory.Revocation(version: try Sample.version("1.1.0"), reason: "white screen")],
+                    recalled: [FeedMemory.Recall(version: try Sample.version("1.1.0"), reason: "white screen")],
                     minimumVersion: try Sample.version("1.0.0"), leftOut: [try Sample.version("1.3.0")]))
         }
         let launched = try launcher(seed: seed).launch()

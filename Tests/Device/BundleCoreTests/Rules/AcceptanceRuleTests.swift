@@ -64,10 +64,10 @@ struct AcceptanceRuleTests {
         ledger.feed.follow(
             FeedMemory.Channel(
                 name: "stable", sequence: 1, payloadSha256: try .of([]), signers: [], issuedAt: .now, expires: .now,
-                revoked: [.init(version: try Sample.version("1.5.0"), reason: "it leaks")],
+                recalled: [.init(version: try Sample.version("1.5.0"), reason: "it leaks")],
                 minimumVersion: try Sample.version("1.2.0"), leftOut: [try Sample.version("1.6.0")]))
         for (version, verdict) in [
-            ("1.5.0", Decision.Verdict.withdrawn(.revoked(reason: "it leaks"))),
+            ("1.5.0", Decision.Verdict.withdrawn(.recalled(reason: "it leaks"))),
             ("1.1.0", .withdrawn(.belowFloor(try Sample.version("1.2.0")))), ("1.6.0", .withdrawn(.leftOut)),
             ("1.2.0", .install),
         ] {

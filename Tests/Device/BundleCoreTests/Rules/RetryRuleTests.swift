@@ -26,7 +26,7 @@ struct RetryRuleTests {
     private static func document(_ sequence: Int, retries: Int) throws -> FeedMemory.Channel {
         FeedMemory.Channel(
             name: "stable", sequence: sequence, payloadSha256: try .of([UInt8(sequence)]), signers: ["a"],
-            issuedAt: Timestamp(clamping: sequence), expires: Timestamp(clamping: 1000), revoked: [],
+            issuedAt: Timestamp(clamping: sequence), expires: Timestamp(clamping: 1000), recalled: [],
             minimumVersion: nil, leftOut: [],
             retries: retries == 0 ? [] : [.init(try SemanticVersion(parsing: "1.1.0"), retries)])
     }

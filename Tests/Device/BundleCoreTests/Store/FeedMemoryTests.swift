@@ -14,7 +14,7 @@ struct FeedMemoryTests {
         FeedMemory.Channel(
             name: name, sequence: sequence, payloadSha256: try .of(Array(name.utf8)), signers: ["a", "b"],
             issuedAt: Timestamp(clamping: issued), expires: Timestamp(clamping: issued + 1000),
-            revoked: [FeedMemory.Revocation(version: try Sample.version("1.1.0"), reason: "white \"page\"\n")],
+            recalled: [FeedMemory.Recall(version: try Sample.version("1.1.0"), reason: "white \"page\"\n")],
             reinstated: [.init(version: try Sample.version("1.0.5"), sequence: 4)],
             minimumVersion: try Sample.version(floor),
             leftOut: [try Sample.version("1.3.0"), try Sample.version("1.4.0-rc.1")],
@@ -104,7 +104,7 @@ struct FeedMemoryTests {
         arguments: [
             ("name", .null), ("sequence", .integer(-1)), ("sequence", .string("5")), ("payloadSha256", .string("x")),
             ("signers", .array([.null])), ("issuedAt", .null), ("expires", .string("2027-01-01")),
-            ("revoked", .array([.object([:])])), ("revoked", .null), ("reinstated", .array([.string("1.0.0")])),
+            ("recalled", .array([.object([:])])), ("recalled", .null), ("reinstated", .array([.string("1.0.0")])),
             ("minimumVersion", .string("1")),
             ("leftOut", .array([.string("v1.0.0")])),
         ] as [(String, JSONValue)])
@@ -146,14 +146,14 @@ struct FeedMemoryTests {
         var memory = FeedMemory()
         #expect(memory.withdrawal(of: try Sample.version("1.1.0")) == nil)
         memory.follow(try Self.channel("stable"))
-        #expect(memory.withdrawal(of: try Sample.version("1.1.0")) == .revoked(reason: "white \"page\"\n"))
+        #expect(memory.withdrawal(of: try Sample.version("1.1.0")) == .recalled(reason: "white \"page\"\n"))
         #expect(memory.withdrawal(of: try Sample.version("0.9.9")) == .belowFloor(try Sample.version("1.0.0")))
         #expect(memory.withdrawal(of: try Sample.version("1.3.0")) == .leftOut)
         #expect(memory.withdrawal(of: try Sample.version("1.0.0")) == nil)
         memory.follow(
             FeedMemory.Channel(
                 name: "beta", sequence: 1, payloadSha256: try .of([]), signers: [], issuedAt: Timestamp(clamping: 0),
-                expires: Timestamp(clamping: 1), revoked: [], minimumVersion: nil, leftOut: []))
+                expires: Timestamp(clamping: 1), recalled: [], minimumVersion: nil, leftOut: []))
         #expect(memory.withdrawal(of: try Sample.version("1.1.0")) == nil)
     }
 
@@ -198,7 +198,7 @@ struct FeedMemoryTests {
         FeedMemory.Channel(
             name: "stable", sequence: sequence, payloadSha256: try .of([UInt8(sequence)]), signers: ["a"],
             issuedAt: Timestamp(clamping: sequence), expires: Timestamp(clamping: 1000),
-            revoked: try recalled.map { .init(version: try Sample.version($0), reason: reason) },
+            recalled: try recalled.map { .init(version: try Sample.version($0), reason: reason) },
             reinstated: try reinstating.map { .init(version: try Sample.version($0), sequence: sequence) },
             minimumVersion: nil, leftOut: [])
     }
@@ -206,8 +206,8 @@ struct FeedMemoryTests {
     @Test func `keeps the recalls of the previous channel file that it does not reinstate`() throws {
         let earlier = try Self.recalling(1, ["1.1.0", "1.2.0", "1.3.0"])
         let later = try Self.recalling(2, ["1.3.0"], reinstating: ["1.2.0"]).following(earlier)
-        #expect(later.revoked.map(\.version.description) == ["1.3.0", "1.1.0"])
-        #expect(try Self.recalling(3, []).following(later).revoked.map(\.version.description) == ["1.3.0", "1.1.0"])
+        #expect(later.recalled.map(\.version.description) == ["1.3.0", "1.1.0"])
+        #expect(try Self.recalling(3, []).following(later).recalled.map(\.version.description) == ["1.3.0", "1.1.0"])
     }
 
     @Test func `limits the number and length of carried recalls to the highest versions`() throws {
@@ -215,11 +215,11 @@ struct FeedMemoryTests {
         let versions = (0...most).map { "1.\($0).0" }
         let earlier = try Self.recalling(1, versions, reason: String(repeating: "é", count: 9000))
         let later = try Self.recalling(2, []).following(earlier)
-        #expect(later.revoked.count == most)
-        #expect(later.revoked.first?.version.description == "1.\(most).0")
-        #expect(!later.revoked.contains { $0.version.description == "1.0.0" })
-        #expect(later.revoked.allSatisfy { $0.reason.count == FeedMemory.Channel.longestReason })
-        #expect(try Self.recalling(3, []).following(later).revoked == later.revoked)
+        #expect(later.recalled.count == most)
+        #expect(later.recalled.first?.version.description == "1.\(most).0")
+        #expect(!later.recalled.contains { $0.version.description == "1.0.0" })
+        #expect(later.recalled.allSatisfy { $0.reason.count == FeedMemory.Channel.longestReason })
+        #expect(try Self.recalling(3, []).following(later).recalled == later.recalled)
     }
 
     @Test(arguments: [(6, 7), (7, 6)])
@@ -230,7 +230,7 @@ struct FeedMemoryTests {
         other.follow(try Self.recalling(others, ["1.2.0"]))
         let known = FeedUpdate(before: before, after: after).added(to: other)
         #expect(known.followed?.sequence == 7)
-        #expect(Set(known.followed?.revoked.map(\.version.description) ?? []) == ["1.1.0", "1.2.0"])
+        #expect(Set(known.followed?.recalled.map(\.version.description) ?? []) == ["1.1.0", "1.2.0"])
     }
 
     @Test func `keeps the files of two processes with different channels`() throws {

@@ -28,7 +28,7 @@ struct LedgerChangeTests {
             let entries = try Self.versions.map { try Sample.entry($0, seed: $0 == "meteor-b" ? "1" : nil) }
             let seeds = try [nil, "1", "2"].map { try $0.map(Sample.seed) }
             var changes: [LedgerChange] = [.bound(appId: "a"), .bound(appId: "b")]
-            changes += [.recorded(try Self.news(revoking: ["1.2.0"])), .recorded(try Self.news(revoking: []))]
+            changes += [.recorded(try Self.news(recalling: ["1.2.0"])), .recorded(try Self.news(recalling: []))]
             changes += ["archive", "meteor,archive"].compactMap { text in
                 SourceOrder(text.split(separator: ",").map(String.init)).map { .ordered($0) }
             }
@@ -52,14 +52,14 @@ struct LedgerChangeTests {
             self.changes = changes
         }
 
-        private static func news(revoking versions: [String]) throws -> FeedUpdate {
+        private static func news(recalling versions: [String]) throws -> FeedUpdate {
             var after = FeedMemory()
             after.follow(
                 FeedMemory.Channel(
                     name: versions.isEmpty ? "beta" : "stable", sequence: 2, payloadSha256: try .of([]), signers: [],
                     issuedAt: Timestamp(clamping: 1), expires: Timestamp(clamping: 2),
-                    revoked: try versions.map {
-                        FeedMemory.Revocation(version: try Sample.version($0), reason: "it leaks")
+                    recalled: try versions.map {
+                        FeedMemory.Recall(version: try Sample.version($0), reason: "it leaks")
                     }, minimumVersion: nil, leftOut: []))
             return FeedUpdate(before: FeedMemory(), after: after)
         }

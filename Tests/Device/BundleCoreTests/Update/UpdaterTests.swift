@@ -119,7 +119,7 @@ struct UpdaterTests {
         (.upToDate(newest: .embedded), .diskFull, .notForDevice),
         (.notInRollout(newest: .embedded, detail: "paused"), .diskFull, .notForDevice),
         (.wrongApp(expected: "a", found: "b"), .appMismatch, .notForDevice),
-        (.withdrawn(.revoked(reason: "leak")), .versionBlocked, .notForDevice),
+        (.withdrawn(.recalled(reason: "leak")), .versionBlocked, .notForDevice),
     ])
     func `judges only a version that the device may have as wanted`(
         verdict: Decision.Verdict, code: FailureCode, answer: WantedRule.Judgement

@@ -55,7 +55,7 @@ struct DoctorRuleTests {
         memory.follow(
             FeedMemory.Channel(
                 name: "stable", sequence: 7, payloadSha256: try SHA256Digest.of([]), signers: [],
-                issuedAt: at(-Self.day), expires: at(expires), revoked: [], minimumVersion: nil, leftOut: []))
+                issuedAt: at(-Self.day), expires: at(expires), recalled: [], minimumVersion: nil, leftOut: []))
         return memory
     }
 
@@ -155,7 +155,7 @@ struct DoctorRuleTests {
             (.install, nil), (.upToDate(newest: .embedded), nil),
             (.notInRollout(newest: .embedded, detail: "its rollout excludes it"), "its rollout excludes it"),
             (.incompatible(.shellTooOld(minimum: shell)), "9.0.0"), (.blocked(block), "left by hand"),
-            (.withdrawn(.revoked(reason: "white screen")), "white screen"),
+            (.withdrawn(.recalled(reason: "white screen")), "white screen"),
         ]
         for (verdict, part) in offers {
             let reading = try Self.reading {

@@ -76,18 +76,18 @@ private final class ToldBridge: ShellBridge {
         #expect(try await shell.pageWillLoad().name == .installed(client("2.0.0")))
     }
 
-    private func learn(revoked: [String] = [], floor: String? = nil, leftOut: [String] = []) throws {
+    private func learn(recalled: [String] = [], floor: String? = nil, leftOut: [String] = []) throws {
         let before = try keeper.read().feed
         var feed = before
         feed.follow(
             FeedMemory.Channel(
                 name: "stable", sequence: 2, payloadSha256: try .of([]), signers: [], issuedAt: .now, expires: .now,
-                revoked: try revoked.map { FeedMemory.Revocation(version: try version($0), reason: "it leaks") },
+                recalled: try recalled.map { FeedMemory.Recall(version: try version($0), reason: "it leaks") },
                 minimumVersion: try floor.map(version), leftOut: try leftOut.map(version)))
         try keeper.apply([.recorded(FeedUpdate(before: before, after: feed))])
     }
 
-    @Test(arguments: [true, false]) func `replaces a client at once when its channel recalls it`(_ isRevoked: Bool)
+    @Test(arguments: [true, false]) func `replaces a client at once when its channel recalls it`(_ isRecalled: Bool)
         async throws
     {
         try install("1.0.0")
@@ -97,11 +97,11 @@ private final class ToldBridge: ShellBridge {
         try await shell.startupDidComplete(try await shell.pageWillLoad().token)
         await shell.removed()
         #expect(await shell.currentVersion == .installed(try client("3.0.0")))
-        let expected = isRevoked ? "2.0.0" : "embedded"
-        if isRevoked { try learn(revoked: ["3.0.0"]) } else { try learn(floor: "4.0.0") }
+        let expected = isRecalled ? "2.0.0" : "embedded"
+        if isRecalled { try learn(recalled: ["3.0.0"]) } else { try learn(floor: "4.0.0") }
         // Without another client, a client that must not run stays until one is installed.
         try await shell.checkForUpdates()
-        if isRevoked {
+        if isRecalled {
             #expect(bridge.client == .installed(try client(expected)))
             #expect(bridge.reloads == 1)
             #expect(try await shell.pageWillLoad().name == .installed(client(expected)))
