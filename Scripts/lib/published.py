@@ -354,4 +354,4 @@ def creating(world, channel):
 
 
 def release_line(world, channel, *arguments):
-    return ["release", *arguments, "--feed", str(world.feed), "--channel", channel, "--json"]
+    return [*arguments, "--feed", str(world.feed), "--channel", channel, "--json"]

@@ -78,7 +78,7 @@ publish_to_channel = step(lambda world, last, version: [
     *publish_line(world, version, world.feed), "--channel", "stable",
     *creating(world, "stable"), *LASTING])
 recall = step(lambda world, last, version: release_line(
-    world, "stable", "recall", "--version", version, "--reason", "white screen", "--channel-key", str(world.key), *LASTING))
+    world, "stable", "release", "recall", "--version", version, "--reason", "white screen", "--channel-key", str(world.key), *LASTING))
 @step
 def draw(world, last):
     (world.place / "page").mkdir(exist_ok=True)

@@ -74,7 +74,7 @@ def applied(feed, change):
         after = promoted(before, change.version, source.releases[change.version])
     else:
         after = changed(before, change)
-    if after is None or after == before and change.verb != "resign":
+    if after is None or after == before and change.verb != "renew":
         return after and feed
     if change.verb in ("publish", "promote"):
         others = [document for name, document in feed.items() if name != change.channel]

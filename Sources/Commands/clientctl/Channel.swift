@@ -1,122 +1,22 @@
-import ArchiveSource
 import ArgumentParser
-import BundlePublish
-import BundleValues
 
 struct ChannelCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "channel",
-        abstract: "Prune a channel, or remove it.",
+        abstract: "Show, renew, restore, prune and delete channels.",
         discussion: """
+            A channel is the file FEED/channels/NAME.json, which lists the releases that
+            devices can run. `publish --channel` and `release` change its releases.
+
             Examples:
-              clientctl channel prune --keep 5 --copies 20 --feed feed --channel stable \\
+              clientctl channel list --feed feed
+              clientctl channel renew --if-expires-within 7d --feed feed \\
+                --channel stable --channel-key channel.key.pem
+              clientctl channel set --poll 5m --jitter 1m --feed feed --channel stable \\
                 --channel-key channel.key.pem
-              clientctl channel delete stabel --feed feed --yes
             """,
-        subcommands: [ChannelPrune.self, ChannelDelete.self])
-}
-
-struct ChannelPrune: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "prune",
-        abstract: "Remove releases that no device installs from a channel, and old copies of its file.",
-        discussion: """
-            It removes recalled releases, and releases that every device can replace with
-            a newer one. The --keep highest of these stay: a device that cannot start the
-            newest release falls back to them. Devices that run a removed release keep it.
-            Recalls stay. `feed gc` then removes the files of the releases.
-
-            Examples:
-              clientctl channel prune --keep 5 --feed feed --channel stable \\
-                --channel-key channel.key.pem --dry-run
-              clientctl channel prune --keep 5 --copies 20 --feed feed --channel stable \\
-                --channel-key channel.key.pem
-            """)
-
-    @Option(help: ArgumentHelp("(required) Number of releases to keep that no device installs.", valueName: "n"))
-    var keep: String?
-
-    @Option(help: ArgumentHelp("Number of copies of the channel file to keep. (default: all)", valueName: "n"))
-    var copies: String?
-
-    @OptionGroup var edit: ChannelEditOptions
-
-    func run() async throws {
-        let settings = try edit.common.settings()
-        let keep = try settings.integer("keep", settings.required("keep", keep), atLeast: 0)
-        let copies = try settings.optional("copies", copies).map { try settings.integer("copies", $0, atLeast: 1) }
-        let next = try edit.after.plan(settings)
-        let (feed, channel) = try edit.place(settings)
-        let terms = try edit.options(settings)
-        let upkeep = ChannelUpkeep(feed, isDryRun: terms.isDryRun, wait: terms.wait)
-        let done = try upkeep.prune(channel, keep: keep, copies: copies, terms)
-        guard let report = done.document else { return }
-        ChannelOutput.warn(report)
-        var object = ChannelOutput.object(report)
-        object["removed"] = .array(done.removed.map(JSONValue.string))
-        let count = done.removed.count
-        let verb = terms.isDryRun ? "would remove" : "removed"
-        try await next.finish(
-            Publication(of: report, in: feed, about: nil), try settings.isOn("json", edit.common.json), object,
-            ChannelOutput.lines(report) + (count == 0 ? [] : ["  \(verb) \(count) \(count == 1 ? "copy" : "copies")"]))
-    }
-}
-
-struct ChannelDelete: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "delete",
-        abstract: "Remove a channel from a feed, such as one with a misspelled name.",
-        discussion: """
-            It removes the channel file first, then the hold and the numbered copies. The
-            releases stay until `feed gc`. Devices that follow the channel keep their
-            client and report that the feed does not have the channel.
-
-            Examples:
-              clientctl channel delete stabel --feed feed --dry-run
-              clientctl channel delete stabel --feed feed --yes
-            """)
-
-    @Argument(help: "(required) The channel.")
-    var name: String
-
-    @Option(
-        help: ArgumentHelp("(required) The feed: a folder or s3://bucket/prefix.", valueName: "place"),
-        completion: .directory)
-    var feed: String?
-
-    @Flag(help: "(required, or --dry-run) Remove the channel. This cannot be undone.")
-    var yes = false
-
-    @Flag(help: "Show what would be removed, and remove nothing.")
-    var dryRun = false
-
-    @OptionGroup var bucket: BucketOptions
-    @OptionGroup var waiting: WaitOptions
-    @OptionGroup var after: AfterOptions
-    @OptionGroup var common: CommonOptions
-
-    func run() async throws {
-        let settings = try common.settings()
-        try ChannelView.requireName(name)
-        let next = try after.plan(settings)
-        let isDryRun = try settings.isOn("dry-run", dryRun)
-        guard try isDryRun || settings.isOn("yes", yes) else {
-            throw ValidationError(
-                "A removed channel cannot be restored: give --yes, or --dry-run to see what would be removed.")
-        }
-        let feed = try Wiring.place(feed, bucket, settings)
-        let done = try ChannelUpkeep(feed, isDryRun: isDryRun, wait: try waiting.wait(settings)).delete(name)
-        let outcome = isDryRun ? Publication.dryRun : "removed"
-        let count = done.removed.count
-        try await next.finish(
-            Publication(feed: feed, outcome: outcome, documents: [], version: nil),
-            try settings.isOn("json", common.json),
-            [
-                "outcome": .string(outcome), "channel": .string(name),
-                "removed": .array(done.removed.map(JSONValue.string)),
-            ],
-            [
-                "channel \(name): \(isDryRun ? "would remove" : "removed") \(count) \(count == 1 ? "file" : "files")"
-            ] + done.removed.prefix(10).map { "  \($0)" } + (count > 10 ? ["  and \(count - 10) more"] : []))
-    }
+        subcommands: [
+            ChannelList.self, ChannelLog.self, ChannelSet.self, ChannelRenew.self, ChannelRestore.self,
+            ChannelPrune.self, ChannelDelete.self,
+        ])
 }

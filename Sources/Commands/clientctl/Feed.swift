@@ -17,7 +17,7 @@ struct FeedCollect: ParsableCommand {
         discussion: """
             Without --remove, the command only lists them. It keeps releases that
             manifest.json or a channel offers or recalls, releases that recent copies of
-            the channel files offer (for release restore), the newest releases, the base
+            the channel files offer (for channel restore), the newest releases, the base
             versions of deltas to them, and everything newer than --min-age, because a
             publisher may still be writing it. It never removes copies of channel files
             or files that clientctl did not write.
@@ -268,6 +268,6 @@ struct FeedCheckCommand: AsyncParsableCommand {
                 "Checked \(counted(report.archives, "archive")) and \(counted(report.deltas, "delta")) (\(ByteCount(bytes: report.bytes)))."
             ]
             + (report.findings.isEmpty ? ["No problems found."] : [])
-            + (isVerified ? [] : [ReleaseList.unverified])
+            + (isVerified ? [] : [ChannelList.unverified])
     }
 }

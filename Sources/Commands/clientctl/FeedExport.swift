@@ -91,7 +91,7 @@ struct FeedExportCommand: AsyncParsableCommand {
             case .given: "A device with the same --trust accepts this kit."
             case .feed:
                 "The kit was checked with its own trust root. Give --trust to check it with the keys that devices trust."
-            case .nobody: ReleaseList.unverified
+            case .nobody: ChannelList.unverified
             }
         return report.channels.sorted { $0.key < $1.key }.map { "channel \($0.key) has sequence \($0.value)" }
             + (report.offered.map { ["manifest.json offers \($0)"] } ?? [])

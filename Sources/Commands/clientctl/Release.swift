@@ -7,25 +7,24 @@ import BundlePublish
 struct Release: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "release",
-        abstract: "Show and change a channel: rollouts, pauses, recalls, promotions.",
+        abstract: "Change the releases of a channel: rollouts, pauses, recalls, promotions.",
         discussion: """
             A channel is the file FEED/channels/NAME.json, which lists the releases that
             devices can run. Each change signs a new file. `publish --channel` adds
             releases.
 
             Examples:
-              clientctl release list --feed feed --channel stable
+              clientctl channel list --feed feed --channel stable
               clientctl release rollout 25% --version 1.5.0 --feed feed --channel stable \\
                 --channel-key channel.key.pem
               clientctl release recall --version 1.5.0 --reason "white screen" \\
                 --feed feed --channel stable --channel-key channel.key.pem
             """,
         subcommands: [
-            ReleaseList.self, ReleaseLog.self, ReleaseRollout.self, ReleaseGroups.self, ReleaseUrgent.self,
+            ReleaseRollout.self, ReleaseGroups.self, ReleaseUrgent.self,
             ReleaseRetry.self, ReleasePause.self, ReleaseResume.self, ReleaseRecall.self,
-            ReleasePromote.self, ReleaseRemove.self, ReleaseUnpublish.self, ReleasePoll.self, ReleaseBusy.self,
+            ReleasePromote.self, ReleaseRemove.self, ReleaseUnpublish.self,
             ReleaseGuard.self,
-            ReleaseResign.self, ReleaseRestore.self,
             ReleaseDelta.self, ReleasePageCommand.self, ReleaseInsightsCommand.self,
         ])
 }
@@ -187,7 +186,7 @@ struct ReleaseUrgent: ChannelEdit {
         discussion: """
             `serve` then ignores its activation window, and spreads the checks after an
             announcement over at most one minute. It still waits for a page that reports
-            that it is busy, within the limit of `release busy`.
+            that it is busy, within the limit of `channel set --busy`.
 
             Examples:
               clientctl release urgent --version 1.5.1 --feed feed --channel stable \\
@@ -309,7 +308,7 @@ struct ReleaseRecall: ChannelEdit {
             if undoes { return .reinstate(version) }
             guard let reason, !reason.isEmpty else {
                 throw ValidationError(
-                    "Missing --reason: state why the release is recalled. Devices and `release log` show it.")
+                    "Missing --reason: state why the release is recalled. Devices and `channel log` show it.")
             }
             return .recall(version, reason: reason)
         case (nil, nil): throw MissingFlag(flags: ["version", "below"])

@@ -63,7 +63,7 @@ struct ReleasePageCommand: AsyncParsableCommand {
                 "warnings": .array(warnings.map(JSONValue.string)),
             ],
             ["wrote \(file.path), \(ByteCount(bytes: html.count))"]
-                + (trust == nil ? [ReleaseList.unverified] : []))
+                + (trust == nil ? [ChannelList.unverified] : []))
     }
 
     /// Adds the reports of devices to the page; a warning instead if the server does not answer.

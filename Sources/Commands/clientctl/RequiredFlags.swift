@@ -48,13 +48,13 @@ enum RequiredFlags {
 
     static let byCommand: [String: [Need]] = [
         "publish": [version, feed, key, Need("min-shell <version>")],
-        "release list": [feed], "release log": [feed, channel], "release unpublish": [version, feed],
+        "channel list": [feed], "channel log": [feed, channel], "release unpublish": [version, feed],
         "release rollout": [version] + edit, "release groups": [version] + edit, "release urgent": [version] + edit,
         "release pause": [version] + edit, "release resume": [version] + edit, "release remove": [version] + edit,
         "release recall": [Need("version <version>", "below <version>")] + edit,
         "release promote": [version, Need("to <name>")] + edit,
-        "release poll": [Need("interval <duration>", unless: "undo")] + edit, "release busy": edit,
-        "release resign": edit, "release restore": edit, "release delta": [version, feed, key],
+        "channel set": [Need("poll <duration>", "busy <duration>")] + edit,
+        "channel renew": edit, "channel restore": edit, "release delta": [version, feed, key],
         "release page": [feed, Need("out <file>")],
         "release insights": [version, feed, channel, Need("prometheus <url>")],
         "release guard": [

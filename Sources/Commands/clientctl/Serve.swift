@@ -23,7 +23,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             server announces them over DDP. The command then checks at once.
 
             It checks for updates every 15 minutes. Change the interval with
-            --check-interval, or for a whole fleet with `clientctl release poll`. Checks
+            --check-interval, or for a whole fleet with `clientctl channel set --poll`. Checks
             are spread out at random. The first comes within a minute, and at once on a
             device that has nothing to show. While the feed fails, the pause between
             checks grows from a minute to four intervals. A server can request a longer

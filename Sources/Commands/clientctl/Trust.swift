@@ -289,7 +289,7 @@ struct TrustPublish: AsyncParsableCommand {
         for name in report.channelsToSign {
             Output.say(
                 "clientctl: devices with this root refuse the current file of channel \(name): sign it with the new key by "
-                    + "`clientctl release resign --channel \(name)`, and give the old key with --trust")
+                    + "`clientctl channel renew --channel \(name)`, and give the old key with --trust")
         }
         Self.warnings(report).forEach { Output.say("clientctl: \($0)") }
         let outcome = report.isNew ? "published" : report.isCompleted ? "completed" : "unchanged"

@@ -172,7 +172,7 @@ struct Verify: AsyncParsableCommand {
         if document.expires <= now {
             throw UpdateFailure(
                 .expired, subject: "channel \(document.channel)",
-                "The file of channel \(document.channel) expired at \(document.expires). Sign it again with `clientctl release resign`."
+                "The file of channel \(document.channel) expired at \(document.expires). Sign it again with `clientctl channel renew`."
             )
         }
         for release in device.refused(of: document) {

@@ -300,9 +300,9 @@ package struct FeedCheck {
 
     private mutating func checkExpiry(_ document: ChannelDocument, _ url: FetchURL) {
         if document.expires <= clock {
-            find(.expired, url, "It expired at \(document.expires): sign it again with `clientctl release resign`.")
+            find(.expired, url, "It expired at \(document.expires): sign it again with `clientctl channel renew`.")
         } else if document.expires < clock.adding(.seconds(3 * 86_400)) {
-            find(.expiresSoon, url, "It expires at \(document.expires): sign it again with `clientctl release resign`.")
+            find(.expiresSoon, url, "It expires at \(document.expires): sign it again with `clientctl channel renew`.")
         }
     }
 

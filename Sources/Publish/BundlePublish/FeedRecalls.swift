@@ -54,7 +54,7 @@ struct FeedRecalls {
             let file = "\(location.address)/\(ChannelWriter.path(of: channel))"
             throw UpdateFailure(
                 .manifestMalformed, subject: file,
-                "\(file) cannot be read, so its recalls are unknown. Restore it with `clientctl release restore`. "
+                "\(file) cannot be read, so its recalls are unknown. Restore it with `clientctl channel restore`. "
                     + UpdateFailure(error).message)
         }
     }

@@ -9,7 +9,7 @@ package enum KeptReason: Sendable, Hashable, Comparable {
     case channel(String)
     /// A channel recalls it, and a recall can be undone.
     case recalled(String)
-    /// A recent copy of a channel file offers it, which `release restore` may need.
+    /// A recent copy of a channel file offers it, which `channel restore` may need.
     case copy(String, Int)
     /// It is one of the newest releases.
     case newest

@@ -10,7 +10,7 @@ import Testing
 struct AnswerSchema {
     private let rules: JSONObject
 
-    /// Reads the schema for the output of `command`, such as `release-list`. Returns nil if the file does not exist.
+    /// Reads the schema for the output of `command`, such as `channel-list`. Returns nil if the file does not exist.
     init?(_ command: String) {
         guard let rules = Self.rules(of: "\(command).schema.json") else { return nil }
         self.rules = rules

@@ -21,7 +21,7 @@ import Testing
     }
 
     @Test(arguments: [
-        (["release", "list", "--json"], "release-list"), (["verify", "--store", "store", "--json"], "verify-store"),
+        (["channel", "list", "--json"], "channel-list"), (["verify", "--store", "store", "--json"], "verify-store"),
         (["verify", "feed", "--json"], "verify"), (["install", "--json"], "install"),
     ])
     func `finds the schema by the words of the command`(arguments: [String], name: String) {

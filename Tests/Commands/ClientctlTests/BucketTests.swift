@@ -55,7 +55,7 @@ import Testing
         ).failed(51, "versionExists")
         try release("rollout", "50%", "--version", "1.1.0").succeeded("changed")
         try release("rollout", "60%", "--version", "1.1.0", "--expect-sequence", "2").failed(22, "rollbackAttempt")
-        let list = try run(["release", "list", "--feed", feed, "--json"]).succeeded()
+        let list = try run(["channel", "list", "--feed", feed, "--json"]).succeeded()
         #expect(list["channels"]?.arrayValue?.count == 1)
         let page = try run(
             [
@@ -182,7 +182,7 @@ import Testing
             .succeeded()
         try all(try publish("1.3.0", inStable + ["--dry-run"]))
         try all(["release", "pause", "--version", "1.2.0"] + edit)
-        for list in [["release", "list"], ["release", "log"], ["feed", "gc"]] {
+        for list in [["channel", "list"], ["channel", "log"], ["feed", "gc"]] {
             try all(list + ["--feed", feed] + (list[1] == "log" ? ["--channel", "stable"] : []))
         }
         try all(["verify", feed, "--trust", site.trust])
@@ -220,12 +220,12 @@ import Testing
         "https:/updates.example.com",
     ])
     func `rejects a feed address of another scheme and names the accepted ones`(address: String) throws {
-        let refused = try Clientctl.run(["release", "list", "--feed", address, "--json"]).failed(64, "usage")
+        let refused = try Clientctl.run(["channel", "list", "--feed", address, "--json"]).failed(64, "usage")
         #expect(refused.errors.contains("s3://bucket/prefix"), "\(refused.errors)")
     }
 
     @Test func `rejects a bucket without keys or region`() throws {
-        let list = ["release", "list", "--feed", "s3://bucket/feed", "--json"]
+        let list = ["channel", "list", "--feed", "s3://bucket/feed", "--json"]
         let keys = ["AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"]
         #expect(try Clientctl.run(list).failed(78, "configInvalid").errors.contains("--credential-command"))
         #expect(try Clientctl.run(list, environment: keys).failed(78, "configInvalid").errors.contains("AWS_REGION"))

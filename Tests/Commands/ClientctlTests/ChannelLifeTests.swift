@@ -117,13 +117,13 @@ import Testing
         try site.release(
             "rollout", "--version", "1.1.0", "--ramp", "0.1%,50%,100%", "--every", "1h", "--start", moment(-5400)
         ).succeeded("changed")
-        let listed = try Clientctl.run(["release", "list", "--feed", site.feed, "--channel", "stable", "--json"])
+        let listed = try Clientctl.run(["channel", "list", "--feed", site.feed, "--channel", "stable", "--json"])
             .succeeded()
         let release = listed["releases"]?.arrayValue?.first?.objectValue
         #expect(release?["rollout"] == .string("50%"))
         #expect(release?["ramp"]?.objectValue?["steps"]?.arrayValue?.count == 3)
         #expect(release?["ramp"]?.objectValue?["heldAt"] == .null)
-        let text = try Clientctl.run(["release", "list", "--feed", site.feed, "--channel", "stable"]).text
+        let text = try Clientctl.run(["channel", "list", "--feed", site.feed, "--channel", "stable"]).text
         #expect(text.contains("to come: 100% from "))
         try site.release("pause", "--version", "1.1.0").succeeded("changed")
         let held = try Clientctl.run(["inspect", "\(site.feed)/channels/stable.json"]).text
@@ -137,7 +137,7 @@ import Testing
         try site.release("rollout", "--version", "1.1.0", "0%").succeeded("changed")
         try site.install("one").succeeded()
         #expect(try site.runs("one") == "1.0.0")
-        let log = try Clientctl.run(["release", "log", "--feed", site.feed, "--channel", "stable"]).text
+        let log = try Clientctl.run(["channel", "log", "--feed", site.feed, "--channel", "stable"]).text
         #expect(log.contains("a ramp (0.1% from "))
     }
 
@@ -289,9 +289,9 @@ import Testing
         try Clientctl.stock(["rm", "\(site.feed)/channels/stable.json"])
         let before = try TreeSnapshot(of: site.feed)
         let refused = try site.publish("1.2.0").failed(78, "configInvalid")
-        #expect(refused.errors.contains("release restore"), "\(refused.errors)")
+        #expect(refused.errors.contains("channel restore"), "\(refused.errors)")
         #expect(try TreeSnapshot(of: site.feed).changes(since: before) == [])
-        try site.release("restore").succeeded()
+        try site.channel("restore").succeeded()
         try site.install("a").succeeded("upToDate")
         try site.install("b").succeeded("installed")
         #expect(access("\(site.folder.file("store-b"))/clients/v1.1.0", F_OK) == 0)
@@ -326,10 +326,10 @@ import Testing
         try site.signRoot("root1", "root3")
         let published = try site.publishRoot().succeeded("published")
         #expect(published.strings("channelsToSign") == ["stable"])
-        #expect(published.errors.contains("release resign --channel stable"))
+        #expect(published.errors.contains("channel renew --channel stable"))
         try site.install("d").failed(20, "keyUnknown")
-        try site.release("resign", key: "new").failed(20, "keyUnknown")
-        try site.release("resign", "--trust", site.pub("channel"), key: "new").succeeded("changed")
+        try site.channel("renew", key: "new").failed(20, "keyUnknown")
+        try site.channel("renew", "--trust", site.pub("channel"), key: "new").succeeded("changed")
         try site.install("d").succeeded("installed")
     }
 
@@ -346,7 +346,7 @@ import Testing
         let copy = site.folder.file("copy")
         try Clientctl.stock(["cp", "-a", site.feed, copy])
         try Clientctl.stock(["rm", "-r", "\(copy)/trust.json", "\(copy)/trust"])
-        _ = try ChannelEditor(feed: FeedFolder(copy), ahead).apply(.resign, to: "stable")
+        _ = try ChannelEditor(feed: FeedFolder(copy), ahead).apply(.renew, to: "stable")
         try Clientctl.stock(["cp", "-r", "\(copy)/channels", site.feed])
         try site.install("d").succeeded("installed")
         // A correct clock does not help: by their stored time, the devices have an expired trust root.
@@ -358,7 +358,7 @@ import Testing
         ]).succeeded("drafted")
         try site.signRoot("root1", "root2")
         try site.publishRoot().succeeded("published")
-        try site.release("resign", "--trust", site.pub("channel"), key: "new").succeeded("changed")
+        try site.channel("renew", "--trust", site.pub("channel"), key: "new").succeeded("changed")
         let back = try site.install("d").succeeded("installed")
         #expect(back.string("version") == "1.2.0")
         #expect(try site.publish("1.3.0", channelKey: "new").succeeded("published").errors.contains("clock") == false)
@@ -368,12 +368,12 @@ import Testing
         let site = try ChannelSite()
         try site.publish("1.0.0").succeeded("published")
         try site.publish("1.1.0", channel: "beta").succeeded("published")
-        let list = try Clientctl.run(["release", "list", "--feed", site.feed, "--json"]).succeeded()
+        let list = try Clientctl.run(["channel", "list", "--feed", site.feed, "--json"]).succeeded()
         let channels = list["channels"]?.arrayValue?.compactMap(\.objectValue) ?? []
         #expect(channels.map { $0["channel"] } == [.string("beta"), .string("stable")])
         #expect(list.strings("releases") == ["1.1.0", "1.0.0"] && list.string("offered") == "1.0.0")
         let empty = try site.folder.makeFolder("empty")
-        try Clientctl.run(["release", "list", "--feed", empty, "--json"]).failed(78, "configInvalid")
+        try Clientctl.run(["channel", "list", "--feed", empty, "--json"]).failed(78, "configInvalid")
         let release = try site.list()["releases"]?.arrayValue?.first?.objectValue
         #expect(release?["size"]?.integerValue ?? 0 > 0)
         #expect(release?["keyId"] == .string(try site.id("release")))
@@ -384,7 +384,7 @@ import Testing
         try Clientctl.run(verify + [site.pub("release")]).failed(20, "keyUnknown")
         try site.publish("1.0.0", channel: "late").succeeded()
         try Clientctl.stock(["sh", "-c", "echo '{' > '\(site.feed)/channels/late.json'"])
-        let damaged = try site.release("resign", channel: "late").failed(25, "manifestMalformed")
+        let damaged = try site.channel("renew", channel: "late").failed(25, "manifestMalformed")
         #expect(damaged.subject == "\(site.feed)/channels/late.json")
         #expect(damaged.errors.contains("Restore it from a copy"))
     }
@@ -423,14 +423,14 @@ import Testing
         #expect(try isNow(made["channel"]?.objectValue?["issuedAt"]))
         let created = try site.list()["releases"]?.arrayValue?.first?.objectValue?["createdAt"]
         #expect(created == .string("\(try Timestamp(secondsSinceEpoch: now + days * 86_400))"))
-        func release(_ arguments: String...) throws -> Outcome {
+        func run(_ arguments: String...) throws -> Outcome {
             try Clientctl.run(
-                ["release"] + arguments
+                arguments
                     + ["--feed", site.feed, "--channel", "stable", "--channel-key", site.key("channel"), "--json"],
                 environment: epoch)
         }
-        #expect(try isNow(release("resign").succeeded("changed")["issuedAt"]))
-        try release("rollout", "--ramp", "1%,10%,100%", "--every", "1d", "--version", "1.0.0").succeeded("changed")
+        #expect(try isNow(run("channel", "renew").succeeded("changed")["issuedAt"]))
+        try run("release", "rollout", "--ramp", "1%,10%,100%", "--every", "1d", "--version", "1.0.0").succeeded("changed")
         let ramped = try site.list()["releases"]?.arrayValue?.first?.objectValue
         #expect(ramped?["rollout"] == .string("1%"))
         let unrooted = try ChannelSite(withRoot: false)
@@ -504,7 +504,7 @@ import Testing
         }
         #expect(channel.subject == "channel nightly")
         #expect(try refused(78, "configInvalid") { try site.list("nightly") }.subject == "channel nightly")
-        try Clientctl.run(["release", "list", "--feed", "/nonexistent", "--channel", "stable", "--json"])
+        try Clientctl.run(["channel", "list", "--feed", "/nonexistent", "--channel", "stable", "--json"])
             .failed(78, "configInvalid")
     }
 
@@ -527,25 +527,25 @@ import Testing
         #expect(try refused(41, "versionBlocked") { try site.publish("1.1.0") }.subject == "1.1.0")
     }
 
-    @Test func `release poll sets how often devices check`() throws {
+    @Test func `channel set --poll sets how often devices check`() throws {
         #expect(try site.list()["poll"] == .null)
-        try site.release("poll", "--interval", "5m", "--jitter", "30s").succeeded("changed")
+        try site.channel("set", "--poll", "5m", "--jitter", "30s").succeeded("changed")
         #expect(try site.list()["poll"] == .object(["interval": .integer(300), "jitter": .integer(30)]))
-        try site.release("poll", "--interval", "5m", "--jitter", "30s").succeeded("unchanged")
-        try site.release("poll", "--undo").succeeded("changed")
+        try site.channel("set", "--poll", "5m", "--jitter", "30s").succeeded("unchanged")
+        try site.channel("set", "--poll", "default").succeeded("changed")
         #expect(try site.list()["poll"] == .null)
     }
 
     @Test func `dry runs of channel edits list their changes and write nothing`() throws {
         let before = try TreeSnapshot(of: site.feed)
         for arguments in [
-            ["rollout", "--version", "1.0.0", "5%"], ["pause", "--version", "1.0.0"],
-            ["recall", "--version", "1.0.0", "--reason", "x"], ["resign"],
-            ["promote", "--version", "1.0.0", "--to", "beta", "--create"], ["remove", "--version", "1.0.0"],
-            ["poll", "--interval", "5m"],
+            ["release", "rollout", "--version", "1.0.0", "5%"], ["release", "pause", "--version", "1.0.0"],
+            ["release", "recall", "--version", "1.0.0", "--reason", "x"], ["channel", "renew"],
+            ["release", "promote", "--version", "1.0.0", "--to", "beta", "--create"], ["release", "remove", "--version", "1.0.0"],
+            ["channel", "set", "--poll", "5m"],
         ] {
             let outcome = try Clientctl.run(
-                ["release"] + arguments
+                arguments
                     + [
                         "--feed", site.feed, "--channel", "stable", "--channel-key", site.key("channel"), "--dry-run",
                         "--json",
@@ -558,27 +558,27 @@ import Testing
     }
 
     @Test(arguments: [
-        ["rollout", "--version", "1.0.0", "100.1%"], ["rollout", "--version", "1.0.0", "--", "-1%"],
-        ["rollout", "--version", "1.0.0", "250"], ["rollout", "--version", "1.0.0", "2.55%"],
-        ["rollout", "--version", "1.0.0", "%"],
-        ["rollout", "--version", "1.0.0", "1e1%"], ["rollout", "--version", "1.0.0"], ["pause"],
-        ["pause", "--version", "one"],
-        ["recall", "--version", "1.0.0"], ["recall"], ["recall", "--version", "1.0.0", "--below", "1.0.0"],
-        ["promote", "--version", "1.0.0"],
-        ["promote", "--version", "1.0.0", "--to", "stable"],
-        ["promote", "--version", "1.0.0", "--to", "x", "--sequence", "2"],
-        ["promote", "--version", "1.0.0", "--to", "a/b"], ["resign", "--expires-in", "30"],
-        ["resign", "--expires-in", "1ms"], ["poll"], ["poll", "--interval", "9s"], ["poll", "--interval", "8d"],
-        ["poll", "--interval", "1500ms"], ["poll", "--interval", "1m", "--jitter", "2m"], ["poll", "--jitter", "1s"],
-        ["poll", "--undo", "--interval", "1m"],
-        ["resign", "--if-expires-within", "soon"],
-        ["resign", "--expect-sequence", "x"],
-        ["resign", "--sign-command", "true"],
+        ["release", "rollout", "--version", "1.0.0", "100.1%"], ["release", "rollout", "--version", "1.0.0", "--", "-1%"],
+        ["release", "rollout", "--version", "1.0.0", "250"], ["release", "rollout", "--version", "1.0.0", "2.55%"],
+        ["release", "rollout", "--version", "1.0.0", "%"],
+        ["release", "rollout", "--version", "1.0.0", "1e1%"], ["release", "rollout", "--version", "1.0.0"], ["release", "pause"],
+        ["release", "pause", "--version", "one"],
+        ["release", "recall", "--version", "1.0.0"], ["release", "recall"], ["release", "recall", "--version", "1.0.0", "--below", "1.0.0"],
+        ["release", "promote", "--version", "1.0.0"],
+        ["release", "promote", "--version", "1.0.0", "--to", "stable"],
+        ["release", "promote", "--version", "1.0.0", "--to", "x", "--sequence", "2"],
+        ["release", "promote", "--version", "1.0.0", "--to", "a/b"], ["channel", "renew", "--expires-in", "30"],
+        ["channel", "renew", "--expires-in", "1ms"], ["channel", "set"], ["channel", "set", "--busy", "61m"], ["channel", "set", "--poll", "9s"], ["channel", "set", "--poll", "8d"],
+        ["channel", "set", "--poll", "1500ms"], ["channel", "set", "--poll", "1m", "--jitter", "2m"], ["channel", "set", "--jitter", "1s"],
+        ["channel", "set", "--poll", "default", "--jitter", "1s"],
+        ["channel", "renew", "--if-expires-within", "soon"],
+        ["channel", "renew", "--expect-sequence", "x"],
+        ["channel", "renew", "--sign-command", "true"],
     ])
     func `channel edits reject invalid or contradictory flags`(arguments: [String]) throws {
         _ = try refused(64, "usage") {
             try Clientctl.run(
-                ["release"] + arguments
+                arguments
                     + ["--feed", site.feed, "--channel", "stable", "--channel-key", site.key("channel"), "--json"])
         }
     }

@@ -90,8 +90,15 @@ final class ChannelSite {
                 + ["--feed", feed, "--channel", channel, "--channel-key", self.key(key), "--json"])
     }
 
+    @discardableResult
+    func channel(_ arguments: String..., channel: String = "stable", key: String = "channel") throws -> Outcome {
+        try Clientctl.run(
+            ["channel"] + arguments
+                + ["--feed", feed, "--channel", channel, "--channel-key", self.key(key), "--json"])
+    }
+
     func list(_ channel: String = "stable") throws -> Outcome {
-        try Clientctl.run(["release", "list", "--feed", feed, "--channel", channel, "--json"])
+        try Clientctl.run(["channel", "list", "--feed", feed, "--channel", channel, "--json"])
     }
 
     func sequence(_ channel: String = "stable") throws -> Int? { try list(channel)["sequence"]?.integerValue }

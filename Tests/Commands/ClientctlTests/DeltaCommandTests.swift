@@ -217,13 +217,13 @@ import Testing
         #expect(access("\(site.feed)/releases/v1.2.0", F_OK) != 0)
     }
 
-    @Test func `inspect and release list show deltas, and verify checks them`() throws {
+    @Test func `inspect and channel list show deltas, and verify checks them`() throws {
         _ = try publish("1.0.0", ["--channel", "stable", "--create"])
         _ = try publish("1.1.0", ["--channel", "stable"])
         let folder = "\(site.feed)/releases/v1.1.0"
         let shown = try Clientctl.run(["inspect", "\(folder)/deltas.json", "--json"])
         #expect(shown["kind"] == .string("deltas"))
-        let listed = try Clientctl.run(["release", "list", "--feed", site.feed, "--channel", "stable", "--json"])
+        let listed = try Clientctl.run(["channel", "list", "--feed", site.feed, "--channel", "stable", "--json"])
         let releases = try #require(listed["releases"]?.arrayValue).compactMap {
             $0.objectValue?["deltas"]?.arrayValue?.count
         }

@@ -79,16 +79,15 @@ import Testing
         case "feed gc": return ["--feed", "feed", "--json"]
         case "channel prune": return ["--keep", "5"] + channel
         case "channel delete": return ["stable", "--feed", "feed"]
-        case "release list", "release log": return ["--feed", "feed", "--channel", "stable"]
-        case "release resign", "release restore": return channel
+        case "channel list", "channel log": return ["--feed", "feed", "--channel", "stable"]
+        case "channel renew", "channel restore": return channel
         case "release unpublish": return version + ["--feed", "feed"]
         case "release delta": return version + ["--feed", "feed", "--key", "release.key.pem"]
         case "release resume": return version + channel.map { $0 == "stable" ? "beta" : $0 }
         case "release rollout": return ["5%"] + version + channel
         case "release groups": return ["qa"] + version + channel
         case "release promote": return version + ["--to", "later", "--create"] + channel
-        case "release busy": return ["2m"] + channel
-        case "release poll": return ["--interval", "5m"] + channel
+        case "channel set": return ["--poll", "5m"] + channel
         case "release recall": return version + ["--reason", "bad"] + channel
         case "release page": return ["--out", "page.html", "--feed", "feed", "--prometheus", "http://127.0.0.1:1/"]
         case "release insights":
@@ -151,7 +150,7 @@ import Testing
         case ("feed", "ca-file"), ("feed", "proxy"), ("feed", "token-file"): arguments = ["http://127.0.0.1:1/"]
         case (_, "credential-command"), (_, "document-max-age"), (_, "without-compare-and-swap"):
             arguments = arguments.map { $0 == "feed" || $0 == "plain" ? "s3://bucket" : $0 }
-        case (_, let flag) where words == ["release", "list"] && ["ca-file", "proxy", "token-file"].contains(flag):
+        case (_, let flag) where words == ["channel", "list"] && ["ca-file", "proxy", "token-file"].contains(flag):
             arguments = arguments.map { $0 == "feed" ? "http://127.0.0.1:1/" : $0 }
         case ("publish", "channel-key"), ("publish", "expires-in"): useChannel()
         case ("publish", "channel-sign-command"):
@@ -339,7 +338,7 @@ import Testing
         // No report is pending here. `ReportTests` covers this flag.
         ["report", "manifest"], ["report", "channel"],
         // `HistoryCommandTests` covers this flag.
-        ["release restore", "dry-run"], ["release unpublish", "dry-run"],
+        ["channel restore", "dry-run"], ["release unpublish", "dry-run"],
     ]
     /// A device may have its store in the configuration and still verify a manifest, so the result differs.
     private static let different: Set<[String]> = [["verify", "store"]]

@@ -26,7 +26,7 @@ import Testing
         try gc(site, "--keep", "1", "--min-age", "0s", "--remove").succeeded("removed")
         try gc(site, "--keep", "1", "--min-age", "0s", "--remove").succeeded("unchanged")
         try site.install("a").succeeded("installed")
-        try site.release("restore", "--copy", "1").failed(78, "configInvalid")
+        try site.channel("restore", "--copy", "1").failed(78, "configInvalid")
         try site.publish("1.0.0", ["--rollout", "100%"]).succeeded()
     }
 

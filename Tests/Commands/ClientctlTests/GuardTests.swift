@@ -262,7 +262,7 @@ import Testing
             .succeeded("written")
         let shown = String(decoding: try contents(ofFile: page), as: UTF8.self)
         #expect(shown.contains("</b> is for 50% of the devices, and held by the guard"))
-        let listed = try Clientctl.run(["release", "list", "--feed", site.feed]).text
+        let listed = try Clientctl.run(["channel", "list", "--feed", site.feed]).text
         #expect(listed.contains("  held\n") && !listed.contains("paused"))
         // Devices inside and outside the rollout keep their client.
         for device in ["old", "b", "c", "d", "e"] {
@@ -270,9 +270,9 @@ import Testing
             #expect(try site.runs(device) == "1.0.0")
         }
         // When the channel is signed again for another reason, it records the pause itself.
-        let resigned = try site.release("resign")
-        resigned.succeeded("changed")
-        #expect(resigned.strings("changes")?.contains { $0.contains("as the guard holds it") } == true)
+        let renewed = try site.channel("renew")
+        renewed.succeeded("changed")
+        #expect(renewed.strings("changes")?.contains { $0.contains("as the guard holds it") } == true)
         #expect(try site.list()["releases"]?.arrayValue?.last?.objectValue?["paused"]?.boolValue != nil)
         _ = try site.install("f")
         #expect(try site.runs("f") == "1.0.0")
@@ -373,7 +373,7 @@ import Testing
         let host = try Hosting(site.feed)
         #expect(try host.ask("/channels/stable.hold.json").status == 200)
         #expect(
-            try Clientctl.run(["release", "list", "--feed", site.feed, "--json"])["channels"]?.arrayValue?.count == 1)
+            try Clientctl.run(["channel", "list", "--feed", site.feed, "--json"])["channels"]?.arrayValue?.count == 1)
     }
 
     enum MetricsServer: String, CaseIterable {

@@ -3,15 +3,15 @@ import BundleTesting
 import BundleValues
 import Testing
 
-/// `release log`, `release restore` and `release unpublish`, run as the built program.
+/// `channel log`, `channel restore` and `release unpublish`, run as the built program.
 @Suite(.ownThread) struct HistoryCommandTests {
     private func log(_ site: ChannelSite, _ more: String...) throws -> [JSONObject] {
         let outcome = try Clientctl.run(
-            ["release", "log", "--feed", site.feed, "--channel", "stable", "--json"] + more)
+            ["channel", "log", "--feed", site.feed, "--channel", "stable", "--json"] + more)
         return (outcome.succeeded()["entries"]?.arrayValue ?? []).compactMap(\.objectValue)
     }
 
-    @Test func `release log shows signers and differences of every sequence`() throws {
+    @Test func `channel log shows signers and differences of every sequence`() throws {
         let site = try ChannelSite()
         try site.publish("1.0.0")
         try site.release("rollout", "5%", "--version", "1.0.0").succeeded("changed")
@@ -22,18 +22,18 @@ import Testing
         #expect(entries.allSatisfy { $0["keyIds"] == .array([.string(key)]) && $0["verified"] == .bool(true) })
         #expect(try log(site, "--trust", site.pub("new")).allSatisfy { $0["verified"] == .bool(false) })
         #expect(try log(site).allSatisfy { $0["verified"] == .null })
-        let plain = try Clientctl.run(["release", "log", "--feed", site.feed, "--channel", "stable"])
+        let plain = try Clientctl.run(["channel", "log", "--feed", site.feed, "--channel", "stable"])
         #expect(plain.text.hasPrefix("3  "))
         #expect(plain.text.contains("1.0.0: recalled, "))
         #expect(!plain.text.contains("\u{1B}"))
-        try Clientctl.run(["release", "log", "--feed", site.feed, "--channel", "../x", "--json"]).failed(64, "usage")
+        try Clientctl.run(["channel", "log", "--feed", site.feed, "--channel", "../x", "--json"]).failed(64, "usage")
         #expect(
-            try Clientctl.run(["release", "log", "--feed", site.feed, "--channel", "none"]).errors.contains(
+            try Clientctl.run(["channel", "log", "--feed", site.feed, "--channel", "none"]).errors.contains(
                 "no channel none"))
     }
 
     @Test(arguments: ["lost", "rolled back", "damaged"])
-    func `release restore recovers a lost, old or damaged channel for devices`(_ accident: String) throws {
+    func `channel restore recovers a lost, old or damaged channel for devices`(_ accident: String) throws {
         let site = try ChannelSite()
         let document = "\(site.feed)/channels/stable.json"
         try site.publish("1.0.0", ["--rollout", "100%"])
@@ -47,22 +47,22 @@ import Testing
         default: try site.folder.write(bytes("{"), to: "feed/channels/stable.json")
         }
         #expect(try site.install("a").status != 0)
-        #expect(try site.release("restore", "--dry-run").succeeded("dryRun")["sequence"] == .integer(3))
-        let done = try site.release("restore").succeeded("changed")
+        #expect(try site.channel("restore", "--dry-run").succeeded("dryRun")["sequence"] == .integer(3))
+        let done = try site.channel("restore").succeeded("changed")
         #expect(done["sequence"] == .integer(3))
         try site.install("a").succeeded("upToDate")
-        #expect(try site.release("restore").succeeded().outcome == "unchanged")
+        #expect(try site.channel("restore").succeeded().outcome == "unchanged")
         try site.publish("1.2.0", ["--rollout", "100%"])
         try site.install("a").succeeded("installed")
     }
 
-    @Test func `release restore --copy keeps recalls`() throws {
+    @Test func `channel restore --copy keeps recalls`() throws {
         let site = try ChannelSite()
         try site.publish("1.0.0", ["--rollout", "100%"])
         try site.publish("1.1.0", ["--rollout", "100%"])
         try site.release("recall", "--version", "1.1.0", "--reason", "bad").succeeded("changed")
         try site.release("rollout", "10%", "--version", "1.0.0").succeeded("changed")
-        let done = try site.release("restore", "--copy", "2").succeeded("changed")
+        let done = try site.channel("restore", "--copy", "2").succeeded("changed")
         #expect(done["sequence"] == .integer(5))
         let listed = try site.list()
         #expect((listed["recalled"]?.arrayValue ?? []).compactMap { $0.objectValue?["version"] } == [.string("1.1.0")])
@@ -70,9 +70,9 @@ import Testing
             (listed["releases"]?.arrayValue ?? []).compactMap { $0.objectValue?["rollout"] } == [
                 .string("100%"), .string("100%"),
             ])
-        try site.release("restore", "--copy", "9").failed(78, "configInvalid")
-        try site.release("restore", key: "new").failed(20, "keyUnknown")
-        try site.release("restore", channel: "beta").failed(78, "configInvalid")
+        try site.channel("restore", "--copy", "9").failed(78, "configInvalid")
+        try site.channel("restore", key: "new").failed(20, "keyUnknown")
+        try site.channel("restore", channel: "beta").failed(78, "configInvalid")
     }
 
     @Test func `release unpublish returns manifest.json to an earlier release`() throws {

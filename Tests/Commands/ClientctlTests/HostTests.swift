@@ -152,13 +152,13 @@ import Testing
         try host.stop()
     }
 
-    @Test func `release list reads a channel over HTTP and verifies it with --trust`() throws {
+    @Test func `channel list reads a channel over HTTP and verifies it with --trust`() throws {
         let site = try ChannelSite()
         try site.publish("1.0.0").succeeded()
         let host = try Hosting(site.feed, ["--token-file", try tokenFile()])
         let token = try site.folder.write(bytes(Self.token), to: "token")
         func list(_ more: String...) throws -> Outcome {
-            try Clientctl.run(["release", "list", "--feed", host.url, "--token-file", token, "--json"] + more)
+            try Clientctl.run(["channel", "list", "--feed", host.url, "--token-file", token, "--json"] + more)
         }
         let there = try list("--channel", "stable", "--trust", site.trust).succeeded()
         let here = try site.list()

@@ -101,7 +101,7 @@ import Testing
         let store = ["--store", site.folder.file("store-kiosk"), "--shell-version", "1.5.0"]
         for arguments in [
             device("check") + ["--explain"], device("install"), ["status"] + store, ["list"] + store.prefix(2),
-            ["release", "list"] + place, ["release", "log"] + place, ["inspect", channel],
+            ["channel", "list"] + place, ["channel", "log"] + place, ["inspect", channel],
             ["release", "resume", "--version", "1.1.0", "--channel-key", site.key("channel")] + place,
         ] {
             for form in [[], ["--json"]] {
@@ -112,7 +112,7 @@ import Testing
                 }
             }
         }
-        let listed = try Clientctl.run(["release", "list", "--json"] + place).succeeded()
+        let listed = try Clientctl.run(["channel", "list", "--json"] + place).succeeded()
         let recall = listed["recalled"]?.arrayValue?.first?.objectValue
         #expect(recall?["reason"]?.stringValue == Self.text)
         for form in ["text", "json"] {

@@ -27,8 +27,9 @@ import Testing
         ["release", "groups", "qa", "--undo", "--version", "1.0.0"] + channel,
         ["release", "groups", "qa,,eu", "--version", "1.0.0"] + channel,
         ["release", "urgent"] + channel, ["release", "retry"] + channel,
-        ["release", "busy"] + channel, ["release", "busy", "61m"] + channel, ["release", "busy", "1.5s"] + channel,
-        ["release", "busy", "1m", "--undo"] + channel,
+        ["channel", "set"] + channel, ["channel", "set", "--busy", "61m"] + channel,
+        ["channel", "set", "--busy", "1.5s"] + channel,
+        ["channel", "set", "--busy", "1m", "--jitter", "1s"] + channel,
         ["release", "pause"] + channel,
         ["release", "promote", "--version", "1.0.0"] + channel,
         ["unblock", "--store", "store"],
@@ -77,7 +78,7 @@ import Testing
         (["release", "recal", "--version", "1.0.0"], "There is no command recal. Did you mean recall?"),
         (["keys", "frobnicate"], "Give one of generate, show, passwd."),
         (["feed", "ls"], "Give one of check, copy, export, gc."),
-        (["release", "ls"], "Did you mean list?"),
+        (["channel", "ls"], "Did you mean list?"),
         (["release", "yank", "--version", "1.0.0"], "Did you mean recall?"),
         (["release", "rollout", "5%", "--key", "x"], "Unknown option '--key'. Did you mean '--channel-key'?"),
         (["publish", "web", "--version", "1"], "See 'clientctl publish --help' for more information."),
@@ -108,7 +109,6 @@ import Testing
         let operand =
             switch command.words.joined(separator: " ") {
             case "publish": "."
-            case "release busy": "1m"
             case "release rollout": "10%"
             case "release groups": "qa"
             default: site.trust
@@ -134,7 +134,7 @@ import Testing
         let site = try ChannelSite(withRoot: false)
         try site.publish("1.0.0").succeeded("published")
         try site.release("recall", "--undo", "--version", "7.7.7").failed(78, "configInvalid")
-        try Clientctl.run(["release", "log", "--feed", site.feed, "--channel", "stabel", "--json"])
+        try Clientctl.run(["channel", "log", "--feed", site.feed, "--channel", "stabel", "--json"])
             .failed(78, "configInvalid")
         let other = try site.folder.writeTree(["clients/acme/f": [1]], to: "other")
         for command in ["status", "list"] {
@@ -270,13 +270,13 @@ import Testing
         let canBeRead = ["http:", "https:", "file:"].contains { feed.hasPrefix($0) }
         for arguments in [
             ["publish", source, "--version", "2.0.0", "--key", site.key, "--min-shell", "1.0.0"],
-            ["release", "resign", "--channel", "stable", "--channel-key", site.key],
+            ["channel", "renew", "--channel", "stable", "--channel-key", site.key],
             [
                 "release", "promote", "--version", "1.0.0", "--channel", "stable", "--to", "beta", "--channel-key",
                 site.key,
             ],
             ["trust", "publish", site.trust],
-        ] + (canBeRead ? [] : [["release", "list", "--channel", "stable"]]) {
+        ] + (canBeRead ? [] : [["channel", "list", "--channel", "stable"]]) {
             let refused = try Clientctl.run(arguments + place, in: site.folder.path).failed(64, "usage")
             #expect(refused.errors.contains("--feed takes a folder"), "\(arguments)")
         }

@@ -82,7 +82,7 @@ import Testing
         let outcome = try insights(server, ["--json"])
         #expect(outcome["groups"] == .array([.string("qa")]) && outcome["only"] == .bool(true))
         #expect(try insights(server).text.hasPrefix("1.1.0 in channel stable: for the group qa alone\n"))
-        let listed = try Clientctl.run(["release", "list", "--feed", site.feed, "--channel", "stable"]).text
+        let listed = try Clientctl.run(["channel", "list", "--feed", site.feed, "--channel", "stable"]).text
         #expect(listed.contains("1.1.0  the group qa alone  shells"))
     }
 

@@ -174,7 +174,7 @@ import Testing
 
     @Test func `publish --create --sequence restarts a lost channel above the sequence of devices`() throws {
         try publish("1.0.0", "stable", ["--create"]).succeeded("published")
-        for _ in 1...3 { try site.release("resign").succeeded("changed") }
+        for _ in 1...3 { try site.channel("renew").succeeded("changed") }
         func install() throws -> Outcome {
             try Clientctl.run([
                 "install", "--channel", "\(site.feed)/channels/stable.json", "--trust", site.folder.file("trusted"),
@@ -215,7 +215,7 @@ import Testing
         let second = try site.release("recall", "--version", "1.0.0", "--reason", "bad").succeeded("changed")
         #expect(manifest(second) == ["changed": .bool(false), "offers": .string("1.0.0"), "recalled": .bool(true)])
         let plain = try Clientctl.run([
-            "release", "resign", "--feed", site.feed, "--channel", "stable", "--channel-key", site.key("channel"),
+            "channel", "renew", "--feed", site.feed, "--channel", "stable", "--channel-key", site.key("channel"),
         ])
         #expect(plain.text.contains("manifest.json still offers 1.0.0"))
         // The outcome names written files even if the channel did not change.

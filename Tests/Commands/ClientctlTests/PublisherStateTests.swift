@@ -12,10 +12,10 @@ import Testing
 
     private var document: String { "\(site.feed)/channels/stable.json" }
 
-    private func resign(_ more: String..., environment: [String: String] = [:]) throws -> Outcome {
+    private func renew(_ more: String..., environment: [String: String] = [:]) throws -> Outcome {
         try Clientctl.run(
             [
-                "release", "resign", "--feed", site.feed, "--channel", "stable", "--channel-key", site.key("channel"),
+                "channel", "renew", "--feed", site.feed, "--channel", "stable", "--channel-key", site.key("channel"),
                 "--json",
             ] + more, environment: environment)
     }
@@ -33,19 +33,19 @@ import Testing
                 "stable", "--channel-key", site.key("channel"), "--json",
             ], environment: state
         ).succeeded("changed")
-        try resign(environment: state).succeeded("changed")
+        try renew(environment: state).succeeded("changed")
         try site.install("one").succeeded()
         #expect(try site.runs("one") == "1.1.0")
 
         try site.folder.write(old, to: "feed/channels/stable.json")
         try Clientctl.stock(["rm", "\(site.feed)/channels/stable/3.json", "\(site.feed)/channels/stable/4.json"])
-        let refused = try resign(environment: state).failed(22, "rollbackAttempt")
+        let refused = try renew(environment: state).failed(22, "rollbackAttempt")
         #expect(refused.errors.contains("an older file was restored"))
-        try resign("--expect-sequence", "4").failed(22, "rollbackAttempt")
+        try renew("--expect-sequence", "4").failed(22, "rollbackAttempt")
         try site.publish("1.3.0", environment: state).failed(22, "rollbackAttempt")
 
         // A publisher without state accepts the older file, but the device keeps the recall.
-        for _ in 0..<3 { try resign().succeeded("changed") }
+        for _ in 0..<3 { try renew().succeeded("changed") }
         try site.install("one").succeeded()
         #expect(try site.runs("one") == "1.1.0")
         try site.release("recall", "--version", "1.2.0", "--undo").succeeded("changed")
@@ -70,10 +70,10 @@ import Testing
         let state = ["CLIENTCTL_PUBLISHER_STATE": site.folder.file("state")]
         try site.publish("1.1.0", environment: state).succeeded("published")
         let old = try contents(ofFile: document)
-        try resign(environment: state).succeeded("changed")
+        try renew(environment: state).succeeded("changed")
         try site.folder.write(old, to: "feed/channels/stable.json")
         try Clientctl.stock(["rm", "\(site.feed)/channels/stable/2.json"])
-        let done = try resign("--feed-was-restored", environment: state).succeeded("changed")
+        let done = try renew("--feed-was-restored", environment: state).succeeded("changed")
         #expect(done["sequence"] == .integer(3))
         #expect(done.strings("changes")?.first?.contains("are lost") == true)
     }
@@ -82,11 +82,11 @@ import Testing
         throws
     {
         try site.publish("1.1.0").succeeded("published")
-        func resign(_ environment: [String: String]) throws -> Outcome {
+        func renew(_ environment: [String: String]) throws -> Outcome {
             try Outcome(
                 Program.run(
                     [
-                        Clientctl.path, "release", "resign", "--feed", site.feed, "--channel", "stable",
+                        Clientctl.path, "channel", "renew", "--feed", site.feed, "--channel", "stable",
                         "--channel-key",
                         site.key("channel"), "--json",
                     ],
@@ -96,13 +96,13 @@ import Testing
             ).succeeded("changed")
         }
         let home = site.folder.file("home")
-        _ = try resign(["HOME": home])
+        _ = try renew(["HOME": home])
         #expect(try TreeSnapshot(of: "\(home)/.local/state/clientctl").files.count == 1)
-        _ = try resign(["HOME": home, "XDG_STATE_HOME": site.folder.file("xdg")])
+        _ = try renew(["HOME": home, "XDG_STATE_HOME": site.folder.file("xdg")])
         #expect(try TreeSnapshot(of: site.folder.file("xdg/clientctl")).files.count == 1)
-        let unwritable = try resign(["HOME": "/dev/null"])
+        let unwritable = try renew(["HOME": "/dev/null"])
         #expect(unwritable.errors.contains("signed channel files are not stored"))
-        try self.resign("--publisher-state", "/dev/null/state").failed(78, "configInvalid")
+        try self.renew("--publisher-state", "/dev/null/state").failed(78, "configInvalid")
     }
 
     @Test func `publish requires --channel in a feed that has the channel stable`() throws {

@@ -86,7 +86,7 @@ import Testing
             let late = try await relay.listen(for: "beta")
             try await hello(late)
             #expect(try await late.next() == first)
-            try site.release("resign", channel: "beta").succeeded()
+            try site.channel("renew", channel: "beta").succeeded()
             for socket in [beta, late, old] {
                 #expect(try await socket.next() == .release(channel: "beta", sequence: sequence + 1))
             }

@@ -188,9 +188,9 @@ import Testing
         ["install"], ["list"], ["status"], ["gc"], ["trust"], ["trust", "init"], ["trust", "show"],
         ["trust", "add-key"],
         ["trust", "remove-key"], ["trust", "rotate"], ["trust", "renew"], ["trust", "sign"], ["trust", "publish"],
-        ["trust", "update"], ["release"], ["release", "list"], ["release", "rollout"], ["release", "pause"],
+        ["trust", "update"], ["release"], ["channel", "list"], ["release", "rollout"], ["release", "pause"],
         ["release", "resume"], ["release", "recall"], ["release", "promote"], ["release", "remove"],
-        ["release", "resign"], ["login"], ["logout"], ["lock"], ["unlock"], ["serve"], ["host"],
+        ["channel", "renew"], ["login"], ["logout"], ["lock"], ["unlock"], ["serve"], ["host"],
     ])
     func `every command has help with an example`(command: [String]) throws {
         let help = try Clientctl.run(command + ["--help"])

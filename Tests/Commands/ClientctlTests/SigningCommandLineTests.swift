@@ -61,7 +61,7 @@ import Testing
             command("channel"), "--public", site.pub("channel"), "--json",
         ]).succeeded("unchanged")
         try Clientctl.run([
-            "release", "resign", "--feed", site.feed, "--channel", "stable", "--sign-command", command("channel"),
+            "channel", "renew", "--feed", site.feed, "--channel", "stable", "--sign-command", command("channel"),
             "--public", site.pub("channel"), "--json",
         ]).succeeded("changed")
         try site.install("d", trust: site.trust).succeeded("installed")
@@ -240,13 +240,13 @@ struct SoftHSMTests {
             let reason = String(repeating: "n", count: 100_000)
             try site.release("recall", "--version", "1.0.0", "--reason", "\(number)\(reason)").succeeded("changed")
         }
-        let resigned = try Clientctl.run(
+        let renewed = try Clientctl.run(
             [
-                "release", "resign", "--feed", site.feed, "--channel", "stable", "--trust", site.pub("channel"),
+                "channel", "renew", "--feed", site.feed, "--channel", "stable", "--trust", site.pub("channel"),
                 "--sign-command", line.replacing("TOOL", with: tool), "--public", "\(file).pem", "--json",
             ], environment: environment
         ).succeeded("changed")
-        #expect(resigned["sequence"] == .integer(5))
+        #expect(renewed["sequence"] == .integer(5))
         #expect(try contents(ofFile: "\(site.feed)/channels/stable.json").count > 130_000)
     }
 

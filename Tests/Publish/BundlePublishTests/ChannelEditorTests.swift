@@ -130,7 +130,7 @@ import Testing
         _ = try expectRefusal(.keyUnknown, workspace.terms([next]))
         var terms = workspace.terms([next])
         terms.trust = .keys(TrustedKeys([workspace.channel.publicKey]))
-        #expect(try workspace.editor(terms).apply(.resign, to: "stable").document.sequence == 2)
+        #expect(try workspace.editor(terms).apply(.renew, to: "stable").document.sequence == 2)
         #expect(try pause(workspace.terms([next])).document.sequence == 3)
     }
 
@@ -212,7 +212,7 @@ import Testing
         let next = try Workspace.signer()
         var terms = workspace.terms([next], after: 2)
         terms.trust = .keys(TrustedKeys([workspace.channel.publicKey]))
-        let renewed = try workspace.editor(terms).apply(.resign, to: "stable")
+        let renewed = try workspace.editor(terms).apply(.renew, to: "stable")
         #expect(renewed.document.issuedAt.description == "2030-01-03T00:00:00Z")
         #expect(renewed.document.sequence == 4)
     }
@@ -238,10 +238,10 @@ import Testing
         try workspace.put(workspace.document("1.0.0"))
         let week = Duration.seconds(7 * 86_400)
         // Nothing is due, but the feed had no manifest.json yet.
-        #expect(try workspace.editor().resign("stable", ifExpiresWithin: .seconds(3600)).outcome == .completed)
-        #expect(try workspace.editor().resign("stable", ifExpiresWithin: .seconds(3600)).outcome == .unchanged)
-        #expect(try workspace.editor().resign("stable", ifExpiresWithin: week).outcome == .changed)
-        #expect(try workspace.editor().resign("stable", ifExpiresWithin: week).outcome == .unchanged)
+        #expect(try workspace.editor().renew("stable", ifExpiresWithin: .seconds(3600)).outcome == .completed)
+        #expect(try workspace.editor().renew("stable", ifExpiresWithin: .seconds(3600)).outcome == .unchanged)
+        #expect(try workspace.editor().renew("stable", ifExpiresWithin: week).outcome == .changed)
+        #expect(try workspace.editor().renew("stable", ifExpiresWithin: week).outcome == .unchanged)
         #expect(try workspace.read().sequence == 2)
     }
 

@@ -107,7 +107,7 @@ import Testing
 
     @Test func `keeps at most a hundred numbered copies`() throws {
         try put(["1.0.0"])
-        for _ in 0..<104 { _ = try workspace.editor().apply(.resign, to: "stable") }
+        for _ in 0..<104 { _ = try workspace.editor().apply(.renew, to: "stable") }
         let sequences = try ChannelHistory.sequences(of: "stable", in: workspace.location)
         #expect(sequences.first == 6 && sequences.last == 105)
     }
@@ -120,7 +120,7 @@ import Testing
 
     @Test func `removes old copies when the operator limits them`() throws {
         try put(["1.0.0"])
-        for _ in 0..<5 { _ = try workspace.editor().apply(.resign, to: "stable") }
+        for _ in 0..<5 { _ = try workspace.editor().apply(.renew, to: "stable") }
         var terms = workspace.terms()
         terms.isDryRun = true
         let planned = try upkeep(isDryRun: true).prune("stable", keep: 0, copies: 2, terms)

@@ -146,7 +146,7 @@ private final class ChannelWalk {
             _ = try editor.restore(name, to: roll(2) == 0 || copies.isEmpty ? nil : copies[roll(copies.count)])
         case 10:
             _ = try editor.promote(version, from: name, to: name == "beta" ? "stable" : "beta", rollout: nil)
-        default: _ = try editor.apply(.resign, to: name)
+        default: _ = try editor.apply(.renew, to: name)
         }
     }
 

@@ -57,7 +57,7 @@ import Testing
         }
         #expect(refused?.code == .versionBlocked)
         // A release that beta already offered stays editable, and a recall is always possible.
-        #expect(try workspace.editor().apply(.resign, to: "beta").document.sequence == 2)
+        #expect(try workspace.editor().apply(.renew, to: "beta").document.sequence == 2)
         #expect(try workspace.editor().apply(.recall(version, reason: "bad"), to: "beta").document.sequence == 3)
         #expect(try workspace.editor().apply(.reinstate(version), to: "beta").document.sequence == 4)
     }

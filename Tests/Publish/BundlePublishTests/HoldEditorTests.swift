@@ -101,7 +101,7 @@ import Testing
 
     @Test func `keeps the ramp position when a hold is signed again`() throws {
         _ = try hold(held, at: 1)
-        #expect(try isPaused(editor(at: 4).apply(.resign, to: "stable")))
+        #expect(try isPaused(editor(at: 4).apply(.renew, to: "stable")))
         #expect(try release(on: 9).ramp?.heldAt == day(1))
         _ = try editor(at: 9).apply(.resume(held), to: "stable")
         #expect(try release(on: 9).share(at: day(9)) == 100)
@@ -114,7 +114,7 @@ import Testing
         let both = try hold(held, at: 1)
         #expect(both.since == [day(0), day(1)] && both.releases.count == 2)
         #expect(try hold(held, at: 2).since == [day(0), day(1)])
-        _ = try editor(at: 3).apply(.resign, to: "stable")
+        _ = try editor(at: 3).apply(.renew, to: "stable")
         #expect(try release(on: 9).ramp?.heldAt == day(1))
         #expect(try release(on: 9).share(at: day(9)) == 100)
         let document = try workspace.read()
@@ -164,7 +164,7 @@ import Testing
             publicKey: quick.publicKey)
         _ = try self.hold(held, at: 1)
         #expect(rename(hold, aside) == 0)
-        let report = try workspace.editor(workspace.terms([slow], after: 1)).apply(.resign, to: "stable")
+        let report = try workspace.editor(workspace.terms([slow], after: 1)).apply(.renew, to: "stable")
         #expect(try isPaused(report))
     }
 

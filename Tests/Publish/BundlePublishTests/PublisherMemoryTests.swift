@@ -48,7 +48,7 @@ import Testing
         _ words: String, by terms: ChannelTerms? = nil, sourceLocation: SourceLocation = #_sourceLocation
     ) throws {
         let before = try TreeSnapshot(of: workspace.feed)
-        let refused = workspace.refusal { try apply(.resign, terms) }
+        let refused = workspace.refusal { try apply(.renew, terms) }
         #expect(refused?.code == .rollbackAttempt, "\(refused?.message ?? "signed")", sourceLocation: sourceLocation)
         #expect(refused?.message.contains(words) == true, "\(refused?.message ?? "")", sourceLocation: sourceLocation)
         #expect(try TreeSnapshot(of: workspace.feed).changes(since: before) == [], sourceLocation: sourceLocation)
@@ -57,7 +57,7 @@ import Testing
     @Test func `signs the digest of the previous channel file`() throws {
         var digests = [try SHA256Digest.of(ChannelFormat.envelope(parsing: document()).payload)]
         for _ in 0..<3 {
-            try apply(.resign)
+            try apply(.renew)
             #expect(try workspace.read().previous == digests.last)
             digests.append(try SHA256Digest.of(ChannelFormat.envelope(parsing: document()).payload))
         }
@@ -69,24 +69,24 @@ import Testing
         try putBack(old, removingAbove: 1)
         try refuses("an older file was restored")
         // A publisher without recorded state accepts it, because no copy is left for a comparison.
-        #expect(try apply(.resign, terms(remembering: false)).changes == ["signed again"])
+        #expect(try apply(.renew, terms(remembering: false)).changes == ["signed again"])
     }
 
     @Test func `refuses an older channel file with newer copies, even without recorded state`() throws {
-        try apply(.resign)
+        try apply(.renew)
         let old = try document()
         try apply(recall("1.1.0"))
-        try apply(.resign)
+        try apply(.renew)
         try putBack(old)
-        try refuses("release restore", by: terms(remembering: false))
+        try refuses("channel restore", by: terms(remembering: false))
         let restored = try workspace.editor(terms()).restore("stable", to: nil)
         #expect(restored.document.sequence == 5)
         #expect(restored.document.recalled.map(\.version.description) == ["1.1.0"])
-        #expect(try apply(.resign).document.sequence == 6)
+        #expect(try apply(.renew).document.sequence == 6)
     }
 
     @Test func `refuses a new channel that starts below a signed sequence`() throws {
-        try apply(.resign)
+        try apply(.renew)
         try putBack([], removingAbove: 0)
         try workspace.location.remove("channels/stable.json")
         try workspace.put(workspace.document("1.0.0", name: "beta"))
@@ -106,17 +106,17 @@ import Testing
         let old = try document()
         try apply(recall("1.1.0"))
         try putBack(old, removingAbove: 1)
-        try apply(.resign, terms(remembering: false))
+        try apply(.renew, terms(remembering: false))
         try refuses("does not follow")
-        for _ in 0..<3 { try apply(.resign, terms(remembering: false)) }
+        for _ in 0..<3 { try apply(.renew, terms(remembering: false)) }
         try refuses("does not follow")
         try workspace.location.remove("channels/stable/3.json")
         try refuses("some copies between")
     }
 
     @Test func `accepts channel files of other publishers that follow from its own`() throws {
-        try apply(.resign)
-        for _ in 0..<4 { try apply(.resign, terms(remembering: false)) }
+        try apply(.renew)
+        for _ in 0..<4 { try apply(.renew, terms(remembering: false)) }
         #expect(try apply(recall("1.1.0")).document.sequence == 7)
         let entry = try PublisherMemory(state).last(
             of: .init(appId: "com.example.kiosk", channel: "stable"), trusting: [workspace.channel.publicKey.id])
@@ -129,24 +129,24 @@ import Testing
     {
         let old = try document()
         try apply(recall("1.1.0"))
-        try apply(.resign)
+        try apply(.renew)
         try putBack(old, removingAbove: 1)
         var terms = self.terms()
         terms.isFeedRestored = true
-        let report = try apply(.resign, terms)
+        let report = try apply(.renew, terms)
         #expect(report.document.sequence == 4)
         #expect(report.changes.count == 2)
         #expect(report.changes.first?.contains("the changes in between are lost") == true)
-        #expect(try apply(.resign).changes == ["signed again"])
+        #expect(try apply(.renew).changes == ["signed again"])
     }
 
     @Test func `ignores signatures of a replaced key, and keeps the state of feeds with other keys`() throws {
         let other = try Workspace.signer()
         try apply(recall("1.1.0"))
-        try apply(.resign)
+        try apply(.renew)
         try putBack([], removingAbove: 0)
         try workspace.put(workspace.document("1.0.0"), by: [other])
-        #expect(try apply(.resign, terms([other])).document.sequence == 2)
+        #expect(try apply(.renew, terms([other])).document.sequence == 2)
         try workspace.location.remove("channels/stable/2.json")
         try workspace.put(workspace.document("1.0.0"))
         try refuses("an older file was restored")
@@ -155,21 +155,21 @@ import Testing
     @Test func `writes no state in a dry run, and rejects a damaged state`() throws {
         var terms = self.terms()
         terms.isDryRun = true
-        try apply(.resign, terms)
+        try apply(.renew, terms)
         #expect(access(state, F_OK) != 0)
-        try apply(.resign)
+        try apply(.renew)
         let files = try TreeSnapshot(of: state).files
         #expect(files.keys.allSatisfy { $0.hasPrefix("stable-") && $0.hasSuffix(".json") } && files.count == 1)
         try workspace.folder.write([0x7B], to: "state/\(files.keys.first ?? "")")
-        let refused = workspace.refusal { try apply(.resign) }
+        let refused = workspace.refusal { try apply(.renew) }
         #expect(refused?.code == .configInvalid)
         #expect(refused?.message.contains("remove that file") == true)
     }
 
     @Test func `refuses a state folder that other users can write to`() throws {
-        try apply(.resign)
+        try apply(.renew)
         #expect(chmod(state, 0o777) == 0)
-        #expect(workspace.refusal { try apply(.resign) }?.message.contains("chmod go-w") == true)
+        #expect(workspace.refusal { try apply(.renew) }?.message.contains("chmod go-w") == true)
     }
 }
 

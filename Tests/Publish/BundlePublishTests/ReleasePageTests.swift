@@ -117,7 +117,7 @@ import Testing
         let entries = html.matches(of: /1\.0\.0: for ([^<]*) of the devices → ([^<]*) of the devices/)
         #expect(entries.count == 60)
         #expect(entries.first?.output.2 == "6.5%" && entries.last?.output.1 == "0.5%")
-        #expect(html.contains("and 5 older ones: clientctl release log"))
+        #expect(html.contains("and 5 older ones: clientctl channel log"))
     }
 
     // MARK: Verification
@@ -135,7 +135,7 @@ import Testing
 
     @Test func `marks damaged, missing and expired files`() throws {
         try put([try release("1.0.0")])
-        _ = try workspace.editor().apply(.resign, to: "stable")
+        _ = try workspace.editor().apply(.renew, to: "stable")
         try workspace.folder.write(Array("{".utf8), to: "feed/channels/beta.json")
         try workspace.folder.write(Array("{".utf8), to: "feed/trust.json")
         try workspace.folder.write(Array("{".utf8), to: "feed/manifest.json")

@@ -76,7 +76,7 @@ final class Publisher {
     }
 
     /// Renews the channel file.
-    func renew(at now: Timestamp) throws { try edit(.resign, at: now, for: Self.lasting) }
+    func renew(at now: Timestamp) throws { try edit(.renew, at: now, for: Self.lasting) }
 
     private func edit(_ change: ChannelChange, at now: Timestamp, for lifetime: Duration) throws {
         _ = try ChannelEditor(feed: FeedFolder(feed), terms(now, lifetime)).apply(change, to: Self.channel)

@@ -82,7 +82,7 @@ extension FreshnessRule.Freshness {
             UpdateFailure(
                 .expired, subject: name,
                 "The document of \(name) expired at \(document.expires). "
-                    + TrustedTime.advice(at: now, clock: clock, "sign it again with `clientctl release resign`"))
+                    + TrustedTime.advice(at: now, clock: clock, "sign it again with `clientctl channel renew`"))
         }
     }
 }

@@ -179,7 +179,7 @@ extension PageDocument {
             if history.entries.isEmpty { return [head, Markup("p", [:], ["The channel has no numbered copies."])] }
             let entries = history.entries.reversed().prefix(limits.entries)
             let left = history.older + history.entries.count - entries.count
-            let rest = "and \(Self.number(left)) older ones: clientctl release log"
+            let rest = "and \(Self.number(left)) older ones: clientctl channel log"
             return [
                 head,
                 Markup(

@@ -79,7 +79,7 @@ package struct PageReader {
         guard let record = try ChannelWriter.record(of: name, in: feed) else {
             throw UpdateFailure(
                 .configInvalid, subject: name,
-                "\(ChannelWriter.path(of: name)) is missing. Restore it with `clientctl release restore`.")
+                "\(ChannelWriter.path(of: name)) is missing. Restore it with `clientctl channel restore`.")
         }
         let envelope = try ChannelFormat.envelope(parsing: record.bytes)
         let claims = try ChannelFormat.parse(envelope).claims

@@ -156,7 +156,7 @@ extension ChannelWriter {
         (taken > sequence
             ? "the feed was restored to sequence \(sequence), and \(taken) was signed before: the changes in between are lost"
             : "the feed was restored to another file than the one signed before: the changes of that one are lost")
-            + ". Check recalls, pauses and rollouts with `clientctl release list`"
+            + ". Check recalls, pauses and rollouts with `clientctl channel list`"
     }
 
     /// Returns the channel file that this publisher signed last; nil if none is recorded.
@@ -189,7 +189,7 @@ extension ChannelWriter {
             .rollbackAttempt, subject: "channel \(name)",
             "Channel \(name) has sequence \(sequence), not \(expected) as expected: "
                 + (sequence < expected ? "an older file was restored. " : "another publisher changed it. ")
-                + "Check it with `clientctl release list`, then try again.")
+                + "Check it with `clientctl channel list`, then try again.")
     }
 
     /// Throws if a channel would start at or below a sequence that this publisher has signed.
@@ -198,7 +198,7 @@ extension ChannelWriter {
         throw UpdateFailure(
             .rollbackAttempt, subject: "channel \(name)",
             "The feed \(location.address) has no channel \(name), but this publisher signed its sequence \(known.sequence) for "
-                + "\(known.feed). Restore it with `clientctl release restore`, recreate it with --sequence "
+                + "\(known.feed). Restore it with `clientctl channel restore`, recreate it with --sequence "
                 + "\(known.sequence + 1), or give another feed its own --publisher-state.")
     }
 
@@ -211,15 +211,15 @@ extension ChannelWriter {
         case .older(let known):
             words =
                 "has sequence \(sequence), but this publisher signed \(known): an older file was restored. "
-                + "`clientctl release restore` continues from the newest copy"
+                + "`clientctl channel restore` continues from the newest copy"
         case .other(let known):
             words =
                 "with sequence \(sequence) does not follow from the file that this publisher signed as sequence \(known). Compare "
-                + "both with `clientctl release log`"
+                + "both with `clientctl channel log`"
         case .untraced(let known):
             words =
                 "has sequence \(sequence), but some copies between it and \(known), which this publisher signed, are missing. "
-                + "Check it with `clientctl release list`"
+                + "Check it with `clientctl channel list`"
         }
         let isSameFeed = known?.feed == location.address
         return UpdateFailure(
@@ -232,7 +232,7 @@ extension ChannelWriter {
         UpdateFailure(
             .rollbackAttempt, subject: "channel \(name)",
             "Channel \(name) of \(location.address) has sequence \(sequence), but its signed copies go up to \(ahead): an older file was "
-                + "restored. `clientctl release restore` continues from the newest copy.")
+                + "restored. `clientctl channel restore` continues from the newest copy.")
     }
 
     // MARK: Copies

@@ -31,7 +31,9 @@ package enum ChannelChange: Sendable {
     /// How long a busy page may defer an activation, in seconds; nil leaves it to devices.
     case busyLimit(Int?)
     /// The file is signed again with a later expiry.
-    case resign
+    case renew
+    /// Several changes, in this order.
+    case all([ChannelChange])
 
     /// The release that the change is for; nil for a change of the channel.
     package var version: SemanticVersion? {
@@ -40,7 +42,7 @@ package enum ChannelChange: Sendable {
             .reinstate(let version), .remove(let version), .ramp(let version, _, _, _), .groups(let version, _, _),
             .urgent(let version, _), .retry(let version):
             version
-        case .recallBelow, .poll, .busyLimit, .resign: nil
+        case .recallBelow, .poll, .busyLimit, .renew, .all: nil
         }
     }
 
@@ -64,7 +66,8 @@ package enum ChannelChange: Sendable {
         case .remove(let version): try document.remove(version)
         case .poll(let poll): document.setPoll(poll)
         case .busyLimit(let seconds): document.setBusyLimit(seconds)
-        case .resign: ["signed again"]
+        case .renew: ["signed again"]
+        case .all(let changes): try changes.flatMap { try $0.apply(to: &document, at: time) }
         }
     }
 }

@@ -69,12 +69,12 @@ package struct ChannelEditor {
     }
 
     /// Signs `channel` again if its file expires within `time`.
-    package func resign(_ channel: String, ifExpiresWithin time: Duration) throws -> ChannelReport {
+    package func renew(_ channel: String, ifExpiresWithin time: Duration) throws -> ChannelReport {
         try edit([channel]) { writer in
             let (base, present) = try self.base(of: channel, writer)
             let isDue = present.document.expires <= options.clock.adding(time)
             return try writer.prepare(channel, creatingFor: nil, onto: base) {
-                isDue ? try ChannelChange.resign.apply(to: &$0, at: options.issuedAt) : []
+                isDue ? try ChannelChange.renew.apply(to: &$0, at: options.issuedAt) : []
             }
         }
     }
@@ -192,7 +192,7 @@ package struct ChannelEditor {
         UpdateFailure(
             .configInvalid, subject: "channel \(channel)",
             "The feed \(feed.address) has no channel \(channel). Create it with `clientctl publish --channel \(channel) --create` or "
-                + "`clientctl release promote --to \(channel) --create`; if its file was lost, run `clientctl release restore`."
+                + "`clientctl release promote --to \(channel) --create`; if its file was lost, run `clientctl channel restore`."
         )
     }
 }

@@ -57,7 +57,7 @@ package struct ChannelWriter {
         guard let record = try location.read(path, maximumBytes: ChannelFormat.maximumBytes) else {
             throw UpdateFailure(
                 .configInvalid, subject: "channel \(name)",
-                "\(location.address)/\(path) does not exist. `clientctl release log` lists the copies.")
+                "\(location.address)/\(path) does not exist. `clientctl channel log` lists the copies.")
         }
         return try verified(record.bytes, of: name)
     }
@@ -111,7 +111,7 @@ package struct ChannelWriter {
             throw UpdateFailure(
                 .configInvalid, subject: "channel \(name)",
                 "The feed has copies of channel \(name) up to sequence \(last), so the channel file was lost. Restore it with "
-                    + "`clientctl release restore`, or recreate it with --sequence \(last + 1) or higher.")
+                    + "`clientctl channel restore`, or recreate it with --sequence \(last + 1) or higher.")
         }
         throw UpdateFailure(
             .configInvalid, subject: "channel \(name)",
@@ -233,7 +233,7 @@ package struct ChannelWriter {
     private func expiryWarnings(_ document: ChannelDocument) -> [String] {
         guard document.expires <= options.clock else { return [] }
         return [
-            "its file expired at \(document.expires), so devices install nothing from it. Sign it again with `clientctl release resign`."
+            "its file expired at \(document.expires), so devices install nothing from it. Sign it again with `clientctl channel renew`."
         ]
     }
 

@@ -89,7 +89,7 @@ package struct PublisherMemory: Sendable {
             throw UpdateFailure(
                 .configInvalid, subject: "\(folder)/\(name)",
                 "\(folder)/\(name), where this publisher records what it signed last for channel \(line.channel), cannot be read: "
-                    + "\(error). Check the channel with `clientctl release list`, then remove that file.")
+                    + "\(error). Check the channel with `clientctl channel list`, then remove that file.")
         }
     }
 }

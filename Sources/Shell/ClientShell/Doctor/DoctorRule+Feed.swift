@@ -127,7 +127,7 @@ extension DoctorRule {
                 "Channel \(channel.name) is verified: sequence \(channel.sequence), until \(channel.expires), for "
                 + "\(words(max(0, left)))."
             return left < documentNotice
-                ? .warning(.document, url, found, "The publisher has to sign it again: `clientctl release resign`.")
+                ? .warning(.document, url, found, "The publisher has to sign it again: `clientctl channel renew`.")
                 : .ok(.document, url, found)
         }
     }

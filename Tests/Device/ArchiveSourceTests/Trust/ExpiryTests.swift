@@ -26,7 +26,7 @@ import Testing
         device.now = Day.number(40, seconds)
         guard let code else { return try await device.installs("1.1.0") }
         let failure = try await device.refuses(code)
-        #expect(failure.message.contains("clientctl release resign"))
+        #expect(failure.message.contains("clientctl channel renew"))
         try device.runs("v1.0.0")
     }
 

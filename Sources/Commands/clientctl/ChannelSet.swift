@@ -4,108 +4,98 @@ import BundleCore
 import BundleValues
 import BundlePublish
 
-struct ReleasePoll: ChannelEdit {
+struct ChannelSet: ChannelEdit {
     static let configuration = CommandConfiguration(
-        commandName: "poll",
-        abstract: "Set how often running devices check for updates.",
+        commandName: "set",
+        abstract: "Set how often devices check for updates, and how long a busy page delays another client.",
         discussion: """
-            Takes effect at the next check. The --check-interval of a device wins. The
-            jitter also spreads the checks that a push notification causes.
+            --poll takes effect at the next check. The --check-interval of a device wins.
+            The jitter also spreads the checks that a push notification causes.
+
+            A page calls busy(true) while a user pays or scans. Until it calls busy(false)
+            or the time of --busy ends, `serve` does not switch to another client, not even
+            to an urgent release. For a recalled client the limit is one minute.
 
             Examples:
-              clientctl release poll --interval 5m --jitter 1m --feed feed \\
-                --channel stable --channel-key channel.key.pem
-              clientctl release poll --undo --feed feed --channel stable \\
+              clientctl channel set --poll 5m --jitter 1m --feed feed --channel stable \\
                 --channel-key channel.key.pem
+              clientctl channel set --poll default --busy 2m --feed feed \\
+                --channel stable --channel-key channel.key.pem
             """)
 
-    @Option(help: ArgumentHelp("(required, or --undo) The time between two checks, 10s to 7d.", valueName: "duration"))
-    var interval: String?
+    @Option(
+        help: ArgumentHelp(
+            "(required, or --busy) Time between two checks of a device, 10s to 7d; default leaves it to each device.",
+            valueName: "duration"))
+    var poll: String?
 
-    @Option(help: ArgumentHelp("Maximum random delay added to each check. (default: 0s)", valueName: "duration"))
+    @Option(
+        help: ArgumentHelp(
+            "With --poll, the maximum random delay added to each check. (default: 0s)", valueName: "duration"))
     var jitter: String?
 
-    @Flag(help: "Remove the setting; devices use their own.")
-    var undo = false
+    @Option(
+        help: ArgumentHelp(
+            "Time for which a busy page delays another client, 0s to 1h; default restores 10m.", valueName: "duration"))
+    var busy: String?
 
     @OptionGroup var edit: ChannelEditOptions
 
     func change(_ settings: Settings) throws -> ChannelChange {
-        let interval = try seconds("interval", interval, settings)
-        let jitter = try seconds("jitter", jitter, settings)
-        if try settings.isOn("undo", undo) {
-            if interval != nil || jitter != nil {
-                throw ValidationError("--undo takes neither --interval nor --jitter.")
-            }
-            return .poll(nil)
-        }
-        guard let interval else { throw MissingFlag(flags: ["interval"]) }
-        guard PollPace.allowed.contains(.seconds(interval)) else {
-            throw ValidationError("--interval takes 10s to 7d. Devices ignore any other interval.")
-        }
-        if let jitter, jitter > interval { throw ValidationError("--jitter takes at most the interval.") }
-        return .poll(ChannelDocument.Poll(interval: interval, jitter: jitter ?? 0))
+        let changes = try [pollChange(settings), busyChange(settings)].compactMap(\.self)
+        if changes.isEmpty { throw MissingFlag(flags: ["poll", "busy"]) }
+        return .all(changes)
     }
 
-    private func seconds(_ name: String, _ given: String?, _ settings: Settings) throws -> Int? {
-        guard let text = try settings.optional(name, given) else { return nil }
+    private func pollChange(_ settings: Settings) throws -> ChannelChange? {
+        let jitter = try settings.optional("jitter", jitter)
+        guard let text = try settings.optional("poll", poll) else {
+            if jitter != nil { throw ValidationError("--jitter needs --poll, the time between two checks.") }
+            return nil
+        }
+        if text == Self.unset {
+            if jitter != nil { throw ValidationError("--poll default takes no --jitter.") }
+            return .poll(nil)
+        }
+        let interval = try seconds("poll", text, settings)
+        guard PollPace.allowed.contains(.seconds(interval)) else {
+            throw ValidationError("--poll takes 10s to 7d. Devices ignore any other interval.")
+        }
+        let delay = try jitter.map { try seconds("jitter", $0, settings) } ?? 0
+        if delay > interval { throw ValidationError("--jitter takes at most the time of --poll.") }
+        return .poll(ChannelDocument.Poll(interval: interval, jitter: delay))
+    }
+
+    private func busyChange(_ settings: Settings) throws -> ChannelChange? {
+        guard let text = try settings.optional("busy", busy) else { return nil }
+        if text == Self.unset { return .busyLimit(nil) }
+        let limit = try seconds("busy", text, settings)
+        guard (0...Int(BusyPages.longest)).contains(limit) else { throw ValidationError("--busy takes 0s to 1h.") }
+        return .busyLimit(limit)
+    }
+
+    /// The value that removes a setting.
+    private static let unset = "default"
+
+    private func seconds(_ name: String, _ text: String, _ settings: Settings) throws -> Int {
         let parts = try settings.parsed(name, text) { try DurationText(parsing: $0).duration }.components
         if parts.attoseconds != 0 { throw ValidationError("--\(name) takes whole seconds, not \(text).") }
         return Int(clamping: parts.seconds)
     }
 }
 
-struct ReleaseBusy: ChannelEdit {
+struct ChannelRenew: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "busy",
-        abstract: "Set how long a busy page can keep a device from showing another client.",
-        discussion: """
-            A page calls busy(true) while a user pays or scans. Until it calls busy(false)
-            or this limit ends, `serve` does not switch to another client, not even to an
-            urgent release. For a recalled client the limit is one minute. (default: 10m)
-
-            Examples:
-              clientctl release busy 2m --feed feed --channel stable \\
-                --channel-key channel.key.pem
-              clientctl release busy --undo --feed feed --channel stable \\
-                --channel-key channel.key.pem
-            """)
-
-    @Argument(help: "(required, or --undo) The limit, 0s to 1h. With 0s, busy pages delay nothing.")
-    var limit: String?
-
-    @Flag(help: "Remove the setting; the limit is 10m again.")
-    var undo = false
-
-    @OptionGroup var edit: ChannelEditOptions
-
-    func change(_ settings: Settings) throws -> ChannelChange {
-        if try settings.isOn("undo", undo) {
-            if limit != nil { throw ValidationError("--undo takes no time.") }
-            return .busyLimit(nil)
-        }
-        guard let limit else { throw ValidationError("Missing time: give the limit, such as 10m, or --undo.") }
-        guard let parts = try? DurationText(parsing: limit).duration.components, parts.attoseconds == 0,
-            (0...Int64(BusyPages.longest)).contains(parts.seconds)
-        else {
-            throw ValidationError("The limit is 0s to 1h, in whole seconds, not \(UntrustedName.display(limit)).")
-        }
-        return .busyLimit(Int(parts.seconds))
-    }
-}
-
-struct ReleaseResign: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "resign",
+        commandName: "renew",
         abstract: "Sign a channel file again, with a later expiry.",
         discussion: """
             Devices install nothing from an expired channel file. Sign a channel without
             changes again regularly, such as from cron.
 
             Examples:
-              clientctl release resign --if-expires-within 7d --feed feed \\
+              clientctl channel renew --if-expires-within 7d --feed feed \\
                 --channel stable --channel-key channel.key.pem
-              clientctl release resign --feed feed --channel stable \\
+              clientctl channel renew --feed feed --channel stable \\
                 --channel-key new.key.pem --trust old.pub.pem
             """)
 
@@ -119,13 +109,13 @@ struct ReleaseResign: AsyncParsableCommand {
         let settings = try edit.common.settings()
         let time = try PublishTime.duration("if-expires-within", ifExpiresWithin, settings)
         try await edit.run(settings) { editor, channel in
-            if let time { return try editor.resign(channel, ifExpiresWithin: time) }
-            return try editor.apply(.resign, to: channel)
+            if let time { return try editor.renew(channel, ifExpiresWithin: time) }
+            return try editor.apply(.renew, to: channel)
         }
     }
 }
 
-struct ReleaseRestore: AsyncParsableCommand {
+struct ChannelRestore: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "restore",
         abstract: "Restore a channel file that was lost or rolled back, from its copies.",
@@ -136,9 +126,9 @@ struct ReleaseRestore: AsyncParsableCommand {
             Releases that were recalled since then stay recalled.
 
             Examples:
-              clientctl release restore --feed feed --channel stable \\
+              clientctl channel restore --feed feed --channel stable \\
                 --channel-key channel.key.pem
-              clientctl release restore --copy 17 --feed feed --channel stable \\
+              clientctl channel restore --copy 17 --feed feed --channel stable \\
                 --channel-key channel.key.pem
             """)
 

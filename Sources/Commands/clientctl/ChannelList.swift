@@ -5,7 +5,7 @@ import BundleDisk
 import BundleValues
 import BundlePublish
 
-struct ReleaseList: AsyncParsableCommand {
+struct ChannelList: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
         abstract: "Show a channel: its releases, its recalls, and when it expires.",
@@ -14,9 +14,9 @@ struct ReleaseList: AsyncParsableCommand {
             channels. Over HTTP, which cannot list folders, --channel is required.
 
             Examples:
-              clientctl release list --feed feed
-              clientctl release list --feed feed --channel stable --trust trust.json
-              clientctl release list --feed https://updates.example.com \\
+              clientctl channel list --feed feed
+              clientctl channel list --feed feed --channel stable --trust trust.json
+              clientctl channel list --feed https://updates.example.com \\
                 --channel stable
             """)
 
@@ -98,7 +98,7 @@ struct ReleaseList: AsyncParsableCommand {
     }
 }
 
-extension ReleaseList {
+extension ChannelList {
     static let unverified = "Nothing was verified. Give --trust to check signatures."
 
     /// Downloads the channel file and its holds from a web server, and returns a feed in `folder` that contains them. Deltas are not
@@ -153,7 +153,7 @@ extension ReleaseList {
     }
 }
 
-struct ReleaseLog: ParsableCommand {
+struct ChannelLog: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "log",
         abstract: "Show the history of a channel: the changes, their times and the keys that signed them.",
@@ -163,8 +163,8 @@ struct ReleaseLog: ParsableCommand {
             with --trust.
 
             Examples:
-              clientctl release log --feed feed --channel stable
-              clientctl release log --feed feed --channel stable --trust trust.json
+              clientctl channel log --feed feed --channel stable
+              clientctl channel log --feed feed --channel stable --trust trust.json
             """)
 
     @Option(
@@ -198,7 +198,7 @@ struct ReleaseLog: ParsableCommand {
                 ? [
                     "\(feed.address) has no copies of channel \(UntrustedName.display(channel)): its next change creates one"
                 ]
-                : entries.flatMap(Self.lines) + (trust == nil ? [ReleaseList.unverified] : []))
+                : entries.flatMap(Self.lines) + (trust == nil ? [ChannelList.unverified] : []))
     }
 
     private static func object(_ entry: ChannelHistory.Record) -> JSONObject {
