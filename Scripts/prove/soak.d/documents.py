@@ -131,7 +131,7 @@ def changed(document, change):
             stays = [v for v in document.releases if number(v) >= number(version) and v not in document.recalled]
             is_lower = document.floor is not None and number(version) < number(document.floor)
             return None if is_lower or not stays else document._replace(floor=version)
-        case "remove":
+        case "withdraw":
             left = {v: r for v, r in document.releases.items() if v != version}
             return document._replace(releases=left) if release else None
         case _:

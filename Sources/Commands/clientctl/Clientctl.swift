@@ -132,7 +132,8 @@ enum CommandName {
 
     /// Names of commands in other tools, with the names here.
     private static let synonyms = [
-        "ls": "list", "rm": "remove", "revoke": "recall", "yank": "recall", "rollback": "recall",
+        "ls": "list", "rm": "withdraw", "remove": "withdraw", "unpublish": "withdraw", "revoke": "recall",
+        "yank": "recall", "rollback": "recall",
     ]
 
     /// Returns the name that `word` is a synonym of, or differs from in at most two letters and a third of its letters.

@@ -6,8 +6,11 @@ import BundleValues
 struct FeedCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "feed",
-        abstract: "Check, copy, export and clean up a feed.",
-        subcommands: [FeedCheckCommand.self, FeedCopyCommand.self, FeedExportCommand.self, FeedCollect.self])
+        abstract: "Check, copy, export and clean up a feed, and change what it offers.",
+        subcommands: [
+            FeedCheckCommand.self, FeedCopyCommand.self, FeedExportCommand.self, FeedOffer.self,
+            FeedCollect.self,
+        ])
 }
 
 struct FeedCollect: ParsableCommand {

@@ -21,9 +21,9 @@ struct Release: ParsableCommand {
                 --feed feed --channel stable --channel-key channel.key.pem
             """,
         subcommands: [
-            ReleaseRollout.self, ReleaseGroups.self, ReleaseUrgent.self,
+            ReleaseRollout.self, ReleaseTarget.self, ReleaseSet.self,
             ReleaseRetry.self, ReleasePause.self, ReleaseResume.self, ReleaseRecall.self,
-            ReleasePromote.self, ReleaseRemove.self, ReleaseUnpublish.self,
+            ReleasePromote.self, ReleaseWithdraw.self,
             ReleaseGuard.self,
             ReleaseDelta.self, ReleasePageCommand.self, ReleaseInsightsCommand.self,
         ])
@@ -130,9 +130,9 @@ struct ReleaseRollout: ChannelEdit {
     }
 }
 
-struct ReleaseGroups: ChannelEdit {
+struct ReleaseTarget: ChannelEdit {
     static let configuration = CommandConfiguration(
-        commandName: "groups",
+        commandName: "target",
         abstract: "Name the groups of devices that install a release first, or exclusively.",
         discussion: """
             --group on a device sets its groups. A device in one of the named groups
@@ -141,11 +141,11 @@ struct ReleaseGroups: ChannelEdit {
             that contains only that device.
 
             Examples:
-              clientctl release groups qa,eu --version 1.5.0 --feed feed \\
+              clientctl release target qa,eu --version 1.5.0 --feed feed \\
                 --channel stable --channel-key channel.key.pem
-              clientctl release groups qa --only --version 1.5.0 --feed feed \\
+              clientctl release target qa --only --version 1.5.0 --feed feed \\
                 --channel stable --channel-key channel.key.pem
-              clientctl release groups --undo --version 1.5.0 --feed feed \\
+              clientctl release target --undo --version 1.5.0 --feed feed \\
                 --channel stable --channel-key channel.key.pem
             """)
 
@@ -179,31 +179,44 @@ struct ReleaseGroups: ChannelEdit {
     }
 }
 
-struct ReleaseUrgent: ChannelEdit {
+struct ReleaseSet: ChannelEdit {
     static let configuration = CommandConfiguration(
-        commandName: "urgent",
-        abstract: "Make devices show a release as soon as they have it.",
+        commandName: "set",
+        abstract: "Set whether devices show a release as soon as they have it.",
         discussion: """
-            `serve` then ignores its activation window, and spreads the checks after an
-            announcement over at most one minute. It still waits for a page that reports
-            that it is busy, within the limit of `channel set --busy`.
+            For an urgent release, `serve` ignores its activation window, and spreads the
+            checks after an announcement over at most one minute. It still waits for a page
+            that reports that it is busy, within the limit of `channel set --busy`.
 
             Examples:
-              clientctl release urgent --version 1.5.1 --feed feed --channel stable \\
-                --channel-key channel.key.pem
-              clientctl release urgent --undo --version 1.5.1 --feed feed \\
+              clientctl release set --urgent --version 1.5.1 --feed feed \\
+                --channel stable --channel-key channel.key.pem
+              clientctl release set --no-urgent --version 1.5.1 --feed feed \\
                 --channel stable --channel-key channel.key.pem
             """)
 
     @OptionGroup var version: VersionOption
 
-    @Flag(help: "Clear the urgent flag.")
-    var undo = false
+    @Flag(help: "(required, or --no-urgent) Devices show the release as soon as they have it.")
+    var urgent = false
+
+    @Flag(help: "Devices show the release when its page asks for it, or in their activation window.")
+    var noUrgent = false
 
     @OptionGroup var edit: ChannelEditOptions
 
     func change(_ settings: Settings) throws -> ChannelChange {
-        .urgent(try version.semantic(settings), try !settings.isOn("undo", undo))
+        .urgent(try version.semantic(settings), try isUrgent(settings))
+    }
+
+    private func isUrgent(_ settings: Settings) throws -> Bool {
+        // A flag on the command line wins over its opposite in the environment and the configuration file.
+        if urgent != noUrgent { return urgent }
+        switch (try settings.isOn("urgent", urgent), try settings.isOn("no-urgent", noUrgent)) {
+        case (true, true): throw ValidationError("Give --urgent or --no-urgent, not both.")
+        case (false, false): throw MissingFlag(flags: ["urgent", "no-urgent"])
+        case (let isUrgent, _): return isUrgent
+        }
     }
 }
 
@@ -268,6 +281,9 @@ struct ReleaseRecall: ChannelEdit {
             Give --version or --below. --below recalls every release below a version
             permanently: this minimum version only rises. --undo undoes the recall of one
             version.
+
+            `release withdraw` removes a release from a channel; `feed offer` changes the
+            release that manifest.json offers.
 
             Examples:
               clientctl release recall --version 1.5.0 --reason "white screen" \\
@@ -366,20 +382,21 @@ struct ReleasePromote: AsyncParsableCommand {
     }
 }
 
-struct ReleaseRemove: ChannelEdit {
+struct ReleaseWithdraw: ChannelEdit {
     static let configuration = CommandConfiguration(
-        commandName: "remove",
+        commandName: "withdraw",
         abstract: "Remove a release from a channel. Devices that run it keep it.",
         discussion: """
-            `release recall` recalls a release from devices.
+            `release recall` recalls a release from devices; `feed offer` changes the
+            release that manifest.json offers.
 
             Example:
-              clientctl release remove --version 1.2.0 --feed feed --channel stable \\
+              clientctl release withdraw --version 1.2.0 --feed feed --channel stable \\
                 --channel-key channel.key.pem
             """)
 
     @OptionGroup var version: VersionOption
     @OptionGroup var edit: ChannelEditOptions
 
-    func change(_ settings: Settings) throws -> ChannelChange { .remove(try version.semantic(settings)) }
+    func change(_ settings: Settings) throws -> ChannelChange { .withdraw(try version.semantic(settings)) }
 }

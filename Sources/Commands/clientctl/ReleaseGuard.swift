@@ -266,7 +266,7 @@ private struct GuardAnswer {
             "can go from \(share) to \(RolloutPercentage(permille: step)) of the devices, which needs a channel key"
         case .advance(let step): "can go from \(share) to \(RolloutPercentage(permille: step)) of the devices"
         case .forGroupsAlone:
-            "stays at \(audience): the guard does not open it to other devices. To do so, run: clientctl release groups --version \(version)"
+            "stays at \(audience): the guard does not open it to other devices. To do so, run: clientctl release target --version \(version)"
         case .complete: "is complete at \(audience)"
         case .bake(let rest): "stays at \(audience) for \(DurationText(.seconds(rest.components.seconds)))"
         case .missing(let count): "stays at \(audience) until \(count) more confirmed starts are reported"

@@ -48,9 +48,10 @@ enum RequiredFlags {
 
     static let byCommand: [String: [Need]] = [
         "publish": [version, feed, key, Need("min-shell <version>")],
-        "channel list": [feed], "channel log": [feed, channel], "release unpublish": [version, feed],
-        "release rollout": [version] + edit, "release groups": [version] + edit, "release urgent": [version] + edit,
-        "release pause": [version] + edit, "release resume": [version] + edit, "release remove": [version] + edit,
+        "channel list": [feed], "channel log": [feed, channel], "feed offer": [feed],
+        "release rollout": [version] + edit, "release target": [version] + edit,
+        "release set": [version, Need("urgent", "no-urgent")] + edit,
+        "release pause": [version] + edit, "release resume": [version] + edit, "release withdraw": [version] + edit,
         "release recall": [Need("version <version>", "below <version>")] + edit,
         "release promote": [version, Need("to <name>")] + edit,
         "channel set": [Need("poll <duration>", "busy <duration>")] + edit,

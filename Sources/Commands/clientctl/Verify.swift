@@ -179,7 +179,7 @@ struct Verify: AsyncParsableCommand {
             if release.isMissed { throw release.failure }
             Output.say(
                 "clientctl: devices refuse version \(release.version). Remove it: "
-                    + "clientctl release remove --version \(release.version) --channel \(channel)")
+                    + "clientctl release withdraw --version \(release.version) --channel \(channel)")
         }
         Output.give(
             json: try settings.isOn("json", common.json),

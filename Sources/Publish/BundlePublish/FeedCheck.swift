@@ -260,7 +260,7 @@ package struct FeedCheck {
     private mutating func find(_ release: NewDevice.RefusedRelease, of channel: String, _ url: FetchURL) {
         let version = release.version
         let failure = release.isMissed ? release.failure.code : nil
-        let remove = "clientctl release remove --version \(version) --channel \(channel)"
+        let remove = "clientctl release withdraw --version \(version) --channel \(channel)"
         if release.isRevoked {
             let rest = release.isMissed ? "so no device takes it: publish a new release, and remove it" : "so remove it"
             find(.revokedKey, url, "The key of version \(version) is revoked, \(rest): \(remove)", failure)

@@ -74,7 +74,7 @@ package struct FeedExport {
                 leftOut.append(
                     (
                         version,
-                        "\(trust.refusal(of: version)), so the kit omits it. Remove it with `clientctl release remove "
+                        "\(trust.refusal(of: version)), so the kit omits it. Remove it with `clientctl release withdraw "
                             + "--version \(version) --channel \(channel.name)`."
                     ))
             }

@@ -76,7 +76,7 @@ import Testing
 
     @Test func `copies a feed into and out of a bucket, and removes unreferenced files there`() throws {
         for version in ["1.0.0", "1.1.0"] { try site.publish(version, ["--rollout", "100%", "--no-deltas"]) }
-        try site.release("remove", "--version", "1.0.0").succeeded("changed")
+        try site.release("withdraw", "--version", "1.0.0").succeeded("changed")
         try run(["feed", "copy", site.feed, feed, "--json"]).succeeded("copied")
         try run(["feed", "copy", site.feed, feed, "--json"]).succeeded("unchanged")
         let back = site.folder.file("back")

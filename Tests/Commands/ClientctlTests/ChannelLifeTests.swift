@@ -147,7 +147,7 @@ import Testing
             try site.install(device, ["--group", groups]).succeeded("installed")
         }
         try site.publish("1.1.0", ["--rollout", "0%"]).succeeded("published")
-        try site.release("groups", "qa", "--version", "1.1.0").succeeded("changed")
+        try site.release("target", "qa", "--version", "1.1.0").succeeded("changed")
         try site.install("two").succeeded("notInRollout")
         try site.install("one").succeeded("installed")
         let two = try Clientctl.run(["status", "--store", site.folder.file("store-two"), "--json"]).succeeded()
@@ -157,7 +157,7 @@ import Testing
         let text = try Clientctl.run(["status", "--store", site.folder.file("store-one")]).text
         #expect(text.contains("this device is device:"))
         #expect(text.contains(", in eu, qa"))
-        try site.release("groups", "\(single)", "--only", "--version", "1.1.0").succeeded("changed")
+        try site.release("target", "\(single)", "--only", "--version", "1.1.0").succeeded("changed")
         let listed = try site.list()["releases"]?.arrayValue?.first?.objectValue
         #expect(listed?["groups"] == .array([.string(single)]))
         #expect(listed?["only"] == .bool(true))
@@ -430,7 +430,8 @@ import Testing
                 environment: epoch)
         }
         #expect(try isNow(run("channel", "renew").succeeded("changed")["issuedAt"]))
-        try run("release", "rollout", "--ramp", "1%,10%,100%", "--every", "1d", "--version", "1.0.0").succeeded("changed")
+        try run("release", "rollout", "--ramp", "1%,10%,100%", "--every", "1d", "--version", "1.0.0").succeeded(
+            "changed")
         let ramped = try site.list()["releases"]?.arrayValue?.first?.objectValue
         #expect(ramped?["rollout"] == .string("1%"))
         let unrooted = try ChannelSite(withRoot: false)
@@ -541,7 +542,8 @@ import Testing
         for arguments in [
             ["release", "rollout", "--version", "1.0.0", "5%"], ["release", "pause", "--version", "1.0.0"],
             ["release", "recall", "--version", "1.0.0", "--reason", "x"], ["channel", "renew"],
-            ["release", "promote", "--version", "1.0.0", "--to", "beta", "--create"], ["release", "remove", "--version", "1.0.0"],
+            ["release", "promote", "--version", "1.0.0", "--to", "beta", "--create"],
+            ["release", "withdraw", "--version", "1.0.0"],
             ["channel", "set", "--poll", "5m"],
         ] {
             let outcome = try Clientctl.run(
@@ -558,18 +560,23 @@ import Testing
     }
 
     @Test(arguments: [
-        ["release", "rollout", "--version", "1.0.0", "100.1%"], ["release", "rollout", "--version", "1.0.0", "--", "-1%"],
+        ["release", "rollout", "--version", "1.0.0", "100.1%"],
+        ["release", "rollout", "--version", "1.0.0", "--", "-1%"],
         ["release", "rollout", "--version", "1.0.0", "250"], ["release", "rollout", "--version", "1.0.0", "2.55%"],
         ["release", "rollout", "--version", "1.0.0", "%"],
-        ["release", "rollout", "--version", "1.0.0", "1e1%"], ["release", "rollout", "--version", "1.0.0"], ["release", "pause"],
+        ["release", "rollout", "--version", "1.0.0", "1e1%"], ["release", "rollout", "--version", "1.0.0"],
+        ["release", "pause"],
         ["release", "pause", "--version", "one"],
-        ["release", "recall", "--version", "1.0.0"], ["release", "recall"], ["release", "recall", "--version", "1.0.0", "--below", "1.0.0"],
+        ["release", "recall", "--version", "1.0.0"], ["release", "recall"],
+        ["release", "recall", "--version", "1.0.0", "--below", "1.0.0"],
         ["release", "promote", "--version", "1.0.0"],
         ["release", "promote", "--version", "1.0.0", "--to", "stable"],
         ["release", "promote", "--version", "1.0.0", "--to", "x", "--sequence", "2"],
         ["release", "promote", "--version", "1.0.0", "--to", "a/b"], ["channel", "renew", "--expires-in", "30"],
-        ["channel", "renew", "--expires-in", "1ms"], ["channel", "set"], ["channel", "set", "--busy", "61m"], ["channel", "set", "--poll", "9s"], ["channel", "set", "--poll", "8d"],
-        ["channel", "set", "--poll", "1500ms"], ["channel", "set", "--poll", "1m", "--jitter", "2m"], ["channel", "set", "--jitter", "1s"],
+        ["channel", "renew", "--expires-in", "1ms"], ["channel", "set"], ["channel", "set", "--busy", "61m"],
+        ["channel", "set", "--poll", "9s"], ["channel", "set", "--poll", "8d"],
+        ["channel", "set", "--poll", "1500ms"], ["channel", "set", "--poll", "1m", "--jitter", "2m"],
+        ["channel", "set", "--jitter", "1s"],
         ["channel", "set", "--poll", "default", "--jitter", "1s"],
         ["channel", "renew", "--if-expires-within", "soon"],
         ["channel", "renew", "--expect-sequence", "x"],

@@ -91,7 +91,7 @@ import Testing
         try site.signRoot("root2", "root3")
         try site.publishRoot().succeeded("published")
         try site.publish("1.1.0", key: "new").succeeded("published")
-        let advice = "clientctl release remove --version 1.0.0 --channel stable"
+        let advice = "clientctl release withdraw --version 1.0.0 --channel stable"
         let promoted = try site.release("promote", "--version", "1.0.0", "--to", "beta", "--create").failed(
             20, "keyUnknown")
         #expect(promoted.errors.contains(advice), "\(promoted.errors)")

@@ -81,11 +81,12 @@ import Testing
         case "channel delete": return ["stable", "--feed", "feed"]
         case "channel list", "channel log": return ["--feed", "feed", "--channel", "stable"]
         case "channel renew", "channel restore": return channel
-        case "release unpublish": return version + ["--feed", "feed"]
+        case "feed offer": return ["0.9.0", "--feed", "plain"]
+        case "release set": return ["--urgent"] + version + channel
         case "release delta": return version + ["--feed", "feed", "--key", "release.key.pem"]
         case "release resume": return version + channel.map { $0 == "stable" ? "beta" : $0 }
         case "release rollout": return ["5%"] + version + channel
-        case "release groups": return ["qa"] + version + channel
+        case "release target": return ["qa"] + version + channel
         case "release promote": return version + ["--to", "later", "--create"] + channel
         case "channel set": return ["--poll", "5m"] + channel
         case "release recall": return version + ["--reason", "bad"] + channel
@@ -338,7 +339,7 @@ import Testing
         // No report is pending here. `ReportTests` covers this flag.
         ["report", "manifest"], ["report", "channel"],
         // `HistoryCommandTests` covers this flag.
-        ["channel restore", "dry-run"], ["release unpublish", "dry-run"],
+        ["channel restore", "dry-run"],
     ]
     /// A device may have its store in the configuration and still verify a manifest, so the result differs.
     private static let different: Set<[String]> = [["verify", "store"]]

@@ -65,7 +65,7 @@ import Testing
         #expect(codes(outcome) == ["revokedKey"])
         let finding = try #require(findings(outcome).first)
         #expect(finding["broken"] == .bool(false))
-        let remove = "release remove --version 1.0.0 --channel stable"
+        let remove = "release withdraw --version 1.0.0 --channel stable"
         #expect(finding["message"]?.stringValue?.contains(remove) == true, "\(outcome.text)")
         let verified = try Clientctl.run([
             "verify", "\(site.feed)/channels/stable.json", "--trust", site.pinned, "--json",
@@ -82,7 +82,7 @@ import Testing
             "release", "promote", "--version", "1.0.0", "--channel", "stable", "--to", "beta", "--create", "--feed",
             site.feed, "--channel-key", site.key("channel"), "--json",
         ]).failed(20, "keyUnknown")
-        try site.release("remove", "--version", "1.0.0").succeeded("changed")
+        try site.release("withdraw", "--version", "1.0.0").succeeded("changed")
         #expect(try codes(check(site)) == [])
     }
 

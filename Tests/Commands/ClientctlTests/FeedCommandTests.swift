@@ -12,7 +12,7 @@ import Testing
     @Test func `feed gc removes unreferenced releases only with --remove, and devices still install`() throws {
         let site = try ChannelSite()
         for version in ["1.0.0", "1.1.0", "1.2.0"] { try site.publish(version, ["--rollout", "100%", "--no-deltas"]) }
-        for version in ["1.0.0", "1.1.0"] { try site.release("remove", "--version", version).succeeded("changed") }
+        for version in ["1.0.0", "1.1.0"] { try site.release("withdraw", "--version", version).succeeded("changed") }
         let young = try gc(site, "--keep", "1")
         #expect(young.succeeded("dryRun")["removed"] == .array([]))
         let plan = try gc(site, "--keep", "1", "--min-age", "0s").succeeded("dryRun")
@@ -229,7 +229,7 @@ import Testing
         for version in ["1.0.0", "1.1.0"] { try site.publish(version) }
         let target = site.folder.file("copy")
         try Clientctl.run(["feed", "copy", site.feed, target, "--json"]).succeeded("copied")
-        try Clientctl.run(["release", "unpublish", "--version", "1.1.0", "--feed", site.feed, "--json"]).succeeded()
+        try Clientctl.run(["feed", "offer", "1.0.0", "--feed", site.feed, "--json"]).succeeded()
         try Clientctl.run(["feed", "copy", site.feed, target, "--json"]).succeeded("copied")
         #expect(try site.object("\(target)/manifest.json")["version"] == .string("1.0.0"))
     }

@@ -25,7 +25,7 @@ import Testing
 
     @Test func `a device installs from an offline kit by channel or manifest`() throws {
         for version in ["0.9.0", "1.0.0", "1.1.0"] { try site.publish(version, ["--rollout", "100%"]) }
-        try site.release("remove", "--version", "0.9.0").succeeded("changed")
+        try site.release("withdraw", "--version", "0.9.0").succeeded("changed")
         let done = try export("--trust", site.pinned).succeeded("exported")
         #expect(done.string("verifiedBy") == "given" && done.string("offered") == "1.1.0")
         #expect(done["channels"] == .array([.object(["channel": .string("stable"), "sequence": .integer(4)])]))

@@ -161,14 +161,14 @@ import Testing
     @Test func `guard keeps a release for groups only, and counts groups before the rollout`() throws {
         let engine = try Self.engine(["started": 100, "confirmed": 100])
         let server = "http://127.0.0.1:\(engine.port)"
-        try site.release("groups", "qa", "--version", "1.1.0").succeeded("changed")
+        try site.release("target", "qa", "--version", "1.1.0").succeeded("changed")
         let unknown = try guarded(server, "--devices", "2000")
         #expect(unknown.status == 61)
         #expect(unknown.string("reason")?.contains("--group-devices") == true)
         let known = try guarded(server, "--devices", "2000", "--group-devices", "100", bake: "1d")
         #expect(known.status == 3)
         #expect(known.string("reason")?.hasPrefix("stays at the group qa first, and 1% of the devices for ") == true)
-        try site.release("groups", "qa", "--only", "--version", "1.1.0").succeeded("changed")
+        try site.release("target", "qa", "--only", "--version", "1.1.0").succeeded("changed")
         let sequence = try site.sequence()
         let alone = try guarded(server)
         #expect(alone.status == 3 && alone.string("outcome") == "waiting")

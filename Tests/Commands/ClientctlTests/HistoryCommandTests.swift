@@ -3,7 +3,7 @@ import BundleTesting
 import BundleValues
 import Testing
 
-/// `channel log`, `channel restore` and `release unpublish`, run as the built program.
+/// `channel log`, `channel restore` and `feed offer`, run as the built program.
 @Suite(.ownThread) struct HistoryCommandTests {
     private func log(_ site: ChannelSite, _ more: String...) throws -> [JSONObject] {
         let outcome = try Clientctl.run(
@@ -75,36 +75,42 @@ import Testing
         try site.channel("restore", channel: "beta").failed(78, "configInvalid")
     }
 
-    @Test func `release unpublish returns manifest.json to an earlier release`() throws {
+    @Test func `feed offer changes the release that manifest.json names`() throws {
         let site = try Site()
         func offered() throws -> JSONValue? { try site.object(site.manifest)["version"] }
-        func unpublish(_ version: String, _ more: String...) throws -> Outcome {
-            try Clientctl.run(["release", "unpublish", "--version", version, "--feed", site.feed, "--json"] + more)
+        func offer(_ version: String, _ more: String...) throws -> Outcome {
+            try Clientctl.run(["feed", "offer", version, "--feed", site.feed, "--json"] + more)
         }
         for version in ["1.0.0", "1.1.0", "1.2.0"] { try site.publish(version) }
         let shown = try contents(ofFile: site.manifest)
-        try unpublish("1.1.0").failed(78, "configInvalid")
-        try unpublish("1.2.0", "--to", "1.3.0").failed(78, "configInvalid")
-        #expect(try unpublish("1.2.0", "--dry-run").succeeded("dryRun").string("offered") == "1.1.0")
+        #expect(try offer("1.3.0").failed(78, "configInvalid").errors.contains("It has 1.2.0, 1.1.0, 1.0.0"))
+        try offer("1.2.0").succeeded("unchanged")
+        #expect(try offer("1.1.0", "--dry-run").succeeded("dryRun").string("previous") == "1.2.0")
         #expect(try contents(ofFile: site.manifest) == shown)
-        #expect(try unpublish("1.2.0").succeeded("changed").string("offered") == "1.1.0")
+        #expect(try offer("1.1.0").succeeded("changed").string("offered") == "1.1.0")
         #expect(try offered() == .string("1.1.0"))
         try site.install().succeeded("installed")
         #expect(try site.installed("1.1.0") == Site.client("1.1.0"))
-        #expect(try unpublish("1.1.0", "--to", "1.0.0").succeeded("changed").string("offered") == "1.0.0")
+        #expect(try offer("1.0.0").succeeded("changed").string("previous") == "1.1.0")
         // Devices that run it keep running it.
         try site.install().succeeded("upToDate")
         #expect(try site.installed("1.1.0") == Site.client("1.1.0"))
-        try unpublish("1.0.0").failed(78, "configInvalid")
+        #expect(try offer("1.2.0").succeeded("changed").string("offered") == "1.2.0")
         try site.publish("1.3.0")
         #expect(try offered() == .string("1.3.0"))
     }
 
-    @Test func `release unpublish rejects a release that a channel offers`() throws {
+    @Test func `feed offer rejects releases that a channel decides about`() throws {
         let site = try ChannelSite()
+        func offer(_ version: String) throws -> Outcome {
+            try Clientctl.run(["feed", "offer", version, "--feed", site.feed, "--json"]).failed(78, "configInvalid")
+        }
         try site.publish("1.0.0", ["--rollout", "100%"])
         try site.publish("1.1.0", ["--rollout", "100%"])
-        let outcome = try Clientctl.run(["release", "unpublish", "--version", "1.1.0", "--feed", site.feed, "--json"])
-        #expect(outcome.failed(78, "configInvalid").errors.contains("release pause"))
+        #expect(try offer("1.0.0").errors.contains("release pause"))
+        try site.release("withdraw", "--version", "1.1.0").succeeded("changed")
+        try site.publish("1.2.0", ["--rollout", "10%"])
+        try site.release("pause", "--version", "1.0.0").succeeded("changed")
+        #expect(try offer("1.2.0").errors.contains("release rollout"))
     }
 }

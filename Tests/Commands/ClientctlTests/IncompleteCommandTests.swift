@@ -23,10 +23,11 @@ import Testing
         ["release", "rollout", "10%", "--ramp", "1%,10%", "--version", "1.0.0"] + channel,
         ["release", "rollout", "--ramp", "10%,1%", "--version", "1.0.0"] + channel,
         ["release", "rollout", "--ramp", "", "--version", "1.0.0"] + channel,
-        ["release", "groups", "--version", "1.0.0"] + channel,
-        ["release", "groups", "qa", "--undo", "--version", "1.0.0"] + channel,
-        ["release", "groups", "qa,,eu", "--version", "1.0.0"] + channel,
-        ["release", "urgent"] + channel, ["release", "retry"] + channel,
+        ["release", "target", "--version", "1.0.0"] + channel,
+        ["release", "target", "qa", "--undo", "--version", "1.0.0"] + channel,
+        ["release", "target", "qa,,eu", "--version", "1.0.0"] + channel,
+        ["release", "set", "--urgent"] + channel, ["release", "set", "--version", "1.0.0"] + channel,
+        ["release", "set", "--urgent", "--no-urgent", "--version", "1.0.0"] + channel, ["release", "retry"] + channel,
         ["channel", "set"] + channel, ["channel", "set", "--busy", "61m"] + channel,
         ["channel", "set", "--busy", "1.5s"] + channel,
         ["channel", "set", "--busy", "1m", "--jitter", "1s"] + channel,
@@ -77,7 +78,7 @@ import Testing
         (["publsih", "web"], "There is no command publsih. Did you mean publish?"),
         (["release", "recal", "--version", "1.0.0"], "There is no command recal. Did you mean recall?"),
         (["keys", "frobnicate"], "Give one of generate, show, passwd."),
-        (["feed", "ls"], "Give one of check, copy, export, gc."),
+        (["feed", "frobnicate"], "Give one of check, copy, export, offer, gc."),
         (["channel", "ls"], "Did you mean list?"),
         (["release", "yank", "--version", "1.0.0"], "Did you mean recall?"),
         (["release", "rollout", "5%", "--key", "x"], "Unknown option '--key'. Did you mean '--channel-key'?"),
@@ -110,7 +111,7 @@ import Testing
             switch command.words.joined(separator: " ") {
             case "publish": "."
             case "release rollout": "10%"
-            case "release groups": "qa"
+            case "release target": "qa"
             default: site.trust
             }
         let hasOperand = usage.contains(try Regex("clientctl \(command.words.joined(separator: " ")) \\[?<"))
@@ -153,7 +154,7 @@ import Testing
         try site.publish("1.0.0").succeeded("published")
         for (command, more) in [
             ("rollout", ["2.5%"]), ("pause", []), ("resume", []), ("promote", ["--to", "beta", "--create"]),
-            ("recall", ["--reason", "white screen"]), ("recall", ["--undo"]), ("remove", []),
+            ("recall", ["--reason", "white screen"]), ("recall", ["--undo"]), ("withdraw", []),
         ] {
             try Clientctl.run(
                 ["release", command, "--version", "1.0.0"] + more

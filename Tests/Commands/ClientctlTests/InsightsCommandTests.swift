@@ -78,7 +78,7 @@ import Testing
         try site.release("rollout", "--ramp", "10%,100%", "--every", "1d", "--version", "1.1.0").succeeded("changed")
         #expect(try insights(server, ["--json"]).string("rollout") == "10%")
         #expect(try insights(server).text.hasPrefix("1.1.0 in channel stable: for 10% of the devices\n"))
-        try site.release("groups", "qa", "--only", "--version", "1.1.0").succeeded("changed")
+        try site.release("target", "qa", "--only", "--version", "1.1.0").succeeded("changed")
         let outcome = try insights(server, ["--json"])
         #expect(outcome["groups"] == .array([.string("qa")]) && outcome["only"] == .bool(true))
         #expect(try insights(server).text.hasPrefix("1.1.0 in channel stable: for the group qa alone\n"))

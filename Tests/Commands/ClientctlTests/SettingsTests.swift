@@ -189,7 +189,7 @@ import Testing
         ["trust", "add-key"],
         ["trust", "remove-key"], ["trust", "rotate"], ["trust", "renew"], ["trust", "sign"], ["trust", "publish"],
         ["trust", "update"], ["release"], ["channel", "list"], ["release", "rollout"], ["release", "pause"],
-        ["release", "resume"], ["release", "recall"], ["release", "promote"], ["release", "remove"],
+        ["release", "resume"], ["release", "recall"], ["release", "promote"], ["release", "withdraw"],
         ["channel", "renew"], ["login"], ["logout"], ["lock"], ["unlock"], ["serve"], ["host"],
     ])
     func `every command has help with an example`(command: [String]) throws {

@@ -162,10 +162,10 @@ import Testing
     @Test func `warns when the last release for every device is removed`() throws {
         let before = try workspace.document("1.0.0", "1.1.0")
         var document = before
-        _ = try ChannelChange.remove(workspace.version("1.1.0")).apply(to: &document, at: workspace.start)
+        _ = try ChannelChange.withdraw(workspace.version("1.1.0")).apply(to: &document, at: workspace.start)
         #expect(document.warnings(after: before, at: workspace.start) == [])
         let last = document
-        _ = try ChannelChange.remove(workspace.version("1.0.0")).apply(to: &document, at: workspace.start)
+        _ = try ChannelChange.withdraw(workspace.version("1.0.0")).apply(to: &document, at: workspace.start)
         #expect(
             document.warnings(after: last, at: workspace.start).map { $0.contains("manifest.json stays") } == [true])
     }
@@ -277,7 +277,7 @@ import Testing
     @Test func `lists the existing releases when the version is unknown`() throws {
         var document = try workspace.document("1.0.0", "1.1.0")
         let version = try workspace.version("2.0.0")
-        for change in [ChannelChange.rollout(version, 1), .pause(version), .resume(version), .remove(version)] {
+        for change in [ChannelChange.rollout(version, 1), .pause(version), .resume(version), .withdraw(version)] {
             let refused = workspace.refusal { _ = try change.apply(to: &document, at: workspace.start) }
             #expect(refused?.code == .configInvalid)
             #expect(refused?.subject == "2.0.0")
@@ -287,7 +287,8 @@ import Testing
 
     @Test func `removes a release from the channel`() throws {
         var document = try workspace.document("1.0.0", "1.1.0")
-        #expect(try !ChannelChange.remove(workspace.version("1.0.0")).apply(to: &document, at: workspace.start).isEmpty)
+        #expect(
+            try !ChannelChange.withdraw(workspace.version("1.0.0")).apply(to: &document, at: workspace.start).isEmpty)
         #expect(document.releases.map(\.version.description) == ["1.1.0"])
     }
 }

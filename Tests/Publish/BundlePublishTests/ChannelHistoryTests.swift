@@ -36,7 +36,7 @@ import Testing
         _ = try apply(.recallBelow(try workspace.version("1.0.0")))
         _ = try apply(.poll(ChannelDocument.Poll(interval: 300, jitter: 0)))
         _ = try apply(.renew)
-        _ = try apply(.remove(version))
+        _ = try apply(.withdraw(version))
         #expect(try bytes("channels/stable/10.json") == bytes("channels/stable.json"))
         let entries = try history(.keys(TrustedKeys([workspace.channel.publicKey])))
         #expect(entries.map(\.document.sequence) == Array(2...10))

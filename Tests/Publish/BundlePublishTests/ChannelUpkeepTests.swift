@@ -43,7 +43,7 @@ import Testing
         #expect(!beta.warnings.contains { $0.contains("channel prune") })
         let recalled = try workspace.editor().apply(.recall(workspace.version("1.19.0"), reason: "bad"), to: "stable")
         #expect(recalled.warnings.contains { $0.contains("channel prune --keep 5 --channel stable") })
-        _ = try workspace.editor().apply(.remove(workspace.version("1.18.0")), to: "stable")
+        _ = try workspace.editor().apply(.withdraw(workspace.version("1.18.0")), to: "stable")
         let refused = workspace.refusal {
             _ = try workspace.editor().promote(workspace.version("1.18.0"), from: "beta", to: "stable", rollout: nil)
         }

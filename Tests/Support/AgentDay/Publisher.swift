@@ -66,7 +66,7 @@ final class Publisher {
             builder.inspect(source), signers: [release], to: ChannelPlan(Self.channel, rollout: nil, terms))
         versions.append(version)
         if isBroken { broken.insert(version) }
-        while versions.count > Self.offered { try edit(.remove(versions.removeFirst()), at: now, for: lifetime) }
+        while versions.count > Self.offered { try edit(.withdraw(versions.removeFirst()), at: now, for: lifetime) }
         return version
     }
 

@@ -41,7 +41,8 @@ private func checkWriting(_ read: ChannelDocument) {
     require(ChannelFormat.payload(again) == payload, "the payload is read as it was written")
     require(again.releases.map(\.version) == read.releases.map(\.version), "with the same releases")
     require(
-        again.recalled == read.recalled && again.minimumVersion == read.minimumVersion, "with the same recalled versions")
+        again.recalled == read.recalled && again.minimumVersion == read.minimumVersion,
+        "with the same recalled versions")
     require(Set(read.releases.map(\.version)).count == read.releases.count, "each version is unique")
     require(read.releases.allSatisfy { (0...1000).contains($0.rollout) }, "rollouts are thousandths")
     require(

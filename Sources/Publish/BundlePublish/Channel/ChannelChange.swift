@@ -25,7 +25,7 @@ package enum ChannelChange: Sendable {
     /// Every lower version is recalled.
     case recallBelow(SemanticVersion)
     /// The channel no longer offers the release. Devices that have it keep it.
-    case remove(SemanticVersion)
+    case withdraw(SemanticVersion)
     /// How often devices check; nil leaves it to them.
     case poll(ChannelDocument.Poll?)
     /// How long a busy page may defer an activation, in seconds; nil leaves it to devices.
@@ -39,7 +39,7 @@ package enum ChannelChange: Sendable {
     package var version: SemanticVersion? {
         switch self {
         case .rollout(let version, _), .pause(let version), .resume(let version), .recall(let version, _),
-            .reinstate(let version), .remove(let version), .ramp(let version, _, _, _), .groups(let version, _, _),
+            .reinstate(let version), .withdraw(let version), .ramp(let version, _, _, _), .groups(let version, _, _),
             .urgent(let version, _), .retry(let version):
             version
         case .recallBelow, .poll, .busyLimit, .renew, .all: nil
@@ -63,7 +63,7 @@ package enum ChannelChange: Sendable {
         case .recall(let version, let reason): document.recall(version, reason)
         case .reinstate(let version): try document.reinstate(version)
         case .recallBelow(let version): try document.raiseFloor(version)
-        case .remove(let version): try document.remove(version)
+        case .withdraw(let version): try document.withdraw(version)
         case .poll(let poll): document.setPoll(poll)
         case .busyLimit(let seconds): document.setBusyLimit(seconds)
         case .renew: ["signed again"]
@@ -255,7 +255,7 @@ extension ChannelDocument {
         return ["nothing below \(version) may run"]
     }
 
-    fileprivate mutating func remove(_ version: SemanticVersion) throws -> [String] {
+    fileprivate mutating func withdraw(_ version: SemanticVersion) throws -> [String] {
         releases.remove(at: try index(of: version))
         return ["\(version): no longer in the channel"]
     }

@@ -157,7 +157,7 @@ package struct ChannelEditor {
         throw UpdateFailure(
             .keyUnknown, subject: release.version.description,
             "\(trust.refusal(of: release.version)). Publish its content under a higher version, and remove this one with "
-                + "`clientctl release remove --version \(release.version) --channel \(channel)`.")
+                + "`clientctl release withdraw --version \(release.version) --channel \(channel)`.")
     }
 
     /// Prepares and writes a change of one of `channels`. Slow signers, such as a token, work before the feed is

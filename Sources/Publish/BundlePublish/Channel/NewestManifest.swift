@@ -66,66 +66,64 @@ extension ChannelDocument {
     }
 }
 
-/// Replaces the release that `manifest.json` offers with a lower one, for devices that have not installed it yet.
-package struct ReleaseWithdrawal: Sendable {
-    package let version: SemanticVersion
+/// Replaces the release that `manifest.json` offers, for devices without channels.
+package struct ManifestOffer: Sendable {
     /// The version that it offers now.
-    package let offered: SemanticVersion
+    package let version: SemanticVersion
+    /// The version that it offered before; nil if there was no manifest.
+    package let previous: SemanticVersion?
     /// The writes of a dry run; nil otherwise.
     package let writes: [FeedWrite]?
 
-    /// Offers `target` instead of `version` in `manifest.json`; nil means the newest lower release that is not
-    /// recalled.
+    /// Offers `version` in `manifest.json`. Throws if the feed does not have it, if a channel recalls it, or if the
+    /// default channel decides what the manifest offers.
     package init(
-        _ version: SemanticVersion, to target: SemanticVersion?, in feed: any FeedLocation, clock: Timestamp,
-        wait: FeedWait,
-        isDryRun: Bool
+        _ version: SemanticVersion, in feed: any FeedLocation, clock: Timestamp, wait: FeedWait, isDryRun: Bool
     ) throws {
         self.version = version
         try feed.requireExists()
         let dryRun = isDryRun ? DryRunLocation(feed) : nil
         let feed: any FeedLocation = dryRun ?? feed
-        offered = try feed.change(wait, channels: [], draft: { nil as Void? }) { _ in
-            let (offered, next) = try Self.replacement(version, to: target, in: feed, clock: clock)
-            try ReleaseFeed.setNewest(next.bytes, in: feed, after: next.present)
-            return offered
+        previous = try feed.change(wait, channels: [], draft: { nil as Void? }) { _ in
+            let present = try ReleaseFeed.newestRecord(in: feed)
+            let previous = present?.manifest.claims.version
+            if previous != version {
+                let manifest = try Self.manifest(version, insteadOf: previous, in: feed, clock: clock)
+                try ReleaseFeed.setNewest(manifest, in: feed, after: present?.record)
+            }
+            return previous
         }
         writes = dryRun?.writes
     }
 
-    private static func replacement(
-        _ version: SemanticVersion, to target: SemanticVersion?, in feed: any FeedLocation, clock: Timestamp
-    ) throws -> (SemanticVersion, NewestManifest.Replacement) {
-        let present = try ReleaseFeed.newestRecord(in: feed)
-        guard let present, present.manifest.claims.version == version else {
-            let offered = present?.manifest.claims.version.description ?? "nothing"
-            throw refusal(
-                version, "The feed's manifest.json offers \(offered), not \(version), so there is nothing to unpublish."
-            )
-        }
+    private static func manifest(
+        _ version: SemanticVersion, insteadOf present: SemanticVersion?, in feed: any FeedLocation, clock: Timestamp
+    ) throws -> [UInt8] {
         let channel = try ChannelWriter.record(of: ChannelFileName.standard, in: feed).map {
             try ChannelFormat.parse(ChannelFormat.envelope(parsing: $0.bytes)).claims
         }
-        if let channel, NewestManifest.release(of: channel, at: clock)?.version == version {
+        if let channel, let present, NewestManifest.release(of: channel, at: clock)?.version == present {
             throw refusal(
                 version,
-                "Channel \(channel.channel) offers \(version) to every device, and manifest.json follows it. Pause, remove or "
-                    + "revoke it there, for example with `clientctl release pause`.")
+                "Channel \(channel.channel) offers \(present) to every device, and manifest.json follows it. Pause, withdraw or "
+                    + "recall \(present) there, for example with `clientctl release pause`.")
         }
-        let lower = try ReleaseFeed.versions(in: feed).filter { $0 < version && channel?.recalls($0) != true }
-        guard let offered = target ?? lower.max(), lower.contains(offered) else {
+        let isHigher = present.map { version > $0 } ?? true
+        if let channel, isHigher, channel.releases.contains(where: { $0.version == version }) {
             throw refusal(
                 version,
-                target.map { "\($0) is not a release of the feed below \(version), or it is recalled." }
-                    ?? "The feed has no release below \(version) that is not recalled: publish one above it.")
+                "Channel \(channel.channel) decides which devices get \(version), and manifest.json would offer it to every "
+                    + "device. Use `clientctl release rollout` instead.")
         }
-        guard let manifest = try ReleaseFeed.published(offered, in: feed) else {
-            throw refusal(offered, "The feed has no release \(offered).")
+        let versions = try ReleaseFeed.versions(in: feed).filter { channel?.recalls($0) != true }
+        guard versions.contains(version), let manifest = try ReleaseFeed.published(version, in: feed) else {
+            let known = versions.sorted(by: >).map(\.description).joined(separator: ", ")
+            throw refusal(
+                version,
+                "The feed has no release \(version) that is not recalled. It has \(known.isEmpty ? "none" : known).")
         }
         try FeedTrust(in: feed, clock: clock)?.require(manifest)
-        return (
-            offered, NewestManifest.Replacement(bytes: NewestManifest.manifest(of: manifest), present: present.record)
-        )
+        return NewestManifest.manifest(of: manifest)
     }
 
     private static func refusal(_ version: SemanticVersion, _ message: String) -> UpdateFailure {

@@ -194,7 +194,8 @@ import BundleValues
         ledger.feed.follow(
             FeedMemory.Channel(
                 name: "sta\"ble", sequence: 17, payloadSha256: try SHA256Digest.of([]), signers: [],
-                issuedAt: Self.start, expires: Timestamp(clamping: Self.start.secondsSinceEpoch + 129_600), recalled: [],
+                issuedAt: Self.start, expires: Timestamp(clamping: Self.start.secondsSinceEpoch + 129_600),
+                recalled: [],
                 minimumVersion: nil, leftOut: []))
         let version = try SemanticVersion(parsing: "1.2.0")
         ledger.miss(.archive(version), UpdateFailure(.httpStatus, subject: "", "503"), at: Self.start)
