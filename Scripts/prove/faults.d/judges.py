@@ -326,7 +326,7 @@ class Sweep(Addition):
 
 
 class Drawing(Judge):
-    """release page: the file is the complete old or new page, and the next run writes one."""
+    """fleet page: the file is the complete old or new page, and the next run writes one."""
 
     def observe(self):
         file = self.world.place / "page/page.html"

@@ -82,7 +82,7 @@ recall = step(lambda world, last, version: release_line(
 @step
 def draw(world, last):
     (world.place / "page").mkdir(exist_ok=True)
-    return ["release", "page", "--out", str(world.place / "page/page.html"), "--feed", str(world.feed), "--json"]
+    return ["fleet", "page", "--out", str(world.place / "page/page.html"), "--feed", str(world.feed), "--json"]
 
 
 follow = step(lambda world, last, root=None: world.follow(root_file(world, root) if root else world.trust))
@@ -226,4 +226,4 @@ situation("fail-told", Telling, "v1.0.0 v1.1.0", install_told("1.0.0"), launch()
 situation("fail-again-told", Telling, "v1.0.0 v1.1.0", install_told("1.0.0"), launch(), verdict("confirm", "1.0.0"), install_told("1.1.0"), launch(),
           fails(), until_tried_again(), fails())
 # A page replaces the previous one.
-situation("release-page", Drawing, "", publish_to_channel("1.0.0"), draw(), publish_to_channel("1.1.0"), draw())
+situation("fleet-page", Drawing, "", publish_to_channel("1.0.0"), draw(), publish_to_channel("1.1.0"), draw())

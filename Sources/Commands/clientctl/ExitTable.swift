@@ -3,9 +3,9 @@ import BundleValues
 /// The exit statuses that the help lists.
 enum ExitTable {
     /// `check` found nothing to do, `install` found no release for a device without a client, `rollback` found no earlier client, or
-    /// `release guard` is waiting.
+    /// `fleet guard` is waiting.
     static let nothingToDo: Int32 = 3
-    /// This run or an earlier one of `release guard` stopped the rollout.
+    /// This run or an earlier one of `fleet guard` stopped the rollout.
     static let stopped: Int32 = 60
     /// The server of the statistics has no data from devices.
     static let noData: Int32 = 61
@@ -15,8 +15,8 @@ enum ExitTable {
     static var text: String {
         var codes: [Int32: [String]] = [
             0: ["success, or nothing to change"],
-            nothingToDo: ["check, install, rollback: nothing for this device", "release guard: waiting"],
-            stopped: ["release guard: stopped"], noData: ["release guard, insights: no data"],
+            nothingToDo: ["check, install, rollback: nothing for this device", "fleet guard: waiting"],
+            stopped: ["fleet guard: stopped"], noData: ["fleet guard, insights: no data"],
             unwell: ["doctor: found a failure"],
         ]
         for code in FailureCode.allCases { codes[code.exitStatus, default: []].append(code.rawValue) }

@@ -21,11 +21,8 @@ struct Release: ParsableCommand {
                 --feed feed --channel stable --channel-key channel.key.pem
             """,
         subcommands: [
-            ReleaseRollout.self, ReleaseTarget.self, ReleaseSet.self,
-            ReleaseRetry.self, ReleasePause.self, ReleaseResume.self, ReleaseRecall.self,
-            ReleasePromote.self, ReleaseWithdraw.self,
-            ReleaseGuard.self,
-            ReleaseDelta.self, ReleasePageCommand.self, ReleaseInsightsCommand.self,
+            ReleaseRollout.self, ReleaseTarget.self, ReleaseSet.self, ReleaseRetry.self, ReleasePause.self,
+            ReleaseResume.self, ReleaseRecall.self, ReleasePromote.self, ReleaseWithdraw.self, ReleaseDelta.self,
         ])
 }
 

@@ -56,9 +56,9 @@ enum RequiredFlags {
         "release promote": [version, Need("to <name>")] + edit,
         "channel set": [Need("poll <duration>", "busy <duration>")] + edit,
         "channel renew": edit, "channel restore": edit, "release delta": [version, feed, key],
-        "release page": [feed, Need("out <file>")],
-        "release insights": [version, feed, channel, Need("prometheus <url>")],
-        "release guard": [
+        "fleet page": [feed, Need("out <file>")],
+        "fleet insights": [version, feed, channel, Need("prometheus <url>")],
+        "fleet guard": [
             version, feed, channel, Need("prometheus <url>"),
             Need("channel-key <file>", "sign-command <command>", "guard-key <file>", "guard-sign-command <command>"),
         ],

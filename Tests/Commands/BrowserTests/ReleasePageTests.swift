@@ -6,7 +6,7 @@ import BundleTesting
 import BundleValues
 import Testing
 
-/// The page of `clientctl release page` in a browser.
+/// The page of `clientctl fleet page` in a browser.
 @Suite(.ownThread, .needsBrowser) struct ReleasePageTests {
     private let browser: Browser
     private let feed: SignedFeed
@@ -20,7 +20,7 @@ import Testing
     private func open(_ more: [String] = []) throws -> (page: BrowserPage, server: LoopbackServer) {
         let out = feed.kiosk.folder.file("page.html")
         try feed.kiosk.run(
-            ["release", "page", "--out", out, "--feed", feed.path, "--trust", feed.kiosk.trust] + more)
+            ["fleet", "page", "--out", out, "--feed", feed.path, "--trust", feed.kiosk.trust] + more)
         let server = try LoopbackServer([
             "/": Route(try contents(ofFile: out)).with { $0.headers = [("Content-Type", "text/html")] }
         ])

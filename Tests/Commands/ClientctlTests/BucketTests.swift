@@ -59,7 +59,7 @@ import Testing
         #expect(list["channels"]?.arrayValue?.count == 1)
         let page = try run(
             [
-                "release", "page", "--out", site.folder.file("page.html"), "--feed", feed, "--trust", site.trust,
+                "fleet", "page", "--out", site.folder.file("page.html"), "--feed", feed, "--trust", site.trust,
                 "--json",
             ]
         ).succeeded("written")

@@ -90,10 +90,10 @@ import Testing
         case "release promote": return version + ["--to", "later", "--create"] + channel
         case "channel set": return ["--poll", "5m"] + channel
         case "release recall": return version + ["--reason", "bad"] + channel
-        case "release page": return ["--out", "page.html", "--feed", "feed", "--prometheus", "http://127.0.0.1:1/"]
-        case "release insights":
+        case "fleet page": return ["--out", "page.html", "--feed", "feed", "--prometheus", "http://127.0.0.1:1/"]
+        case "fleet insights":
             return version + ["--feed", "feed", "--channel", "stable", "--prometheus", "http://127.0.0.1:1/"]
-        case "release guard":
+        case "fleet guard":
             return version + ["--prometheus", "http://127.0.0.1:1/", "--trust-reports"] + channel
         case let words where words.hasPrefix("release "): return version + channel
         case "inspect": return ["feed/manifest.json"]
@@ -163,12 +163,12 @@ import Testing
         case (_, "sign-command"):
             drop("--key", "--channel-key")
             arguments += ["--public", "release.pub.pem"]
-        case ("release", "trust-reports"): arguments.removeAll { $0 == "--trust-reports" }
-        case ("release", "guard-key"): drop("--channel-key")
-        case ("release", "guard-sign-command"):
+        case ("fleet", "trust-reports"): arguments.removeAll { $0 == "--trust-reports" }
+        case ("fleet", "guard-key"): drop("--channel-key")
+        case ("fleet", "guard-sign-command"):
             drop("--channel-key")
             arguments += ["--guard-public", "release.pub.pem"]
-        case ("release", "guard-public"):
+        case ("fleet", "guard-public"):
             drop("--channel-key")
             arguments += ["--guard-sign-command", "exit 3"]
         case (_, "public") where words.count > 1 && words.last != "sign" && words.first == "trust": break
@@ -195,7 +195,7 @@ import Testing
         case "reason": words == ["fail"] ? "seen" : "worse"
         case "to": words == ["release", "promote"] ? "A/B" : words == ["feed", "export"] ? "web" : "x"
         case "out": "elsewhere/none/file"
-        case "channel" where ["release", "publish", "feed", "host"].contains(words.first): "A/B"
+        case "channel" where ["release", "channel", "fleet", "publish", "feed", "host"].contains(words.first): "A/B"
         case "notes", "key", "public", "channel-key", "channel-public", "trust", "token-file", "ca-file", "seed",
             "upstream-token-file",
             "passphrase-file", "new-passphrase-file", "root-key", "release-key", "guard-key", "guard-public",
@@ -335,7 +335,7 @@ import Testing
     /// edits nothing.
     private static let unseenHere: Set<[String]> = [
         ["fail", "reason"], ["inspect", "token-file"], ["inspect", "ca-file"], ["inspect", "proxy"],
-        ["release guard", "query"], ["release guard", "expect-sequence"], ["release guard", "dry-run"],
+        ["fleet guard", "query"], ["fleet guard", "expect-sequence"], ["fleet guard", "dry-run"],
         // No report is pending here. `ReportTests` covers this flag.
         ["report", "manifest"], ["report", "channel"],
         // `HistoryCommandTests` covers this flag.

@@ -5,7 +5,7 @@ import Glibc
 import Synchronization
 import Testing
 
-/// `clientctl release guard`, which queries a Prometheus engine and edits a channel.
+/// `clientctl fleet guard`, which queries a Prometheus engine and edits a channel.
 @Suite(.ownThread) struct GuardTests {
     private let site: ChannelSite
 
@@ -18,7 +18,7 @@ import Testing
     private func guarded(_ server: String, _ more: String..., bake: String = "1s") throws -> Outcome {
         try Clientctl.run(
             [
-                "release", "guard", "--version", "1.1.0", "--feed", site.feed, "--channel", "stable", "--channel-key",
+                "fleet", "guard", "--version", "1.1.0", "--feed", site.feed, "--channel", "stable", "--channel-key",
                 site.key("channel"), "--prometheus", server, "--bake", bake, "--trust-reports", "--json",
             ] + more)
     }
@@ -140,7 +140,7 @@ import Testing
     @Test func `guard does not advance on reports alone without --trust-reports`() throws {
         let engine = try Self.engine(["started": 500, "confirmed": 500])
         let base = [
-            "release", "guard", "--version", "1.1.0", "--feed", site.feed, "--channel", "stable", "--channel-key",
+            "fleet", "guard", "--version", "1.1.0", "--feed", site.feed, "--channel", "stable", "--channel-key",
             site.key("channel"), "--prometheus", "http://127.0.0.1:\(engine.port)", "--bake", "1s", "--json",
         ]
         #expect(try Clientctl.run(base).failed(64, "usage").errors.contains("--devices"))
@@ -181,7 +181,7 @@ import Testing
         let server = "http://127.0.0.1:\(engine.port)"
         func guarded(_ feed: String, _ flag: String, _ key: String) throws -> Outcome {
             try Clientctl.run([
-                "release", "guard", "--version", "1.1.0", "--feed", feed, "--channel", "stable", flag, key,
+                "fleet", "guard", "--version", "1.1.0", "--feed", feed, "--channel", "stable", flag, key,
                 "--prometheus", server, "--trust-reports", "--json",
             ])
         }
@@ -210,7 +210,7 @@ import Testing
     func `guard rejects invalid steps and thresholds`(flags: [String]) throws {
         try Clientctl.run(
             [
-                "release", "guard", "--version", "1.1.0", "--feed", site.feed, "--channel", "stable", "--channel-key",
+                "fleet", "guard", "--version", "1.1.0", "--feed", site.feed, "--channel", "stable", "--channel-key",
                 site.key("channel"), "--prometheus", "http://127.0.0.1:1", "--trust-reports", "--json",
             ] + flags
         ).failed(64, "usage")
@@ -240,7 +240,7 @@ import Testing
     {
         try Clientctl.run(
             [
-                "release", "guard", "--version", "1.1.0", "--feed", site.feed, "--channel", "stable", "--guard-key",
+                "fleet", "guard", "--version", "1.1.0", "--feed", site.feed, "--channel", "stable", "--guard-key",
                 site.key(key), "--prometheus", server, "--bake", "1s", "--json",
             ] + more)
     }
@@ -258,7 +258,7 @@ import Testing
         #expect(stopped["change"] == .null)
         #expect(try Self.hold(site, key: "new", server).string("reason")?.contains("is paused") == true)
         let page = site.folder.file("page.html")
-        try Clientctl.run(["release", "page", "--out", page, "--feed", site.feed, "--trust", site.trust, "--json"])
+        try Clientctl.run(["fleet", "page", "--out", page, "--feed", site.feed, "--trust", site.trust, "--json"])
             .succeeded("written")
         let shown = String(decoding: try contents(ofFile: page), as: UTF8.self)
         #expect(shown.contains("</b> is for 50% of the devices, and held by the guard"))

@@ -3,7 +3,7 @@ import BundleTesting
 import BundleValues
 import Testing
 
-/// `release insights`, run as the built program.
+/// `fleet insights`, run as the built program.
 @Suite(.ownThread) struct InsightsCommandTests {
     private let site: ChannelSite
 
@@ -16,7 +16,7 @@ import Testing
     private func insights(_ server: String, _ more: [String] = [], version: String = "1.1.0") throws -> Outcome {
         try Clientctl.run(
             [
-                "release", "insights", "--version", version, "--feed", site.feed, "--channel", "stable",
+                "fleet", "insights", "--version", version, "--feed", site.feed, "--channel", "stable",
                 "--prometheus", server,
             ] + more)
     }

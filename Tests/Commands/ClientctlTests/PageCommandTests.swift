@@ -4,7 +4,7 @@ import BundleValues
 import Glibc
 import Testing
 
-/// `release page`, run as the built program.
+/// `fleet page`, run as the built program.
 @Suite(.ownThread) struct PageCommandTests {
     private let site: ChannelSite
 
@@ -17,7 +17,7 @@ import Testing
     private var out: String { site.folder.file("page.html") }
 
     private func page(_ more: String...) throws -> Outcome {
-        try Clientctl.run(["release", "page", "--out", out, "--feed", site.feed, "--json"] + more)
+        try Clientctl.run(["fleet", "page", "--out", out, "--feed", site.feed, "--json"] + more)
     }
 
     private func html() throws -> String { String(decoding: try contents(ofFile: out), as: UTF8.self) }
@@ -92,10 +92,10 @@ import Testing
         try site.folder.makeFolder("page.html")
         try page().failed(78, "configInvalid")
         #expect(access(site.folder.file("elsewhere"), F_OK) != 0)
-        try Clientctl.run(["release", "page", "--out", site.folder.file("none/x"), "--feed", site.feed, "--json"])
+        try Clientctl.run(["fleet", "page", "--out", site.folder.file("none/x"), "--feed", site.feed, "--json"])
             .failed(78, "configInvalid")
-        try Clientctl.run(["release", "page", "--out", "x/", "--feed", site.feed, "--json"]).failed(64, "usage")
-        try Clientctl.run(["release", "page", "--out", out, "--feed", site.folder.file("none"), "--json"])
+        try Clientctl.run(["fleet", "page", "--out", "x/", "--feed", site.feed, "--json"]).failed(64, "usage")
+        try Clientctl.run(["fleet", "page", "--out", out, "--feed", site.folder.file("none"), "--json"])
             .failed(78, "configInvalid")
     }
 }

@@ -5,7 +5,7 @@ import BundleDisk
 import BundleFleet
 import BundleValues
 
-struct ReleasePageCommand: AsyncParsableCommand {
+struct FleetPage: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "page",
         abstract: "Write a web page that shows a feed: channels, rollouts, history, recalls.",
@@ -15,8 +15,8 @@ struct ReleasePageCommand: AsyncParsableCommand {
             report. Files that --trust does not verify are on the page, and marked.
 
             Examples:
-              clientctl release page --out page.html --feed feed --trust trust.json
-              clientctl release page --out page.html --feed s3://bucket/prefix \\
+              clientctl fleet page --out page.html --feed feed --trust trust.json
+              clientctl fleet page --out page.html --feed s3://bucket/prefix \\
                 --trust trust.json --prometheus http://127.0.0.1:9090
             """)
 

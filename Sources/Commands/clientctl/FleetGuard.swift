@@ -5,7 +5,7 @@ import BundlePublish
 import BundleFleet
 import BundleValues
 
-struct ReleaseGuard: AsyncParsableCommand {
+struct FleetGuard: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "guard",
         abstract: "Advance a rollout while few starts fail; stop it when too many do.",
@@ -33,7 +33,7 @@ struct ReleaseGuard: AsyncParsableCommand {
             be reached, and 20 if devices would reject the key.
 
             Example:
-              clientctl release guard --version 1.5.1 --feed feed --channel stable \\
+              clientctl fleet guard --version 1.5.1 --feed feed --channel stable \\
                 --channel-key channel.key.pem --prometheus http://127.0.0.1:9090 \\
                 --max-failures 2% --steps 1%,5%,25%,100% --bake 2h --devices 2000
             """)

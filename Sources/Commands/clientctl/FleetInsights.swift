@@ -5,7 +5,7 @@ import BundlePublish
 import BundleFleet
 import BundleValues
 
-struct ReleaseInsightsCommand: AsyncParsableCommand {
+struct FleetInsights: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "insights",
         abstract: "Show what devices report about a release, and how the guard judges it.",
@@ -20,7 +20,7 @@ struct ReleaseInsightsCommand: AsyncParsableCommand {
             The exit status is 61 if no device reported the release.
 
             Example:
-              clientctl release insights --version 1.5.1 --feed feed --channel stable \\
+              clientctl fleet insights --version 1.5.1 --feed feed --channel stable \\
                 --prometheus http://127.0.0.1:9090
             """)
 
