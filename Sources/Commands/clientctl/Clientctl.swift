@@ -34,7 +34,7 @@ struct Clientctl: AsyncParsableCommand {
                 subcommands: [
                     Publish.self, Release.self, ChannelCommand.self, Keys.self, Trust.self, Inspect.self, Verify.self,
                 ]),
-            CommandGroup(name: "Operate", subcommands: [Host.self, FeedCommand.self, Fleet.self]),
+            CommandGroup(name: "Operate", subcommands: [FeedCommand.self, Fleet.self]),
             CommandGroup(
                 name: "Device",
                 subcommands: [

@@ -6,9 +6,9 @@ import BundleValues
 struct FeedCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "feed",
-        abstract: "Check, copy, export and clean up a feed, and change what it offers.",
+        abstract: "Serve, check, copy, export and prune a feed.",
         subcommands: [
-            FeedCheckCommand.self, FeedCopyCommand.self, FeedExportCommand.self, FeedOffer.self,
+            FeedServe.self, FeedCheckCommand.self, FeedCopyCommand.self, FeedExportCommand.self, FeedOffer.self,
             FeedCollect.self,
         ])
 }

@@ -19,7 +19,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
 
             With --meteor, or --trust and --channel or --manifest, it checks for updates.
             Without them, it detects the versions that `clientctl install` adds. With
-            --push, a host (`clientctl host`) announces changes of the channel. A Meteor
+            --push, a host (`clientctl feed serve`) announces changes of the channel. A Meteor
             server announces them over DDP. The command then checks at once.
 
             It checks for updates every 15 minutes. Change the interval with

@@ -91,7 +91,7 @@ struct AnswerSchema {
 }
 
 extension AnswerSchema {
-    private static let groups = ["keys", "trust", "release", "channel", "feed"]
+    private static let groups = ["keys", "trust", "release", "channel", "feed", "fleet", "session", "screen"]
 
     /// Returns the name of the schema for the output of `arguments`.
     static func name(of arguments: [String]) -> String {

@@ -85,7 +85,7 @@ import Testing
         return site
     }
 
-    @Test func `feed check finds no fault in clientctl host and a correct web server`() throws {
+    @Test func `feed check finds no fault in clientctl feed serve and a correct web server`() throws {
         let site = try filled()
         let host = try Hosting(site.feed)
         let server = try serve(site)

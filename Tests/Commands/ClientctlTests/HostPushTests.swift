@@ -7,7 +7,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// Messages that `clientctl host` sends to devices when a publisher changes the feed.
+/// Messages that `clientctl feed serve` sends to devices when a publisher changes the feed.
 @Suite(.ownThread) struct HostPushTests {
     private let site: ChannelSite
 

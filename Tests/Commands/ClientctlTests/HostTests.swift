@@ -7,7 +7,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// `clientctl host` as a web server: the built program, tested byte for byte.
+/// `clientctl feed serve` as a web server: the built program, tested byte for byte.
 @Suite(.ownThread) struct HostTests {
     private static let token = "s3cret-Token.of~the=fleet"
 
@@ -26,7 +26,7 @@ import Testing
     }
 
     private func refused(_ arguments: [String], _ status: Int32, _ code: String) throws -> String {
-        let outcome = try Clientctl.run(["host"] + arguments + ["--json"]).failed(status, code)
+        let outcome = try Clientctl.run(["feed", "serve"] + arguments + ["--json"]).failed(status, code)
         return outcome.error["message"]?.stringValue ?? ""
     }
 
@@ -192,7 +192,7 @@ import Testing
             {"feed": "\(site.feed)", "bind": "127.0.0.2", "token-file": "\(try tokenFile())", "access-log": "\(log)"}
             """
         let config = try site.folder.write(bytes(text), to: "host.json")
-        let program = try Clientctl.start(["host", "--config", config, "--json"])
+        let program = try Clientctl.start(["feed", "serve", "--config", config, "--json"])
         let deadline = ContinuousClock.now + .seconds(60)
         while try program.printed().output.isEmpty, ContinuousClock.now < deadline { poll(nil, 0, 10) }
         let object = try JSONScanner.parse(bytes(try program.printed().output), maximumBytes: 4096).objectValue

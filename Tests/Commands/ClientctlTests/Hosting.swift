@@ -7,7 +7,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// A running `clientctl host`.
+/// A running `clientctl feed serve`.
 final class Hosting {
     let program: Program
     let port: Int
@@ -26,7 +26,7 @@ final class Hosting {
 
     private init(arguments: [String], port: Int, wrapper: [String] = []) throws {
         program = try Program(
-            wrapper + [Clientctl.path, "host", "--port", "\(port)", "--json"] + arguments,
+            wrapper + [Clientctl.path, "feed", "serve", "--port", "\(port)", "--json"] + arguments,
             environment: Clientctl.environment())
         let deadline = ContinuousClock.now + .seconds(60)
         var object: JSONObject?
@@ -36,7 +36,7 @@ final class Hosting {
             if let ending = try program.wait(within: .milliseconds(10)) { throw Ended(errors: ending.errors) }
             try #require(ContinuousClock.now < deadline, "host gives no address")
         }
-        AnswerSchema.expect(object ?? [:], to: ["host"])
+        AnswerSchema.expect(object ?? [:], to: ["feed", "serve"])
         self.port = try #require(object?["port"]?.integerValue)
         url = try #require(object?["url"]?.stringValue)
     }

@@ -68,7 +68,7 @@ import Testing
         let refused = try Clientctl.run([])
         let lines = refused.errors.split(separator: "\n")
         #expect(lines.count <= 10)
-        for group in ["Publish: publish, release", "Operate: host", "Device: check, install", "Shell: launch, confirm"]
+        for group in ["Publish: publish, release", "Operate: feed, fleet", "Device: check, install", "Shell: launch, confirm"]
         {
             #expect(lines.contains { $0.contains(group) }, "\(group)")
         }
@@ -78,7 +78,7 @@ import Testing
         (["publsih", "web"], "There is no command publsih. Did you mean publish?"),
         (["release", "recal", "--version", "1.0.0"], "There is no command recal. Did you mean recall?"),
         (["keys", "frobnicate"], "Give one of generate, show, passwd."),
-        (["feed", "frobnicate"], "Give one of check, copy, export, offer, gc."),
+        (["feed", "frobnicate"], "Give one of serve, check, copy, export, offer, gc."),
         (["channel", "ls"], "Did you mean list?"),
         (["release", "yank", "--version", "1.0.0"], "Did you mean recall?"),
         (["release", "rollout", "5%", "--key", "x"], "Unknown option '--key'. Did you mean '--channel-key'?"),
@@ -283,7 +283,7 @@ import Testing
         }
         // `host` rejects a bucket, too, because it serves only folders.
         for hosted in [feed, "s3://bucket/feed"] {
-            try Clientctl.run(["host", hosted, "--json"], in: site.folder.path).failed(64, "usage")
+            try Clientctl.run(["feed", "serve", hosted, "--json"], in: site.folder.path).failed(64, "usage")
         }
         #expect(try TreeSnapshot(of: site.folder.path).changes(since: made) == [])
     }

@@ -78,7 +78,7 @@ import Testing
         #expect(object["level"] == .string("error"))
         #expect(object["event"] == .string("failed"))
         #expect(object["code"] == .string("configInvalid"))
-        let host = try Clientctl.run(["host", site.folder.file("nowhere"), "--log-format", "json"])
+        let host = try Clientctl.run(["feed", "serve", site.folder.file("nowhere"), "--log-format", "json"])
         #expect(try objects(host.errors).map { $0["code"] } == [.string("configInvalid")])
     }
 

@@ -56,7 +56,7 @@ import Testing
 
     @Test func `the manual page and the completions contain every command`() throws {
         let commands = try commands()
-        for known in [["serve"], ["host"], ["install"], ["keys", "generate"], ["trust", "remove-key"], ["lock"]] {
+        for known in [["serve"], ["feed", "serve"], ["install"], ["keys", "generate"], ["trust", "remove-key"], ["lock"]] {
             #expect(commands.contains(known))
         }
         let page = try made("clientctl.1")
@@ -131,8 +131,8 @@ import Testing
     @Test func `bash completes commands and flags`() throws {
         try Clientctl.stock(["bash", "-n", "\(out)/clientctl.bash"])
         for (line, found) in [
-            (["tru"], ["trust"]), (["trust", "re"], ["remove-key", "renew"]), (["hos"], ["host"]),
-            (["serve", "--metr"], ["--metrics-file"]), (["host", "--log-f"], ["--log-format"]),
+            (["tru"], ["trust"]), (["trust", "re"], ["remove-key", "renew"]), (["fle"], ["fleet"]),
+            (["serve", "--metr"], ["--metrics-file"]), (["feed", "serve", "--log-f"], ["--log-format"]),
             (["publish", "--key", "\(out)/clientctl.f"], ["\(out)/clientctl.fish"]),
             (["keys", "show", "\(out)/_cl"], ["\(out)/_clientctl"]),
             (["publish", "--format", "z"], ["zip"]), (["keys", "generate", "--algorithm", "r"], ["rsa-pss"]),

@@ -6,7 +6,7 @@ import BundleValues
 import Glibc
 import Testing
 
-/// `clientctl host --upstream`: announcements for devices of a feed that another server serves.
+/// `clientctl feed serve --upstream`: announcements for devices of a feed that another server serves.
 @Suite(.ownThread) struct RelayTests {
     private let site: ChannelSite
 
@@ -212,7 +212,7 @@ import Testing
 
     @Test func `host rejects contradictory relay flags`() throws {
         func refused(_ arguments: [String]) throws -> String {
-            let outcome = try Clientctl.run(["host"] + arguments + ["--json"]).failed(64, "usage")
+            let outcome = try Clientctl.run(["feed", "serve"] + arguments + ["--json"]).failed(64, "usage")
             return outcome.error["message"]?.stringValue ?? ""
         }
         #expect(try refused([site.feed, "--upstream", "http://127.0.0.1:1/"]).contains("not both"))
@@ -227,7 +227,7 @@ import Testing
 
     @Test func `host reads a folder or an upstream from the environment and ignores empty values`() throws {
         func message(_ environment: [String: String]) throws -> String {
-            let outcome = try Clientctl.run(["host", "--json"], environment: environment).failed(64, "usage")
+            let outcome = try Clientctl.run(["feed", "serve", "--json"], environment: environment).failed(64, "usage")
             return outcome.error["message"]?.stringValue ?? ""
         }
         let upstream = ["CLIENTCTL_UPSTREAM": "file:///srv/feed"]

@@ -277,7 +277,7 @@ import Testing
     @Test func `host rejects a counter file that another host uses`() throws {
         let counts = site.folder.file("counts.json")
         let host = try Hosting(site.feed, ["--reports", counts])
-        let outcome = try Clientctl.run(["host", site.feed, "--reports", counts, "--json"]).failed(78, "configInvalid")
+        let outcome = try Clientctl.run(["feed", "serve", site.feed, "--reports", counts, "--json"]).failed(78, "configInvalid")
         #expect(outcome.error["message"]?.stringValue?.contains("Another host counts reports") == true)
         #expect(try post(host, Self.one).status == 200)
         host.program.send(SIGKILL)
@@ -287,7 +287,7 @@ import Testing
 
     @Test func `host rejects a file without counters and leaves it unchanged`() throws {
         let counts = try site.folder.write(bytes("holiday"), to: "holiday.txt")
-        let outcome = try Clientctl.run(["host", site.feed, "--reports", counts, "--json"])
+        let outcome = try Clientctl.run(["feed", "serve", site.feed, "--reports", counts, "--json"])
         outcome.failed(78, "configInvalid")
         #expect(try contents(ofFile: counts) == bytes("holiday"))
     }

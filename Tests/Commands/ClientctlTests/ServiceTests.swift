@@ -35,10 +35,10 @@ import Testing
 
     @Test func `host notifies an abstract socket and sends keep-alives`() throws {
         try site.publish("1.0.0")
-        let name = "@clientctl-host-\(getpid())-\(UInt64.random(in: .min ... .max))"
+        let name = "@clientctl-feed-\(getpid())-\(UInt64.random(in: .min ... .max))"
         let socket = try DatagramSocket(name)
         let program = try Clientctl.start(
-            ["host", site.feed], environment: ["NOTIFY_SOCKET": name, "WATCHDOG_USEC": "200000"])
+            ["feed", "serve", site.feed], environment: ["NOTIFY_SOCKET": name, "WATCHDOG_USEC": "200000"])
         #expect(try socket.next()?.hasPrefix("READY=1\nSTATUS=listening on port ") == true)
         for _ in 0..<3 { #expect(try socket.next() == "WATCHDOG=1") }
         program.send(SIGTERM)
@@ -56,7 +56,7 @@ import Testing
         let program = try Program(
             [
                 "strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=rt_sigaction", "-e",
-                "inject=rt_sigaction:delay_enter=300000:when=1", Clientctl.path, "host", site.feed,
+                "inject=rt_sigaction:delay_enter=300000:when=1", Clientctl.path, "feed", "serve", site.feed,
             ], environment: Clientctl.environment())
         let deadline = ContinuousClock.now + .seconds(60)
         while try program.printed().output.isEmpty, ContinuousClock.now < deadline { poll(nil, 0, 5) }

@@ -14,7 +14,7 @@ package struct Upstream: Sendable {
     package init(_ url: FetchURL, channels: [String], fetcher: any Fetcher) throws(FetchError) {
         if url.isFile {
             throw .unsupportedURL(
-                url.display, reason: "an upstream must be on a web server; `host FOLDER` announces a folder")
+                url.display, reason: "an upstream must be on a web server; `feed serve FOLDER` announces a folder")
         }
         if url.target.contains("?") || url.hasFragment {
             throw .unsupportedURL(url.display, reason: "the URL of a feed must not have a query or fragment")

@@ -6,10 +6,10 @@ import BundleServe
 import BundleValues
 import ClientShell
 
-/// `clientctl host`.
-struct Host: AsyncParsableCommand {
+/// `clientctl feed serve`.
+struct FeedServe: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "host",
+        commandName: "serve",
         abstract: "Serve a feed over HTTP, and announce changes to devices over WebSockets.",
         discussion: """
             Serves the folder of a feed over HTTP: GET and HEAD with ranges and entity
@@ -34,11 +34,11 @@ struct Host: AsyncParsableCommand {
             channel in the address: /push?channel=stable.
 
             Examples:
-              clientctl host feed
-              clientctl host /srv/feed --bind 0.0.0.0 --port 8080 \\
+              clientctl feed serve feed
+              clientctl feed serve /srv/feed --bind 0.0.0.0 --port 8080 \\
                 --token-file /etc/clientctl/tokens \\
                 --access-log /var/log/clientctl/access.log
-              clientctl host --upstream https://cdn.example.com/ --channel stable \\
+              clientctl feed serve --upstream https://cdn.example.com/ --channel stable \\
                 --bind 0.0.0.0 --port 8080
               clientctl install --channel http://127.0.0.1:8080/channels/stable.json \\
                 --token-file token --trust trust.json --store store --shell-version 1.2.0
