@@ -130,7 +130,7 @@ def log_in(world, last):
     secret = world.place.parent / "token"
     secret.write_text("s3cret\n")
     secret.chmod(0o600)
-    return world.by_hand("login", "--token-file", secret)
+    return world.by_hand("session", "login", "--token-file", secret)
 
 
 @step
@@ -191,7 +191,7 @@ situation("fail-again", Change, "v1.0.0 v1.1.0", *ON_TRIAL, fails(), until_tried
 situation("rollback", Change, "v1.0.0 v1.1.0", *TWO_GOOD, by_hand("rollback", "--version", "1.0.0"))
 situation("unblock", Change, "v1.0.0 v1.1.0", *TWO_GOOD, by_hand("rollback", "--version", "1.0.0"), by_hand("unblock", "--version", "1.1.0"))
 # A device with a session.
-situation("lock", Locking, "v1.0.0", *good("1.0.0"), log_in(), by_hand("lock"))
+situation("screen-lock", Locking, "v1.0.0", *good("1.0.0"), log_in(), by_hand("screen", "lock"))
 situation("gc", Removal, "v1.1.0 v1.2.0", *TWO_GOOD, *good("1.2.0"), by_hand("gc", "--keep", 1))
 # After an interrupted installation and an interrupted push.
 situation("gc-leftovers", Removal, "v1.0.0 meteor-push-1", install("1.0.0"), push(1), stopped(install("1.1.0")), stopped(push(2)),

@@ -40,7 +40,7 @@ struct Clientctl: AsyncParsableCommand {
                 subcommands: [
                     Check.self, Install.self, Serve.self, KioskCommand.self, Status.self, Doctor.self, List.self,
                     Rollback.self,
-                    Unblock.self, Repair.self, CollectGarbage.self, Login.self, Logout.self, Lock.self, Unlock.self,
+                    Unblock.self, Repair.self, CollectGarbage.self, SessionCommand.self, ScreenCommand.self,
                 ]),
             CommandGroup(
                 name: "Shell", subcommands: [LaunchCommand.self, Confirm.self, Fail.self, Events.self, Report.self]),

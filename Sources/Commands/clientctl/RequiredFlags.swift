@@ -68,10 +68,10 @@ enum RequiredFlags {
         "feed export": [feed, Need("to <dir>")], "feed gc": [feed],
         "check": updates, "install": updates, "serve": device, "launch": device,
         "confirm": [store, version, Need("token <token>")], "fail": [store, version, Need("token <token>")],
-        "unblock": [store, version], "login": [store, Need("token-file <file>")],
+        "unblock": [store, version], "session login": [store, Need("token-file <file>")],
         "report": [store, Need("report <url>", unless: "off")],
         "status": [store], "doctor": [store], "list": [store], "rollback": [store], "repair": [store], "gc": [store],
-        "logout": [store], "lock": [store], "unlock": [store], "events": [store],
+        "session logout": [store], "screen lock": [store], "screen unlock": [store], "events": [store],
     ]
 
     /// Returns the message about `missing`, and about the other flags that the command `words` requires and `isGiven` does not find.

@@ -34,7 +34,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             --once checks at once and ends with the verdict: 0 if the client confirms its
             start, 40 if it is rolled back.
 
-            After the first `clientctl login`, the device requires a session. Users who
+            After the first `clientctl session login`, the device requires a session. Users who
             are logged in see the client. Other users see the seed. A locked device shows
             a single message. Changes appear within a second.
 

@@ -138,7 +138,8 @@ enum Wiring {
         if !creates && !File.exists(store) {
             throw UpdateFailure(
                 .configInvalid, subject: store,
-                "There is no store at \(store): check the path. `clientctl login` and `lock` create one with --create.")
+                "There is no store at \(store): check the path. `clientctl session login` and `screen lock` create one with --create."
+            )
         }
         return try change(sessions(store))
     }
@@ -413,7 +414,7 @@ enum Wiring {
     static func inventory(_ store: String) throws -> Inventory {
         let folder = File.exists(store) ? try Directory.open(store) : nil
         if let folder { try StoreMark.require(in: folder) }
-        // `clientctl lock` may have created the store.
+        // `clientctl screen lock` may have created the store.
         let isEmpty = try folder?.list().isEmpty ?? true
         if isEmpty { Output.say("clientctl: there is no store at \(store) yet") }
         return try Inventory.read(at: store) { Output.say("clientctl: \($0.message)") }

@@ -46,7 +46,7 @@ import Testing
         let program = try start(serving)
         try wait(starts: 1, program)
         #expect(starts()[0].last == serving.root + "/")
-        try kiosk.on("logout")
+        try kiosk.on("session logout")
         try wait(starts: 2, program)
         #expect(starts()[0].first != starts()[1].first)
         #expect(access(starts()[0].first ?? "", F_OK) != 0)

@@ -53,7 +53,7 @@ import Testing
     @Test func `serve shows only the seed to guests at every address`() throws {
         try kiosk.install(.good("1.0.0"))
         try kiosk.login()
-        try kiosk.on("logout")
+        try kiosk.on("session logout")
         let serving = try kiosk.serve()
         #expect(try document(serving).contains("version embedded"))
         #expect(try serving.ask("GET /app.js").text.contains("var version = 'embedded'"))
@@ -67,15 +67,15 @@ import Testing
         throws
     {
         try kiosk.install(.good("1.0.0"))
-        try kiosk.on("lock", more)
+        try kiosk.on("screen lock", more)
         let serving = try kiosk.serve()
         #expect(try document(serving).contains("data-state=\"\(more.isEmpty ? "locked" : "maintenance")\""))
         try expectClosed(serving)
         #expect(try kiosk.status()["launch"] == .null)
     }
 
-    @Test(.needsBrowser, arguments: ["lock", "logout"])
-    func `lock and logout replace a page with a beforeunload dialog`(command: String) throws {
+    @Test(.needsBrowser, arguments: ["screen lock", "session logout"])
+    func `screen lock and session logout replace a page with a beforeunload dialog`(command: String) throws {
         let asking =
             "addEventListener('beforeunload', event => { event.preventDefault(); event.returnValue = 'stay'; });"
         try kiosk.install(.doing("1.0.0", asking + DemoClient.Scripts.confirm))
@@ -87,10 +87,11 @@ import Testing
         try page.evaluate("document.body.click(); null")
         try kiosk.on(command)
         try page.wait(
-            until: command == "lock" ? "document.querySelector('[data-state=locked]')" : "window.version === 'embedded'"
+            until: command == "screen lock"
+                ? "document.querySelector('[data-state=locked]')" : "window.version === 'embedded'"
         )
-        if command == "lock" {
-            try kiosk.on("unlock")
+        if command == "screen lock" {
+            try kiosk.on("screen unlock")
             try page.wait(until: "window.version === '1.0.0' && location.pathname === '/some/route'")
         }
     }
@@ -122,7 +123,7 @@ import Testing
     @Test func `serve shows guests a signed-out page without a seed`() throws {
         try kiosk.install(.good("1.0.0"))
         try kiosk.login()
-        try kiosk.on("logout")
+        try kiosk.on("session logout")
         let serving = try Serving(
             try kiosk.start(["serve", "--store", kiosk.store, "--shell-version", "1.5.0", "--port", "0"]))
         let shown = try document(serving)
@@ -154,12 +155,12 @@ import Testing
         try wait(serving, for: "version 1.0.0")
         try kiosk.login()
         #expect(try document(serving).contains("version 1.0.0"))
-        try kiosk.on("lock")
+        try kiosk.on("screen lock")
         try wait(serving, for: "data-state=\"locked\"")
         try expectClosed(serving)
-        try kiosk.on("unlock")
+        try kiosk.on("screen unlock")
         try wait(serving, for: "version 1.0.0")
-        try kiosk.on("logout")
+        try kiosk.on("session logout")
         try wait(serving, for: "version embedded")
         // The session must last long enough for this machine to show the client.
         var isShown = false
@@ -175,7 +176,7 @@ import Testing
         // The session expires without a command.
         try wait(serving, for: "version embedded")
         #expect(try kiosk.status()["session"]?.objectValue?["state"] == .string("expired"))
-        try kiosk.on("logout", ["--forget"])
+        try kiosk.on("session logout", ["--forget"])
         try wait(serving, for: "version 1.0.0")
         // The session ended during the client's trial several times, which does not count as a failure.
         #expect(try kiosk.status(of: "v1.0.0").failures.isEmpty)
@@ -190,7 +191,7 @@ import Testing
         #expect(try screen() == nil)
         try wait(serving, for: "version 1.0.0")
         #expect(!isWaiting())
-        try kiosk.on("lock")
+        try kiosk.on("screen lock")
         let deadline = ContinuousClock.now + Browser.patience
         while try screen() == nil {
             try #require(ContinuousClock.now < deadline, "status does not report it")
@@ -214,7 +215,7 @@ import Testing
         }
         #expect(try get("/").text.contains("version 1.0.0"))
         #expect(try get("/app.js").status == 200)
-        try kiosk.on("lock")
+        try kiosk.on("screen lock")
         // The server closes connections that are idle for half a minute.
         try wait(serving, for: "data-state=\"locked\"") { _ = try get("/app.js") }
         #expect(try get("/app.js").status == 404)
@@ -292,19 +293,19 @@ import Testing
         try kiosk.wait(until: "v1.0.0", is: "good")
         var pictures = [try ScreenshotFolder.keep(page, as: "state-1-authenticated")]
 
-        try kiosk.on("lock")
+        try kiosk.on("screen lock")
         try shows(page, state: "locked")
         #expect(try page.evaluate("document.querySelector('h1').textContent").stringValue == "Locked")
         pictures.append(try ScreenshotFolder.keep(page, as: "state-2-locked"))
 
-        try kiosk.on("lock", ["--maintenance"])
+        try kiosk.on("screen lock", ["--maintenance"])
         try shows(page, state: "maintenance")
         pictures.append(try ScreenshotFolder.keep(page, as: "state-3-maintenance"))
 
-        try kiosk.on("unlock")
+        try kiosk.on("screen unlock")
         try shows(page, "1.0.0")
 
-        try kiosk.on("logout")
+        try kiosk.on("session logout")
         try shows(page, "embedded")
         pictures.append(try ScreenshotFolder.keep(page, as: "state-4-unauthenticated"))
         #expect(Set(pictures).count == pictures.count)
@@ -380,12 +381,12 @@ import Testing
         try kiosk.folder.writeTree(seed.files, to: "seed")
         let (serving, page) = try pageOfUser()
         // A lock does not end a session.
-        try kiosk.on("lock")
+        try kiosk.on("screen lock")
         try shows(page, state: "locked")
-        try kiosk.on("unlock")
+        try kiosk.on("screen unlock")
         try shows(page, "1.0.0")
         #expect(try page.evaluate(left).stringValue == "mine,true")
-        try kiosk.on("logout")
+        try kiosk.on("session logout")
         try shows(page, "embedded")
         #expect(try page.evaluate(left).stringValue == (keeps ? "mine,true" : ",false"))
         // Data of guests is kept.
@@ -393,12 +394,12 @@ import Testing
         try shows(page, "embedded")
     }
 
-    @Test(arguments: [["logout", "--forget"], ["logout", "login"]])
+    @Test(arguments: [["session logout", "--forget"], ["session logout", "session login"]])
     func `browser data of a session is cleared for the next user, whose own data stays`(commands: [String]) throws {
         let (serving, page) = try pageOfUser()
-        if commands.last == "login" {
+        if commands.last == "session login" {
             // Both commands run before the shell checks the session, so no guest sees a page.
-            try kiosk.on("logout")
+            try kiosk.on("session logout")
             try kiosk.login()
         } else {
             try kiosk.on(commands[0], Array(commands.dropFirst()))
@@ -423,7 +424,7 @@ import Testing
             $0.requests.count { $0.url.hasSuffix("/visibility") && $0.status == 200 } == 2
         }
         #expect(try serving.call("getCurrentVersion", token: token).status == 200)
-        try kiosk.on("logout", ["--forget"])
+        try kiosk.on("session logout", ["--forget"])
         // The server rejects calls of the page as soon as the shell has read the session.
         try page.wait(for: "calls of the old page are rejected") { _ in
             try serving.call("getCurrentVersion", token: token).status == 403
@@ -454,11 +455,13 @@ extension Kiosk {
     /// Logs in with a token.
     func login(_ more: [String] = []) throws {
         let token = try folder.write(bytes("kiosk.t0ken\n"), to: "token")
-        try run(["login", "--store", store, "--token-file", token, "--create"] + more)
+        try run(["session", "login", "--store", store, "--token-file", token, "--create"] + more)
     }
 
     /// Runs a command on the store.
-    func on(_ command: String, _ more: [String] = []) throws { try run([command, "--store", store] + more) }
+    func on(_ command: String, _ more: [String] = []) throws {
+        try run(command.split(separator: " ").map(String.init) + ["--store", store] + more)
+    }
 
     /// Publishes and installs a client that requires shell `shell`, as a newer shell did before an older one replaced
     /// it.

@@ -144,7 +144,7 @@ struct SessionDataTests {
         try wait("the user's page is not shown: \(browser.errors)") {
             witness.requests.contains { $0.target == "/ready" }
         }
-        try kiosk.on("logout")
+        try kiosk.on("session logout")
         try expectNothing("a guest", serving)
     }
 
@@ -159,7 +159,7 @@ struct SessionDataTests {
         try wait("the user's page is not shown: \(browser.errors)") {
             witness.requests.contains { $0.target == "/ready" }
         }
-        try kiosk.on("logout")
+        try kiosk.on("session logout")
         try expectNothing("a guest", serving)
     }
 
@@ -179,7 +179,7 @@ struct SessionDataTests {
         try wait("no page opens a window: \(browser.errors)") {
             Set(["/alice/", "/alice/window"]).isSubset(of: witness.requests.map(\.target))
         }
-        try kiosk.on("logout")
+        try kiosk.on("session logout")
         try wait("a page of the previous session still runs") {
             witness.requests.reversed().prefix { $0.target.hasPrefix("/guest/") }.count >= 50
         }
@@ -197,7 +197,7 @@ struct SessionDataTests {
         try wait("the user's page is not shown") { witness.requests.contains { $0.target == "/ready" } }
         let profiles = kiosk.folder.file("state/clientctl")
         let before = try FolderSnapshot.names(in: profiles)
-        try kiosk.on("logout")
+        try kiosk.on("session logout")
         try expectNothing("a guest", serving)
         let after = try FolderSnapshot.names(in: profiles)
         #expect(before.count == 1 && after.count == 1 && before != after)
@@ -217,7 +217,7 @@ struct SessionDataTests {
         }
         try kiosk.wait(until: "v1.0.0", is: "good")
         try kiosk.install(client("2.0.0", finding))
-        try kiosk.on("logout")
+        try kiosk.on("session logout")
         try kiosk.login()
         try expectNothing("the next user", serving)
     }

@@ -195,25 +195,25 @@ import Testing
         let path = "\(site.store)/downloads"
         try Clientctl.stock(["rm", "-rf", path])
         try #require(symlink(try site.folder.makeFolder("elsewhere"), path) == 0)
-        if isLocked { try Clientctl.run(["lock", "--store", site.store]).succeeded() }
+        if isLocked { try Clientctl.run(["screen", "lock", "--store", site.store]).succeeded() }
         let serve = try ServeRun(["--store", site.store, "--shell-version", "1.5.0", "--seed", seed])
         var before: String?
         if !isLocked {
             try shows("<title>seed</title>", serve)
             before = try serve.loadPage()
             #expect(try serve.ask("GET /app.js").text == "seed()")
-            try Clientctl.run(["lock", "--store", site.store]).succeeded()
+            try Clientctl.run(["screen", "lock", "--store", site.store]).succeeded()
         }
         try shows("data-state=\"locked\"", serve)
         #expect(try serve.ask("GET /app.js").status == 404)
-        try Clientctl.run(["unlock", "--store", site.store]).succeeded()
+        try Clientctl.run(["screen", "unlock", "--store", site.store]).succeeded()
         try shows("<title>seed</title>", serve)
         if let before { #expect(try serve.call("getCurrentVersion", token: before).status == 403) }
         #expect(try serve.call("getCurrentVersion", token: serve.loadPage()).text.contains("embedded"))
         #expect(try serve.ask("GET /", ["Accept: text/html"])["Clear-Site-Data"] == nil)
         let token = try site.folder.write(bytes("t0ken\n"), to: "token")
-        try Clientctl.run(["login", "--store", site.store, "--token-file", token]).succeeded()
-        try Clientctl.run(["logout", "--store", site.store]).succeeded()
+        try Clientctl.run(["session", "login", "--store", site.store, "--token-file", token]).succeeded()
+        try Clientctl.run(["session", "logout", "--store", site.store]).succeeded()
         let deadline = ContinuousClock.now + .seconds(60)
         // The data that the session left is cleared for the next user.
         while try serve.ask("GET /", ["Accept: text/html"])["Clear-Site-Data"] == nil {

@@ -148,15 +148,16 @@ import Testing
     @Test func `doctor reports a locked device and an ended session`() throws {
         let token = try site.folder.write(bytes("secret\n"), to: "token")
         func on(_ command: String, _ more: [String] = []) throws {
-            try Clientctl.run([command, "--store", store, "--json"] + more).succeeded()
+            try Clientctl.run(command.split(separator: " ").map(String.init) + ["--store", store, "--json"] + more)
+                .succeeded()
         }
-        try on("lock")
+        try on("screen lock")
         let locked = try doctor()
         #expect(severities(locked)["session"] == "warning" && message("session", locked).contains("locked"))
-        try on("unlock")
-        try on("login", ["--token-file", token])
+        try on("screen unlock")
+        try on("session login", ["--token-file", token])
         #expect(try severities(doctor())["session"] == "ok")
-        try on("logout")
+        try on("session logout")
         let out = try doctor()
         #expect(severities(out)["session"] == "warning" && message("session", out).contains("no seed"), "\(out.text)")
     }
@@ -277,7 +278,7 @@ import Testing
 
     @Test func `doctor keeps a session that the feed rejects`() throws {
         let token = try site.folder.write(bytes("secret\n"), to: "token")
-        try Clientctl.run(["login", "--store", store, "--token-file", token, "--json"]).succeeded()
+        try Clientctl.run(["session", "login", "--store", store, "--token-file", token, "--json"]).succeeded()
         let before = try TreeSnapshot(of: store)
         let server = try server(status: 401)
         #expect(try failures(doctor(channel(of: server))) == ["http"])

@@ -44,7 +44,9 @@ import Testing
     }
 
     private func run(_ command: String, _ more: [String]) throws -> Outcome {
-        try Clientctl.run([command, "--store", site.store, "--json"] + more).succeeded()
+        try Clientctl.run(
+            command.split(separator: " ").map(String.init) + ["--store", site.store, "--json"] + more
+        ).succeeded()
     }
 
     private func launch() throws -> [String] {
@@ -110,10 +112,10 @@ import Testing
         let token = try site.folder.write(bytes("secret\n"), to: "token")
         try Clientctl.stock(["chmod", "600", token])
         for (command, more, event, detail) in [
-            ("lock", [], "locked", "locked"), ("lock", ["--maintenance"], "locked", "maintenance"),
-            ("unlock", [], "unlocked", nil), ("login", ["--token-file", token], "loggedIn", nil),
-            ("logout", [], "loggedOut", "signedOut"),
-            ("login", ["--token-file", token, "--expires", "2s"], "loggedIn", nil),
+            ("screen lock", [], "locked", "locked"), ("screen lock", ["--maintenance"], "locked", "maintenance"),
+            ("screen unlock", [], "unlocked", nil), ("session login", ["--token-file", token], "loggedIn", nil),
+            ("session logout", [], "loggedOut", "signedOut"),
+            ("session login", ["--token-file", token, "--expires", "2s"], "loggedIn", nil),
         ] as [(String, [String], String, String?)] {
             _ = try run(command, more)
             #expect(try next(program, after: &count, until: event) == [event])

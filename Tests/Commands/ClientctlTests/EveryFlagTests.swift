@@ -109,9 +109,10 @@ import Testing
         case "report":
             return ["--store", "store", "--report", "http://127.0.0.1:1/report", "--manifest", "feed/manifest.json"]
         case "confirm", "fail": return version + ["--store", "store", "--token", "x"]
-        case "rollback", "unblock", "list", "status", "gc", "login", "logout", "lock", "unlock":
+        case "rollback", "unblock", "list", "status", "gc", "session login", "session logout", "screen lock",
+            "screen unlock":
             return ["--store", "store"] + (words == ["gc"] ? ["--json"] : [])
-                + (words == ["login"] ? ["--token-file", "token"] : [])
+                + (words == ["session", "login"] ? ["--token-file", "token"] : [])
                 + (words == ["unblock"] ? version : [])
         default: return []
         }
@@ -285,7 +286,7 @@ import Testing
         try Clientctl.stock(["cp", "-a", "store", "damaged"], in: site)
         try Clientctl.stock(["rm", "damaged/clients/v1.0.0/app/shared.js"], in: site)
         try folder.write(bytes("secret\n"), to: "site/token")
-        try run("login", "--store", "store", "--token-file", "token")
+        try run("session", "login", "--store", "store", "--token-file", "token")
         return folder
     }
 

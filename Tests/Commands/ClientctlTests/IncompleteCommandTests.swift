@@ -68,8 +68,9 @@ import Testing
         let refused = try Clientctl.run([])
         let lines = refused.errors.split(separator: "\n")
         #expect(lines.count <= 10)
-        for group in ["Publish: publish, release", "Operate: feed, fleet", "Device: check, install", "Shell: launch, confirm"]
-        {
+        for group in [
+            "Publish: publish, release", "Operate: feed, fleet", "Device: check, install", "Shell: launch, confirm",
+        ] {
             #expect(lines.contains { $0.contains(group) }, "\(group)")
         }
     }
@@ -218,7 +219,8 @@ import Testing
     }
 
     @Test(arguments: [
-        "install", "launch", "gc", "confirm", "fail", "rollback", "unblock", "serve", "lock", "logout", "login",
+        "install", "launch", "gc", "confirm", "fail", "rollback", "unblock", "serve", "screen lock",
+        "session logout", "session login",
     ])
     func `rejects a foreign folder as a store and leaves it unchanged`(command: String) throws {
         let token = try site.folder.write(bytes("secret\n"), to: "token")
@@ -228,12 +230,14 @@ import Testing
             case "launch", "serve": ["--shell-version", "1.5.0"]
             case "confirm", "fail": ["--version", "1.0.0", "--token", "x"]
             case "unblock": ["--version", "1.0.0"]
-            case "login": ["--token-file", token]
+            case "session login": ["--token-file", token]
             default: []
             }
         try site.leavingStoreAlone {
-            let refused = try Clientctl.run([command, "--store", site.store, "--json"] + more)
-                .failed(78, "configInvalid")
+            let refused = try Clientctl.run(
+                command.split(separator: " ").map(String.init) + ["--store", site.store, "--json"] + more
+            )
+            .failed(78, "configInvalid")
             #expect(refused.subject == site.store)
             #expect(refused.errors.contains("is not a store"))
         }

@@ -16,7 +16,9 @@ import Testing
     }
 
     private func run(_ command: String, _ more: [String] = [], environment: [String: String] = [:]) throws -> Outcome {
-        try Clientctl.run([command, "--store", site.store, "--json"] + more, environment: environment)
+        try Clientctl.run(
+            command.split(separator: " ").map(String.init) + ["--store", site.store, "--json"] + more,
+            environment: environment)
     }
 
     private func launch(shell: String = "1.5.0", _ more: [String] = []) throws -> Outcome {
@@ -166,12 +168,12 @@ import Testing
         let reasons = try Clientctl.run(["status", "--store", site.store]).text
         #expect(reasons.contains("* v2.0.0") && !reasons.contains("v2.0.0 runs"))
         try run("confirm", verdict(first)).succeeded()
-        try Clientctl.run(["lock", "--store", site.store, "--json"]).succeeded("locked")
+        try Clientctl.run(["screen", "lock", "--store", site.store, "--json"]).succeeded("locked")
         #expect(try states() == ["null", "v2.0.0", "running: nothing (the device is locked); next: v2.0.0"])
-        try Clientctl.run(["unlock", "--store", site.store, "--json"]).succeeded("unlocked")
+        try Clientctl.run(["screen", "unlock", "--store", site.store, "--json"]).succeeded("unlocked")
         let token = try site.folder.write(bytes("token"), to: "token")
-        try Clientctl.run(["login", "--store", site.store, "--token-file", token, "--json"]).succeeded()
-        try Clientctl.run(["logout", "--store", site.store, "--json"]).succeeded()
+        try Clientctl.run(["session", "login", "--store", site.store, "--token-file", token, "--json"]).succeeded()
+        try Clientctl.run(["session", "logout", "--store", site.store, "--json"]).succeeded()
         #expect(try states() == ["embedded", "v2.0.0", "running: the seed (for guests); next: v2.0.0"])
     }
 
@@ -337,7 +339,7 @@ import Testing
             #expect(refused.errors.contains("There is no store at \(site.store)"), "\(command): \(refused.errors)")
         }
         #expect(access(site.store, F_OK) != 0)
-        try run("lock", ["--create"]).succeeded("locked")
+        try run("screen lock", ["--create"]).succeeded("locked")
         try site.publish("1.0.0", nil, ["--min-shell", "9.0.0"])
         try site.install(shell: "1.5.0").failed(42, "incompatibleShell")
         #expect(try Clientctl.run(["verify", "--store", site.store]).text == "no clients to verify\n")

@@ -89,7 +89,7 @@ import Testing
         var status = stat()
         #expect(stat(file, &status) == 0 && status.st_mode & 0o7777 == 0o644)
         #expect(installed["clientctl_screen_state{state=\"client\"}"] == 1)
-        try Clientctl.run(["lock", "--store", site.folder.file("store"), "--json"]).succeeded()
+        try Clientctl.run(["screen", "lock", "--store", site.folder.file("store"), "--json"]).succeeded()
         try serving.wait(for: "it is locked") {
             $0["clientctl_screen_state{state=\"locked\"}"] == 1 && $0["clientctl_screen_state{state=\"client\"}"] == 0
         }

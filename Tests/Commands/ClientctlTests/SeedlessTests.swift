@@ -71,8 +71,8 @@ import Testing
         // The same for guests and other commands. A block stays visible after its client is removed.
         let token = try site.folder.write(bytes("t0ken\n"), to: "token")
         try Clientctl.stock(["chmod", "600", token])
-        try Clientctl.run(["login", "--token-file", token] + place).succeeded()
-        try Clientctl.run(["logout"] + place).succeeded()
+        try Clientctl.run(["session", "login", "--token-file", token] + place).succeeded()
+        try Clientctl.run(["session", "logout"] + place).succeeded()
         try Clientctl.stock(["rm", "-r", "\(site.store)/clients/v1.0.0"])
         try Clientctl.run(["gc"] + place).succeeded()
         #expect(try Clientctl.run(["status"] + place).succeeded()["running"] == .null)

@@ -106,7 +106,8 @@ import Testing
         let host = try Hosting(site.feed, ["--token-file", token])
         let store = site.folder.file("store")
         if isSession {
-            try Clientctl.run(["login", "--store", store, "--token-file", token, "--create", "--json"]).succeeded()
+            try Clientctl.run(["session", "login", "--store", store, "--token-file", token, "--create", "--json"])
+                .succeeded()
         }
         let more = isSession ? [] : ["--token-file", token]
         let serving = try serve(following(host) + more)
@@ -137,7 +138,8 @@ import Testing
         for (version, shift) in [("1.0.0", "morning"), ("1.0.1", "evening")] {
             if version != "1.0.0" { try site.publish(version).succeeded() }
             let token = site.folder.file(shift)
-            try Clientctl.run(["login", "--store", store, "--token-file", token, "--create", "--json"]).succeeded()
+            try Clientctl.run(["session", "login", "--store", store, "--token-file", token, "--create", "--json"])
+                .succeeded()
             try serving.wait(untilInstalled: "v\(version)")
         }
     }
@@ -153,18 +155,21 @@ import Testing
         let store = site.folder.file("store")
         let calls = site.folder.file("calls")
         let command = "sh -c 'echo x >>\(calls); printf \"%s\\n12h\\n\" \(word)'"
-        try Clientctl.run(["login", "--store", store, "--token-file", token, "--expires", "30s", "--create", "--json"])
-            .succeeded()
+        try Clientctl.run([
+            "session", "login", "--store", store, "--token-file", token, "--expires", "30s", "--create", "--json",
+        ])
+        .succeeded()
         let serving = try serve(Array(following(host).dropLast(2)) + ["--login-command", command])
         try serving.wait(untilInstalled: "v1.0.0")
         try serving.wait(until: "logged in by the command of --login-command")
         let session = try Clientctl.run(["status", "--store", store, "--json"])["session"]?.objectValue
         let expires = try Timestamp(parsing: session?["expires"]?.stringValue ?? "")
         #expect(expires.secondsSinceEpoch - Timestamp.now.secondsSinceEpoch > 3600)
-        try Clientctl.run(["login", "--store", store, "--token-file", token, "--create", "--json"]).succeeded()
+        try Clientctl.run(["session", "login", "--store", store, "--token-file", token, "--create", "--json"])
+            .succeeded()
         try serving.wait(until: "logged in by the command of --login-command", times: 2)
         #expect(try !serving.errors().contains(word))
-        try Clientctl.run(["logout", "--store", store, "--json"]).succeeded()
+        try Clientctl.run(["session", "logout", "--store", store, "--json"]).succeeded()
         try serving.wait(until: "no user is logged in")
         #expect(try contents(ofFile: calls) == bytes("x\nx\n"))
     }

@@ -31,35 +31,38 @@ import Testing
 
     @discardableResult
     private func login(_ more: [String] = [], sourceLocation: SourceLocation = #_sourceLocation) throws -> Outcome {
-        try run(["login", "--token-file", token, "--create"] + more, sourceLocation: sourceLocation)
+        try run(["session", "login", "--token-file", token, "--create"] + more, sourceLocation: sourceLocation)
             .succeeded("loggedIn", sourceLocation: sourceLocation)
     }
 
     private func session(_ outcome: Outcome) -> JSONObject { outcome["session"]?.objectValue ?? [:] }
 
     @Test func `lock and login reject a path without a store unless --create is given`() throws {
-        for command in [["lock"], ["unlock"], ["logout"], ["login", "--token-file", token]] {
+        for command in [
+            ["screen", "lock"], ["screen", "unlock"], ["session", "logout"],
+            ["session", "login", "--token-file", token],
+        ] {
             let refused = try run(command).failed(78, "configInvalid")
             #expect(refused.subject == site.store)
             #expect(refused.errors.contains("There is no store at \(site.store): check the path"))
             #expect(access(site.store, F_OK) != 0)
         }
-        try run(["lock", "--create"]).succeeded("locked")
-        try run(["unlock"]).succeeded("unlocked")
+        try run(["screen", "lock", "--create"]).succeeded("locked")
+        try run(["screen", "unlock"]).succeeded("unlocked")
         try Clientctl.stock(["rm", "-r", site.store])
         try login()
-        try run(["lock"]).succeeded("locked")
+        try run(["screen", "lock"]).succeeded("locked")
     }
 
     @Test func `login --renew changes the expiry and keeps the token`() throws {
-        try run(["login", "--renew"]).failed(64, "usage")
+        try run(["session", "login", "--renew"]).failed(64, "usage")
         try login()
-        try run(["login", "--renew", "--expires", "2099-01-31T00:00:00Z"]).succeeded("renewed")
+        try run(["session", "login", "--renew", "--expires", "2099-01-31T00:00:00Z"]).succeeded("renewed")
         #expect(try status()["expires"] == .string("2099-01-31T00:00:00Z"))
         #expect(try file().contains(Self.secret))
-        try run(["login", "--renew", "--expires", "1h", "--token-file", token]).failed(64, "usage")
-        try run(["logout"]).succeeded()
-        try run(["login", "--renew", "--expires", "1h"]).failed(45, "loginRequired")
+        try run(["session", "login", "--renew", "--expires", "1h", "--token-file", token]).failed(64, "usage")
+        try run(["session", "logout"]).succeeded()
+        try run(["session", "login", "--renew", "--expires", "1h"]).failed(45, "loginRequired")
     }
 
     @Test func `launch shows no client on a locked device and only the seed to guests`() throws {
@@ -67,22 +70,22 @@ import Testing
         try site.publish("1.0.0")
         try site.install().succeeded("installed")
         let launch = ["launch", "--shell-version", "1.5.0"]
-        try run(["lock"]).succeeded()
-        #expect(try run(launch).failed(44, "deviceLocked").errors.contains("clientctl unlock"))
-        try run(["lock", "--maintenance"]).succeeded()
+        try run(["screen", "lock"]).succeeded()
+        #expect(try run(launch).failed(44, "deviceLocked").errors.contains("clientctl screen unlock"))
+        try run(["screen", "lock", "--maintenance"]).succeeded()
         try run(launch + ["--seed", seed]).failed(44, "deviceLocked")
-        try run(["unlock"]).succeeded()
+        try run(["screen", "unlock"]).succeeded()
         let shown = try run(launch).succeeded()
         #expect(shown.string("version") == "1.0.0")
         try run(["confirm", "--version", "1.0.0", "--token", try #require(shown.string("token"))]).succeeded(
             "confirmed")
         try login()
         #expect(try run(launch).succeeded()["version"] == .string("1.0.0"))
-        try run(["logout"]).succeeded()
-        #expect(try run(launch).failed(45, "loginRequired").errors.contains("clientctl login"))
+        try run(["session", "logout"]).succeeded()
+        #expect(try run(launch).failed(45, "loginRequired").errors.contains("clientctl session login"))
         let guests = try run(launch + ["--seed", seed]).succeeded()
         #expect(guests["version"] == .string("embedded") && guests["trial"] == .bool(false))
-        try run(["logout", "--forget"]).succeeded()
+        try run(["session", "logout", "--forget"]).succeeded()
         #expect(try run(launch + ["--seed", seed]).succeeded()["version"] == .string("1.0.0"))
     }
 
@@ -112,20 +115,20 @@ import Testing
         #expect(active["since"]?.stringValue != nil)
         #expect(active["expires"] == .null)
 
-        for lock in [["lock"], ["lock"], ["lock", "--maintenance"]] {
+        for lock in [["screen", "lock"], ["screen", "lock"], ["screen", "lock", "--maintenance"]] {
             let state = session(try run(lock).succeeded("locked"))["state"]
             #expect(state == .string(lock.count == 1 ? "locked" : "maintenance"))
         }
         // The device is still locked after a login.
         #expect(session(try login())["state"] == .string("maintenance"))
-        #expect(session(try run(["unlock"]).succeeded("unlocked"))["state"] == .string("active"))
+        #expect(session(try run(["screen", "unlock"]).succeeded("unlocked"))["state"] == .string("active"))
 
-        #expect(session(try run(["logout"]).succeeded("loggedOut"))["state"] == .string("signedOut"))
+        #expect(session(try run(["session", "logout"]).succeeded("loggedOut"))["state"] == .string("signedOut"))
         #expect(try state() == "signedOut")
         #expect(try status()["required"] == .bool(true))
-        try run(["logout"]).succeeded("loggedOut")
+        try run(["session", "logout"]).succeeded("loggedOut")
         #expect(try !file().contains("s3cret"))
-        #expect(session(try run(["logout", "--forget"]).succeeded("loggedOut"))["required"] == .bool(false))
+        #expect(session(try run(["session", "logout", "--forget"]).succeeded("loggedOut"))["required"] == .bool(false))
         #expect(try !file().contains("\"at\""))
     }
 
@@ -138,20 +141,20 @@ import Testing
         }
         #expect(try !output(["status"]).contains("session"))
         #expect(
-            try output(["login", "--token-file", token, "--create", "--expires", "2099-01-31T00:00:00Z"])
+            try output(["session", "login", "--token-file", token, "--create", "--expires", "2099-01-31T00:00:00Z"])
                 == "logged in until 2099-01-31T00:00:00Z\n")
         #expect(try output(["status"]).contains("session: logged in until 2099-01-31T00:00:00Z"))
-        #expect(try output(["lock"]) == "locked\n")
+        #expect(try output(["screen", "lock"]) == "locked\n")
         #expect(try output(["status"]).contains("session: the device is locked"))
-        #expect(try output(["unlock"]) == "unlocked\n")
-        #expect(try output(["logout"]) == "logged out\n")
+        #expect(try output(["screen", "unlock"]) == "unlocked\n")
+        #expect(try output(["session", "logout"]) == "logged out\n")
         #expect(try output(["status"]).contains("session: logged out"))
     }
 
     @Test func `unlock reopens a device that was only locked`() throws {
-        #expect(session(try run(["lock", "--create"]).succeeded())["required"] == .bool(false))
+        #expect(session(try run(["screen", "lock", "--create"]).succeeded())["required"] == .bool(false))
         #expect(try state() == "locked")
-        try run(["unlock"]).succeeded()
+        try run(["screen", "unlock"]).succeeded()
         #expect(try state() == "none")
     }
 
@@ -168,14 +171,14 @@ import Testing
 
     @Test(arguments: ["0s", "soon", "12", "2020-01-01T00:00:00Z", "2099-01-01", "2099-02-30T00:00:00Z", "-1h", ""])
     func `login rejects an expiry that is not in the future`(text: String) throws {
-        try run(["login", "--token-file", token, "--expires=\(text)"]).failed(64, "usage")
+        try run(["session", "login", "--token-file", token, "--expires=\(text)"]).failed(64, "usage")
         #expect(try state() == "none")
     }
 
     @Test(arguments: [("", "empty"), ("s3cret token", "character"), ("s3cret\nx: y", "character"), ("ä", "character")])
     func `login rejects a file without a valid token`(text: String, word: String) throws {
         try site.folder.write(bytes(text), to: "token")
-        let refused = try run(["login", "--token-file", token]).failed(78, "configInvalid")
+        let refused = try run(["session", "login", "--token-file", token]).failed(78, "configInvalid")
         #expect(refused.errors.contains(word))
         #expect(refused.subject == token)
         #expect(try state() == "none")
@@ -213,7 +216,8 @@ import Testing
             """
         let ending = try Program.run(
             [
-                "python3", "-c", program, token, Clientctl.path, "login", "--create", "--token-file", "-", "--store",
+                "python3", "-c", program, token, Clientctl.path, "session", "login", "--create", "--token-file", "-",
+                "--store",
                 site.store,
                 "--json",
             ], environment: Clientctl.environment())
@@ -241,7 +245,7 @@ import Testing
 
     @Test func `login rejects a token that is too long`() throws {
         try site.folder.write([UInt8](repeating: 0x61, count: 8193), to: "token")
-        try run(["login", "--token-file", token]).failed(78, "configInvalid")
+        try run(["session", "login", "--token-file", token]).failed(78, "configInvalid")
         try site.folder.write([UInt8](repeating: 0x61, count: 8192), to: "token")
         try login()
     }
@@ -249,14 +253,14 @@ import Testing
     @Test(arguments: [0o604, 0o640, 0o660, 0o602] as [mode_t])
     func `login rejects a token file that other users can access`(mode: mode_t) throws {
         chmod(token, mode)
-        let refused = try run(["login", "--token-file", token]).failed(31, "permissionDenied")
+        let refused = try run(["session", "login", "--token-file", token]).failed(31, "permissionDenied")
         #expect(refused.subject == token)
         #expect(try state() == "none")
     }
 
     @Test func `login requires an existing token file`() throws {
-        try run(["login"]).failed(64, "usage")
-        try run(["login", "--token-file", site.folder.file("none")]).failed(78, "configInvalid")
+        try run(["session", "login"]).failed(64, "usage")
+        try run(["session", "login", "--token-file", site.folder.file("none")]).failed(78, "configInvalid")
     }
 
     // MARK: The file
@@ -283,13 +287,13 @@ import Testing
         let file = "\(site.store)/session.json"
         chmod(file, 0o644)
         #expect(try state() == "unreadable")
-        try run(["login", "--token-file", token]).failed(31, "permissionDenied")
+        try run(["session", "login", "--token-file", token]).failed(31, "permissionDenied")
         chmod(file, 0o600)
         try Clientctl.stock(["truncate", "-s", "20", file])
         let damaged = try run(["status"])
         #expect(session(damaged)["state"] == .string("unreadable"))
         #expect(session(damaged)["reason"]?.stringValue?.contains(file) == true)
-        try run(["lock"]).failed(33, "storeDamaged")
+        try run(["screen", "lock"]).failed(33, "storeDamaged")
         try site.publish("1.0.0")
         try site.install().succeeded("installed")
         try login()
@@ -329,7 +333,7 @@ import Testing
         try login()
         let other = try site.folder.write(bytes("other"), to: "other-token")
         try site.check(own.url("/manifest.json").display, ["--token-file", other]).succeeded()
-        try run(["logout"]).succeeded()
+        try run(["session", "logout"]).succeeded()
         try site.check(own.url("/manifest.json").display).succeeded()
         #expect(own.requests.map { $0["Authorization"] } == [nil, "Bearer other", nil])
     }
@@ -385,7 +389,7 @@ import Testing
         }()
         #expect(refused.errors.contains("https"))
         expectNoSecret(refused)
-        try run(["logout", "--forget"]).succeeded()
+        try run(["session", "logout", "--forget"]).succeeded()
         try site.install("http://192.0.2.1/manifest.json", ["--token-file", token]).failed(78, "configInvalid")
         // A feed in a folder needs no token.
         try login()
@@ -402,10 +406,10 @@ import Testing
         ]
         func page() throws -> String { try run.ask("GET /orders/17?tab=2", navigation).text }
         #expect(try page().contains("<title>1.0.0</title>"))
-        try Clientctl.run(["lock", "--store", site.store, "--json"]).succeeded("locked")
+        try Clientctl.run(["screen", "lock", "--store", site.store, "--json"]).succeeded("locked")
         try run.wait(for: "it is locked") { $0["clientctl_screen_state{state=\"locked\"}"] == 1 }
         #expect(try !page().contains("<title>1.0.0</title>"))
-        try Clientctl.run(["unlock", "--store", site.store, "--json"]).succeeded("unlocked")
+        try Clientctl.run(["screen", "unlock", "--store", site.store, "--json"]).succeeded("unlocked")
         try run.wait(for: "it is open") { $0["clientctl_screen_state{state=\"starting\"}"] == 1 }
         #expect(try page().contains("<title>1.0.0</title>"))
         try run.stop()
@@ -413,7 +417,7 @@ import Testing
 
     @Test func `session commands accept every flag from environment and file`() throws {
         let outcome = try Clientctl.run(
-            ["login"],
+            ["session", "login"],
             environment: [
                 "CLIENTCTL_STORE": site.store, "CLIENTCTL_TOKEN_FILE": token, "CLIENTCTL_EXPIRES": "1h",
                 "CLIENTCTL_CREATE": "1",
@@ -423,8 +427,8 @@ import Testing
         let file = try site.folder.write(
             bytes("{\"store\": \"\(site.store)\", \"maintenance\": true, \"forget\": true, \"json\": true}"),
             to: "config.json")
-        #expect(session(try Clientctl.run(["lock", "--config", file]))["state"] == .string("maintenance"))
-        try Clientctl.run(["unlock", "--config", file]).succeeded("unlocked")
-        #expect(session(try Clientctl.run(["logout", "--config", file]))["state"] == .string("none"))
+        #expect(session(try Clientctl.run(["screen", "lock", "--config", file]))["state"] == .string("maintenance"))
+        try Clientctl.run(["screen", "unlock", "--config", file]).succeeded("unlocked")
+        #expect(session(try Clientctl.run(["session", "logout", "--config", file]))["state"] == .string("none"))
     }
 }

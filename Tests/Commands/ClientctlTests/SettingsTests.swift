@@ -190,7 +190,8 @@ import Testing
         ["trust", "remove-key"], ["trust", "rotate"], ["trust", "renew"], ["trust", "sign"], ["trust", "publish"],
         ["trust", "update"], ["release"], ["channel", "list"], ["release", "rollout"], ["release", "pause"],
         ["release", "resume"], ["release", "recall"], ["release", "promote"], ["release", "withdraw"],
-        ["channel", "renew"], ["login"], ["logout"], ["lock"], ["unlock"], ["serve"], ["feed", "serve"],
+        ["channel", "renew"], ["session", "login"], ["session", "logout"], ["screen", "lock"], ["screen", "unlock"],
+        ["serve"], ["feed", "serve"],
     ])
     func `every command has help with an example`(command: [String]) throws {
         let help = try Clientctl.run(command + ["--help"])

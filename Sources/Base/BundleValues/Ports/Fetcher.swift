@@ -241,7 +241,7 @@ extension FetchError: CustomStringConvertible {
     private static func advice(status: Int, retryAfter: Duration?) -> String {
         if let retryAfter { return "Try again in \(retryAfter.components.seconds) s." }
         return switch status {
-        case 401: "It requires a valid token: give one with --token-file, or with clientctl login."
+        case 401: "It requires a valid token: give one with --token-file, or with clientctl session login."
         case 403: "Check the token and its permissions."
         case 404, 410: "Check the address."
         case 407: "Check the proxy settings."

@@ -42,7 +42,7 @@ extension DoctorRule {
                 lock == .forMaintenance
                     ? "The device is locked for maintenance, so it shows no client."
                     : "The device is locked, so it shows no client.",
-                "`clientctl unlock --store \(path)` unlocks it.")
+                "`clientctl screen unlock --store \(path)` unlocks it.")
         case .unauthenticated(.unreadable):
             return .failure(
                 .session, path, "The session of the store cannot be read, so no user is admitted.",
@@ -56,7 +56,8 @@ extension DoctorRule {
                 }
             return .warning(
                 .session, path, "\(found) \(guests).",
-                "`clientctl login` begins a session; `clientctl logout --forget` removes the requirement of one.")
+                "`clientctl session login` begins a session; `clientctl session logout --forget` removes the requirement of one."
+            )
         }
     }
 

@@ -85,7 +85,7 @@ package struct FileSessionRepository: SessionRepository {
         } catch {
             throw UpdateFailure(
                 .storeDamaged, subject: file.path,
-                "The session in \(file.path) cannot be read: \(error). Log in again: `clientctl login`.")
+                "The session in \(file.path) cannot be read: \(error). Log in again: `clientctl session login`.")
         }
     }
 

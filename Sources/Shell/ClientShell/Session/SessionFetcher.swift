@@ -78,7 +78,8 @@ package final class SessionFetcher: Fetcher {
             return try BearerCredential(session.token, origin: feed.origin)
         } catch {
             throw UpdateFailure(
-                .configInvalid, subject: feed.origin.host, "\(error) To sign out instead, run `clientctl logout`.")
+                .configInvalid, subject: feed.origin.host,
+                "\(error) To sign out instead, run `clientctl session logout`.")
         }
     }
 
@@ -101,6 +102,6 @@ package final class SessionFetcher: Fetcher {
             : "the session is over"
         return UpdateFailure(
             .httpStatus, subject: url.display,
-            "\(url.display) returned 401: \(sequel). Log in again: `clientctl login --token-file FILE`.")
+            "\(url.display) returned 401: \(sequel). Log in again: `clientctl session login --token-file FILE`.")
     }
 }

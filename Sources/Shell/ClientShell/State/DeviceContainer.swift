@@ -176,11 +176,11 @@ public struct DeviceContainer: Sendable {
         case .locked:
             throw UpdateFailure(
                 .deviceLocked, subject: configuration.device.store,
-                "The device is locked, so no client is shown: `clientctl unlock` unlocks it.")
+                "The device is locked, so no client is shown: `clientctl screen unlock` unlocks it.")
         case .unauthenticated where configuration.device.seed == nil:
             throw UpdateFailure(
                 .loginRequired, subject: configuration.device.store,
-                "No user is logged in, and there is no seed for guests: run `clientctl login`, or name a seed with --seed."
+                "No user is logged in, and there is no seed for guests: run `clientctl session login`, or name a seed with --seed."
             )
         case .unauthenticated: isForGuests = true
         case .notRequired, .authenticated: isForGuests = false

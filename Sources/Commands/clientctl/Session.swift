@@ -5,8 +5,21 @@ import BundleDisk
 import ClientShell
 import Glibc
 
-/// `clientctl login`.
-struct Login: ParsableCommand {
+/// `clientctl session`.
+struct SessionCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "session",
+        abstract: "Log a device in or out.",
+        discussion: """
+            Examples:
+              clientctl session login --store /var/lib/clientctl --token-file token
+              clientctl session logout --store /var/lib/clientctl
+            """,
+        subcommands: [SessionLogin.self, SessionLogout.self])
+}
+
+/// `clientctl session login`.
+struct SessionLogin: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "login",
         abstract: "Log in a device, so that its requests to the feed have a token.",
@@ -16,16 +29,16 @@ struct Login: ParsableCommand {
             command prints the token. It is stored in STORE/session.json, mode 0600.
 
             After the first login, the device requires a session, and users without one
-            see the seed. `clientctl logout --forget` removes this requirement.
+            see the seed. `clientctl session logout --forget` removes this requirement.
             `serve --login-command` logs in again before a session ends. --renew changes
             the end of the current session, for example after the clock was set.
 
             Examples:
-              clientctl login --store /var/lib/clientctl --token-file /run/secrets/token
-              clientctl login --store /var/lib/clientctl --token-file token --expires 12h
-              clientctl login --store /var/lib/clientctl --token-file token \\
+              clientctl session login --store /var/lib/clientctl --token-file /run/secrets/token
+              clientctl session login --store /var/lib/clientctl --token-file token --expires 12h
+              clientctl session login --store /var/lib/clientctl --token-file token \\
                 --expires 2027-01-31T00:00:00Z --json
-              clientctl login --store /var/lib/clientctl --renew --expires 30d
+              clientctl session login --store /var/lib/clientctl --renew --expires 30d
             """)
 
     @OptionGroup var place: StoreOptions
@@ -72,7 +85,7 @@ struct Login: ParsableCommand {
         SessionOutput(record, at: now).give(
             renews ? "renewed" : "loggedIn", json: try settings.isOn("json", common.json),
             ["\(renews ? "the session lasts" : "logged in")" + (end.map { " until \($0)" } ?? "")]
-                + (record.lock == nil ? [] : ["the device is still locked: run `clientctl unlock`"]))
+                + (record.lock == nil ? [] : ["the device is still locked: run `clientctl screen unlock`"]))
     }
 
     private static func renew(
@@ -202,8 +215,8 @@ struct SessionRenewal: Sendable {
     }
 }
 
-/// `clientctl logout`.
-struct Logout: ParsableCommand {
+/// `clientctl session logout`.
+struct SessionLogout: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "logout",
         abstract: "Log out a device, and delete its token. Guests then see the seed.",
@@ -212,8 +225,8 @@ struct Logout: ParsableCommand {
             login.
 
             Examples:
-              clientctl logout --store /var/lib/clientctl
-              clientctl logout --store /var/lib/clientctl --forget
+              clientctl session logout --store /var/lib/clientctl
+              clientctl session logout --store /var/lib/clientctl --forget
             """)
 
     @OptionGroup var place: StoreOptions
@@ -236,63 +249,6 @@ struct Logout: ParsableCommand {
         SessionOutput(record, at: now).give(
             "loggedOut", json: try settings.isOn("json", common.json),
             [record.isRequired ? "logged out" : "logged out; the device requires no session"])
-    }
-}
-
-/// `clientctl lock`.
-struct Lock: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "lock",
-        abstract: "Lock a device. `serve` then only shows that it is locked.",
-        discussion: """
-            A locked device still installs updates. `clientctl unlock` unlocks it.
-
-            Examples:
-              clientctl lock --store /var/lib/clientctl
-              clientctl lock --store /var/lib/clientctl --maintenance
-            """)
-
-    @OptionGroup var place: StoreOptions
-
-    @Flag(help: "Show that the device is locked for maintenance.")
-    var maintenance = false
-
-    @Flag(help: "Create the store if the path does not exist.")
-    var create = false
-
-    @OptionGroup var common: CommonOptions
-
-    func run() throws {
-        let settings = try common.settings()
-        let store = try settings.required("store", place.store)
-        let lock: SessionLock = try settings.isOn("maintenance", maintenance) ? .forMaintenance : .byOperator
-        let record = try Wiring.changingSessions(store, creates: settings.isOn("create", create)) {
-            try $0.change { $0.lock(lock) }
-        }
-        SessionOutput(record, at: .now).give(
-            "locked", json: try settings.isOn("json", common.json),
-            [lock == .forMaintenance ? "locked for maintenance" : "locked"])
-    }
-}
-
-/// `clientctl unlock`.
-struct Unlock: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "unlock",
-        abstract: "Unlock a device. It then shows the client that its session allows.",
-        discussion: """
-            Example:
-              clientctl unlock --store /var/lib/clientctl
-            """)
-
-    @OptionGroup var place: StoreOptions
-    @OptionGroup var common: CommonOptions
-
-    func run() throws {
-        let settings = try common.settings()
-        let store = try settings.required("store", place.store)
-        let record = try Wiring.changingSessions(store) { try $0.change { $0.unlock() } }
-        SessionOutput(record, at: .now).give("unlocked", json: try settings.isOn("json", common.json), ["unlocked"])
     }
 }
 
@@ -324,6 +280,6 @@ struct SessionEnd {
         UpdateFailure(
             .configInvalid, subject: "expires",
             "The clock of this machine shows \(now), \(why), so the session would end at a wrong time. Set the clock, or log in without "
-                + "--expires and run `clientctl login --renew --expires TIME` after the clock is set.")
+                + "--expires and run `clientctl session login --renew --expires TIME` after the clock is set.")
     }
 }
