@@ -82,7 +82,7 @@ class StoreJudge(Judge):
 
 
 class Change(StoreJudge):
-    """install, rollback, unblock, fail, gc: all or nothing, and repeatable."""
+    """install, rollback, unblock, fail, prune: all or nothing, and repeatable."""
 
     def stopped(self):
         now = self.chosen(self.now)
@@ -143,7 +143,7 @@ class Locking(Change):
 
 
 class Removal(Change):
-    """gc: a removed client leaves the ledger first; the next run removes its remaining files."""
+    """prune: a removed client leaves the ledger first; the next run removes its remaining files."""
 
     def failed(self):
         now = self.now
@@ -226,7 +226,7 @@ class Confirmation(Change):
 
     def heal(self):
         self.world.run(self.arguments)
-        self.world.run(self.world.by_hand("gc", "--keep", "1"))
+        self.world.run(self.world.by_hand("prune", "--keep", "1"))
         yield from super().heal()
 
 
@@ -307,7 +307,7 @@ class Addition(Publication):
 
 
 class Sweep(Addition):
-    """feed gc: kept files are unchanged, only records of removed releases are new, and the next run removes the rest."""
+    """feed prune: kept files are unchanged, only records of removed releases are new, and the next run removes the rest."""
 
     def whole(self):
         self.now = self.observe()

@@ -192,10 +192,10 @@ situation("rollback", Change, "v1.0.0 v1.1.0", *TWO_GOOD, by_hand("rollback", "-
 situation("unblock", Change, "v1.0.0 v1.1.0", *TWO_GOOD, by_hand("rollback", "--version", "1.0.0"), by_hand("unblock", "--version", "1.1.0"))
 # A device with a session.
 situation("screen-lock", Locking, "v1.0.0", *good("1.0.0"), log_in(), by_hand("screen", "lock"))
-situation("gc", Removal, "v1.1.0 v1.2.0", *TWO_GOOD, *good("1.2.0"), by_hand("gc", "--keep", 1))
+situation("prune", Removal, "v1.1.0 v1.2.0", *TWO_GOOD, *good("1.2.0"), by_hand("prune", "--keep", 1))
 # After an interrupted installation and an interrupted push.
-situation("gc-leftovers", Removal, "v1.0.0 meteor-push-1", install("1.0.0"), push(1), stopped(install("1.1.0")), stopped(push(2)),
-    by_hand("gc"))
+situation("prune-leftovers", Removal, "v1.0.0 meteor-push-1", install("1.0.0"), push(1), stopped(install("1.1.0")), stopped(push(2)),
+    by_hand("prune"))
 
 # A file that both clients share, a missing file, and an unknown one.
 situation("repair", Mending, "", install("1.0.0"), install("1.1.0"), launch(), damaged(), repair("1.1.0"))
@@ -218,8 +218,8 @@ situation("trust-sign", Publication, "", publish_to_channel("1.0.0"), *ROOTS, re
 situation("release-delta", Addition, "", publish("1.1.0"), add_delta("1.1.0", "1.0.0"))
 # Two of three releases are removed.
 plain = step(lambda world, last, version: [*publish_line(world, version, world.feed), "--no-deltas"])
-situation("feed-gc", Sweep, "", plain("1.0.0"), plain("1.1.0"), plain("1.2.0"), step(lambda world, last: [
-    "feed", "gc", "--feed", str(world.feed), "--keep", "1", "--min-age", "0s", "--remove", "--json"])())
+situation("feed-prune", Sweep, "", plain("1.0.0"), plain("1.1.0"), plain("1.2.0"), step(lambda world, last: [
+    "feed", "prune", "--feed", str(world.feed), "--keep", "1", "--min-age", "0s", "--json"])())
 # A device that reports.
 situation("install-told", Telling, "v1.0.0", install_told("1.0.0"), install_told("1.1.0"))
 situation("fail-told", Telling, "v1.0.0 v1.1.0", install_told("1.0.0"), launch(), verdict("confirm", "1.0.0"), install_told("1.1.0"), launch(), fails())

@@ -11,7 +11,7 @@ struct ChannelPrune: AsyncParsableCommand {
             It removes recalled releases, and releases that every device can replace with
             a newer one. The --keep highest of these stay: a device that cannot start the
             newest release falls back to them. Devices that run a removed release keep it.
-            Recalls stay. `feed gc` then removes the files of the releases.
+            Recalls stay. `feed prune` then removes the files of the releases.
 
             Examples:
               clientctl channel prune --keep 5 --feed feed --channel stable \\
@@ -55,7 +55,7 @@ struct ChannelDelete: AsyncParsableCommand {
         abstract: "Remove a channel from a feed, such as one with a misspelled name.",
         discussion: """
             It removes the channel file first, then the hold and the numbered copies. The
-            releases stay until `feed gc`. Devices that follow the channel keep their
+            releases stay until `feed prune`. Devices that follow the channel keep their
             client and report that the feed does not have the channel.
 
             Examples:

@@ -40,7 +40,7 @@ struct Clientctl: AsyncParsableCommand {
                 subcommands: [
                     Check.self, Install.self, Serve.self, KioskCommand.self, Status.self, Doctor.self, List.self,
                     Rollback.self,
-                    Unblock.self, Repair.self, CollectGarbage.self, SessionCommand.self, ScreenCommand.self,
+                    Unblock.self, Repair.self, Prune.self, SessionCommand.self, ScreenCommand.self,
                 ]),
             CommandGroup(
                 name: "Shell", subcommands: [LaunchCommand.self, Confirm.self, Fail.self, Events.self, Report.self]),
@@ -132,7 +132,8 @@ enum CommandName {
 
     /// Names of commands in other tools, with the names here.
     private static let synonyms = [
-        "ls": "list", "rm": "withdraw", "remove": "withdraw", "unpublish": "withdraw", "revoke": "recall",
+        "ls": "list", "gc": "prune", "rm": "withdraw", "remove": "withdraw", "unpublish": "withdraw",
+        "revoke": "recall",
         "yank": "recall", "rollback": "recall",
     ]
 

@@ -9,25 +9,24 @@ struct FeedCommand: AsyncParsableCommand {
         abstract: "Serve, check, copy, export and prune a feed.",
         subcommands: [
             FeedServe.self, FeedCheckCommand.self, FeedCopyCommand.self, FeedExportCommand.self, FeedOffer.self,
-            FeedCollect.self,
+            FeedPrune.self,
         ])
 }
 
-struct FeedCollect: ParsableCommand {
+struct FeedPrune: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "gc",
-        abstract: "List releases and deltas that are no longer needed, or remove them.",
+        commandName: "prune",
+        abstract: "Remove releases and deltas that are no longer needed.",
         discussion: """
-            Without --remove, the command only lists them. It keeps releases that
-            manifest.json or a channel offers or recalls, releases that recent copies of
-            the channel files offer (for channel restore), the newest releases, the base
-            versions of deltas to them, and everything newer than --min-age, because a
-            publisher may still be writing it. It never removes copies of channel files
-            or files that clientctl did not write.
+            The command keeps releases that manifest.json or a channel offers or recalls,
+            releases that recent copies of the channel files offer (for `channel restore`),
+            the newest releases, the base versions of deltas to them, and everything newer
+            than --min-age, because a publisher may still be writing it. It never removes
+            copies of channel files or files that clientctl did not write.
 
             Examples:
-              clientctl feed gc --feed feed
-              clientctl feed gc --feed s3://bucket/prefix --keep 10 --remove
+              clientctl feed prune --feed feed --dry-run
+              clientctl feed prune --feed s3://bucket/prefix --keep 10
             """)
 
     @Option(
@@ -45,8 +44,8 @@ struct FeedCollect: ParsableCommand {
         help: ArgumentHelp("Keep files that are newer than this (default: 1d).", valueName: "duration"))
     var minAge: String?
 
-    @Flag(help: "Remove the listed files.")
-    var remove = false
+    @Flag(help: "List the files that would be removed, and remove nothing.")
+    var dryRun = false
 
     @OptionGroup var bucket: BucketOptions
     @OptionGroup var waiting: WaitOptions
@@ -61,7 +60,7 @@ struct FeedCollect: ParsableCommand {
         if let age = try settings.optional("min-age", minAge) {
             terms.leastAge = try settings.parsed("min-age", age) { try DurationText(parsing: $0).duration }
         }
-        terms.isDryRun = try !settings.isOn("remove", remove)
+        terms.isDryRun = try settings.isOn("dry-run", dryRun)
         let plan = try FeedSweep(Wiring.place(feed, bucket, settings), terms, clock: .now)
             .run(waiting.wait(settings))
         Output.give(
@@ -101,7 +100,6 @@ struct FeedCollect: ParsableCommand {
                 "keep  \(ByteCount(bytes: kept.bytes))  \(kept.version): \(kept.reasons.first.map(\.words) ?? "")"
             }
             + [sum]
-            + (terms.isDryRun && !plan.removed.isEmpty ? ["nothing was removed: give --remove to remove them"] : [])
     }
 
     private static func words(_ reason: RemovedReason) -> String {

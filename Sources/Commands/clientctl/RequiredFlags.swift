@@ -65,12 +65,12 @@ enum RequiredFlags {
         "trust init": [Need("out <file>")], "trust sign": [key], "trust publish": [feed], "trust update": [feed],
         "trust add-key": [Need("role <role>"), Need("public <file>")], "trust remove-key": [Need("role <role>")],
         "trust rotate": [Need("old <file>"), Need("new <file>")],
-        "feed export": [feed, Need("to <dir>")], "feed gc": [feed],
+        "feed export": [feed, Need("to <dir>")], "feed prune": [feed],
         "check": updates, "install": updates, "serve": device, "launch": device,
         "confirm": [store, version, Need("token <token>")], "fail": [store, version, Need("token <token>")],
         "unblock": [store, version], "session login": [store, Need("token-file <file>")],
         "report": [store, Need("report <url>", unless: "off")],
-        "status": [store], "doctor": [store], "list": [store], "rollback": [store], "repair": [store], "gc": [store],
+        "status": [store], "doctor": [store], "list": [store], "rollback": [store], "repair": [store], "prune": [store],
         "session logout": [store], "screen lock": [store], "screen unlock": [store], "events": [store],
     ]
 

@@ -2,7 +2,7 @@ import ArchiveSource
 import BundleSigning
 import BundleValues
 
-/// The signed manifest of a release that `feed gc` removed, kept so that its version never gets other content.
+/// The signed manifest of a release that `feed prune` removed, kept so that its version never gets other content.
 enum RetiredRelease {
     static let folder = "retired"
 

@@ -86,9 +86,9 @@ import Testing
         let exported = try run(["feed", "export", "--feed", feed, "--to", kit, "--json"]).succeeded("exported")
         #expect(exported.strings("releases") == ["1.1.0"])
         try Clientctl.run(["verify", kit, "--trust", site.trust, "--json"]).succeeded("verified")
-        let gc = ["feed", "gc", "--feed", feed, "--keep", "1", "--json"]
-        #expect(try run(gc + ["--remove"]).succeeded("unchanged")["removed"] == .array([]))
-        try run(gc + ["--min-age", "0s", "--remove"]).succeeded("removed")
+        let prune = ["feed", "prune", "--feed", feed, "--keep", "1", "--json"]
+        #expect(try run(prune).succeeded("unchanged")["removed"] == .array([]))
+        try run(prune + ["--min-age", "0s"]).succeeded("removed")
         try run(["verify", feed, "--trust", site.trust, "--json"]).succeeded("verified")
         try run(["verify", "\(feed)/releases/v1.0.0/manifest.json", "--trust", site.trust, "--json"]).failed(
             78, "configInvalid")
@@ -182,7 +182,7 @@ import Testing
             .succeeded()
         try all(try publish("1.3.0", inStable + ["--dry-run"]))
         try all(["release", "pause", "--version", "1.2.0"] + edit)
-        for list in [["channel", "list"], ["channel", "log"], ["feed", "gc"]] {
+        for list in [["channel", "list"], ["channel", "log"], ["feed", "prune"]] {
             try all(list + ["--feed", feed] + (list[1] == "log" ? ["--channel", "stable"] : []))
         }
         try all(["verify", feed, "--trust", site.trust])

@@ -4,7 +4,7 @@ import BundleValues
 import Glibc
 import Testing
 
-/// `channel prune`, `channel delete`, and the records of releases that `feed gc` removed.
+/// `channel prune`, `channel delete`, and the records of releases that `feed prune` removed.
 @Suite(.ownThread) struct ChannelUpkeepTests {
     private let site: ChannelSite
 
@@ -64,7 +64,7 @@ import Testing
         }
         try prune("--keep", "0", "--copies", "1").succeeded("changed")
         try Clientctl.run([
-            "feed", "gc", "--feed", site.feed, "--keep", "1", "--min-age", "0s", "--remove", "--json",
+            "feed", "prune", "--feed", site.feed, "--keep", "1", "--min-age", "0s", "--json",
         ]).succeeded()
         #expect(access("\(site.feed)/releases/v1.0.0", F_OK) != 0)
         #expect(access("\(site.feed)/retired/v1.0.0.json", F_OK) == 0)

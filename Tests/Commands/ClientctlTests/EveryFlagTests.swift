@@ -76,7 +76,7 @@ import Testing
         case "feed check": return ["file:///none"]
         case "feed copy": return ["feed", "copy"]
         case "feed export": return ["--feed", "feed", "--to", "kit"]
-        case "feed gc": return ["--feed", "feed", "--json"]
+        case "feed prune": return ["--feed", "feed", "--json"]
         case "channel prune": return ["--keep", "5"] + channel
         case "channel delete": return ["stable", "--feed", "feed"]
         case "channel list", "channel log": return ["--feed", "feed", "--channel", "stable"]
@@ -109,9 +109,9 @@ import Testing
         case "report":
             return ["--store", "store", "--report", "http://127.0.0.1:1/report", "--manifest", "feed/manifest.json"]
         case "confirm", "fail": return version + ["--store", "store", "--token", "x"]
-        case "rollback", "unblock", "list", "status", "gc", "session login", "session logout", "screen lock",
+        case "rollback", "unblock", "list", "status", "prune", "session login", "session logout", "screen lock",
             "screen unlock":
-            return ["--store", "store"] + (words == ["gc"] ? ["--json"] : [])
+            return ["--store", "store"] + (words == ["prune"] ? ["--json"] : [])
                 + (words == ["session", "login"] ? ["--token-file", "token"] : [])
                 + (words == ["unblock"] ? version : [])
         default: return []

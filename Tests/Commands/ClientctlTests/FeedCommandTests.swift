@@ -5,37 +5,39 @@ import Testing
 
 /// `clientctl feed`, run as the built program.
 @Suite(.ownThread) struct FeedCommandTests {
-    private func gc(_ site: ChannelSite, _ more: String...) throws -> Outcome {
-        try Clientctl.run(["feed", "gc", "--feed", site.feed, "--json"] + more)
+    private func prune(_ site: ChannelSite, _ more: String...) throws -> Outcome {
+        try Clientctl.run(["feed", "prune", "--feed", site.feed, "--json"] + more)
     }
 
-    @Test func `feed gc removes unreferenced releases only with --remove, and devices still install`() throws {
+    @Test func `feed prune removes unreferenced releases, with --dry-run nothing, and devices still install`() throws {
         let site = try ChannelSite()
         for version in ["1.0.0", "1.1.0", "1.2.0"] { try site.publish(version, ["--rollout", "100%", "--no-deltas"]) }
         for version in ["1.0.0", "1.1.0"] { try site.release("withdraw", "--version", version).succeeded("changed") }
-        let young = try gc(site, "--keep", "1")
+        let young = try prune(site, "--keep", "1", "--dry-run")
         #expect(young.succeeded("dryRun")["removed"] == .array([]))
-        let plan = try gc(site, "--keep", "1", "--min-age", "0s").succeeded("dryRun")
+        let plan = try prune(site, "--keep", "1", "--min-age", "0s", "--dry-run").succeeded("dryRun")
         let paths = (plan["removed"]?.arrayValue ?? []).compactMap { $0.objectValue?["path"]?.stringValue }
         #expect(paths.sorted() == ["releases/v1.0.0", "releases/v1.1.0"])
         #expect((plan["bytes"]?.integerValue ?? 0) > 0)
         try Clientctl.run(["verify", "\(site.feed)/releases/v1.0.0/manifest.json", "--trust", site.trust, "--json"])
             .succeeded("verified")
-        let plain = try Clientctl.run(["feed", "gc", "--feed", site.feed, "--keep", "1", "--min-age", "0s"])
-        #expect(plain.text.contains("give --remove to remove them") && plain.text.contains("manifest.json offers it"))
-        try gc(site, "--keep", "1", "--min-age", "0s", "--remove").succeeded("removed")
-        try gc(site, "--keep", "1", "--min-age", "0s", "--remove").succeeded("unchanged")
+        let plain = try Clientctl.run([
+            "feed", "prune", "--feed", site.feed, "--keep", "1", "--min-age", "0s", "--dry-run",
+        ])
+        #expect(plain.text.contains("would remove") && plain.text.contains("manifest.json offers it"))
+        try prune(site, "--keep", "1", "--min-age", "0s").succeeded("removed")
+        try prune(site, "--keep", "1", "--min-age", "0s").succeeded("unchanged")
         try site.install("a").succeeded("installed")
         try site.channel("restore", "--copy", "1").failed(78, "configInvalid")
         try site.publish("1.0.0", ["--rollout", "100%"]).succeeded()
     }
 
-    @Test func `feed gc rejects a folder that is not a feed`() throws {
+    @Test func `feed prune rejects a folder that is not a feed`() throws {
         let site = try ChannelSite()
-        try Clientctl.run(["feed", "gc", "--feed", site.folder.file("none"), "--json"]).failed(78, "configInvalid")
+        try Clientctl.run(["feed", "prune", "--feed", site.folder.file("none"), "--json"]).failed(78, "configInvalid")
         let empty = try site.folder.makeFolder("web")
-        try Clientctl.run(["feed", "gc", "--feed", empty, "--json"]).failed(78, "configInvalid")
-        try gc(site, "--keep", "0").failed(64, "usage")
+        try Clientctl.run(["feed", "prune", "--feed", empty, "--json"]).failed(78, "configInvalid")
+        try prune(site, "--keep", "0").failed(64, "usage")
     }
 
     // MARK: check

@@ -105,7 +105,7 @@ import Testing
             """
         try site.folder.makeFolder("home/.aws")
         let config = try site.folder.write(bytes(text), to: "home/.aws/config")
-        let list = ["feed", "gc", "--feed", "s3://buck"]
+        let list = ["feed", "prune", "--feed", "s3://buck", "--dry-run"]
         let keys = ["AWS_ENDPOINT_URL_S3": "", "AWS_REGION": "", "HOME": site.folder.file("home")]
         try site.folder.write(
             bytes("[shop]\naws_access_key_id = id\naws_secret_access_key = secret\n"), to: "home/.aws/credentials")
@@ -121,7 +121,7 @@ import Testing
     @Test func `sends no session token to a bucket without TLS`() throws {
         let server = try store { _ in nil }
         let token = ["AWS_SESSION_TOKEN": "session-token"]
-        let list = ["feed", "gc", "--feed", "s3://buck"]
+        let list = ["feed", "prune", "--feed", "s3://buck", "--dry-run"]
         let refused = try run(list, server, token.merging(["AWS_ENDPOINT_URL_S3": "http://store.example"]) { $1 })
         #expect(refused.failed(78, "configInvalid").errors.contains("session token"), "\(refused.errors)")
         try run(list, server, token).succeeded("dryRun")

@@ -79,7 +79,7 @@ import Testing
         (["publsih", "web"], "There is no command publsih. Did you mean publish?"),
         (["release", "recal", "--version", "1.0.0"], "There is no command recal. Did you mean recall?"),
         (["keys", "frobnicate"], "Give one of generate, show, passwd."),
-        (["feed", "frobnicate"], "Give one of serve, check, copy, export, offer, gc."),
+        (["feed", "frobnicate"], "Give one of serve, check, copy, export, offer, prune."),
         (["channel", "ls"], "Did you mean list?"),
         (["release", "yank", "--version", "1.0.0"], "Did you mean recall?"),
         (["release", "rollout", "5%", "--key", "x"], "Unknown option '--key'. Did you mean '--channel-key'?"),
@@ -219,7 +219,7 @@ import Testing
     }
 
     @Test(arguments: [
-        "install", "launch", "gc", "confirm", "fail", "rollback", "unblock", "serve", "screen lock",
+        "install", "launch", "prune", "confirm", "fail", "rollback", "unblock", "serve", "screen lock",
         "session logout", "session login",
     ])
     func `rejects a foreign folder as a store and leaves it unchanged`(command: String) throws {

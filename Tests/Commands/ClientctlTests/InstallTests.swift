@@ -170,9 +170,9 @@ import Testing
         }
         #expect(try site.list().strings("versions") == ["embedded"] + versions.map { "v\($0)" })
 
-        // With --dry-run, `gc` only lists what it would remove. The current, previous and newest clients are always
+        // With --dry-run, `prune` only lists what it would remove. The current, previous and newest clients are always
         // kept.
-        let arguments = ["gc", "--store", site.store, "--keep", "1", "--json"]
+        let arguments = ["prune", "--store", site.store, "--keep", "1", "--json"]
         try site.leavingStoreAlone {
             let plan = try Clientctl.run(arguments + ["--dry-run"]).succeeded("dryRun")
             #expect(plan.strings("retained") == ["v1.10.0", "v1.10.1"])

@@ -238,7 +238,7 @@ import Testing
         try run("confirm", flags + ["--token", "x"], environment: environment).failed(27, "versionMismatch")
     }
 
-    @Test func `confirm and gc remove old clients and keep those that have a role`() throws {
+    @Test func `confirm and prune remove old clients and keep those that have a role`() throws {
         try install("1.0.0")
         try launchAndConfirm()
         try install("1.1.0", "1.2.0", "1.3.0")
@@ -246,9 +246,9 @@ import Testing
         let confirmed = try run("confirm", verdict(launched) + ["--keep", "2"]).succeeded("confirmed")
         #expect(confirmed.strings("removed") == ["v1.2.0"])
         #expect(try run("list").strings("versions") == ["embedded", "v1.0.0", "v1.3.0"])
-        let plan = try run("gc", ["--keep", "1", "--dry-run"]).succeeded("dryRun")
+        let plan = try run("prune", ["--keep", "1", "--dry-run"]).succeeded("dryRun")
         #expect(plan.strings("retained") == ["v1.0.0", "v1.3.0"])
-        #expect(try run("gc", ["--keep", "1"]).succeeded("collected").strings("removed") == [])
+        #expect(try run("prune", ["--keep", "1"]).succeeded("unchanged").strings("removed") == [])
     }
 
     @Test func `rollback takes effect at the next launch and remains after an install`() throws {
@@ -302,7 +302,7 @@ import Testing
     func `commands reject bad input with one sentence and change nothing`(
         arguments: [String], status: Int32, code: String, part: String
     ) throws {
-        _ = try run("gc")
+        _ = try run("prune")
         try site.publish("1.0.0", nil, ["--min-shell", "9.0.0"])
         try site.install(shell: "9.0.0").succeeded("installed")
         // No shell can run this client, so the ledger has no launch.
@@ -334,7 +334,7 @@ import Testing
         for command in [["rollback"], ["unblock", "--version", "1.0.0"]] {
             try run(command[0], Array(command.dropFirst())).failed(78, "configInvalid")
         }
-        for command in [["gc"], ["gc", "--dry-run"], ["verify"], ["launch", "--shell-version", "1.5.0"]] {
+        for command in [["prune"], ["prune", "--dry-run"], ["verify"], ["launch", "--shell-version", "1.5.0"]] {
             let refused = try run(command[0], Array(command.dropFirst())).failed(78, "configInvalid")
             #expect(refused.errors.contains("There is no store at \(site.store)"), "\(command): \(refused.errors)")
         }

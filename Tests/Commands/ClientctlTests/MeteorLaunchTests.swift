@@ -300,17 +300,17 @@ import Testing
         #expect(try push.launch(["--seed", other]).succeeded().string("version") == "version2")
     }
 
-    @Test func `gc removes unused Meteor bundles`() throws {
+    @Test func `prune removes unused Meteor bundles`() throws {
         try install(.version2)
         try push.launchAndConfirm()
         for version in ["a", "b", "c"] {
             try push.serve(version)
             try push.install(["--keep", "9"]).succeeded("installed")
         }
-        let plan = try push.run("gc", ["--keep", "1", "--dry-run"]).succeeded("dryRun")
+        let plan = try push.run("prune", ["--keep", "1", "--dry-run"]).succeeded("dryRun")
         #expect(plan.strings("removed") == ["meteor-a", "meteor-b"])
         #expect(
-            try push.run("gc", ["--keep", "1"]).succeeded("collected").strings("removed") == ["meteor-a", "meteor-b"])
+            try push.run("prune", ["--keep", "1"]).succeeded("removed").strings("removed") == ["meteor-a", "meteor-b"])
         #expect(try push.names() == ["embedded", "meteor-version2", "meteor-c"])
         #expect(try push.launchAndConfirm() == "c")
     }

@@ -297,7 +297,7 @@ import Testing
         #expect(refused.subject == site.store)
         // `list` needs no lock.
         #expect(try site.list().succeeded().strings("versions") == ["embedded", "v1.0.0"])
-        try Clientctl.run(["gc", "--store", site.store, "--json"]).failed(32, "storeLocked")
+        try Clientctl.run(["prune", "--store", site.store, "--json"]).failed(32, "storeLocked")
         gate.open()
         Outcome(try first.wait()).succeeded("installed")
         try site.install(url).succeeded("upToDate")

@@ -74,7 +74,7 @@ import Testing
         try Clientctl.run(["session", "login", "--token-file", token] + place).succeeded()
         try Clientctl.run(["session", "logout"] + place).succeeded()
         try Clientctl.stock(["rm", "-r", "\(site.store)/clients/v1.0.0"])
-        try Clientctl.run(["gc"] + place).succeeded()
+        try Clientctl.run(["prune"] + place).succeeded()
         #expect(try Clientctl.run(["status"] + place).succeeded()["running"] == .null)
         let text = try Clientctl.run(["status", "--store", site.store]).text
         #expect(text.contains("no seed for guests"), "\(text)")

@@ -265,7 +265,7 @@ import Testing
 
     // MARK: The file
 
-    @Test func `the session file is private, and gc and recovery keep it`() throws {
+    @Test func `the session file is private, and prune and recovery keep it`() throws {
         try login()
         try site.publish("1.0.0")
         try site.publish("1.1.0")
@@ -274,7 +274,7 @@ import Testing
         #expect(written.mode & 0o7777 == 0o600)
         try Clientctl.stock(["rm", "\(site.store)/ledger.json"])
         try site.install().succeeded()
-        try run(["gc", "--keep", "1"]).succeeded()
+        try run(["prune", "--keep", "1"]).succeeded()
         try Clientctl.run(["verify", "--store", site.store, "--json"]).succeeded()
         #expect(try site.stored().entries["session.json"] == written)
         #expect(try state() == "active")

@@ -171,8 +171,8 @@ import Testing
 
     @Test(arguments: [
         ["install"], ["install", "--nonsense"], ["nonsense"], ["install", "--keep"], ["keys", "show"],
-        ["list", "surplus"], ["gc", "--store", "/nonexistent", "--keep", "0"],
-        ["gc", "--store", "/nonexistent", "--keep", "many"],
+        ["list", "surplus"], ["prune", "--store", "/nonexistent", "--keep", "0"],
+        ["prune", "--store", "/nonexistent", "--keep", "many"],
         ["status", "--store", "/nonexistent", "--shell-version", "one"],
     ])
     func `prints a usage error as JSON and as text`(arguments: [String]) throws {
@@ -185,7 +185,7 @@ import Testing
 
     @Test(arguments: [
         [], ["keys"], ["keys", "generate"], ["keys", "show"], ["publish"], ["inspect"], ["verify"], ["check"],
-        ["install"], ["list"], ["status"], ["gc"], ["trust"], ["trust", "init"], ["trust", "show"],
+        ["install"], ["list"], ["status"], ["prune"], ["trust"], ["trust", "init"], ["trust", "show"],
         ["trust", "add-key"],
         ["trust", "remove-key"], ["trust", "rotate"], ["trust", "renew"], ["trust", "sign"], ["trust", "publish"],
         ["trust", "update"], ["release"], ["channel", "list"], ["release", "rollout"], ["release", "pause"],

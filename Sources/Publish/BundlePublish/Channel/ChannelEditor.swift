@@ -104,7 +104,7 @@ package struct ChannelEditor {
         }
     }
 
-    /// Throws if `document` offers a release that `feed gc` has removed.
+    /// Throws if `document` offers a release that `feed prune` has removed.
     private func requireReleases(of document: ChannelDocument, besides present: ChannelDocument) throws {
         for release in document.releases
         where release.manifest.claims.url.hasPrefix("../")

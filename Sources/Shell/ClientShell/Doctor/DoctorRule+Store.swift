@@ -72,7 +72,7 @@ extension DoctorRule {
         guard let space = store.space else { return nil }
         let free = ByteCount(bytes: space.bytes)
         let reserve = ByteCount(bytes: store.reserveBytes)
-        let advice = "Free some space: `clientctl gc`, a smaller --keep, or other files on that disk."
+        let advice = "Free some space: `clientctl prune`, a smaller --keep, or other files on that disk."
         if space.bytes < store.reserveBytes {
             return .failure(
                 .diskSpace, store.path,

@@ -2,17 +2,17 @@ import BundleValues
 import ArgumentParser
 import BundleCore
 
-struct CollectGarbage: AsyncParsableCommand {
+struct Prune: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "gc",
+        commandName: "prune",
         abstract: "Remove old clients and the leftovers of interrupted runs.",
         discussion: """
             The current, previous, next, fallback and newest clients are never removed.
             Neither is the client that a running serve shows.
 
             Examples:
-              clientctl gc --store /var/lib/clientctl --dry-run
-              clientctl gc --store /var/lib/clientctl --keep 2
+              clientctl prune --store /var/lib/clientctl --dry-run
+              clientctl prune --store /var/lib/clientctl --keep 2
             """)
 
     @OptionGroup var place: StoreOptions
@@ -29,18 +29,20 @@ struct CollectGarbage: AsyncParsableCommand {
         let settings = try common.settings()
         let path = try settings.required("store", place.store)
         let isDryRun = try settings.isOn("dry-run", dryRun)
-        let plan = try await collect(path, keep: try settings.keep(keep), isDryRun)
+        let plan = try await prune(path, keep: try settings.keep(keep), isDryRun)
         Output.give(
             json: try settings.isOn("json", common.json), afterChange: true,
             [
-                "outcome": .string(isDryRun ? "dryRun" : "collected"), "retained": .names(plan.retained),
+                "outcome": .string(isDryRun ? "dryRun" : plan.removed.isEmpty ? "unchanged" : "removed"),
+                "retained": .names(plan.retained),
                 "removed": .names(plan.removed),
             ],
             plan.retained.map { "keep    \($0)" }
-                + plan.removed.map { "\(isDryRun ? "would remove" : "removed") \($0)" })
+                + plan.removed.map { "\(isDryRun ? "would remove" : "removed") \($0)" }
+                + (plan.removed.isEmpty ? ["no client to remove"] : []))
     }
 
-    private func collect(_ path: String, keep: Int, _ isDryRun: Bool) async throws -> RetentionPlan {
+    private func prune(_ path: String, keep: Int, _ isDryRun: Bool) async throws -> RetentionPlan {
         try Wiring.requireStore(path)
         if isDryRun { return RetentionRule.plan(try Inventory.read(at: path), keep: keep) }
         let store = try BundleStore.open(at: path, time: .now) { Output.say("clientctl: \($0)") }
