@@ -131,11 +131,11 @@ class Roots:
                 new = self.public(self.make_channel_key())
                 line = ["rotate", file, "--old", self.random.choice(channel), "--new", new, *revoke]
             case "add channel":
-                line = ["add-key", file, "--role", "channel", "--public", self.public(self.make_channel_key())]
+                line = ["add-key", file, "--role", "channel", "--public-key", self.public(self.make_channel_key())]
             case "remove channel":
                 line = ["remove-key", file, "--role", "channel", "--key-id", self.random.choice(channel)]
             case "add release":
-                line = ["add-key", file, "--role", "release", "--public", self.public(self.make_key())]
+                line = ["add-key", file, "--role", "release", "--public-key", self.public(self.make_key())]
             case _:
                 line = ["remove-key", file, "--role", "all", "--key-id", self.random.choice(spare), *revoke]
         return ["trust", *line, *LASTING, "--json"]

@@ -125,7 +125,7 @@ struct BucketOptions: ParsableArguments {
     @Option(help: .credentialCommand) var credentialCommand: String?
 
     @Flag(help: "Write to a bucket whose store has no conditional writes. No other process may write to it.")
-    var withoutCompareAndSwap = false
+    var singleWriter = false
 
     @Option(
         help: ArgumentHelp(
@@ -141,7 +141,7 @@ struct BucketOptions: ParsableArguments {
 
     func terms(_ settings: Settings) throws -> BucketTerms {
         var terms = BucketTerms()
-        terms.isSingleWriter = try settings.isOn("without-compare-and-swap", withoutCompareAndSwap)
+        terms.isSingleWriter = try settings.isOn("single-writer", singleWriter)
         if let age = try PublishTime.duration("document-max-age", documentMaxAge, settings) {
             terms.documentMaxAge = age
         }
@@ -153,9 +153,9 @@ struct BucketOptions: ParsableArguments {
     func requireBucket(_ place: any FeedLocation) throws {
         guard place.folder != nil else { return }
         try reading.requireBucket(place)
-        if withoutCompareAndSwap || documentMaxAge != nil {
+        if singleWriter || documentMaxAge != nil {
             throw ValidationError(
-                "--\(withoutCompareAndSwap ? "without-compare-and-swap" : "document-max-age") is for buckets, and \(place.address) is a "
+                "--\(singleWriter ? "single-writer" : "document-max-age") is for buckets, and \(place.address) is a "
                     + "folder: leave it out.")
         }
     }

@@ -315,13 +315,14 @@ struct GuardKeyOptions: ParsableArguments {
     var guardSignCommand: [String] = []
 
     @Option(help: ArgumentHelp("Public key (PEM) of --guard-sign-command.", valueName: "file"), completion: .file())
-    var guardPublic: [String] = []
+    var guardSignPublicKey: [String] = []
 
     /// Returns the signers of the guard; none if a channel key signs.
     func guards(_ edit: ChannelEditOptions, _ settings: Settings) throws -> [Signer] {
         let guards = try Signers.read(
-            Signers.Flags(key: "guard-key", command: "guard-sign-command", publicKey: "guard-public"), keys: guardKey,
-            commands: guardSignCommand, publicKeys: guardPublic, edit.passphrase, settings)
+            Signers.Flags(key: "guard-key", command: "guard-sign-command", publicKey: "guard-sign-public-key"),
+            keys: guardKey,
+            commands: guardSignCommand, publicKeys: guardSignPublicKey, edit.passphrase, settings)
         if !guards.isEmpty, !edit.channelKey.isEmpty || !edit.signCommand.isEmpty {
             throw ValidationError("Give --guard-key, which only stops a rollout, or --channel-key, not both.")
         }

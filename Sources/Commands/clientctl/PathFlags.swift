@@ -2,10 +2,12 @@
 enum PathFlags {
     /// The flags that take only a path, an address or `none`.
     private static let plain: Set = [
-        "access-log", "archive-maps", "ca-file", "channel-key", "channel-public", "feed", "guard-key", "guard-public",
+        "access-log", "archive-maps", "ca-file", "channel-key", "channel-sign-public-key", "feed", "guard-key",
+        "guard-sign-public-key",
         "key", "manifest", "metrics-file", "new", "new-passphrase-file", "notes", "out", "passphrase-file", "previous",
-        "public",
-        "publisher-state", "rebuild", "release-key", "reports", "root-key", "seed", "sign-key", "store", "token-file",
+        "public-key",
+        "publisher-state", "rebuild", "release-key", "reports", "root-key", "seed", "sign-key", "sign-public-key",
+        "store", "token-file",
         "trust", "upstream-token-file",
     ]
     /// The flags that also take a name, a version or the id of a key. For these flags, only a path contains a slash.

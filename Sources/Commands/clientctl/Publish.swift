@@ -26,7 +26,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
                 --key release.key.pem --min-shell 1.0.0 --app-id com.example.kiosk \\
                 --channel stable --channel-key channel.key.pem --rollout 10% --create
               clientctl publish dist --version 1.5.1 --feed feed --min-shell 1.0.0 \\
-                --sign-command './sign-with-token' --public token.pub.pem
+                --sign-command './sign-with-token' --sign-public-key token.pub.pem
 
             The command never publishes private key files, or the feed itself if it is
             inside the folder. It refuses keys in scripts and pages, repositories,
@@ -75,7 +75,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
     @Option(
         help: ArgumentHelp("(required with --sign-command) The public key of that command (PEM).", valueName: "file"),
         completion: .file())
-    var `public`: [String] = []
+    var signPublicKey: [String] = []
 
     @OptionGroup var passphrase: PassphraseOptions
     @OptionGroup var channelOptions: PublishChannelOptions
@@ -161,8 +161,9 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         defer { progress.end() }
         let feed = try Wiring.place(feed, bucket, settings, progress: progress)
         let signers = try Signers.read(
-            Signers.Flags(key: "key", command: "sign-command", publicKey: "public"), keys: key, commands: signCommand,
-            publicKeys: `public`, passphrase, settings)
+            Signers.Flags(key: "key", command: "sign-command", publicKey: "sign-public-key"), keys: key,
+            commands: signCommand,
+            publicKeys: signPublicKey, passphrase, settings)
         if signers.isEmpty {
             throw MissingFlag(flags: ["key", "sign-command"])
         }

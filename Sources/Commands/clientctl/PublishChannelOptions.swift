@@ -26,7 +26,7 @@ struct PublishChannelOptions: ParsableArguments {
     var channelSignCommand: [String] = []
 
     @Option(help: ArgumentHelp("Public key (PEM) of --channel-sign-command.", valueName: "file"), completion: .file())
-    var channelPublic: [String] = []
+    var channelSignPublicKey: [String] = []
 
     @Flag(help: "Create the channel.")
     var create = false
@@ -52,7 +52,7 @@ struct PublishChannelOptions: ParsableArguments {
     var expectSequence: String?
 
     @Flag(help: "Sign even if the channel expired long ago. Check the clock of this machine first.")
-    var clockChecked = false
+    var acceptClock = false
 
     @OptionGroup var state: PublisherStateOptions
 
@@ -81,7 +81,8 @@ struct PublishChannelOptions: ParsableArguments {
             }
             if try isAboutChannel || settings.isOn("create", create) || settings.isOn("urgent", urgent)
                 || rollout != nil || !channelKey.isEmpty
-                || !channelSignCommand.isEmpty || !channelPublic.isEmpty || expiresIn != nil || expectSequence != nil
+                || !channelSignCommand.isEmpty || !channelSignPublicKey.isEmpty || expiresIn != nil
+                || expectSequence != nil
                 || sequence != nil || settings.isOn("feed-was-restored", state.feedWasRestored)
             {
                 throw ValidationError(
@@ -90,13 +91,13 @@ struct PublishChannelOptions: ParsableArguments {
             return nil
         }
         let own = try Signers.read(
-            Signers.Flags(key: "channel-key", command: "channel-sign-command", publicKey: "channel-public"),
-            keys: channelKey, commands: channelSignCommand, publicKeys: channelPublic, passphrase, settings)
+            Signers.Flags(key: "channel-key", command: "channel-sign-command", publicKey: "channel-sign-public-key"),
+            keys: channelKey, commands: channelSignCommand, publicKeys: channelSignPublicKey, passphrase, settings)
         var options = ChannelTerms(signers: own.isEmpty ? release : own)
         options.trust = try settings.optional("trust", trust).map(TrustAnchor.read)
         try ChannelEditOptions.fill(&options, expiresIn, expectSequence, settings)
         options.firstSequence = try ChannelEditOptions.firstSequence(create, sequence, settings)
-        options.isClockChecked = try settings.isOn("clock-checked", clockChecked)
+        options.isClockAccepted = try settings.isOn("accept-clock", acceptClock)
         options.isDryRun = isDryRun
         try state.fill(&options, settings)
         let rollout = try settings.optional("rollout", rollout).map {

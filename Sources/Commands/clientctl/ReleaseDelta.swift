@@ -71,7 +71,7 @@ struct ReleaseDelta: AsyncParsableCommand {
     var signCommand: [String] = []
 
     @Option(help: ArgumentHelp("Public key (PEM) of --sign-command.", valueName: "file"), completion: .file())
-    var `public`: [String] = []
+    var signPublicKey: [String] = []
 
     @OptionGroup var passphrase: PassphraseOptions
 
@@ -93,8 +93,9 @@ struct ReleaseDelta: AsyncParsableCommand {
         let version = try version.semantic(settings)
         let feed = try Wiring.place(feed, bucket, settings)
         let signers = try Signers.read(
-            Signers.Flags(key: "key", command: "sign-command", publicKey: "public"), keys: key, commands: signCommand,
-            publicKeys: `public`, passphrase, settings)
+            Signers.Flags(key: "key", command: "sign-command", publicKey: "sign-public-key"), keys: key,
+            commands: signCommand,
+            publicKeys: signPublicKey, passphrase, settings)
         if signers.isEmpty {
             throw MissingFlag(flags: ["key", "sign-command"])
         }

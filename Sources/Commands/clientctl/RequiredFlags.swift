@@ -63,7 +63,7 @@ enum RequiredFlags {
             Need("channel-key <file>", "sign-command <command>", "guard-key <file>", "guard-sign-command <command>"),
         ],
         "trust init": [Need("out <file>")], "trust sign": [key], "trust publish": [feed], "trust update": [feed],
-        "trust add-key": [Need("role <role>"), Need("public <file>")], "trust remove-key": [Need("role <role>")],
+        "trust add-key": [Need("role <role>"), Need("public-key <file>")], "trust remove-key": [Need("role <role>")],
         "trust rotate": [Need("old <file>"), Need("new <file>")],
         "feed export": [feed, Need("to <dir>")], "feed prune": [feed],
         "check": updates, "install": updates, "serve": device, "launch": device,

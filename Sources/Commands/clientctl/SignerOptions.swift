@@ -107,7 +107,7 @@ struct ChannelEditOptions: ParsableArguments {
     var signCommand: [String] = []
 
     @Option(help: ArgumentHelp("Public key (PEM) of --sign-command.", valueName: "file"), completion: .file())
-    var `public`: [String] = []
+    var signPublicKey: [String] = []
 
     @OptionGroup var passphrase: PassphraseOptions
 
@@ -129,7 +129,7 @@ struct ChannelEditOptions: ParsableArguments {
     var dryRun = false
 
     @Flag(help: "Sign even if the channel expired long ago. Check the clock of this machine first.")
-    var clockChecked = false
+    var acceptClock = false
 
     @OptionGroup var state: PublisherStateOptions
     @OptionGroup var bucket: BucketOptions
@@ -143,8 +143,8 @@ struct ChannelEditOptions: ParsableArguments {
 
     func options(_ settings: Settings) throws -> ChannelTerms {
         let signers = try Signers.read(
-            Signers.Flags(key: "channel-key", command: "sign-command", publicKey: "public"), keys: channelKey,
-            commands: signCommand, publicKeys: `public`, passphrase, settings)
+            Signers.Flags(key: "channel-key", command: "sign-command", publicKey: "sign-public-key"), keys: channelKey,
+            commands: signCommand, publicKeys: signPublicKey, passphrase, settings)
         if signers.isEmpty {
             throw MissingFlag(flags: ["channel-key", "sign-command"])
         }
@@ -157,7 +157,7 @@ struct ChannelEditOptions: ParsableArguments {
         options.trust = try settings.optional("trust", trust).map(TrustAnchor.read)
         try Self.fill(&options, expiresIn, expectSequence, settings)
         options.isDryRun = try settings.isOn("dry-run", dryRun)
-        options.isClockChecked = try settings.isOn("clock-checked", clockChecked)
+        options.isClockAccepted = try settings.isOn("accept-clock", acceptClock)
         options.wait = try waiting.wait(settings)
         try state.fill(&options, settings)
         return options

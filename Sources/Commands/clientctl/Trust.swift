@@ -184,7 +184,7 @@ struct TrustSign: ParsableCommand {
             Examples:
               clientctl trust sign trust.json --key root1.key.pem
               clientctl trust sign next.json --key root1.key.pem --previous trust.json
-              clientctl trust sign trust.json --public root2.pub.pem \\
+              clientctl trust sign trust.json --sign-public-key root2.pub.pem \\
                 --sign-command 'pkcs11-tool --sign --mechanism EDDSA --id 02'
             """)
 
@@ -205,7 +205,7 @@ struct TrustSign: ParsableCommand {
     @Option(
         help: ArgumentHelp("(required with --sign-command) The public key of that command (PEM).", valueName: "file"),
         completion: .file())
-    var `public`: String?
+    var signPublicKey: String?
 
     @Option(
         help: ArgumentHelp(
@@ -220,10 +220,13 @@ struct TrustSign: ParsableCommand {
         let settings = try common.settings()
         let previous = try settings.optional("previous", previous).map { try TrustFile.read($0) }
         let signers = try Signers.read(
-            Signers.Flags(key: "key", command: "sign-command", publicKey: "public"), keys: key.map { [$0] } ?? [],
-            commands: signCommand.map { [$0] } ?? [], publicKeys: `public`.map { [$0] } ?? [], passphrase, settings)
+            Signers.Flags(key: "key", command: "sign-command", publicKey: "sign-public-key"),
+            keys: key.map { [$0] } ?? [],
+            commands: signCommand.map { [$0] } ?? [], publicKeys: signPublicKey.map { [$0] } ?? [], passphrase, settings
+        )
         guard let signer = signers.first, signers.count == 1 else {
-            throw ValidationError("Give either --key, or --sign-command with --public. Each run adds one signature.")
+            throw ValidationError(
+                "Give either --key, or --sign-command with --sign-public-key. Each run adds one signature.")
         }
         var root = try TrustFile.read(file)
         let id = signer.publicKey.id
@@ -270,7 +273,7 @@ struct TrustPublish: AsyncParsableCommand {
     var feed: String?
 
     @Flag(help: "Publish even though the feed's channels expired long ago. Check this machine's clock first.")
-    var clockChecked = false
+    var acceptClock = false
 
     @OptionGroup var after: AfterOptions
     @OptionGroup var bucket: BucketOptions
@@ -284,7 +287,7 @@ struct TrustPublish: AsyncParsableCommand {
         let root = try TrustFile.read(file)
         if try feed.isNew { Output.say("clientctl: \(feed.isNewWarning)") }
         let report = try TrustPublisher(
-            feed: feed, isClockChecked: try settings.isOn("clock-checked", clockChecked), wait: waiting.wait(settings)
+            feed: feed, isClockAccepted: try settings.isOn("accept-clock", acceptClock), wait: waiting.wait(settings)
         ).publish(root)
         for name in report.channelsToSign {
             Output.say(

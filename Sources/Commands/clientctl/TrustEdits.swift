@@ -13,7 +13,7 @@ struct TrustEditOptions: ParsableArguments {
     var out: String?
 
     @Flag(help: "Allow an issue time before that of the previous root. Devices then set their time back to it.")
-    var clockChecked = false
+    var acceptClock = false
 
     @OptionGroup var lifetime: TrustLifetime
     @OptionGroup var common: CommonOptions
@@ -28,7 +28,7 @@ struct TrustEditOptions: ParsableArguments {
     }
 
     func issued(_ settings: Settings) throws -> DraftTime {
-        DraftTime(.now, isChecked: try settings.isOn("clock-checked", clockChecked))
+        DraftTime(.now, isChecked: try settings.isOn("accept-clock", acceptClock))
     }
 
     /// Writes the draft if it has changes or `--out` names a file for it, and prints the result.
@@ -58,7 +58,7 @@ struct TrustAddKey: ParsableCommand {
         discussion: """
             Example:
               clientctl trust add-key trust.json --role release \\
-                --public release2.pub.pem --out next.json
+                --public-key release2.pub.pem --out next.json
             """)
 
     @OptionGroup var edit: TrustEditOptions
@@ -69,7 +69,7 @@ struct TrustAddKey: ParsableCommand {
     var role: String?
 
     @Option(help: ArgumentHelp("(required) The public key (PEM).", valueName: "file"), completion: .file())
-    var `public`: String?
+    var publicKey: String?
 
     @Option(
         help: ArgumentHelp(
@@ -89,7 +89,7 @@ struct TrustAddKey: ParsableCommand {
                     "--role takes root, release, channel or guard, not \(UntrustedName.display(name)).")
             }
             return .add(
-                try KeyFile.publicKey(at: try settings.required("public", `public`)), to: role,
+                try KeyFile.publicKey(at: try settings.required("public-key", publicKey)), to: role,
                 threshold: try TrustEditOptions.threshold(threshold, settings),
                 notAfter: try settings.optional("not-after", notAfter).map { text in
                     try settings.parsed("not-after", text) { try Timestamp(parsing: $0) }
@@ -107,7 +107,7 @@ struct TrustRemoveKey: ParsableCommand {
 
             Examples:
               clientctl trust remove-key trust.json --role release \\
-                --public release1.pub.pem
+                --public-key release1.pub.pem
               clientctl trust remove-key trust.json --role all --revoke \\
                 --key-id 0f4b… --threshold 1
             """)
@@ -119,11 +119,11 @@ struct TrustRemoveKey: ParsableCommand {
         completion: .list(TrustRole.allCases.map(\.rawValue) + ["all"]))
     var role: String?
 
-    @Option(help: ArgumentHelp("(required, or --public) The id of the key: 64 hex digits.", valueName: "id"))
+    @Option(help: ArgumentHelp("(required, or --public-key) The id of the key: 64 hex digits.", valueName: "id"))
     var keyId: String?
 
     @Option(help: ArgumentHelp("The public key (PEM), instead of --key-id.", valueName: "file"), completion: .file())
-    var `public`: String?
+    var publicKey: String?
 
     @Flag(help: "Revoke the key: devices refuse everything that it has signed. Only with --role all.")
     var revoke = false
@@ -144,10 +144,10 @@ struct TrustRemoveKey: ParsableCommand {
                 throw ValidationError("--revoke removes the key from every role. Give --role all.")
             }
             let id =
-                switch (try settings.optional("key-id", keyId), try settings.optional("public", `public`)) {
+                switch (try settings.optional("key-id", keyId), try settings.optional("public-key", publicKey)) {
                 case (let id?, nil): id
                 case (nil, let path?): try KeyFile.publicKey(at: path).id
-                default: throw ValidationError("Give the key with either --key-id or --public.")
+                default: throw ValidationError("Give the key with either --key-id or --public-key.")
                 }
             return .remove(
                 id, from: role, revoked: revokes, threshold: try TrustEditOptions.threshold(threshold, settings))

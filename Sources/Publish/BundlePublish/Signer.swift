@@ -42,7 +42,7 @@ package final class Signer {
             throw UpdateFailure(
                 .signatureInvalid, subject: SigningCommand.subject,
                 "The signing command's \(signature.count) bytes are not a signature of the \(publicKey.algorithm.rawValue) key "
-                    + "\(publicKey.id): \(Self.expectation(publicKey.algorithm)). Check --public and the key that the "
+                    + "\(publicKey.id): \(Self.expectation(publicKey.algorithm)). Check --sign-public-key and the key that the "
                     + "command uses.")
         }
     }

@@ -341,7 +341,7 @@ import Testing
         var ahead = ChannelTerms(
             signers: [try KeyFile.signer(at: site.key("channel")) { [] }],
             clock: try Timestamp(secondsSinceEpoch: time(nil) + 400 * 86_400))
-        ahead.isClockChecked = true
+        ahead.isClockAccepted = true
         // By the wrong clock, the trust root of the feed has expired as well, so this publisher's copy has none.
         let copy = site.folder.file("copy")
         try Clientctl.stock(["cp", "-a", site.feed, copy])
@@ -596,7 +596,7 @@ import Testing
         ]
         for more in [
             ["--rollout", "5%"], ["--channel-key", site.key("channel")], ["--expires-in", "1d"],
-            ["--create"], ["--sequence", "2"], ["--channel-public", site.pub("channel")],
+            ["--create"], ["--sequence", "2"], ["--channel-sign-public-key", site.pub("channel")],
         ] {
             _ = try refused(64, "usage") {
                 try Clientctl.run(publish + ["--key", site.key("release"), "--json"] + more)

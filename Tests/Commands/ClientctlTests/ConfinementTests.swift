@@ -94,7 +94,8 @@ struct ConfinementTests {
         // A signing command gets its message in the temporary folder, which `publish` may write to in that case.
         try site.folder.makeFolder("scratch")
         let (published, reports) = try intrude(
-            publish + ["--sign-command", sign, "--public", site.trust], ["TMPDIR": site.folder.file("scratch")])
+            publish + ["--sign-command", sign, "--sign-public-key", site.trust], ["TMPDIR": site.folder.file("scratch")]
+        )
         #expect(published.status == 0, "\(published.errors)")
         #expect(reports.isSuperset(of: Self.denied))
         #expect(access(note, F_OK) == 0)

@@ -67,8 +67,8 @@ import Testing
         case "trust publish": return ["trust.json", "--feed", "feed"]
         case "trust update": return ["trust.json", "--feed", "rooted"]
         case "trust sign": return ["trust.json", "--key", "other.key.pem"]
-        case "trust add-key": return ["trust.json", "--role", "release", "--public", "other.pub.pem"]
-        case "trust remove-key": return ["trust.json", "--role", "all", "--public", "spare.pub.pem"]
+        case "trust add-key": return ["trust.json", "--role", "release", "--public-key", "other.pub.pem"]
+        case "trust remove-key": return ["trust.json", "--role", "all", "--public-key", "spare.pub.pem"]
         case "trust rotate": return ["trust.json", "--old", "spare.pub.pem", "--new", "other.pub.pem"]
         case "publish":
             // Without --channel, `publish` rejects a feed that has the channel stable.
@@ -150,34 +150,33 @@ import Testing
             arguments = ["--upstream", "http://127.0.0.1:1/"]
         case ("feed", "token-file") where words.last == "serve": break
         case ("feed", "document-max-age") where words == ["feed", "copy"],
-            ("feed", "without-compare-and-swap") where words == ["feed", "copy"]:
+            ("feed", "single-writer") where words == ["feed", "copy"]:
             arguments = ["feed", "s3://bucket"]
         case ("feed", "credential-command") where words == ["feed", "check"]: arguments += ["--origin", "s3://bucket"]
         case ("feed", "ca-file"), ("feed", "proxy"), ("feed", "token-file"): arguments = ["http://127.0.0.1:1/"]
-        case (_, "credential-command"), (_, "document-max-age"), (_, "without-compare-and-swap"):
+        case (_, "credential-command"), (_, "document-max-age"), (_, "single-writer"):
             arguments = arguments.map { $0 == "feed" || $0 == "plain" ? "s3://bucket" : $0 }
         case (_, let flag) where words == ["channel", "list"] && ["ca-file", "proxy", "token-file"].contains(flag):
             arguments = arguments.map { $0 == "feed" ? "http://127.0.0.1:1/" : $0 }
         case ("publish", "channel-key"), ("publish", "expires-in"): useChannel()
         case ("publish", "channel-sign-command"):
             useChannel()
-            arguments += ["--channel-public", "release.pub.pem"]
-        case ("publish", "channel-public"):
+            arguments += ["--channel-sign-public-key", "release.pub.pem"]
+        case ("publish", "channel-sign-public-key"):
             useChannel()
             arguments += ["--channel-sign-command", "exit 3"]
         case (_, "sign-command"):
             drop("--key", "--channel-key")
-            arguments += ["--public", "release.pub.pem"]
+            arguments += ["--sign-public-key", "release.pub.pem"]
         case ("fleet", "trust-reports"): arguments.removeAll { $0 == "--trust-reports" }
         case ("fleet", "guard-key"): drop("--channel-key")
         case ("fleet", "guard-sign-command"):
             drop("--channel-key")
-            arguments += ["--guard-public", "release.pub.pem"]
-        case ("fleet", "guard-public"):
+            arguments += ["--guard-sign-public-key", "release.pub.pem"]
+        case ("fleet", "guard-sign-public-key"):
             drop("--channel-key")
             arguments += ["--guard-sign-command", "exit 3"]
-        case (_, "public") where words.count > 1 && words.last != "sign" && words.first == "trust": break
-        case (_, "public"):
+        case (_, "sign-public-key"):
             drop("--key", "--channel-key")
             arguments += ["--sign-command", "exit 3"]
         case ("release", "ramp") where words.last == "rollout": arguments.removeFirst()
@@ -199,9 +198,10 @@ import Testing
         case "to": words == ["release", "promote"] ? "A/B" : words == ["feed", "export"] ? "web" : "x"
         case "out": "elsewhere/none/file"
         case "channel" where ["release", "channel", "fleet", "publish", "feed"].contains(words.first): "A/B"
-        case "notes", "key", "public", "channel-key", "channel-public", "trust", "token-file", "ca-file", "seed",
+        case "notes", "key", "public-key", "sign-public-key", "channel-key", "channel-sign-public-key", "trust",
+            "token-file", "ca-file", "seed",
             "upstream-token-file",
-            "passphrase-file", "new-passphrase-file", "root-key", "release-key", "guard-key", "guard-public",
+            "passphrase-file", "new-passphrase-file", "root-key", "release-key", "guard-key", "guard-sign-public-key",
             "sign-key", "rebuild", "manifest",
             "channel", "access-log",
             "old", "new", "previous":
@@ -330,7 +330,7 @@ import Testing
 
     /// Flags without a visible effect here, where there is no terminal, no old feed and no bucket.
     private static let unseen: Set<String> = [
-        "prompt", "verify-on-launch", "json", "device-id", "clock-checked", "without-compare-and-swap",
+        "prompt", "verify-on-launch", "json", "device-id", "accept-clock", "single-writer",
         // `PublisherStateTests` covers this flag.
         "publisher-state",
     ]

@@ -48,7 +48,10 @@ import Testing
     @Test func `a recall does not wait for a publisher that waits for its hardware token`() throws {
         let publisher = try start(
             "1.1.0",
-            ["--sign-command", slow("release"), "--public", site.pub("release"), "--channel-key", site.key("channel")])
+            [
+                "--sign-command", slow("release"), "--sign-public-key", site.pub("release"), "--channel-key",
+                site.key("channel"),
+            ])
         try awaitRun()
         try site.release("recall", "--version", "1.0.0", "--reason", "bad", "--wait", "0s").succeeded("changed")
         // Another publisher does not wait either, and both keep their drafts.
@@ -65,12 +68,12 @@ import Testing
     }
 
     @Test func `signs a channel again when it changed during signing, and loses no change`() throws {
-        let signing = ["--channel-sign-command", slow("channel"), "--channel-public", site.pub("channel")]
+        let signing = ["--channel-sign-command", slow("channel"), "--channel-sign-public-key", site.pub("channel")]
         let publisher = try start("1.1.0", ["--key", site.key("release")] + signing)
         try awaitRun()
         let editor = try Clientctl.start(
             ["release", "pause", "--version", "1.0.0", "--feed", site.feed, "--channel", "stable", "--json"]
-                + ["--sign-command", slow("channel"), "--public", site.pub("channel")])
+                + ["--sign-command", slow("channel"), "--sign-public-key", site.pub("channel")])
         try awaitRun(2)
         try site.release("rollout", "50%", "--version", "1.0.0", "--wait", "0s").succeeded("changed")
         try openGate()
@@ -86,7 +89,7 @@ import Testing
 
     @Test func `rejects --expect-sequence when the channel changed during signing`() throws {
         let before = try TreeSnapshot(of: "\(site.feed)/releases")
-        let signing = ["--channel-sign-command", slow("channel"), "--channel-public", site.pub("channel")]
+        let signing = ["--channel-sign-command", slow("channel"), "--channel-sign-public-key", site.pub("channel")]
         let publisher = try start("1.1.0", ["--key", site.key("release"), "--expect-sequence", "1"] + signing)
         try awaitRun()
         try site.release("pause", "--version", "1.0.0").succeeded("changed")
@@ -96,7 +99,7 @@ import Testing
     }
 
     @Test func `publishes a version once when several publishers run at the same time`() throws {
-        let signing = ["--sign-command", slow("release"), "--public", site.pub("release")]
+        let signing = ["--sign-command", slow("release"), "--sign-public-key", site.pub("release")]
         let both = try site.folder.writeTree(Site.client("1.1.0"), to: "web-1.1.0")
         let first = try start("1.1.0", signing + ["--channel-key", site.key("channel")], of: both)
         let second = try start("1.1.0", signing + ["--channel-key", site.key("channel")], of: both)
@@ -124,7 +127,10 @@ import Testing
     @Test func `publish removes the draft of a killed publisher`() throws {
         let publisher = try start(
             "1.1.0",
-            ["--sign-command", slow("release"), "--public", site.pub("release"), "--channel-key", site.key("channel")])
+            [
+                "--sign-command", slow("release"), "--sign-public-key", site.pub("release"), "--channel-key",
+                site.key("channel"),
+            ])
         try awaitRun()
         publisher.send(SIGKILL)
         _ = try publisher.wait()

@@ -223,7 +223,7 @@ import Testing
         let site = try ChannelSite()
         for (index, name) in guards.enumerated() {
             try Clientctl.run([
-                "trust", "add-key", site.trust, "--role", "guard", "--public", site.pub(name), "--threshold",
+                "trust", "add-key", site.trust, "--role", "guard", "--public-key", site.pub(name), "--threshold",
                 "\(index + 1)", "--json",
             ]).succeeded()
         }

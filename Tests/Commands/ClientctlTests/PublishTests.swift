@@ -187,7 +187,7 @@ import Testing
     @Test func `publish rejects flags without effect`() throws {
         let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
         for flags in [
-            ["--document-max-age", "1m"], ["--without-compare-and-swap"], ["--credential-command", "true"],
+            ["--document-max-age", "1m"], ["--single-writer"], ["--credential-command", "true"],
             ["--no-deltas", "--delta-from", "3"], ["--after-publish", "./a && ./b"],
         ] { try site.publish(source, as: "1.0.0", flags).failed(64, "usage") }
         try site.publish(source, as: "1.0.0", ["--after-publish", "./nowhere"]).failed(78, "configInvalid")

@@ -354,7 +354,7 @@ import Testing
         let refused = try Clientctl.run(
             [
                 "publish", source, "--version", "1.0.0", "--feed", site.feed, "--min-shell", "1.0.0", "--json",
-                "--sign-command", command, "--public", site.trust,
+                "--sign-command", command, "--sign-public-key", site.trust,
             ], environment: ["TMPDIR": scratch]
         ).failed(78, "configInvalid")
         #expect(refused.errors.contains("65536 bytes"))
@@ -373,7 +373,7 @@ import Testing
             [
                 "setpriv", "--bounding-set", "-kill", "--inh-caps", "-all", Clientctl.path, "publish", source,
                 "--version", "1.0.0", "--feed", site.feed, "--min-shell", "1.0.0", "--json", "--sign-command", signer,
-                "--public", site.trust,
+                "--sign-public-key", site.trust,
             ], environment: Clientctl.environment())
         for _ in 0..<6000 where try !publisher.printed().errors.contains("ready") { poll(nil, 0, 10) }
         if isStopped { publisher.send(SIGTERM) }

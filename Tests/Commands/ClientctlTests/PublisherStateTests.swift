@@ -59,7 +59,8 @@ import Testing
         let signed = site.folder.file("signed")
         try Clientctl.run([
             "publish", source, "--version", "1.1.0", "--feed", site.feed, "--sign-command", "touch '\(signed)'; false",
-            "--public", site.pub("release"), "--min-shell", "1.0.0", "--app-id", ChannelSite.appId, "--channel",
+            "--sign-public-key", site.pub("release"), "--min-shell", "1.0.0", "--app-id", ChannelSite.appId,
+            "--channel",
             "stable",
             "--channel-key", site.key("channel"), "--expect-sequence", "7", "--json",
         ]).failed(22, "rollbackAttempt")

@@ -128,10 +128,11 @@ import Testing
         found.remove("config")
         // Those of `PathFlags`.
         let known: Set = [
-            "access-log", "archive-maps", "ca-file", "channel", "channel-key", "channel-public", "delta-from",
-            "feed", "guard-key", "guard-public", "key", "manifest", "metrics-file", "new",
-            "new-passphrase-file", "notes", "old", "out", "passphrase-file", "previous", "public", "publisher-state",
-            "rebuild", "release-key", "reports", "root-key", "seed", "sign-key", "store",
+            "access-log", "archive-maps", "ca-file", "channel", "channel-key", "channel-sign-public-key", "delta-from",
+            "feed", "guard-key", "guard-sign-public-key", "key", "manifest", "metrics-file", "new",
+            "new-passphrase-file", "notes", "old", "out", "passphrase-file", "previous", "public-key",
+            "publisher-state",
+            "rebuild", "release-key", "reports", "root-key", "seed", "sign-key", "sign-public-key", "store",
             "to", "token-file", "trust", "upstream-token-file",
         ]
         #expect(found == known)

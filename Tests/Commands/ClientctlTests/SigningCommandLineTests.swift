@@ -43,7 +43,8 @@ import Testing
             "--release-key", site.pub("release"), "--channel-key", site.pub("channel"), "--json",
         ]).succeeded("made")
         let signed = try Clientctl.run([
-            "trust", "sign", site.trust, "--sign-command", command("root1"), "--public", site.pub("root1"), "--json",
+            "trust", "sign", site.trust, "--sign-command", command("root1"), "--sign-public-key", site.pub("root1"),
+            "--json",
         ]).succeeded("signed")
         #expect(signed["complete"] == .bool(true))
         try site.publishRoot().succeeded("published")
@@ -51,18 +52,19 @@ import Testing
         try publish(
             "1.0.0",
             [
-                "--sign-command", command("release"), "--public", site.pub("release"), "--channel-sign-command",
-                command("channel"), "--channel-public", site.pub("channel"),
+                "--sign-command", command("release"), "--sign-public-key", site.pub("release"),
+                "--channel-sign-command",
+                command("channel"), "--channel-sign-public-key", site.pub("channel"),
             ]
         ).succeeded("published")
         try Clientctl.run([
             "release", "rollout", "--version", "1.0.0", "100%", "--feed", site.feed, "--channel", "stable",
             "--sign-command",
-            command("channel"), "--public", site.pub("channel"), "--json",
+            command("channel"), "--sign-public-key", site.pub("channel"), "--json",
         ]).succeeded("unchanged")
         try Clientctl.run([
             "channel", "renew", "--feed", site.feed, "--channel", "stable", "--sign-command", command("channel"),
-            "--public", site.pub("channel"), "--json",
+            "--sign-public-key", site.pub("channel"), "--json",
         ]).succeeded("changed")
         try site.install("d", trust: site.trust).succeeded("installed")
     }
@@ -70,20 +72,23 @@ import Testing
     @Test func `a failing signing command leaves the feed unchanged, and its errors are printed`() throws {
         try publish("1.0.0", ["--key", site.key("release")]).succeeded("published")
         let before = try TreeSnapshot(of: site.feed)
-        let failing = ["--sign-command", "echo no token >&2; exit 3", "--public", site.pub("release")]
+        let failing = ["--sign-command", "echo no token >&2; exit 3", "--sign-public-key", site.pub("release")]
         let refused = try publish("1.1.0", failing).failed(78, "configInvalid")
         #expect(refused.subject == "signing command")
         #expect(refused.errors.contains("no token\n"))
         // The release can be signed but its channel cannot, so nothing is published.
         try publish(
             "1.1.0",
-            ["--key", site.key("release"), "--channel-sign-command", "exit 3", "--channel-public", site.pub("release")]
+            [
+                "--key", site.key("release"), "--channel-sign-command", "exit 3", "--channel-sign-public-key",
+                site.pub("release"),
+            ]
         )
         .failed(78, "configInvalid")
-        try publish("1.1.0", ["--sign-command", command("new"), "--public", site.pub("release")])
+        try publish("1.1.0", ["--sign-command", command("new"), "--sign-public-key", site.pub("release")])
             .failed(20, "signatureInvalid")
         try publish("1.1.0", ["--sign-command", command("new")]).failed(64, "usage")
-        try publish("1.1.0", ["--sign-command", command("new"), "--public", site.key("new")]).failed(
+        try publish("1.1.0", ["--sign-command", command("new"), "--sign-public-key", site.key("new")]).failed(
             78, "configInvalid")
         #expect(try TreeSnapshot(of: site.feed).changes(since: before) == [])
     }
@@ -93,7 +98,7 @@ import Testing
             bytes(
                 """
                 {"sign-command": ["\(command("release"))", "\(command("new"))"],
-                 "public": ["\(site.pub("release"))", "\(site.pub("new"))"]}
+                 "sign-public-key": ["\(site.pub("release"))", "\(site.pub("new"))"]}
                 """), to: "clientctl.json")
         try publish("1.0.0", ["--config", config]).succeeded("published")
         let shown = try Clientctl.run(["inspect", "\(site.feed)/manifest.json", "--json"])
@@ -115,7 +120,7 @@ import Testing
             [
                 "env", word, Clientctl.path, "publish", source, "--version", "1.0.0", "--feed", site.feed,
                 "--min-shell",
-                "1.0.0", "--json", "--sign-command", line, "--public", site.pub("release"),
+                "1.0.0", "--json", "--sign-command", line, "--sign-public-key", site.pub("release"),
             ], environment: Clientctl.environment(["TMPDIR": scratch]))
         for _ in 0..<6000 where access(idFile, F_OK) != 0 { poll(nil, 0, 10) }
         let id = String(decoding: try contents(ofFile: idFile), as: UTF8.self)
@@ -199,7 +204,7 @@ struct SoftHSMTests {
                 + "test -e \(file).pem || cp \(file) \(file).pem")
         let command = line.replacing("TOOL", with: tool)
         let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
-        let signing = ["--sign-command", command, "--public", "\(file).pem", "--json"]
+        let signing = ["--sign-command", command, "--sign-public-key", "\(file).pem", "--json"]
         try Clientctl.run(
             [
                 "publish", source, "--version", "1.0.0", "--feed", site.feed, "--min-shell", "1.0.0", "--channel",
@@ -243,7 +248,7 @@ struct SoftHSMTests {
         let renewed = try Clientctl.run(
             [
                 "channel", "renew", "--feed", site.feed, "--channel", "stable", "--trust", site.pub("channel"),
-                "--sign-command", line.replacing("TOOL", with: tool), "--public", "\(file).pem", "--json",
+                "--sign-command", line.replacing("TOOL", with: tool), "--sign-public-key", "\(file).pem", "--json",
             ], environment: environment
         ).succeeded("changed")
         #expect(renewed["sequence"] == .integer(5))
@@ -260,7 +265,8 @@ struct SoftHSMTests {
         let refused = try Clientctl.run(
             [
                 "publish", source, "--version", "1.0.0", "--feed", site.feed, "--min-shell", "1.0.0", "--json",
-                "--sign-command", "openssl dgst -sha256 -binary | \(tool) --sign --mechanism ECDSA --id 01", "--public",
+                "--sign-command", "openssl dgst -sha256 -binary | \(tool) --sign --mechanism ECDSA --id 01",
+                "--sign-public-key",
                 file,
             ], environment: environment
         ).failed(20, "signatureInvalid")

@@ -60,7 +60,7 @@ import Testing
         let before = try contents(ofFile: site.trust)
         let next = site.folder.file("next.json")
         let drafted = try trust(
-            "add-key", site.trust, "--role", "release", "--public", site.pub("new"), "--not-after",
+            "add-key", site.trust, "--role", "release", "--public-key", site.pub("new"), "--not-after",
             "2035-01-01T00:00:00Z",
             "--out", next
         ).succeeded("drafted")
@@ -70,14 +70,14 @@ import Testing
         let key = try trust("show", next)["keys"]?.arrayValue?.last?.objectValue
         #expect(key?["notAfter"] == .string("2035-01-01T00:00:00Z"))
 
-        try trust("remove-key", next, "--role", "release", "--public", site.pub("release"), "--threshold", "1")
+        try trust("remove-key", next, "--role", "release", "--public-key", site.pub("release"), "--threshold", "1")
             .succeeded("drafted")
         try trust("remove-key", next, "--role", "all", "--revoke", "--key-id", try site.id("root3")).succeeded(
             "drafted")
         let shown = try trust("show", next)
         #expect(shown["version"] == .integer(2))
         #expect(shown["revoked"] == .array([.string(try site.id("root3"))]))
-        #expect(try trust("add-key", next, "--role", "release", "--public", site.pub("new")).outcome == "unchanged")
+        #expect(try trust("add-key", next, "--role", "release", "--public-key", site.pub("new")).outcome == "unchanged")
         try trust("renew", site.trust, "--expires-in", "30d").succeeded("drafted")
         #expect(try trust("show", site.trust)["version"] == .integer(2))
     }
@@ -85,15 +85,16 @@ import Testing
     @Test func `trust rejects impossible edits and keeps the file`() throws {
         try site.initRoot().succeeded()
         let before = try contents(ofFile: site.trust)
-        try trust("remove-key", site.trust, "--role", "release", "--public", site.pub("release"))
+        try trust("remove-key", site.trust, "--role", "release", "--public-key", site.pub("release"))
             .failed(78, "configInvalid")
-        try trust("remove-key", site.trust, "--role", "all", "--public", site.pub("new")).failed(78, "configInvalid")
+        try trust("remove-key", site.trust, "--role", "all", "--public-key", site.pub("new")).failed(
+            78, "configInvalid")
         try trust("rotate", site.trust, "--old", site.pub("new"), "--new", site.pub("root1")).failed(
             78, "configInvalid")
-        try trust("add-key", site.trust, "--role", "owner", "--public", site.pub("new")).failed(64, "usage")
-        try trust("add-key", site.trust, "--role", "root", "--public", site.pub("new"), "--threshold", "0")
+        try trust("add-key", site.trust, "--role", "owner", "--public-key", site.pub("new")).failed(64, "usage")
+        try trust("add-key", site.trust, "--role", "root", "--public-key", site.pub("new"), "--threshold", "0")
             .failed(64, "usage")
-        try trust("remove-key", site.trust, "--role", "root", "--revoke", "--public", site.pub("root1"))
+        try trust("remove-key", site.trust, "--role", "root", "--revoke", "--public-key", site.pub("root1"))
             .failed(64, "usage")
         try trust("remove-key", site.trust, "--role", "root").failed(64, "usage")
         try trust("show", site.pub("root1")).failed(25, "manifestMalformed")
@@ -139,7 +140,7 @@ import Testing
     @Test(arguments: ["add-key", "remove-key"]) func `trust lists guard among the roles`(command: String) throws {
         #expect(try Clientctl.run(["trust", command, "--help"]).text.contains("guard"))
         try site.initRoot().succeeded()
-        let refused = try trust(command, site.trust, "--role", "owner", "--public", site.pub("new"))
+        let refused = try trust(command, site.trust, "--role", "owner", "--public-key", site.pub("new"))
         #expect(refused.failed(64, "usage").errors.contains("guard"), "\(refused.errors)")
     }
 

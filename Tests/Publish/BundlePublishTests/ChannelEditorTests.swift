@@ -151,10 +151,10 @@ import Testing
             workspace.root([workspace.channel], channel: workspace.channel), signedBy: [workspace.channel])
         try root.write(to: "\(workspace.feed)/\(FeedTrust.fileName)", replacing: false)
         var terms = workspace.terms(after: 365)
-        terms.isClockChecked = true
+        terms.isClockAccepted = true
         #expect(try expectRefusal(.expired, terms).subject == "trust root 1")
         terms = workspace.terms(after: 364)
-        terms.isClockChecked = true
+        terms.isClockAccepted = true
         #expect(try pause(terms).outcome == .changed)
     }
 
@@ -168,9 +168,9 @@ import Testing
 
     @Test func `refuses an edit after a jump of the clock unless the clock was checked`() throws {
         try workspace.put(workspace.document("1.0.0"))
-        #expect(try expectRefusal(.configInvalid, workspace.terms(after: 40)).message.contains("--clock-checked"))
+        #expect(try expectRefusal(.configInvalid, workspace.terms(after: 40)).message.contains("--accept-clock"))
         var checked = workspace.terms(after: 40)
-        checked.isClockChecked = true
+        checked.isClockAccepted = true
         checked.isDryRun = true
         #expect(try pause(checked).outcome == .dryRun)
         #expect(try pause(workspace.terms(after: 30)).outcome == .changed)
@@ -203,7 +203,7 @@ import Testing
     @Test func `warns about a channel file from the future, and returns to the present with another key`() throws {
         try workspace.put(workspace.document("1.0.0"))
         var ahead = workspace.terms(after: 400)
-        ahead.isClockChecked = true
+        ahead.isClockAccepted = true
         #expect(try pause(ahead).warnings == [])
         let version = try workspace.version("1.0.0")
         let resumed = try workspace.editor(workspace.terms(after: 2)).apply(.resume(version), to: "stable")

@@ -26,7 +26,7 @@ import Testing
         let refused = refusal { _ = try store.location().create("releases/v1.0.0/manifest.json", .bytes(document)) }
         #expect(refused?.code == .configInvalid)
         #expect(refused?.message.contains("ignores the condition") == true)
-        #expect(refused?.message.contains("--without-compare-and-swap") == true)
+        #expect(refused?.message.contains("--single-writer") == true)
         #expect(store.names == [])
         let single = try store.location(isSingleWriter: true)
         #expect(try single.create("releases/v1.0.0/manifest.json", .bytes(document)))
@@ -38,7 +38,7 @@ import Testing
         for header in ["If-Match", "If-None-Match"] {
             let store = try Store { request, _ in request[header] == nil ? nil : .ignoreConditions }
             let refused = refusal { try store.location().replace("manifest.json", with: document, version: nil) }
-            #expect(refused?.message.contains("--without-compare-and-swap") == true)
+            #expect(refused?.message.contains("--single-writer") == true)
             #expect(store.names == [])
         }
     }

@@ -100,7 +100,7 @@ import Testing
     func `rejects output that is not a signature of the public key`(line: String) throws {
         let refused = try #require(try refusal(line))
         #expect(refused.code == .signatureInvalid)
-        #expect(refused.message.contains("--public"))
+        #expect(refused.message.contains("--sign-public-key"))
     }
 
     @Test func `rejects a command with another key`() throws {

@@ -255,16 +255,16 @@ import Testing
         for signer in roots { _ = try two.sign(signer) }
         try expectRefusal(.configInvalid, two)
 
-        func publishLate(isClockChecked: Bool) throws -> TrustPublisher.PublishedRoot {
-            try TrustPublisher(feed: workspace.location, now: late, isClockChecked: isClockChecked).publish(two)
+        func publishLate(isClockAccepted: Bool) throws -> TrustPublisher.PublishedRoot {
+            try TrustPublisher(feed: workspace.location, now: late, isClockAccepted: isClockAccepted).publish(two)
         }
-        let refused = workspace.refusal { _ = try publishLate(isClockChecked: false) }
+        let refused = workspace.refusal { _ = try publishLate(isClockAccepted: false) }
         #expect(refused?.code == .configInvalid)
-        #expect(refused?.message.contains("--clock-checked") == true)
-        #expect(try publishLate(isClockChecked: true).isNew)
+        #expect(refused?.message.contains("--accept-clock") == true)
+        #expect(try publishLate(isClockAccepted: true).isNew)
 
         let back = workspace.refusal { _ = try two.renewing(issued: DraftTime(workspace.start), lifetime: nil) }
-        #expect(back?.message.contains("--clock-checked") == true)
+        #expect(back?.message.contains("--accept-clock") == true)
         let checked = DraftTime(workspace.start, isChecked: true)
         let edit = TrustEdit.replace(
             workspace.release.publicKey.id, by: try Workspace.signer().publicKey, revoked: false)

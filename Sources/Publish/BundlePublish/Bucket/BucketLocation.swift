@@ -333,7 +333,7 @@ package final class BucketLocation: FeedLocation {
         return UpdateFailure(
             .configInvalid, subject: address,
             "The store of \(address) \(what), so two publishers could overwrite each other's work. Use "
-                + "another store, or give --without-compare-and-swap if this is its only writer, permanently.")
+                + "another store, or give --single-writer if this is its only writer, permanently.")
     }
 }
 

@@ -24,7 +24,7 @@ package struct ChannelTerms {
     /// must start above the sequences that devices have seen.
     package var firstSequence: Int?
     /// Whether the operator has checked the clock, so that a jump in time is intended.
-    package var isClockChecked = false
+    package var isClockAccepted = false
     /// What this publisher signed last; nil disables the comparison.
     package var memory: PublisherMemory?
     /// Whether the operator restored the feed, so that a file older than the last signed one is expected.
@@ -91,7 +91,7 @@ enum PublisherClock: Equatable {
     /// Returns the failure for `subject`; nil if its issue time is plausible.
     func failure(of subject: String, issuedAt: Timestamp) -> UpdateFailure? {
         let advice =
-            "Devices would accept that as the current time permanently: set the clock, or give --clock-checked if it is right."
+            "Devices would accept that as the current time permanently: set the clock, or give --accept-clock if it is right."
         return switch self {
         case .plausible: nil
         case .ahead:

@@ -224,7 +224,7 @@ package struct ChannelWriter {
     }
 
     private func requirePlausibleTime(of name: String, after present: VerifiedChannelDocument?) throws {
-        if options.isClockChecked { return }
+        if options.isClockAccepted { return }
         let verdict = PublisherClock.judge(
             issuedAt: options.issuedAt, clock: options.clock, before: present?.document.expires)
         if let failure = verdict.failure(of: "channel \(name)", issuedAt: options.issuedAt) { throw failure }

@@ -22,7 +22,7 @@ package struct DraftTime: Sendable {
             throw UpdateFailure(
                 .configInvalid, subject: "trust root \(before.version)",
                 "The trust root \(before.version) was issued at \(before.issued), and this machine's clock says \(time). Set the "
-                    + "clock, or give --clock-checked if it is right: the next root then turns the time of devices back."
+                    + "clock, or give --accept-clock if it is right: the next root then turns the time of devices back."
             )
         }
         return max(time, before.issued)

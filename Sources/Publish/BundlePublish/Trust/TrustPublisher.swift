@@ -39,17 +39,17 @@ package struct TrustPublisher {
 
     private let feed: any FeedLocation
     private let now: Timestamp
-    private let isClockChecked: Bool
+    private let isClockAccepted: Bool
     private let wait: FeedWait
 
-    /// Publishes to `feed`, which is created if it is missing, at the time `now`. `isClockChecked` states that the
+    /// Publishes to `feed`, which is created if it is missing, at the time `now`. `isClockAccepted` states that the
     /// operator has checked the clock.
     package init(
-        feed: any FeedLocation, now: Timestamp = .now, isClockChecked: Bool = false, wait: FeedWait = FeedWait()
+        feed: any FeedLocation, now: Timestamp = .now, isClockAccepted: Bool = false, wait: FeedWait = FeedWait()
     ) {
         self.feed = feed
         self.now = now
-        self.isClockChecked = isClockChecked
+        self.isClockAccepted = isClockAccepted
         self.wait = wait
     }
 
@@ -105,7 +105,7 @@ package struct TrustPublisher {
                 "The \(subject) was issued at \(root.issued), and this machine's clock says \(now). Devices would accept the later "
                     + "one. Set the clock, or create the \(subject) again on a machine whose clock is right.")
         case .jumps, .plausible:
-            if isClockChecked { return }
+            if isClockAccepted { return }
             if let failure = verdict.failure(of: subject, issuedAt: root.issued) { throw failure }
         }
     }
