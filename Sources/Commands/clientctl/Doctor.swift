@@ -51,7 +51,7 @@ struct Doctor: AsyncParsableCommand, ConfinedCommand {
                 "feeds": .array(reading.feeds.map { .string($0.url.display) }),
                 "findings": .array(findings.map(Self.describe)),
             ], findings.flatMap(Self.lines) + Self.summary(findings, reading))
-        if worst == .failure { throw ExitCode(ExitTable.unwell) }
+        if worst == .failure { throw ExitCode(ExitTable.doctorFailed) }
     }
 
     private static func describe(_ finding: DoctorFinding) -> JSONValue {
@@ -85,8 +85,8 @@ extension DoctorFinding.Severity {
     fileprivate var outcome: String {
         switch self {
         case .ok: "good"
-        case .warning: "warned"
-        case .failure: "unwell"
+        case .warning: "warning"
+        case .failure: "failed"
         }
     }
 }

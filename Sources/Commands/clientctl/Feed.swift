@@ -256,9 +256,7 @@ struct FeedCheckCommand: AsyncParsableCommand {
     }
 
     private static func line(_ finding: FeedFinding) -> String {
-        if finding.failure != nil { return "broken  \(finding.sentence)" }
-        let isSlow = ![.revokedKey, .otherApp, .notVouchedFor, .voidHold, .expiresSoon].contains(finding.code)
-        return "\(isSlow ? "slow" : "note")    \(finding.sentence)"
+        "\(finding.failure != nil ? "broken " : "warning")  \(finding.sentence)"
     }
 
     private static func lines(_ report: FeedCheck.Report, isVerified: Bool) -> [String] {

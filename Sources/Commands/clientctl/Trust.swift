@@ -127,7 +127,7 @@ struct TrustInit: ParsableCommand {
                 "clientctl: root key \(key) also has the role \(others.map(\.rawValue).joined(separator: " and ")), so the machine that "
                     + "uses it for that role could replace every key. Give that role another key.")
         }
-        try TrustView.answer(file, out, outcome: "made", [], json: try settings.isOn("json", common.json))
+        try TrustView.answer(file, out, outcome: "created", [], json: try settings.isOn("json", common.json))
     }
 
     private func add(

@@ -41,7 +41,7 @@ package enum HotCodePushRule {
                     rule: "new", passed: !isCurrent && !isPending,
                     detail: "offered \(version), running \(runs)" + (ledger.pending.map { ", next \($0)" } ?? "")),
                 Decision.Outcome(
-                    rule: "notBlocked", passed: block == nil,
+                    rule: "blocked", passed: block == nil,
                     detail: block.map { "blocked since \($0.since): \($0.reason)" } ?? "not blocked on this device"),
                 Decision.Outcome(
                     rule: "compatibility", passed: isCompatible,

@@ -435,7 +435,7 @@ import Testing
         let ramped = try site.list()["releases"]?.arrayValue?.first?.objectValue
         #expect(ramped?["rollout"] == .string("1%"))
         let unrooted = try ChannelSite(withRoot: false)
-        try unrooted.initRoot(environment: epoch).succeeded("made")
+        try unrooted.initRoot(environment: epoch).succeeded("created")
         func issued() throws -> JSONValue? {
             try Clientctl.run(["trust", "show", unrooted.trust, "--json"]).succeeded()["issuedAt"]
         }
@@ -626,7 +626,7 @@ import Testing
         try Clientctl.run([
             "trust", "init", "--out", site.trust, "--root-key", site.pub("root1"), "--release-key", site.pub("release"),
             "--release-key", site.pub("new"), "--release-threshold", "2", "--sign-key", site.key("root1"), "--json",
-        ]).succeeded("made")
+        ]).succeeded("created")
         func install(_ manifest: String) throws -> Outcome {
             try Clientctl.run([
                 "install", "--manifest", "\(site.feed)/\(manifest)", "--trust", site.trust, "--store",

@@ -35,7 +35,7 @@ final class ChannelSite {
             try Clientctl.run(["keys", "generate", "--out", folder.file(name), "--json"]).succeeded()
         }
         guard withRoot else { return }
-        try initRoot().succeeded("made")
+        try initRoot().succeeded("created")
         try publishRoot().succeeded("published")
         try Clientctl.stock(["cp", trust, pinned])
     }

@@ -35,7 +35,7 @@ import Testing
     /// Returns the codes of the failed checks. Expects the status of a run with failures.
     private func failures(_ outcome: Outcome, sourceLocation: SourceLocation = #_sourceLocation) -> Set<String> {
         #expect(
-            outcome.status == 62 && outcome.outcome == "unwell", "\(outcome.errors)\(outcome.text)",
+            outcome.status == 62 && outcome.outcome == "failed", "\(outcome.errors)\(outcome.text)",
             sourceLocation: sourceLocation)
         return Set(severities(outcome).filter { $0.value == "failure" }.keys)
     }
@@ -329,7 +329,7 @@ import Testing
         #expect(try doctor().status == 0)
         try site.folder.makeFolder("store-kiosk/staging/attempt-1")
         let left = try doctor()
-        #expect(left.status == 0 && left.outcome == "warned" && severities(left)["leftovers"] == "warning")
+        #expect(left.status == 0 && left.outcome == "warning" && severities(left)["leftovers"] == "warning")
         try Clientctl.stock(["rm", "\(store)/receipts/v1.0.0.json"])
         #expect(try failures(doctor()) == ["ledger"])
     }

@@ -123,7 +123,7 @@ import Testing
 
     @Test func `feed check fails like a device when a hold cannot be read, and reports an ignored hold`() throws {
         let site = try ChannelSite(withRoot: false)
-        try site.initRoot(["--guard-key", site.pub("new")]).succeeded("made")
+        try site.initRoot(["--guard-key", site.pub("new")]).succeeded("created")
         try site.publishRoot().succeeded("published")
         try Clientctl.stock(["cp", site.trust, site.pinned])
         try site.publish("1.0.0", ["--rollout", "100%"])
@@ -143,7 +143,7 @@ import Testing
     @Test func `feed check reports a channel of another application than the trust root`() throws {
         let site = try ChannelSite(withRoot: false)
         try site.publish("1.0.0", ["--rollout", "100%", "--app-id", "com.example.other"])
-        try site.initRoot().succeeded("made")
+        try site.initRoot().succeeded("created")
         let outcome = try check(site, trust: site.trust).failed(43, "appMismatch")
         #expect(codes(outcome).contains("otherApp"), "\(outcome.text)")
     }

@@ -144,7 +144,7 @@ import Testing
         try Clientctl.run([
             "trust", "init", "--out", site.trust, "--root-key", site.pub("root1"), "--release-key",
             site.pub("release"), "--channel-key", site.pub("channel"), "--sign-key", site.key("root1"), "--json",
-        ]).succeeded("made")
+        ]).succeeded("created")
         let held = site.folder.file("held")
         let holder = try Program(
             [

@@ -231,7 +231,7 @@ import Testing
             let blocked = try site.check()
             #expect(blocked.status == 3)
             #expect(blocked.outcome == "blocked")
-            #expect(failing(blocked) == ["notBlocked"])
+            #expect(failing(blocked) == ["blocked"])
         }
     }
 

@@ -227,7 +227,7 @@ import Testing
     @Test func `publish rejects a feed with an expired trust root`() throws {
         let rooted = try ChannelSite(withRoot: false)
         try rooted.publish("1.0.0").succeeded("published")
-        let made = try rooted.initRoot(["--expires-in", "1s"]).succeeded("made")
+        let made = try rooted.initRoot(["--expires-in", "1s"]).succeeded("created")
         let end = try Timestamp(parsing: try #require(made.string("expires")))
         while Timestamp.now < end { usleep(50_000) }
         try Clientctl.stock(["mkdir", "\(rooted.feed)/trust"])

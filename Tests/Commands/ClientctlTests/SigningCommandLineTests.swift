@@ -41,7 +41,7 @@ import Testing
         try Clientctl.run([
             "trust", "init", "--out", site.trust, "--app-id", ChannelSite.appId, "--root-key", site.pub("root1"),
             "--release-key", site.pub("release"), "--channel-key", site.pub("channel"), "--json",
-        ]).succeeded("made")
+        ]).succeeded("created")
         let signed = try Clientctl.run([
             "trust", "sign", site.trust, "--sign-command", command("root1"), "--sign-public-key", site.pub("root1"),
             "--json",

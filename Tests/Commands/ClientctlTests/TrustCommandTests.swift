@@ -15,7 +15,7 @@ import Testing
     }
 
     @Test func `trust init creates version 1 and never overwrites`() throws {
-        let made = try site.initRoot().succeeded("made")
+        let made = try site.initRoot().succeeded("created")
         #expect(made["version"] == .integer(1))
         #expect(made["complete"] == .bool(true))
         #expect(!made.errors.contains("one root key alone"))
@@ -28,7 +28,7 @@ import Testing
         let roots = ["--out", site.trust, "--root-key", site.pub("root1"), "--release-key", site.pub("release")]
         let refused = try Clientctl.run(["trust", "init", "--json", "--root-threshold", "2"] + roots)
         #expect(refused.failed(78, "configInvalid").subject == "root")
-        let made = try Clientctl.run(["trust", "init", "--json"] + roots).succeeded("made")
+        let made = try Clientctl.run(["trust", "init", "--json"] + roots).succeeded("created")
         #expect(made.errors.contains("one root key alone"))
         #expect(made["complete"] == .bool(false))
         try trust("init", "--out", site.folder.file("x"), "--root-key", site.pub("root1")).failed(64, "usage")
@@ -106,7 +106,7 @@ import Testing
             "--root-key", site.pub("root1"), "--root-key", site.pub("release"), "--release-key", site.pub("release"),
         ]
         let made = try Clientctl.run(["trust", "init", "--json", "--out", site.trust, "--root-threshold", "2"] + roots)
-        #expect(made.succeeded("made").errors.contains("also has the role release"), "\(made.errors)")
+        #expect(made.succeeded("created").errors.contains("also has the role release"), "\(made.errors)")
     }
 
     @Test func `trust publish requires root signatures of both versions`() throws {

@@ -181,7 +181,7 @@ extension ChannelRule.Eligibility: CustomStringConvertible {
     }
 
     fileprivate static let rules = [
-        "signature", "application", "recall", "floor", "rollout", "shell", "notBlocked",
+        "signature", "application", "recall", "floor", "rollout", "shell", "blocked",
     ]
 
     /// The rule with the objection; nil for an eligible release, and for a hold, which is reported separately.
@@ -194,7 +194,7 @@ extension ChannelRule.Eligibility: CustomStringConvertible {
         case .withdrawn(.belowFloor): "floor"
         case .withdrawn(.leftOut), .paused: "rollout"
         case .incompatible: "shell"
-        case .blocked: "notBlocked"
+        case .blocked: "blocked"
         }
     }
 }

@@ -131,7 +131,7 @@ package enum AcceptanceRule {
             Decision.Outcome(
                 rule: "shell", passed: shells == .compatible, detail: shellDetail(offer.shells, shell: shell)),
             Decision.Outcome(
-                rule: "notBlocked", passed: block == nil && withdrawal == nil,
+                rule: "blocked", passed: block == nil && withdrawal == nil,
                 detail: block.map { "blocked since \($0.since): \($0.reason)" } ?? withdrawal?.description
                     ?? "not blocked on this device"),
             Decision.Outcome(

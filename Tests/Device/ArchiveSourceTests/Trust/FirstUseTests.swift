@@ -127,7 +127,7 @@ import Testing
         #expect(
             answer.decision.outcomes.map(\.rule) == [
                 "trustRoot", "channelSignature", "channel", "sequence", "expiry", "signature", "application",
-                "recall", "floor", "rollout", "shell", "notBlocked", "newer",
+                "recall", "floor", "rollout", "shell", "blocked", "newer",
             ])
         #expect(try !Inventory.exists(at: device.store))
     }

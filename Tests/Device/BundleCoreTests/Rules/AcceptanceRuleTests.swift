@@ -92,7 +92,7 @@ struct AcceptanceRuleTests {
     ) throws {
         let decision = try Self.decide(version, shells: (minimum, nil), offered: offered)
         #expect(Self.word(decision.verdict) == verdict)
-        #expect(decision.outcomes.map(\.rule) == ["application", "shell", "notBlocked", "newer"])
+        #expect(decision.outcomes.map(\.rule) == ["application", "shell", "blocked", "newer"])
         #expect(decision.outcomes.map(\.passed) == passed)
         #expect(decision.outcomes.allSatisfy { !$0.detail.isEmpty })
     }

@@ -111,9 +111,9 @@ import BundleValues
         default: #expect(decision.verdict == .install)
         }
         let passed = Dictionary(uniqueKeysWithValues: decision.outcomes.map { ($0.rule, $0.passed) })
-        #expect(decision.outcomes.map(\.rule) == ["new", "notBlocked", "compatibility"])
+        #expect(decision.outcomes.map(\.rule) == ["new", "blocked", "compatibility"])
         #expect(passed["new"] == !(row.isCurrent || row.isPending))
-        #expect(passed["notBlocked"] == !row.isBlocked)
+        #expect(passed["blocked"] == !row.isBlocked)
         #expect(passed["compatibility"] == !row.isIncompatible)
     }
 
