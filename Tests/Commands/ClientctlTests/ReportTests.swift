@@ -277,7 +277,8 @@ import Testing
     @Test func `host rejects a counter file that another host uses`() throws {
         let counts = site.folder.file("counts.json")
         let host = try Hosting(site.feed, ["--reports", counts])
-        let outcome = try Clientctl.run(["feed", "serve", site.feed, "--reports", counts, "--json"]).failed(78, "configInvalid")
+        let outcome = try Clientctl.run(["feed", "serve", site.feed, "--reports", counts, "--json"]).failed(
+            78, "configInvalid")
         #expect(outcome.error["message"]?.stringValue?.contains("Another host counts reports") == true)
         #expect(try post(host, Self.one).status == 200)
         host.program.send(SIGKILL)
