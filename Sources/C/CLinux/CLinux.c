@@ -32,6 +32,11 @@ int clinux_argument_count(void) { return argument_count; }
 
 const char *clinux_argument(int index) { return index < 0 || index >= argument_count ? NULL : arguments[index]; }
 
+// Scripts/release --portable links an object that defines it.
+extern const char clinux_packages[] __attribute__((weak));
+
+const char *clinux_packages_inside(void) { return clinux_packages ? clinux_packages : ""; }
+
 static int answer(long result) { return result < 0 ? -errno : (int)result; }
 
 int clinux_open_walking(int directory, const char *path, int flags, mode_t mode) {

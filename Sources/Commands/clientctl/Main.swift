@@ -14,9 +14,13 @@ enum Main {
     static func main() {
         do {
             try prepareProcess()
-            // Only as the single argument, because `--version` of commands is the version of a client.
-            if arguments == ["--version"] {
-                Output.give(json: false, [:], [Product.version])
+            // Only as the first argument, because `--version` of commands is the version of a client.
+            if arguments == ["--version"] || arguments == ["--version", "--json"] {
+                var libraries = JSONObject()
+                for (name, version) in LinkedPackages.versions { libraries[name] = .string(version) }
+                Output.give(
+                    json: arguments.count > 1,
+                    ["version": .string(Product.version), "libraries": .object(libraries)], [Product.version])
                 return
             }
             let command = try command()

@@ -206,4 +206,13 @@ import Testing
         #expect(version.status == 0)
         #expect(throws: Never.self) { try SemanticVersion(parsing: String(version.text.dropLast())) }
     }
+
+    @Test func `--version --json prints the version and the packages of the libraries inside`() throws {
+        let answer = Outcome(try Clientctl.start(["--version", "--json"]).wait())
+        #expect(answer.status == 0)
+        #expect(answer.string("version") == String(try Clientctl.run(["--version"]).text.dropLast()))
+        // Only the portable program contains libraries.
+        let libraries = try #require(answer["libraries"]?.objectValue)
+        #expect(libraries.members.isEmpty || libraries["libssl-dev"]?.stringValue?.isEmpty == false)
+    }
 }

@@ -19,6 +19,9 @@ int clinux_rename_noreplace(int from_directory, const char *from, int to_directo
 /// The same without the fallback: -EINVAL if the file system does not support the flag.
 int clinux_rename_noreplace_strictly(int from_directory, const char *from, int to_directory, const char *to);
 
+/// The Debian packages of the libraries that are inside the program, as "name version" lines; empty if it uses the system's.
+const char *clinux_packages_inside(void);
+
 /// memfd_create(2): a file in memory.
 int clinux_memory_file(const char *name);
 
