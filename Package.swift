@@ -85,6 +85,8 @@ let package = Package(
         .target(name: "CBrotli", path: "Sources/C/CBrotli"),
         // Loads libcurl when it is first used; needs its headers only (apt: libcurl4-openssl-dev).
         .target(name: "CCurl", path: "Sources/C/CCurl"),
+        // Loads libsqlite3 when it is first used; needs no headers.
+        .target(name: "CSQLite", path: "Sources/C/CSQLite"),
 
         // Base: the C libraries and the kernel behind values and protocols.
         ours(.base, "BundleSigning", ["COpenSSL"]),
@@ -147,7 +149,7 @@ let package = Package(
         ours(
             .fleet, "BundleFleet",
             [
-                "BundleSigning", "BundleDisk", "BundleValues", "BundleTransport", "BundleFetch", "BundleSockets",
+                "CSQLite", "BundleSigning", "BundleDisk", "BundleValues", "BundleTransport", "BundleFetch", "BundleSockets",
                 "BundleCore", "ArchiveSource", "BundleServe", "BundlePublish",
                 .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOWebSocket", package: "swift-nio"),

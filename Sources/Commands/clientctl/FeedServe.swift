@@ -27,6 +27,11 @@ struct FeedServe: AsyncParsableCommand {
             can fetch the feed can report. Only versions in the feed are counted. Only one
             host at a time can use the file.
 
+            With --roster, the host lists the devices that send their state (--roster of
+            serve and install) in an SQLite database. GET /roster shows them as a page,
+            GET /roster.json as JSON, both with a token of --roster-token-file only.
+            /metrics provides the totals. A relay passes messages to the roster at a URL.
+
             With --upstream, the host is a relay and serves no files. It watches the
             channels of a feed on another server, such as a CDN, and announces changes. It
             requests each channel file once a second (If-None-Match), and less often while
@@ -77,6 +82,7 @@ struct FeedServe: AsyncParsableCommand {
             valueName: "file"), completion: .file())
     var reports: String?
 
+    @OptionGroup var devices: RosterHostOptions
     @OptionGroup var logging: LogOptions
     @OptionGroup var common: CommonOptions
 
@@ -93,12 +99,14 @@ struct FeedServe: AsyncParsableCommand {
         configuration.reports = try settings.optional("reports", reports).map {
             try counter($0, of: source)
         }
+        let operators = try devices.tokenFile(settings)
+        configuration.roster = try roster(of: source, operators, settings)
         configuration.limits.connections = min(
             configuration.limits.connections, max(16, OpenFiles.raiseLimit() - 128))
         let log = try AccessLog(to: try settings.optional("access-log", accessLog))
         configuration.log = { log.note($0) }
         let host = try await source.start(configuration) { Output.say("clientctl: \($0)") }
-        let hangup = HangupSignal { Self.readAgain(tokens, host, log) }
+        let hangup = HangupSignal { Self.readAgain(tokens, operators, host, log) }
         // A program that reads the address can stop the host at once.
         let signals = StopSignals()
         try announce(configuration, host.port, settings)
@@ -114,12 +122,13 @@ struct FeedServe: AsyncParsableCommand {
     }
 
     /// Reads the tokens again, reopens the access log, and logs what was done. If a file cannot be opened, the previous one stays in use.
-    private static func readAgain(_ tokens: String?, _ host: FeedHost, _ log: AccessLog) {
+    private static func readAgain(_ tokens: String?, _ operators: String?, _ host: FeedHost, _ log: AccessLog) {
         do {
             if let tokens { host.admit(try BearerTokens(file: tokens)) }
+            if let operators { host.admitOperators(try BearerTokens(file: operators)) }
             try log.reopen()
             let done = [
-                tokens == nil ? nil : "the tokens were read again", log.isFile ? "the access log was reopened" : nil,
+                tokens == nil && operators == nil ? nil : "the tokens were read again", log.isFile ? "the access log was reopened" : nil,
             ].compactMap(\.self)
             Output.say(
                 "clientctl: SIGHUP: "
@@ -144,6 +153,24 @@ struct FeedServe: AsyncParsableCommand {
         guard let name = parts.last else { throw ValidationError("--reports takes the path of a file.") }
         let parent = try Directory.open("/" + parts.dropLast().joined(separator: "/"))
         return try ReportCounter(String(name), in: parent, of: feed)
+    }
+
+    /// Returns the roster: the file of a host, or the roster to which a relay passes messages.
+    private func roster(of source: Source, _ operators: String?, _ settings: Settings) throws -> RosterService? {
+        guard let place = try devices.place(settings) else { return nil }
+        switch (source, place.contains("://")) {
+        case (.folder, false):
+            guard let operators else { throw MissingFlag(flags: ["roster-token-file"]) }
+            return RosterService(
+                try RosterStore(try Wiring.absolute(place)), operators: try BearerTokens(file: operators))
+        case (.upstream, true):
+            let url = try settings.parsed("roster", place) { try FetchURL(parsing: $0) }
+            return RosterService(passing: RosterRelay(to: url, by: try Wiring.fetcher(relay, for: url, settings)))
+        case (.folder, true):
+            throw ValidationError("--roster takes a file. Only a relay (--upstream) passes messages to a URL.")
+        case (.upstream, false):
+            throw ValidationError("--roster takes the URL of a roster with --upstream, because a relay has no files.")
+        }
     }
 
     /// The feed whose changes the host announces.
@@ -202,7 +229,7 @@ struct FeedServe: AsyncParsableCommand {
     private func announce(_ configuration: FeedConfiguration, _ port: Int, _ settings: Settings) throws {
         let address = configuration.address
         let url = "http://\(address.contains(":") ? "[\(address)]" : address):\(port)/"
-        if configuration.tokens != nil && !ThisMachine.isNamed(by: address) {
+        if (configuration.tokens != nil || configuration.roster != nil) && !ThisMachine.isNamed(by: address) {
             Output.say("clientctl: tokens cross the network without encryption. Put a proxy with TLS in front.")
         }
         if configuration.reports != nil && configuration.tokens == nil && !ThisMachine.isNamed(by: address) {

@@ -40,6 +40,7 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
 
     @OptionGroup var update: UpdateOptions
     @OptionGroup var reporting: ReportOptions
+    @OptionGroup var listed: RosterOptions
     @OptionGroup var common: CommonOptions
 
     func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool) {
@@ -54,6 +55,8 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
         let sources = try Wiring.sources(update, settings, report: progress.report)
         let hasSeed = try settings.optional("seed", update.seed) != nil
         let reporter = try reporting.reporter(update, settings)
+        let roster = try listed.sender(
+            update, try Wiring.configuration(update, verifies: false, settings), settings)
         if reporter != nil { try reporting.turn(on: true, update, settings) }
         var answers: [InstallOutput] = []
         var failure: (any Error)?
@@ -66,6 +69,7 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
         progress.end()
         if let failure {
             if !json { Output.give(json: false, afterChange: true, [:], answers.flatMap(\.lines)) }
+            await roster?.sendOnce(after: UpdateFailure(failure))
             throw Self.answered(failure, beside: answers)
         }
         // The first source that changed something gives the outcome of all sources.
@@ -75,6 +79,7 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
         if answers.count > 1 { object["sources"] = .array(answers.map { .object($0.object) }) }
         Output.give(json: json, afterChange: true, object, answers.flatMap(\.lines))
         await reporter?.sendOnce()
+        await roster?.sendOnce()
         if !result.leavesClient { throw ExitCode(ExitTable.nothingToDo) }
     }
 

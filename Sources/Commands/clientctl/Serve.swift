@@ -46,6 +46,9 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             With --report, it sends the events of each version to a host or to
             VictoriaMetrics. It sends each event once, without the device's identity.
 
+            With --roster, it sends the state of this device, with its name, to a host
+            that lists devices (`fleet list`). The guide explains each member.
+
             Under systemd, it reports when it is ready. With WatchdogSec=, it also reports
             that it works. GET /__clientctl/v1/metrics returns metrics in the text format
             of Prometheus, to this machine only. --metrics-file writes the same metrics to
@@ -131,6 +134,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
     @OptionGroup var screen: KioskOptions
     @OptionGroup var agent: AgentOptions
     @OptionGroup var reporting: ReportOptions
+    @OptionGroup var listed: RosterOptions
     @OptionGroup var common: CommonOptions
 
     func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool) {
@@ -140,9 +144,10 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
 
     func run() async throws {
         let settings = try common.settings()
-        let agent = try agent.agent(update.store, settings)
-        defer { agent.end() }
         let configuration = try shellConfiguration(settings)
+        let roster = try listed.sender(update, configuration, settings)
+        let agent = try agent.agent(update.store, roster: roster, settings)
+        defer { agent.end() }
         var listening = try Wiring.listening(update, push: push, settings, say: Self.say)
         listening.link = { agent.note(link: $0, isUp: $1) }
         let sessions = Wiring.sessions(configuration.device.store)
@@ -198,6 +203,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             { await boot.again(every: configuration.storeInterval, after: shown) },
             { await agent.run(server, shell) },
             { if !isOnce { await reporter?.run(Report.note) } },
+            { if !isOnce { await agent.sendStates() } },
             { [listening] in
                 if isOnce { await verdict.limit(configuration.startupTimeout) } else { await listening.run(shell) }
             },
@@ -208,6 +214,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             return 0
         }
         await Self.end(shell, server, isOnce ? reporter : nil)
+        if isOnce { await roster?.sendOnce() }
         screenFile.settle()
         if status != 0 { throw ExitCode(status) }
     }
@@ -454,6 +461,7 @@ extension Serve {
                         await screen.boot.again(every: container.configuration.storeInterval, after: screen.shown)
                     }
                     group.addTask { await agent.run(screen.server) }
+                    group.addTask { await agent.sendStates() }
                     for await _ in running {}
                     group.cancelAll()
                 }

@@ -15,17 +15,19 @@ final class ServeAgent: Sendable {
     private let manager: ServiceManager
     private let store: String
     private let file: MetricsFile?
+    private let roster: RosterSender?
     private let counted = Mutex(ShellMetrics(startedAt: .now))
     private let began = SuspendingClock().now
     private let ownsFile = Mutex(false)
     /// The signal to the task that writes the metrics file.
     private let changeSignal = Mutex<AsyncStream<Void>.Continuation?>(nil)
 
-    /// Creates an agent for the clients in `store`. Metrics are also written to `file`.
-    init(_ manager: ServiceManager, store: String, file: MetricsFile?) {
+    /// Creates an agent for the clients in `store`. Metrics are also written to `file`, and states are sent to `roster`.
+    init(_ manager: ServiceManager, store: String, file: MetricsFile?, roster: RosterSender?) {
         self.manager = manager
         self.store = store
         self.file = file
+        self.roster = roster
     }
 
     private func signalChange() { _ = changeSignal.withLock { $0?.yield() } }
@@ -40,6 +42,7 @@ final class ServeAgent: Sendable {
         }
         let reading = SuspendingClock().now - began
         counted.withLock { $0.note(event, at: .now, reading: reading) }
+        roster?.note(event)
         signalChange()
     }
 
@@ -52,12 +55,14 @@ final class ServeAgent: Sendable {
     /// Records the state of the screen.
     func note(_ state: LaunchState) {
         counted.withLock { $0.note(state) }
+        roster?.note(state)
         signalChange()
     }
 
     /// Counts a lost page.
     func notePageLost() {
         counted.withLock { $0.noteLostPage() }
+        roster?.notePageLost()
         signalChange()
     }
 
@@ -86,6 +91,9 @@ final class ServeAgent: Sendable {
     }
 
     // MARK: Tasks
+
+    /// Sends the states of the device to its roster until the task is cancelled.
+    func sendStates() async { await roster?.run(RosterOptions.note) }
 
     /// Sends keep-alives to the service manager and writes the metrics file until the task is cancelled. `shell` is nil while the store
     /// cannot be opened.
@@ -161,11 +169,11 @@ struct AgentOptions: ParsableArguments {
     }
 
     /// Sets the form of the log, and returns the agent of `serve`.
-    func agent(_ store: String?, _ settings: Settings) throws -> ServeAgent {
+    func agent(_ store: String?, roster: RosterSender?, _ settings: Settings) throws -> ServeAgent {
         let manager = Wiring.serviceManager()
         try log.begin(settings)
         return ServeAgent(
             manager, store: try settings.required("store", store),
-            file: try settings.optional("metrics-file", metricsFile).map { try MetricsFile($0) })
+            file: try settings.optional("metrics-file", metricsFile).map { try MetricsFile($0) }, roster: roster)
     }
 }

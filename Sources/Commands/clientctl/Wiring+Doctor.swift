@@ -53,6 +53,27 @@ extension Wiring {
             port: try self.port(port, options, known, settings), options: network, clock: .now)
     }
 
+    /// Returns a function that examines the device without a network, and returns the codes of the findings that need attention.
+    static func localDoctor(
+        _ update: UpdateOptions, _ device: Launcher.Device, _ settings: Settings
+    ) throws -> @Sendable () async -> [String] {
+        let store = try absolute(device.store)
+        let shell = DeviceDoctor.Shell(
+            version: device.shell, hasSeed: device.seed != nil,
+            hasDeviceId: try settings.optional("device-id", update.deviceId) != nil, sessions: sessions(store))
+        let trust = try settings.optional("trust", update.trust)
+        // Every check of a kernel without Landlock and every running update would repeat these.
+        let ignored: Set<DoctorFinding.Code> = [.landlock, .leftovers]
+        return {
+            let doctor = DeviceDoctor(
+                store: store, shell: shell, trust: trust, feeds: [], port: nil,
+                options: FetchOptions(userAgent: Product.userAgent), clock: .now)
+            guard let reading = try? await doctor.read() else { return [] }
+            let findings = DoctorRule.findings(reading).filter { $0.severity > .ok && !ignored.contains($0.code) }
+            return Set(findings.map(\.code.rawValue)).sorted()
+        }
+    }
+
     private static func port(
         _ given: String?, _ options: UpdateOptions, _ known: Ledger?, _ settings: Settings
     ) throws -> (number: Int, isFixed: Bool)? {
@@ -71,7 +92,7 @@ extension Wiring {
 }
 
 extension FeedAddress {
-    fileprivate var isChannel: Bool {
+    var isChannel: Bool {
         if case .channel = self { true } else { false }
     }
 }

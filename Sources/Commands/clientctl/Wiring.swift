@@ -191,6 +191,15 @@ enum Wiring {
         return UpstreamFetcher(fetcher: try DeviceContainer.fetcher(options))
     }
 
+    /// Returns a fetcher for the roster at `url`, with the token in this file.
+    static func fetcher(
+        _ way: WayOptions, token: String?, for url: FetchURL, _ settings: Settings
+    ) throws -> any Fetcher {
+        var options = try way.fetching(settings)
+        options.credential = try token.map { try credential($0, for: url) }
+        return try DeviceContainer.fetcher(options)
+    }
+
     /// Returns the token of `--token-file` for the origin of `url`; nil without the flag.
     static func credential(
         _ network: NetworkOptions, for url: FetchURL, _ settings: Settings

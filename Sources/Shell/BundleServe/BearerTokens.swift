@@ -53,7 +53,24 @@ package struct BearerTokens: Sendable {
             let given = try? Self.digest(
                 Array(HTTPBytes.trimmed(UnsafeRawBufferPointer(rebasing: authorization[7...]))))
         else { return false }
-        return digests.reduce(false) { isKnown, digest in constantTimeEquals(digest, given) || isKnown }
+        return admits(given)
+    }
+
+    /// Returns whether the value is a bearer token as above, or HTTP Basic (RFC 7617) with one of the tokens as its password, as
+    /// browsers send it. The user name is ignored.
+    func admitBrowser(_ authorization: UnsafeRawBufferPointer) -> Bool {
+        guard authorization.count > 6, authorization[5] == HTTPBytes.space,
+            HTTPBytes.areSame(UnsafeRawBufferPointer(rebasing: authorization[..<5]), "basic")
+        else { return admit(authorization) }
+        let encoded = HTTPBytes.trimmed(UnsafeRawBufferPointer(rebasing: authorization[6...]))
+        guard let pair = try? Base64.decode(String(decoding: encoded, as: UTF8.self)),
+            let colon = pair.firstIndex(of: HTTPBytes.colon), let given = try? Self.digest(Array(pair[(colon + 1)...]))
+        else { return false }
+        return admits(given)
+    }
+
+    private func admits(_ given: [UInt8]) -> Bool {
+        digests.reduce(false) { isKnown, digest in constantTimeEquals(digest, given) || isKnown }
     }
 
     private static func digest(_ token: [UInt8]) throws -> [UInt8] {

@@ -235,7 +235,7 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
         lastNavigation = response.navigation ?? lastNavigation
         entry?.status = response.status
         entry?.bytes = isHead ? 0 : response.length
-        write(service.fields.start(response.status, closes: !keepsOpen))
+        write(service.fields.start(response.status, closes: !keepsOpen, hasPolicy: response.hasPolicy))
         if isHead { return finish(.byteBuffer(response.fields)) }
         switch response.body {
         case .none: finish(.byteBuffer(response.fields))

@@ -16,6 +16,8 @@ package struct FeedConfiguration: Sendable {
     package var push: (any ProtocolSwitch)?
     /// The receiver of device reports; nil disables reports.
     package var reports: (any ReportReceiver)?
+    /// The roster of devices; nil disables it.
+    package var roster: RosterService?
     /// Receives every response, on the server's only thread. It must not block.
     package var log: (@Sendable (AccessEntry) -> Void)?
     package var limits = ServerLimits()
@@ -63,6 +65,9 @@ package final class FeedServer: Sendable {
 
     /// Authorizes requests with `tokens` from the next request on.
     package func admit(_ tokens: BearerTokens) { service.admit(tokens) }
+
+    /// Authorizes the readers of the roster with `tokens` from the next request on.
+    package func admitOperators(_ tokens: BearerTokens) { service.admitOperators(tokens) }
 
     /// Returns when the server's thread responds. A stuck thread never returns.
     package func answer() async { await listener.answer() }

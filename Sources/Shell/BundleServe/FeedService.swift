@@ -11,12 +11,16 @@ final class FeedService: Service {
     private let content: Mutex<Content>
     private let push: (any ProtocolSwitch)?
     private let reports: (any ReportReceiver)?
+    private let roster: RosterService?
+    private let operators: Mutex<BearerTokens?>
 
     init(_ configuration: FeedConfiguration) {
         limits = configuration.limits
         content = Mutex(Content(configuration.feed, configuration.tokens))
         push = configuration.push
         reports = configuration.reports
+        roster = configuration.roster
+        operators = Mutex(configuration.roster?.operators)
         log = configuration.log
     }
 
@@ -43,24 +47,39 @@ final class FeedService: Service {
     /// Authorizes requests with `tokens` from the next request on. Tokens can be replaced, but not removed.
     func admit(_ tokens: BearerTokens) { content.withLock { $0 = Content($0.files?.root, tokens) } }
 
+    /// Authorizes the readers of the roster with `tokens` from the next request on.
+    func admitOperators(_ tokens: BearerTokens) { operators.withLock { $0 = tokens } }
+
     nonisolated(nonsending) func respond(to request: Request) async -> Response {
         let isForOneHost = !request.head.repeatsHost && (request.has(.host) || request.head.isOldVersion)
         guard isForOneHost, let path = request.withTarget({ RequestPath(decoding: $1) }) else {
             return Response.refusal(.badRequest).closing
         }
-        let route = FeedRoute(request.head.method, path, hasPush: push != nil, hasReports: reports != nil)
+        let services = FeedRoute.Services(
+            push: push != nil, reports: reports != nil, roster: roster != nil, reader: roster?.reader != nil)
+        let route = FeedRoute(request.head.method, path, services)
         let content = content.withLock { $0 }
-        if route != .health && !content.mayRead(request) { return demandToken(request) }
+        switch route {
+        case .health: break
+        case .roster, .rosterPage, .forget:
+            if !isOperator(request) { return demandOperator(request) }
+        case _ where !content.mayRead(request): return demandToken(request)
+        default: break
+        }
         switch route {
         case .refused(let status, let allow):
             return .refusal(status, fields: allow.map { "Allow: \($0)\r\n" } ?? "")
         case .report: return await take(request)
+        case .post: return await post(request)
+        case .forget: return await forget(request)
         // No other route accepts a body.
         case _ where request.hasBody: return .refusal(.badRequest)
         case _ where request.has(.expect): return .refusal(.expectationFailed)
         case .health: return .text(.ok, "ok")
         case .push: return await upgrade(request)
         case .metrics: return await showMetrics()
+        case .roster: return await showRoster(request)
+        case .rosterPage: return await showPage(request)
         case .file(let file): return show(file, of: content.files, request)
         }
     }
@@ -85,15 +104,21 @@ final class FeedService: Service {
 
     // MARK: Reports
 
-    /// Accepts a report. Rejects unacceptable requests by their head, before the body is read.
-    private nonisolated(nonsending) func take(_ request: Request) async -> Response {
-        guard let reports else { return .refusal(.notFound) }
+    /// Returns the refusal of a JSON body of more than `limit` bytes by its head, before the body is read; nil if it is acceptable.
+    private func refusal(of request: Request, limit: Int) -> Response? {
         guard let length = request.head.bodyLength else { return Response.refusal(.lengthRequired).closing }
-        guard length <= ReportMessage.maximumBytes else { return Response.refusal(.bodyTooLarge).closing }
+        guard length <= limit else { return Response.refusal(.bodyTooLarge).closing }
         guard request.with(.contentType, PageCall.isJSON) ?? false else {
             return Response.refusal(.unsupportedMediaType).closing
         }
         if request.has(.expect) && !request.expectsContinue { return Response.refusal(.expectationFailed).closing }
+        return nil
+    }
+
+    /// Accepts a report.
+    private nonisolated(nonsending) func take(_ request: Request) async -> Response {
+        guard let reports else { return .refusal(.notFound) }
+        if let refusal = refusal(of: request, limit: ReportMessage.maximumBytes) { return refusal }
         let verdict: ReportVerdict
         do {
             let bytes = try await request.body.read()
@@ -114,10 +139,105 @@ final class FeedService: Service {
     }
 
     private nonisolated(nonsending) func showMetrics() async -> Response {
-        guard let reports, let text = try? await elsewhere({ await reports.metrics() }) else {
-            return .refusal(.notFound)
-        }
+        let (reports, reader) = (reports, roster?.reader)
+        guard
+            let text = try? await elsewhere({
+                (await reports?.metrics() ?? "") + (await reader?.metrics() ?? "")
+            })
+        else { return .refusal(.notFound) }
         return Response(.ok, type: MediaType.metrics, caching: Caching.never, ByteBuffer(string: text))
+    }
+
+    // MARK: Roster
+
+    /// Accepts the message of a device.
+    private nonisolated(nonsending) func post(_ request: Request) async -> Response {
+        guard let roster else { return .refusal(.notFound) }
+        if let refusal = refusal(of: request, limit: RosterPost.maximumBytes) { return refusal }
+        let fields = request.allFields
+        func field(_ name: String) -> String? {
+            fields.last { $0.name.utf8.count == name.utf8.count && $0.name.lowercased() == name }?.value
+        }
+        let key = field("x-device-key")
+        let peer = request.body.channel.remoteAddress?.ipAddress ?? "-"
+        let address = Self.sender(peer: peer, forwarded: field("x-forwarded-for"))
+        let verdict: RosterVerdict
+        do {
+            let bytes = try await request.body.read()
+            verdict = try await elsewhere { await roster.receiver.take(bytes, key: key, from: address) }
+        } catch is NoBufferSpace {
+            verdict = .tooMany(retryAfter: 30)
+        } catch {
+            return .refusal(.badRequest)
+        }
+        switch verdict {
+        case .taken: return .json([:], caching: Caching.never)
+        case .malformed(let problem): return .error(Status.badRequest.rawValue, code: "malformed", message: problem)
+        case .conflict:
+            return .error(
+                Status.conflict.rawValue, code: "conflict", message: "Another key is pinned for this device.")
+        case .tooMany(let seconds): return .refusal(.tooManyRequests, fields: "Retry-After: \(seconds)\r\n")
+        case .full: return .refusal(.insufficientStorage)
+        case .unreachable: return .refusal(.badGateway)
+        }
+    }
+
+    /// Returns the address of the sender. A proxy on this machine appends it to `X-Forwarded-For`; other peers could forge that field.
+    static func sender(peer: String, forwarded: String?) -> String {
+        guard ThisMachine.isNamed(by: peer), let last = forwarded?.split(separator: ",").last else { return peer }
+        let address = last.filter { !$0.isWhitespace }
+        return address.isEmpty ? peer : String(address.prefix(64))
+    }
+
+    private func isOperator(_ request: Request) -> Bool {
+        guard let tokens = operators.withLock(\.self) else { return false }
+        return request.with(.authorization) { tokens.admitBrowser($0) } ?? false
+    }
+
+    private func demandOperator(_ request: Request) -> Response {
+        .refusal(
+            .unauthorized,
+            fields:
+                "WWW-Authenticate: Bearer realm=\"roster\"\r\nWWW-Authenticate: Basic realm=\"roster\", charset=\"UTF-8\"\r\n"
+        )
+    }
+
+    /// Responds with the result of `work`. A nil result is a request that is invalid.
+    private nonisolated(nonsending) func read<Value: Sendable>(
+        _ work: @escaping @Sendable (any RosterReader) async throws -> Value?, _ response: (Value) -> Response
+    ) async -> Response {
+        guard let reader = roster?.reader else { return .refusal(.notFound) }
+        do {
+            return try await elsewhere { try await work(reader) }.map(response) ?? .refusal(.badRequest)
+        } catch {
+            return .refusal(.failed)
+        }
+    }
+
+    private nonisolated(nonsending) func showRoster(_ request: Request) async -> Response {
+        let query = String(request.query)
+        return await read({ try await $0.document(query: query) }) {
+            Response(.ok, type: MediaType.json, caching: Caching.never, ByteBuffer(bytes: $0))
+        }
+    }
+
+    private nonisolated(nonsending) func showPage(_ request: Request) async -> Response {
+        let query = String(request.query)
+        return await read({ try await $0.page(query: query) }) { html, policy in
+            var response = Response(
+                .ok, type: MediaType.html, caching: Caching.never,
+                fields: "Content-Security-Policy: \(policy)\r\n", ByteBuffer(string: html))
+            response.hasPolicy = true
+            return response
+        }
+    }
+
+    private nonisolated(nonsending) func forget(_ request: Request) async -> Response {
+        if let refusal = refusal(of: request, limit: RosterPost.maximumBytes) { return refusal }
+        guard let bytes = try? await request.body.read() else { return .refusal(.badRequest) }
+        return await read({ try await $0.forget(bytes) }) {
+            .json(["forgotten": .bool($0)], caching: Caching.never)
+        }
     }
 
     // MARK: Push
@@ -150,18 +270,43 @@ enum FeedRoute: Equatable {
     case push
     /// A report of a device.
     case report
-    /// The totals of the reports.
+    /// The totals of the reports and of the roster.
     case metrics
+    /// A message of a device to the roster.
+    case post
+    /// The roster as JSON, and as a page.
+    case roster, rosterPage
+    /// The removal of a device from the roster.
+    case forget
     case refused(Status, allow: String?)
 
     private static let healthPath = Array("healthz".utf8)
     private static let pushPath = Array("push".utf8)
     private static let reportPath = Array("report".utf8)
     private static let metricsPath = Array("metrics".utf8)
+    private static let rosterPath = Array("roster".utf8)
+    private static let rosterDocument = Array("roster.json".utf8)
 
-    init(_ method: RequestHead.Method, _ path: RequestPath, hasPush: Bool, hasReports: Bool) {
-        let isPush = hasPush && path.bytes == Self.pushPath
-        if hasReports && path.bytes == Self.reportPath {
+    /// The services of a server besides its files.
+    struct Services: Equatable {
+        var push = false
+        var reports = false
+        /// Whether devices may send messages to a roster.
+        var roster = false
+        /// Whether operators may read the roster.
+        var reader = false
+    }
+
+    init(_ method: RequestHead.Method, _ path: RequestPath, _ services: Services) {
+        let isPush = services.push && path.bytes == Self.pushPath
+        let reads = method == .get || method == .head
+        if services.roster && path.bytes == Self.rosterPath && (method == .post || !services.reader) {
+            self = method == .post ? .post : .refused(.methodNotAllowed, allow: "POST")
+        } else if services.reader && path.bytes == Self.rosterPath {
+            self = reads ? .rosterPage : .refused(.methodNotAllowed, allow: "GET, HEAD, POST")
+        } else if services.reader && path.bytes == Self.rosterDocument {
+            self = method == .post ? .forget : reads ? .roster : .refused(.methodNotAllowed, allow: "GET, HEAD, POST")
+        } else if services.reports && path.bytes == Self.reportPath {
             self = method == .post ? .report : .refused(.methodNotAllowed, allow: "POST")
         } else if isPush && method != .get {
             self = .refused(.methodNotAllowed, allow: "GET")
@@ -169,7 +314,7 @@ enum FeedRoute: Equatable {
             self = .refused(.methodNotAllowed, allow: "GET, HEAD")
         } else if isPush {
             self = .push
-        } else if hasReports && path.bytes == Self.metricsPath {
+        } else if (services.reports || services.reader) && path.bytes == Self.metricsPath {
             self = .metrics
         } else if path.bytes == Self.healthPath {
             self = .health

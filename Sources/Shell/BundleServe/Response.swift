@@ -23,6 +23,8 @@ struct Response: Sendable {
     let body: Body
     /// Whether the connection ends with the response. An unread body ends it as well.
     var closes = false
+    /// Whether `fields` contain the content security policy, instead of that of every response.
+    var hasPolicy = false
     /// The navigation of this response, for later requests on the connection.
     var navigation: Navigation?
 
@@ -128,6 +130,8 @@ extension PageEvent {
 struct ResponseFields: Sendable {
     private let common: [UInt8]
     private let hasDate: Bool
+    /// The fields of a response with a policy of its own.
+    private let withoutPolicy: [UInt8]
     /// The start of most responses, shared and never modified.
     private let ok: ByteBuffer
 
@@ -142,6 +146,7 @@ struct ResponseFields: Sendable {
                 """.utf8)
             // With framing, only the policy restricts frames.
             + (allowsFraming ? [] : Array("X-Frame-Options: DENY\r\n".utf8))
+        withoutPolicy = common
         ok = Self.start(Status.ok.rawValue, common, closes: false)
     }
 
@@ -154,13 +159,17 @@ struct ResponseFields: Sendable {
             X-Content-Type-Options: nosniff\r
             Content-Security-Policy: default-src 'none'; sandbox\r\n
             """.utf8)
+        withoutPolicy = Array(
+            "X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\nX-Frame-Options: DENY\r\n".utf8)
         ok = Self.start(Status.ok.rawValue, common, closes: false)
     }
 
     /// Returns the status line and the common fields, without the empty line. The status may be one that only the
     /// host defines.
-    func start(_ status: Int, closes: Bool) -> ByteBuffer {
-        var head = status == Status.ok.rawValue && !closes ? ok : Self.start(status, common, closes: closes)
+    func start(_ status: Int, closes: Bool, hasPolicy: Bool = false) -> ByteBuffer {
+        var head =
+            status == Status.ok.rawValue && !closes && !hasPolicy
+            ? ok : Self.start(status, hasPolicy ? withoutPolicy : common, closes: closes)
         if hasDate { head.writeString("Date: \(HTTPDate.text(time(nil)))\r\n") }
         return head
     }
@@ -203,6 +212,7 @@ enum Status: Int, Sendable {
     case notFound = 404
     case methodNotAllowed = 405
     case lengthRequired = 411
+    case conflict = 409
     case preconditionFailed = 412
     case bodyTooLarge = 413
     case uriTooLong = 414
@@ -214,7 +224,9 @@ enum Status: Int, Sendable {
     case tooManyRequests = 429
     case headTooLarge = 431
     case failed = 500
+    case badGateway = 502
     case versionNotSupported = 505
+    case insufficientStorage = 507
 
     /// The reason phrase, which is also the text of a refusal.
     var reason: StaticString {
@@ -230,6 +242,7 @@ enum Status: Int, Sendable {
         case .forbidden: "Forbidden"
         case .notFound: "Not Found"
         case .methodNotAllowed: "Method Not Allowed"
+        case .conflict: "Conflict"
         case .lengthRequired: "Length Required"
         case .preconditionFailed: "Precondition Failed"
         case .bodyTooLarge: "Content Too Large"
@@ -242,6 +255,8 @@ enum Status: Int, Sendable {
         case .upgradeRequired: "Upgrade Required"
         case .headTooLarge: "Request Header Fields Too Large"
         case .failed: "Internal Server Error"
+        case .badGateway: "Bad Gateway"
+        case .insufficientStorage: "Insufficient Storage"
         case .versionNotSupported: "HTTP Version Not Supported"
         }
     }

@@ -13,10 +13,14 @@ public struct FetchRequest: Sendable {
         /// The media type, such as `application/json`.
         package let type: String
         package let bytes: [UInt8]
+        /// The value of `X-Device-Key`; nil for a body without a signature of the device.
+        package let deviceKey: String?
 
-        package init(type: String, bytes: [UInt8]) {
+        /// Creates a body. A `deviceKey` that is not a valid header value is dropped.
+        package init(type: String, bytes: [UInt8], deviceKey: String? = nil) {
             self.type = type
             self.bytes = bytes
+            self.deviceKey = deviceKey.flatMap { FetchHead.isField($0) ? $0 : nil }
         }
     }
     /// The entity tag of the caller's copy, sent as `If-None-Match`. The server answers 304 without a body if the tag is

@@ -14,6 +14,7 @@ package enum StoreLayout {
     package static let session = "session.json"
     static let complaints = "complaints.json"
     static let screen = "screen.json"
+    static let rosterKey = "roster.key.pem"
     static let lock = "lock"
     static let previousVersion = "previousVersion"
 

@@ -64,6 +64,9 @@ package final class FeedHost: Sendable {
     /// Accepts these tokens from the next request on.
     package func admit(_ tokens: BearerTokens) { server.admit(tokens) }
 
+    /// Accepts these tokens of operators from the next request on.
+    package func admitOperators(_ tokens: BearerTokens) { server.admitOperators(tokens) }
+
     /// Devices send nothing and receive little.
     private static var limits: SocketLimits {
         var limits = SocketLimits()

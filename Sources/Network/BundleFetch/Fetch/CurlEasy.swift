@@ -110,6 +110,7 @@ struct CurlEasy: ~Copyable {
             add(header: "\(credential.field.name): \(credential.field.value)")
         }
         if let upload = request.upload { add(header: "Content-Type: \(upload.type)") }
+        if let key = request.upload?.deviceKey { add(header: "X-Device-Key: \(key)") }
         if let tag = request.knownTag { add(header: "If-None-Match: \(tag)") }
         if let resume = request.resume {
             add(header: "Range: bytes=\(resume.offset)-")

@@ -1,0 +1,80 @@
+import ArgumentParser
+import BundleCore
+import BundleFleet
+import BundleValues
+import ClientShell
+
+/// The flags of a device that a roster lists.
+struct RosterOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Send the state of this device to the roster at this address, such as https://updates.example.com/roster.",
+            valueName: "url"))
+    var roster: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "With --roster, the name of this device for people, of at most 64 characters.", valueName: "text"))
+    var name: String?
+
+    /// Returns the sender to the roster; nil without `--roster`.
+    func sender(
+        _ update: UpdateOptions, _ configuration: ShellConfiguration, _ settings: Settings
+    ) throws -> RosterSender? {
+        let name = try settings.optional("name", name) ?? ""
+        if !RosterPost.isName(name) {
+            throw ValidationError("--name takes at most \(RosterPost.longestName) characters.")
+        }
+        guard let text = try settings.optional("roster", roster) else { return nil }
+        let url = try settings.parsed("roster", text) { try FetchURL(parsing: $0) }
+        if url.isFile { throw ValidationError("--roster takes an http or https address, not a file.") }
+        let places = try Wiring.places(update, settings)
+        let store = configuration.device.store
+        let interval = configuration.polling?.pace.interval ?? .seconds(900)
+        let identity = RosterIdentity(
+            name: name, deviceId: try settings.optional("device-id", update.deviceId),
+            followsChannel: places.feed?.isChannel == true, program: Product.version,
+            interval: RosterSender.interval(ofChecks: interval))
+        let findings = try Wiring.localDoctor(update, configuration.device, settings)
+        return RosterSender(
+            store: store, identity, to: url,
+            by: try Wiring.fetcher(update.network, reportingOf: places, store: store, settings),
+            windows: configuration.activation, findings: findings)
+    }
+
+    /// Logs a failure of the roster. The caller continues.
+    static func note(_ error: any Error) {
+        Output.say("clientctl: the roster was not updated: \(UpdateFailure(error).message)")
+    }
+}
+
+extension RosterSender {
+    private static let onceTimeout = Duration.seconds(5)
+
+    /// Makes one attempt of at most 5 s after a check with this failure, and logs its own failure.
+    func sendOnce(after failure: UpdateFailure? = nil) async {
+        noteCheck(failure)
+        do { try await send(within: Self.onceTimeout) } catch { RosterOptions.note(error) }
+    }
+}
+
+/// The flags of a host with a roster.
+struct RosterHostOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "List the devices that send their state to /roster in this SQLite database. With --upstream, pass their messages to the roster at this URL.",
+            valueName: "file|url"), completion: .file())
+    var roster: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "(required with --roster) File of the operators' bearer tokens for /roster, one per line. Devices must not have them.",
+            valueName: "file"), completion: .file())
+    var rosterTokenFile: String?
+
+    func place(_ settings: Settings) throws -> String? { try settings.optional("roster", roster) }
+
+    func tokenFile(_ settings: Settings) throws -> String? {
+        try settings.optional("roster-token-file", rosterTokenFile)
+    }
+}

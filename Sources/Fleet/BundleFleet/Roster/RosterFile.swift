@@ -1,0 +1,247 @@
+package import BundleValues
+
+/// The database of a roster. Its tables are documented, so that operators can ask it with `sqlite3`.
+package struct RosterFile: Sendable {
+    private static let schemaVersion = 1
+    /// The number of rows in one response.
+    package static let pageSize = 1000
+
+    private let database: SQLite
+    private let path: String
+
+    /// Opens the roster at `path`, and creates it unless it is `isReadOnly`. Throws `UpdateFailure` with `configInvalid` if the file is
+    /// not a roster.
+    package init(_ path: String, isReadOnly: Bool = false) throws {
+        self.path = path
+        do {
+            database = try SQLite(path, isReadOnly: isReadOnly)
+            let found = try Self.number("PRAGMA user_version", database)
+            let tables = try Self.number("SELECT count(*) FROM sqlite_master WHERE type = 'table'", database)
+            guard found == Self.schemaVersion || (found == 0 && tables == 0 && !isReadOnly) else {
+                throw SQLiteFailure(code: 26, description: "it is not a roster of this version of clientctl")
+            }
+            if isReadOnly { return }
+            // A commit returns after the log is synced, so that a power failure loses nothing that was acknowledged.
+            try database.run("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -4096;")
+            if found == 0 { try database.run(Self.schema) }
+        } catch let failure as SQLiteFailure {
+            throw UpdateFailure(
+                .configInvalid, subject: path,
+                "The roster \(path) cannot be opened: \(failure). Name another file with --roster, or repair this one with sqlite3."
+            )
+        }
+    }
+
+    private static let schema = """
+        BEGIN;
+        CREATE TABLE devices (
+          device TEXT PRIMARY KEY, name TEXT NOT NULL, appId TEXT, runs TEXT, state TEXT NOT NULL, next TEXT,
+          waiting TEXT, screen TEXT, shell TEXT, channel TEXT, sequence INTEGER, checked INTEGER, code TEXT,
+          blocked TEXT NOT NULL, findings TEXT NOT NULL, program TEXT NOT NULL, interval INTEGER NOT NULL,
+          seen INTEGER NOT NULL, first INTEGER NOT NULL, since INTEGER NOT NULL,
+          key TEXT NOT NULL, conflict INTEGER, conflicts INTEGER NOT NULL DEFAULT 0
+        ) WITHOUT ROWID;
+        CREATE INDEX devices_seen ON devices (seen);
+        PRAGMA user_version = \(schemaVersion);
+        COMMIT;
+        """
+
+    private static let columns = """
+        device, name, appId, runs, state, next, waiting, screen, shell, channel, sequence, checked, code, blocked, findings, \
+        program, interval, seen, first, since, conflict, conflicts
+        """
+
+    private static func number(_ sql: String, _ database: SQLite, _ values: [SQLite.Value] = []) throws(SQLiteFailure)
+        -> Int
+    {
+        var number = 0
+        try database.query(sql, values) { number = $0.number(0) }
+        return number
+    }
+
+    // MARK: Writing
+
+    /// A message whose signature is valid.
+    struct Arrival: Sendable {
+        let post: RosterPost
+        /// The ID of the key that signed it.
+        let key: String
+        let at: Timestamp
+    }
+
+    /// Stores messages in one transaction, durably, and returns the verdict on each. `count` is the number of devices.
+    func store(_ arrivals: [Arrival], devices count: inout Int) throws(SQLiteFailure) -> [RosterRule.Verdict] {
+        try database.run("BEGIN IMMEDIATE")
+        do throws(SQLiteFailure) {
+            var (verdicts, devices) = ([RosterRule.Verdict](), count)
+            let known = try database.prepare("SELECT key, runs, since FROM devices WHERE device = ?")
+            let insert = try database.prepare(
+                "INSERT INTO devices (\(Self.columns), key) VALUES (\(Self.marks(23)))")
+            let update = try database.prepare(
+                "UPDATE devices SET (\(Self.updated)) = (\(Self.marks(18))) WHERE device = ?")
+            let refuse = try database.prepare(
+                "UPDATE devices SET conflict = ?, conflicts = conflicts + 1 WHERE device = ?")
+            for arrival in arrivals {
+                let post = arrival.post
+                var (pinned, runs, since) = (String?.none, String?.none, 0)
+                try known.run([.text(post.device)]) {
+                    (pinned, runs, since) = ($0.optionalText(0), $0.optionalText(1), $0.number(2))
+                }
+                let now = arrival.at.secondsSinceEpoch
+                let verdict = RosterRule.verdict(on: arrival.key, pinned: pinned, devices: devices)
+                switch verdict {
+                case .new:
+                    let host: [SQLite.Value] = [.number(now), .number(now), .number(now), .null, .number(0)]
+                    try insert.run([.text(post.device)] + Self.values(post) + host + [.text(arrival.key)])
+                    devices += 1
+                case .known:
+                    let start = runs == post.runs ? since : now
+                    try update.run(Self.values(post) + [.number(now), .number(start), .text(post.device)])
+                case .impostor: try refuse.run([.number(now), .text(post.device)])
+                case .full: break
+                }
+                verdicts.append(verdict)
+            }
+            try database.run("COMMIT")
+            count = devices
+            return verdicts
+        } catch {
+            try? database.run("ROLLBACK")
+            throw error
+        }
+    }
+
+    /// The columns of a message after `device`, and those that each message changes.
+    private static let updated = """
+        name, appId, runs, state, next, waiting, screen, shell, channel, sequence, checked, code, blocked, findings, program, \
+        interval, seen, since
+        """
+
+    private static func marks(_ count: Int) -> String {
+        (0..<count).map { _ in "?" }.joined(separator: ", ")
+    }
+
+    private static func values(_ post: RosterPost) -> [SQLite.Value] {
+        [
+            .text(post.name), .text(orNull: post.appId), .text(orNull: post.runs), .text(post.state.rawValue),
+            .text(orNull: post.next), .text(orNull: post.waiting?.rawValue), .text(orNull: post.screen?.rawValue),
+            .text(orNull: post.shell?.description), .text(orNull: post.channel), .number(orNull: post.sequence),
+            .number(orNull: post.checked?.secondsSinceEpoch), .text(orNull: post.code),
+            .text(post.blocked.joined(separator: " ")), .text(post.findings.joined(separator: " ")),
+            .text(post.program), .number(post.interval),
+        ]
+    }
+
+    /// Removes devices without a message for 90 days.
+    func forgetOld(at now: Timestamp) throws(SQLiteFailure) {
+        try database.query(
+            "DELETE FROM devices WHERE seen < ?",
+            [.number(now.secondsSinceEpoch - RosterRule.forgottenAfter)]
+        ) { _ in }
+    }
+
+    /// Removes a device and its pinned key. Returns whether the roster had it.
+    package func forget(_ device: String) throws -> Bool {
+        try readable {
+            let count = try Self.number("SELECT count(*) FROM devices WHERE device = ?", database, [.text(device)])
+            try database.query("DELETE FROM devices WHERE device = ?", [.text(device)]) { _ in }
+            return count > 0
+        }
+    }
+
+    private func readable<Value>(_ work: () throws -> Value) throws -> Value {
+        do {
+            return try work()
+        } catch let failure as SQLiteFailure {
+            throw UpdateFailure(
+                .internal, subject: path, "The roster \(path) cannot be used: \(failure). Check the disk and the file.")
+        }
+    }
+
+    // MARK: Reading
+
+    /// The number of devices.
+    func count() throws(SQLiteFailure) -> Int { try Self.number("SELECT count(*) FROM devices", database) }
+
+    /// Returns the devices that `filter` selects, by device, at most `limit`; and the number of all that it selects.
+    package func rows(
+        _ filter: RosterFilter, at now: Timestamp, limit: Int = RosterFile.pageSize, byName: Bool = false
+    ) throws -> (rows: [RosterRow], total: Int) {
+        var (conditions, values) = ([String](), [SQLite.Value]())
+        func require(_ condition: String, _ value: SQLite.Value) {
+            conditions.append(condition)
+            values.append(value)
+        }
+        if let silent = filter.silent {
+            require("seen < ?", .number(now.secondsSinceEpoch - Int(silent.components.seconds)))
+        }
+        if let version = filter.version { require("runs = ?", .text(version)) }
+        if let state = filter.state { require("state = ?", .text(state)) }
+        if let name = filter.name {
+            conditions.append("(instr(lower(name), lower(?)) > 0 OR device = ?)")
+            values += [.text(name), .text(name.dropping(prefix: "device:") ?? name)]
+        }
+        let common = conditions.isEmpty ? "" : " WHERE " + conditions.joined(separator: " AND ")
+        return try readable {
+            let total = try Self.number("SELECT count(*) FROM devices\(common)", database, values)
+            if let after = filter.after { require("device > ?", .text(after)) }
+            let which = conditions.isEmpty ? "" : " WHERE " + conditions.joined(separator: " AND ")
+            let order = byName ? "name COLLATE NOCASE, device" : "device"
+            var rows: [RosterRow] = []
+            try database.query(
+                "SELECT \(Self.columns) FROM devices\(which) ORDER BY \(order) LIMIT \(limit)", values
+            ) { if let row = Self.row($0) { rows.append(row) } }
+            return (rows, total)
+        }
+    }
+
+    /// Returns the row of the database as a value; nil for a row that another program wrote.
+    private static func row(_ row: borrowing SQLite.Row) -> RosterRow? {
+        guard let state = RosterPost.State(rawValue: row.text(4)) else { return nil }
+        let post = RosterPost(
+            device: row.text(0), name: row.text(1), state: state, program: row.text(15), interval: row.number(16),
+            appId: row.optionalText(2), runs: row.optionalText(3), next: row.optionalText(5),
+            waiting: row.optionalText(6).flatMap(RosterPost.Waiting.init),
+            screen: row.optionalText(7).flatMap(RosterPost.Screen.init),
+            shell: row.optionalText(8).flatMap { try? SemanticVersion(parsing: $0) }, channel: row.optionalText(9),
+            sequence: row.optionalNumber(10),
+            checked: row.optionalNumber(11).map { Timestamp(clamping: $0) }, code: row.optionalText(12),
+            blocked: row.text(13).split(separator: " ").map(String.init),
+            findings: row.text(14).split(separator: " ").map(String.init))
+        return RosterRow(
+            post: post, seen: Timestamp(clamping: row.number(17)), first: Timestamp(clamping: row.number(18)),
+            since: Timestamp(clamping: row.number(19)),
+            conflict: row.optionalNumber(20).map { Timestamp(clamping: $0) }, conflicts: row.number(21))
+    }
+
+    /// The numbers of devices by version and state, the largest first.
+    struct Tally: Sendable, Equatable {
+        let version: String
+        let state: String
+        let devices: Int
+    }
+
+    func tallies() throws -> [Tally] {
+        var tallies: [Tally] = []
+        try readable {
+            try database.query(
+                "SELECT ifnull(runs, ''), state, count(*) FROM devices GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2", []
+            ) { tallies.append(Tally(version: $0.text(0), state: $0.text(1), devices: $0.number(2))) }
+        }
+        return tallies
+    }
+
+    /// Returns the number of devices without a message for `seconds`.
+    func silent(for seconds: Int, at now: Timestamp) throws -> Int {
+        try readable {
+            try Self.number(
+                "SELECT count(*) FROM devices WHERE seen < ?", database,
+                [.number(now.secondsSinceEpoch - seconds)])
+        }
+    }
+
+    /// Returns the number of devices for which another key signed a message.
+    func conflicts() throws -> Int {
+        try readable { try Self.number("SELECT count(*) FROM devices WHERE conflict IS NOT NULL", database) }
+    }
+}

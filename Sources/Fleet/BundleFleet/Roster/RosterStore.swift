@@ -1,0 +1,186 @@
+package import BundleServe
+import BundleSigning
+import BundleTransport
+package import BundleValues
+
+/// Keeps the newest message of each device in a database. A message is on the disk before its device receives the response.
+package actor RosterStore: RosterReceiver, RosterReader {
+    /// The shortest time between two commits. One commit serves all waiting requests.
+    private static let commitPause = Duration.milliseconds(250)
+    /// The largest number of messages that wait for a commit.
+    private static let mostWaiting = 2000
+    private static let sweepInterval = 3600
+
+    private let path: String
+    private let file: RosterFile
+    private let clock: any Clock<Duration>
+    private let reading: @Sendable () -> Duration
+    private let now: @Sendable () -> Timestamp
+    private var allowance = AddressAllowance()
+    private var devices: Int
+    private var swept: Timestamp
+
+    private struct Waiting {
+        let arrival: RosterFile.Arrival
+        let continuation: CheckedContinuation<RosterVerdict, Never>
+    }
+
+    private var waiting: [Waiting] = []
+    private var isWriting = false
+    private var committedAt: Duration?
+    private(set) var commits = 0
+
+    /// Opens or creates the roster at `path`, and forgets devices without a message for 90 days. Throws `UpdateFailure` if it is not a
+    /// roster.
+    package init(
+        _ path: String, clock: any Clock<Duration> = SuspendingClock(),
+        now: @escaping @Sendable () -> Timestamp = { .now }
+    ) throws {
+        self.path = path
+        self.clock = clock
+        self.now = now
+        reading = clock.reading()
+        file = try RosterFile(path)
+        swept = now()
+        // The roster is served from a full disk, too.
+        try? file.forgetOld(at: swept)
+        devices = try file.count()
+    }
+
+    package func take(_ message: [UInt8], key: String?, from address: String) async -> RosterVerdict {
+        guard allowance.consume(address, at: reading()), waiting.count < Self.mostWaiting else {
+            return .tooMany(retryAfter: 30)
+        }
+        let post: RosterPost
+        do { post = try RosterPost(parsing: message) } catch { return .malformed("\(error)") }
+        guard let signature = key.flatMap(DeviceSignature.init), (try? signature.isValid(over: message)) == true else {
+            return .malformed("X-Device-Key is not an Ed25519 key with its signature over the body")
+        }
+        let arrival = RosterFile.Arrival(post: post, key: signature.key.id, at: now())
+        return await withCheckedContinuation { continuation in
+            waiting.append(Waiting(arrival: arrival, continuation: continuation))
+            if isWriting { return }
+            isWriting = true
+            Task { await write() }
+        }
+    }
+
+    private func write() async {
+        while !waiting.isEmpty {
+            if let committedAt {
+                try? await clock.sleep(for: max(.zero, Self.commitPause - (reading() - committedAt)))
+            }
+            let (served, before, time) = (waiting, devices, now())
+            waiting = []
+            let isSweep = time.secondsSinceEpoch - swept.secondsSinceEpoch >= Self.sweepInterval
+            if isSweep { swept = time }
+            let result = try? await onThread { [file] in
+                if isSweep { try? file.forgetOld(at: time) }
+                var count = isSweep ? try file.count() : before
+                let verdicts = try file.store(served.map(\.arrival), devices: &count)
+                return (verdicts, count)
+            }
+            commits += 1
+            committedAt = reading()
+            if let result { devices = result.1 }
+            for (index, request) in served.enumerated() {
+                request.continuation.resume(returning: result.map { Self.answer(to: $0.0[index]) } ?? .full)
+            }
+        }
+        isWriting = false
+    }
+
+    private static func answer(to verdict: RosterRule.Verdict) -> RosterVerdict {
+        switch verdict {
+        case .new, .known: .taken
+        case .impostor: .conflict
+        case .full: .full
+        }
+    }
+
+    // MARK: Reading
+
+    /// Runs `work` with a connection of its own on another thread, so that a large answer delays no message.
+    private nonisolated func read<Value: Sendable>(
+        _ work: @escaping @Sendable (RosterFile) throws -> Value
+    ) async throws -> Value {
+        try await onThread { [path] in try work(RosterFile(path, isReadOnly: true)) }
+    }
+
+    package func document(query: String) async throws -> [UInt8]? {
+        guard let filter = RosterFilter(query: query) else { return nil }
+        let time = now()
+        return try await read { file in
+            let (rows, total) = try file.rows(filter, at: time)
+            let next = rows.count == RosterFile.pageSize ? rows.last?.post.device : nil
+            let object: JSONObject = [
+                "at": .string(time.description), "total": .integer(total),
+                "devices": .array(rows.map { .object($0.json(at: time)) }), "after": .string(orNull: next),
+            ]
+            return JSONWriter.bytes(of: .object(object))
+        }
+    }
+
+    package func page(query: String) async throws -> (html: String, policy: String)? {
+        guard let filter = RosterFilter(query: query) else { return nil }
+        let time = now()
+        return try await read { file in
+            let (rows, total) = try file.rows(filter, at: time, limit: RosterPage.most, byName: true)
+            let page = RosterPage(
+                filter: filter, rows: rows, total: total, tallies: try file.tallies(),
+                silent: try file.silent(for: 86_400, at: time), conflicts: try file.conflicts(), clock: time)
+            return try (page.html(), RosterPage.policy())
+        }
+    }
+
+    package func forget(_ message: [UInt8]) async throws -> Bool? {
+        guard let object = try? JSONScanner.parse(message, maximumBytes: RosterPost.maximumBytes).objectValue,
+            object.members.map(\.name) == ["forget"], let device = object["forget"]?.stringValue,
+            RosterPost.isDevice(device)
+        else { return nil }
+        let wasThere = try await onThread { [file] in try file.forget(device) }
+        if wasThere { devices -= 1 }
+        return wasThere
+    }
+
+    package func metrics() async -> String {
+        let time = now()
+        let families = try? await read { file in try RosterMetrics.families(file, at: time) }
+        return MetricsText.text(of: families ?? [])
+    }
+}
+
+/// The metrics of a roster. No label contains a name, and the number of labels is limited.
+enum RosterMetrics {
+    /// The number of versions with labels of their own.
+    private static let versions = 50
+    private static let spans = [("1h", 3600), ("1d", 86_400), ("7d", 7 * 86_400)]
+
+    static func families(_ file: RosterFile, at time: Timestamp) throws -> [MetricFamily] {
+        [
+            devices(try file.tallies()),
+            MetricFamily(
+                "clientctl_roster_silent", .gauge, "Devices without a message for longer than this time.",
+                try spans.map { .init(Double(try file.silent(for: $0.1, at: time)), [(name: "over", value: $0.0)]) }),
+            MetricFamily(
+                "clientctl_roster_conflicts", .gauge, "Devices for which another key signed a message.",
+                [.init(Double(try file.conflicts()))]),
+        ]
+    }
+
+    static func devices(_ tallies: [RosterFile.Tally]) -> MetricFamily {
+        var named: [String] = []
+        for tally in tallies where !named.contains(tally.version) && named.count < versions {
+            named.append(tally.version)
+        }
+        var counts: [[String]: Int] = [:]
+        for tally in tallies {
+            counts[[named.contains(tally.version) ? tally.version : "other", tally.state], default: 0] += tally.devices
+        }
+        return MetricFamily(
+            "clientctl_roster_devices", .gauge, "Devices by the version that runs and its state.",
+            counts.sorted { $0.key.lexicographicallyPrecedes($1.key) }.map {
+                .init(Double($0.value), [(name: "version", value: $0.key[0]), (name: "state", value: $0.key[1])])
+            })
+    }
+}

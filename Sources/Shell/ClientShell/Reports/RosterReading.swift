@@ -1,0 +1,92 @@
+package import BundleCore
+package import BundleSigning
+package import BundleValues
+
+/// What a message to a roster contains besides the ledger.
+package struct RosterFacts: Sendable, Equatable {
+    /// The end of the last check, and the code of its failure.
+    package var checked: Timestamp?
+    package var code: FailureCode?
+    /// The state of the screen; nil without `serve`.
+    package var screen: RosterPost.Screen?
+    /// Whether the device has activation windows, and none is open.
+    package var isOutsideWindows = false
+    /// The codes of the doctor's findings that need attention.
+    package var findings: [String] = []
+
+    package init() {}
+}
+
+/// The identity of a device for a roster.
+package struct RosterIdentity: Sendable, Equatable {
+    /// The name of --name; empty without one.
+    package let name: String
+    /// The ID of --device-id; nil without one.
+    package let deviceId: String?
+    /// Whether the device follows a channel, which gives it an ID at the first check.
+    package let followsChannel: Bool
+    /// The version of clientctl.
+    package let program: String
+    /// The longest time between two messages.
+    package let interval: Duration
+
+    package init(name: String, deviceId: String?, followsChannel: Bool, program: String, interval: Duration) {
+        self.name = name
+        self.deviceId = deviceId
+        self.followsChannel = followsChannel
+        self.program = program
+        self.interval = interval
+    }
+}
+
+/// Makes the message of a device from its ledger. A roster gets nothing else.
+package enum RosterReading {
+    /// Returns the 16 hex digits of the group that contains only this device. Prefers IDs in the same order as rollouts. `keyId`
+    /// identifies a device that follows no channel and has no other ID. Returns nil before the first check of a device that gets its ID then.
+    package static func device(
+        _ ledger: Ledger, _ identity: RosterIdentity, machine: String?, keyId: String
+    ) throws(OpenSSLFailure) -> String? {
+        let stored = ledger.feed.deviceId
+        let given = identity.deviceId ?? (ledger.feed.deviceIdSource == .given ? stored : nil)
+        guard let id = given ?? machine ?? stored ?? (identity.followsChannel ? nil : keyId) else { return nil }
+        return String(try DeviceGroup.single(id).suffix(RosterPost.deviceDigits))
+    }
+
+    /// Returns the message of `device`.
+    package static func post(
+        of device: String, _ identity: RosterIdentity, _ ledger: Ledger, _ facts: RosterFacts
+    ) -> RosterPost {
+        let (runs, state) = running(ledger)
+        let next = ledger.launch == nil ? ledger.known(ledger.current) : ledger.pending
+        let followed = ledger.feed.followed
+        return RosterPost(
+            device: device, name: identity.name, state: state, program: identity.program,
+            interval: Int(identity.interval.components.seconds), appId: ledger.appId, runs: runs?.shortDescription,
+            next: next?.shortDescription, waiting: waiting(ledger, next: next, facts), screen: facts.screen,
+            shell: ledger.shell, channel: followed?.name, sequence: followed?.sequence, checked: facts.checked,
+            code: facts.code?.rawValue ?? ledger.wanted.last?.code.rawValue,
+            blocked: ledger.blocks.map(\.version.description), findings: facts.findings)
+    }
+
+    private static func running(_ ledger: Ledger) -> (ClientName?, RosterPost.State) {
+        guard let name = ledger.launch?.name else { return (nil, .none) }
+        guard let version = name.version else { return (name, .seed) }
+        return switch ledger.standing(of: version) {
+        case .trial: (name, .trial)
+        case .good: (name, .good)
+        case .failed: (name, .failed)
+        case .blocked: (name, .blocked)
+        // A launch without a verdict whose trial was abandoned.
+        case .staged: (name, .trial)
+        }
+    }
+
+    private static func waiting(_ ledger: Ledger, next: ClientName?, _ facts: RosterFacts) -> RosterPost.Waiting? {
+        if next != nil { return facts.isOutsideWindows ? .window : .page }
+        if let needed = ledger.feed.neededShell, let shell = ledger.shell, needed > shell { return .shell }
+        let runs = ledger.launch?.name.version?.semantic
+        let excluded = ledger.feed.followed?.leftOut.max()
+        guard let excluded, runs.map({ excluded > $0 }) ?? true else { return nil }
+        return .rollout
+    }
+}

@@ -1,0 +1,196 @@
+package import BundleCore
+import BundleSigning
+import BundleTransport
+package import BundleValues
+import Synchronization
+
+/// Sends the state of a device to a roster. It waits for nothing and nothing waits for it: an update is never delayed.
+package final class RosterSender: Sendable {
+    private static let timeout = Duration.seconds(30)
+    /// The first message follows the first check, which comes within a minute.
+    private static let firstDelay = 60.0...90
+
+    private let store: String
+    private let identity: RosterIdentity
+    private let url: FetchURL
+    private let fetcher: any Fetcher
+    private let windows: ActivationWindows?
+    private let findings: @Sendable () async -> [String]
+    private let clock: any Clock<Duration>
+    private let reading: @Sendable () -> Duration
+    private let random: @Sendable (ClosedRange<Double>) -> Double
+    private let plan: Mutex<Plan>
+
+    private struct Plan {
+        var facts = RosterFacts()
+        var pace: RosterPace
+        var isShown = false
+        var state: LaunchState?
+        var wake: AsyncStream<Void>.Continuation?
+
+        mutating func show(_ state: LaunchState) {
+            self.state = state
+            switch state {
+            case .authenticated, .unauthenticated, .updateRequired: break
+            case .signedOut, .locked, .maintenance, .waiting, .failure: isShown = false
+            }
+        }
+
+        /// The facts of the next message. A client is on the screen once a page was loaded.
+        var now: RosterFacts {
+            var facts = facts
+            facts.screen = state?.screen(isShown: isShown)
+            return facts
+        }
+    }
+
+    /// Creates a sender for the device with the store at `store`. `findings` returns the codes of the doctor's findings that need
+    /// attention.
+    package init(
+        store: String, _ identity: RosterIdentity, to url: FetchURL, by fetcher: any Fetcher,
+        windows: ActivationWindows? = nil, clock: any Clock<Duration> = SuspendingClock(),
+        random: @escaping @Sendable (ClosedRange<Double>) -> Double = { Double.random(in: $0) },
+        findings: @escaping @Sendable () async -> [String]
+    ) {
+        self.store = store
+        self.identity = identity
+        self.url = url
+        self.fetcher = fetcher
+        self.windows = windows
+        self.findings = findings
+        self.clock = clock
+        self.random = random
+        reading = clock.reading()
+        plan = Mutex(
+            Plan(pace: RosterPace(every: identity.interval, first: .seconds(random(Self.firstDelay)))))
+    }
+
+    /// Returns the longest time between two messages of a device that checks for updates every `interval`.
+    package static func interval(ofChecks interval: Duration) -> Duration { RosterPace.interval(ofChecks: interval) }
+
+    // MARK: Events
+
+    /// Records an event of the shell. A verdict is sent within 10 seconds, a check after at most 5 minutes.
+    package func note(_ event: ShellEvent) {
+        switch event {
+        case .checked(let failure, _): noteCheck(failure)
+        case .launched:
+            change { $0.isShown = true }
+        case .confirmed, .rolledBack, .unconfirmed: noteEvent()
+        case .updateAvailable, .failed, .complained: break
+        }
+    }
+
+    /// Records the end of a check and its failure.
+    package func noteCheck(_ failure: UpdateFailure?) {
+        change {
+            ($0.facts.checked, $0.facts.code) = (.now, failure?.code)
+            $0.pace.noteCheck(at: reading())
+        }
+    }
+
+    /// Records the state of the screen. A lock or another session is sent within 10 seconds.
+    package func note(_ state: LaunchState) {
+        let isChange = plan.withLock { plan in
+            defer { plan.show(state) }
+            return plan.state.map { $0 != state } ?? false
+        }
+        if isChange { noteEvent() }
+    }
+
+    /// Records that the page in front was lost, which is sent within 10 seconds.
+    package func notePageLost() { noteEvent() }
+
+    private func noteEvent() {
+        let delay = RosterPace.eventPause * random(0...0.6)
+        change { $0.pace.noteEvent(at: reading(), delay: delay) }
+    }
+
+    private func change(_ body: (inout Plan) -> Void) {
+        plan.withLock { plan in
+            body(&plan)
+            plan.wake?.yield()
+        }
+    }
+
+    // MARK: Sending
+
+    /// Sends when a message is due, until the task is cancelled. `say` receives each new failure once.
+    package func run(_ say: (any Error) -> Void) async {
+        let (wakes, wake) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
+        plan.withLock { $0.wake = wake }
+        wake.yield()
+        var timer: Task<Void, Never>?
+        defer { timer?.cancel() }
+        var lastFailure: String?
+        for await _ in wakes {
+            timer?.cancel()
+            let left = plan.withLock(\.pace.next) - reading()
+            if left > .zero {
+                timer = Task { [clock] in
+                    do { try await clock.sleep(for: left) } catch { return }
+                    wake.yield()
+                }
+                continue
+            }
+            var failure: (any Error)?
+            do { try await send(within: Self.timeout) } catch { failure = error }
+            if Task.isCancelled { return }
+            let asked = (failure as? FetchError)?.retryAfter
+            change { $0.pace.noteSent(at: reading(), failed: failure != nil, asked: asked) }
+            if let failure, "\(failure)" != lastFailure { say(failure) }
+            lastFailure = failure.map { "\($0)" }
+        }
+    }
+
+    /// Sends the present state with a timeout of `limit`. Sends nothing before the device has its identity. Throws `UpdateFailure` if the host has pinned another key.
+    package func send(within limit: Duration) async throws {
+        var facts = plan.withLock(\.now)
+        facts.isOutsideWindows = windows?.isOpen(at: .now) == false
+        facts.findings = await findings()
+        let made = try await onThread { [store, identity, facts] in try Self.upload(store, identity, facts) }
+        guard let upload = made else { return }
+        do {
+            try await BundleTransport.within(limit, else: .timedOut(.connecting), on: clock) { [fetcher, url] in
+                try await fetcher.post(upload, to: url)
+            }
+        } catch is TransportError {
+            throw FetchError.timedOut(url)
+        } catch FetchError.httpStatus(409, let url, _) {
+            throw UpdateFailure(
+                .httpStatus, subject: url.display,
+                "The roster at \(url.display) has pinned another key for this device: its store is new, or another device has its ID. If the store is new, run `clientctl fleet forget` for it."
+            )
+        }
+    }
+
+    private static func upload(
+        _ store: String, _ identity: RosterIdentity, _ facts: RosterFacts
+    ) throws -> FetchRequest.Upload? {
+        let key = try DeviceKeyFile.key(inStore: store)
+        let ledger = try Inventory.read(at: store).ledger
+        guard
+            let device = try RosterReading.device(
+                ledger, identity, machine: MachineIdentity.deviceId(), keyId: key.publicKey.id)
+        else { return nil }
+        let body = RosterReading.post(of: device, identity, ledger, facts).bytes
+        let signature = try DeviceSignature(signing: body, with: key)
+        return FetchRequest.Upload(type: "application/json", bytes: body, deviceKey: signature.field)
+    }
+}
+
+extension LaunchState {
+    /// The state for a roster.
+    fileprivate func screen(isShown: Bool) -> RosterPost.Screen {
+        switch self {
+        case .authenticated: isShown ? .client : .starting
+        case .unauthenticated: isShown ? .guests : .starting
+        case .updateRequired: isShown ? .updateRequired : .starting
+        case .signedOut: .signedOut
+        case .locked: .locked
+        case .maintenance: .maintenance
+        case .waiting: .waiting
+        case .failure: .failure
+        }
+    }
+}

@@ -1,0 +1,259 @@
+import BundleServe
+import BundleSigning
+import BundleTesting
+import BundleValues
+import Synchronization
+import Testing
+
+@testable import BundleFleet
+
+@Suite("RosterStore") final class RosterStoreTests {
+    private let folder: TemporaryFolder
+    private let time = Mutex(Timestamp(clamping: 1_800_000_000))
+
+    init() throws { folder = try TemporaryFolder() }
+
+    private func store() throws -> RosterStore {
+        let time = time.withLock(\.self)
+        return try RosterStore(folder.file("roster.db")) { time }
+    }
+
+    private func rows(_ filter: RosterFilter = RosterFilter(), after seconds: Int = 0) throws -> [RosterRow] {
+        let now = Timestamp(clamping: time.withLock(\.secondsSinceEpoch) + seconds)
+        return try RosterFile(folder.file("roster.db"), isReadOnly: true).rows(filter, at: now).rows
+    }
+
+    private static func post(
+        _ number: Int = 1, name: String = "Lobby", runs: String? = "1.5.0"
+    ) -> RosterPost {
+        let digits = String(number, radix: 16)
+        return RosterPost(
+            device: String(repeating: "0", count: 16 - digits.count) + digits, name: name, state: .good,
+            program: "0.9.0", interval: 900, runs: runs)
+    }
+
+    private func send(
+        _ post: RosterPost, _ key: borrowing DeviceKey, to store: RosterStore, from address: String = "192.0.2.1"
+    ) async throws -> RosterVerdict {
+        let signature = try DeviceSignature(signing: post.bytes, with: key)
+        return await store.take(post.bytes, key: signature.field, from: address)
+    }
+
+    // MARK: Messages
+
+    @Test func `stores every member of a message before it responds`() async throws {
+        let post = RosterPost(
+            device: "3f9a0b1c2d3e4f50", name: "Lobby 3", state: .failed, program: "0.9.0", interval: 900,
+            appId: "com.example.kiosk", runs: "1.5.1", next: "1.5.2", waiting: .window, screen: .client,
+            shell: try SemanticVersion(parsing: "1.2.0"), channel: "stable", sequence: 18,
+            checked: Timestamp(clamping: 1_799_999_000), code: "networkUnavailable", blocked: ["1.4.0", "1.5.0"],
+            findings: ["clock", "diskSpace"])
+        let key = try DeviceKey()
+        #expect(try await send(post, key, to: store()) == .taken)
+        let row = try #require(try rows().first)
+        #expect(row.post == post)
+        #expect(row.target == "device:3f9a0b1c2d3e4f50")
+        #expect(try RosterRow(.object(row.json(at: row.seen))) == row)
+    }
+
+    @Test func `commits many messages at once`() async throws {
+        let store = try store()
+        let key = try DeviceKey()
+        var bodies: [(bytes: [UInt8], field: String)] = []
+        for number in 0..<300 {
+            let bytes = Self.post(number).bytes
+            bodies.append((bytes, try DeviceSignature(signing: bytes, with: key).field))
+        }
+        await withTaskGroup(of: RosterVerdict.self) { group in
+            for (index, body) in bodies.enumerated() {
+                group.addTask {
+                    await store.take(body.bytes, key: body.field, from: "192.0.\(index / 200).\(index % 200)")
+                }
+            }
+            for await verdict in group { #expect(verdict == .taken) }
+        }
+        #expect(try rows().count == 300)
+        #expect(await store.commits < 100)
+    }
+
+    @Test func `refuses another key for a device and keeps its row`() async throws {
+        let store = try store()
+        let own = try DeviceKey()
+        let other = try DeviceKey()
+        #expect(try await send(Self.post(), own, to: store) == .taken)
+        #expect(try await send(Self.post(name: "Forged", runs: "9.9.9"), other, to: store) == .conflict)
+        let row = try #require(try rows().first)
+        #expect(row.post.name == "Lobby" && row.post.runs == "1.5.0")
+        #expect(row.conflicts == 1 && row.conflict != nil)
+        #expect(RosterRule.reason(row, at: row.seen) == "another key signs for it")
+        #expect(try await store.page(query: "")?.html.contains("another key signs for it") == true)
+        #expect(await store.metrics().contains("clientctl_roster_conflicts 1"))
+        // After an operator has forgotten the device, the next key is pinned.
+        #expect(try await store.forget(Array(#"{"forget":"\#(row.post.device)"}"#.utf8)) == true)
+        #expect(try await send(Self.post(), other, to: store) == .taken)
+    }
+
+    @Test func `refuses messages that no device sends`() async throws {
+        let store = try store()
+        let key = try DeviceKey()
+        let good = Self.post().bytes
+        let field = try DeviceSignature(signing: good, with: key).field
+        func isMalformed(_ body: [UInt8], _ field: String?) async -> Bool {
+            if case .malformed = await store.take(body, key: field, from: "198.51.100.\(Int.random(in: 0...255))") {
+                true
+            } else {
+                false
+            }
+        }
+        #expect(await isMalformed(good, nil))
+        #expect(await isMalformed(good, "nonsense"))
+        #expect(await isMalformed(Self.post(2).bytes, field), "another body")
+        let text = String(decoding: good, as: UTF8.self)
+        let unknown = Array(text.replacing(#""schema":1"#, with: #""schema":1,"ip":"x""#).utf8)
+        #expect(await isMalformed(unknown, try DeviceSignature(signing: unknown, with: key).field))
+        var long = Self.post()
+        long.name = String(repeating: "n", count: 65)
+        #expect(await isMalformed(long.bytes, try DeviceSignature(signing: long.bytes, with: key).field))
+        long.name = String(repeating: "n", count: 4000)
+        #expect(await isMalformed(long.bytes, try DeviceSignature(signing: long.bytes, with: key).field))
+        let other = try PrivateKey.generate(.ecdsaP256)
+        let foreign = "\(Base64.encode(other.publicKey.spki)):\(Base64.encode(try other.sign(good)))"
+        #expect(await isMalformed(good, foreign), "not Ed25519")
+        #expect(try rows().isEmpty)
+    }
+
+    @Test func `limits the messages of one address and accepts those of others`() async throws {
+        let store = try store()
+        var verdicts: [RosterVerdict] = []
+        for _ in 0..<40 { verdicts.append(await store.take([], key: nil, from: "2001:db8::\(verdicts.count)")) }
+        #expect(verdicts.filter { $0 == .tooMany(retryAfter: 30) }.count >= 10, "one network of 64 bits")
+        let key = try DeviceKey()
+        #expect(try await send(Self.post(), key, to: store, from: "2001:db8:0:1::1") == .taken)
+    }
+
+    @Test func `allows 5 messages a second after a burst of 20`() {
+        var allowance = AddressAllowance()
+        let burst = (0..<30).filter { _ in allowance.consume("192.0.2.1", at: .zero) }.count
+        #expect(burst == 20)
+        let later = (1...100).filter { allowance.consume("192.0.2.1", at: .milliseconds($0 * 100)) }.count
+        #expect((49...51).contains(later))
+        #expect(AddressAllowance.network(of: "::ffff:192.0.2.1") == AddressAllowance.network(of: "192.0.2.1"))
+    }
+
+    // MARK: Time
+
+    @Test func `a device is silent after two of its intervals`() async throws {
+        let key = try DeviceKey()
+        #expect(try await send(Self.post(), key, to: store()) == .taken)
+        let row = try #require(try rows().first)
+        let seen = row.seen.secondsSinceEpoch
+        #expect(!RosterRule.isSilent(row, at: Timestamp(clamping: seen + 1800)))
+        #expect(RosterRule.isSilent(row, at: Timestamp(clamping: seen + 1801)))
+        var filter = RosterFilter()
+        filter.silent = .seconds(86_400)
+        #expect(try rows(filter, after: 86_400).isEmpty)
+        #expect(try rows(filter, after: 86_401).count == 1)
+    }
+
+    @Test func `the version that runs keeps its time until it changes`() async throws {
+        let key = try DeviceKey()
+        let start = time.withLock(\.self)
+        for (seconds, runs) in [(0, "1.5.0"), (900, "1.5.0"), (1800, "1.5.1")] {
+            time.withLock { $0 = Timestamp(clamping: start.secondsSinceEpoch + seconds) }
+            #expect(try await send(Self.post(runs: runs), key, to: store()) == .taken)
+            let row = try #require(try rows().first)
+            #expect(row.since.secondsSinceEpoch - start.secondsSinceEpoch == (seconds == 900 ? 0 : seconds))
+            #expect(row.first == start)
+        }
+    }
+
+    @Test func `forgets a device after 90 days without a message`() async throws {
+        let key = try DeviceKey()
+        #expect(try await send(Self.post(), key, to: store()) == .taken)
+        time.withLock { $0 = Timestamp(clamping: $0.secondsSinceEpoch + 90 * 86_400) }
+        _ = try store()
+        #expect(try rows().count == 1)
+        time.withLock { $0 = Timestamp(clamping: $0.secondsSinceEpoch + 1) }
+        _ = try store()
+        #expect(try rows().isEmpty)
+    }
+
+    // MARK: Limits
+
+    @Test func `pins the first key and refuses new devices above the limit`() {
+        #expect(RosterRule.verdict(on: "a", pinned: nil, devices: 0) == .new)
+        #expect(RosterRule.verdict(on: "a", pinned: "a", devices: RosterRule.most) == .known)
+        #expect(RosterRule.verdict(on: "a", pinned: "b", devices: 1) == .impostor)
+        #expect(RosterRule.verdict(on: "a", pinned: nil, devices: RosterRule.most) == .full)
+    }
+
+    @Test func `refuses a file that is not a roster`() throws {
+        let path = try folder.write(Array("not a database, and long enough to be read as one".utf8), to: "other")
+        #expect { try RosterStore(path) } throws: { ($0 as? UpdateFailure)?.code == .configInvalid }
+    }
+
+    @Test func `metrics count devices by version and state and contain no name`() async throws {
+        let store = try store()
+        let key = try DeviceKey()
+        for number in 0..<3 {
+            let post = Self.post(number, name: "Secret \(number)", runs: number == 0 ? "1.4.0" : "1.5.0")
+            #expect(try await send(post, key, to: store) == .taken)
+        }
+        let text = await store.metrics()
+        #expect(text.contains(#"clientctl_roster_devices{version="1.5.0",state="good"} 2"#))
+        #expect(text.contains(#"clientctl_roster_silent{over="1d"} 0"#))
+        #expect(!text.contains("Secret"))
+        let many = (0..<200).map { RosterFile.Tally(version: "1.0.\($0)", state: "good", devices: 1) }
+        #expect(MetricsText.text(of: [RosterMetrics.devices(many)]).split(separator: "\n").count == 53)
+    }
+
+    // MARK: Page and queries
+
+    @Test func `shows hostile names as text on one line`() async throws {
+        let names = [
+            "<script>alert(1)</script>", "\"><img src=x onerror=alert(1)>", "a\u{202E}txt.exe", "\u{1B}[2Jgone", "a\nb",
+            "a\u{0}b", "&lt;b&gt;", "' onmouseover='x", "\u{200B}", "</table></main>", "\u{2066}x", "a\u{7F}",
+            String(repeating: "\u{0301}", count: 64), "{{7*7}}", "=cmd|'/c calc'!A0", "..\\..\\x",
+        ]
+        let store = try store()
+        let key = try DeviceKey()
+        for (index, name) in names.enumerated() {
+            #expect(try await send(Self.post(index, name: name), key, to: store) == .taken)
+        }
+        let (html, policy) = try #require(try await store.page(query: ""))
+        let body = html.split(separator: "</style>")[1]
+        for mark in [
+            "<script", "<img", "onerror=alert(1)>", "\u{202E}", "\u{1B}", "\u{0}", "\u{2066}", "' onmouseover",
+        ] {
+            #expect(!body.contains(mark), "\(mark)")
+        }
+        #expect(body.contains("&lt;script&gt;alert(1)&lt;/script&gt;"))
+        #expect(policy.hasPrefix("default-src 'none'; style-src 'sha256-"))
+        #expect(!policy.contains("script-src") && !policy.contains("unsafe"))
+        #expect(Set(try rows().map(\.post.name)) == Set(names))
+    }
+
+    @Test func `parses exactly the filters of the page`() throws {
+        let filter = try #require(RosterFilter(query: "?name=Lobby+3%21&version=1.5.0&silent=24h&state="))
+        #expect(filter.name == "Lobby 3!" && filter.version == "1.5.0" && filter.silent == .seconds(86_400))
+        #expect(RosterFilter(query: filter.query) == filter)
+        for query in ["?silent=soon", "?name=%", "?name=%zz", "?sql=1", "?name=a&name=b", "?name=%FF"] {
+            #expect(RosterFilter(query: query) == nil, "\(query)")
+        }
+    }
+
+    @Test func `finds a device by a part of its name in any case, and by its ID`() async throws {
+        let store = try store()
+        let key = try DeviceKey()
+        for (number, name) in [(1, "Lobby 3"), (2, "50% off"), (3, "Hall_1")] {
+            #expect(try await send(Self.post(number, name: name), key, to: store) == .taken)
+        }
+        for (text, found) in [
+            ("lobby", "Lobby 3"), ("%", "50% off"), ("_", "Hall_1"), ("device:0000000000000001", "Lobby 3"),
+        ] {
+            var filter = RosterFilter()
+            filter.name = text
+            #expect(try rows(filter).map(\.post.name) == [found], "\(text)")
+        }
+    }
+}
