@@ -149,7 +149,8 @@ let package = Package(
         ours(
             .fleet, "BundleFleet",
             [
-                "CSQLite", "BundleSigning", "BundleDisk", "BundleValues", "BundleTransport", "BundleFetch", "BundleSockets",
+                "CSQLite", "BundleSigning", "BundleDisk", "BundleValues", "BundleTransport", "BundleFetch",
+                "BundleSockets",
                 "BundleCore", "ArchiveSource", "BundleServe", "BundlePublish",
                 .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOWebSocket", package: "swift-nio"),

@@ -11,13 +11,15 @@ enum ExitTable {
     static let noData: Int32 = 61
     /// `doctor` found a failure.
     static let doctorFailed: Int32 = 62
+    /// `fleet list --silent` found a device.
+    static let silent: Int32 = 63
 
     static var text: String {
         var codes: [Int32: [String]] = [
             0: ["success, or nothing to change"],
             nothingToDo: ["check, install, rollback: nothing for this device", "fleet guard: waiting"],
             stopped: ["fleet guard: stopped"], noData: ["fleet guard, insights: no data"],
-            doctorFailed: ["doctor: found a failure"],
+            doctorFailed: ["doctor: found a failure"], silent: ["fleet list --silent: found a device"],
         ]
         for code in FailureCode.allCases { codes[code.exitStatus, default: []].append(code.rawValue) }
         let lines = codes.sorted { $0.key < $1.key }.map { "  \($0.key)\t\($0.value.joined(separator: ", "))" }

@@ -128,7 +128,8 @@ struct FeedServe: AsyncParsableCommand {
             if let operators { host.admitOperators(try BearerTokens(file: operators)) }
             try log.reopen()
             let done = [
-                tokens == nil && operators == nil ? nil : "the tokens were read again", log.isFile ? "the access log was reopened" : nil,
+                tokens == nil && operators == nil ? nil : "the tokens were read again",
+                log.isFile ? "the access log was reopened" : nil,
             ].compactMap(\.self)
             Output.say(
                 "clientctl: SIGHUP: "

@@ -29,13 +29,13 @@ struct Release: ParsableCommand {
 /// A command that makes one change to a channel.
 protocol ChannelEdit: AsyncParsableCommand {
     var edit: ChannelEditOptions { get }
-    func change(_ settings: Settings) throws -> ChannelChange
+    func change(_ settings: Settings) async throws -> ChannelChange
 }
 
 extension ChannelEdit {
     func run() async throws {
         let settings = try edit.common.settings()
-        let change = try change(settings)
+        let change = try await change(settings)
         try await edit.run(settings, about: change.version) { try $0.apply(change, to: $1) }
     }
 }
@@ -135,7 +135,8 @@ struct ReleaseTarget: ChannelEdit {
             --group on a device sets its groups. A device in one of the named groups
             installs the release at any rollout percentage, unless the release is paused.
             With --only, no other device installs it. `clientctl status` shows the group
-            that contains only that device.
+            that contains only that device. With --roster, names of devices are accepted,
+            too.
 
             Examples:
               clientctl release target qa,eu --version 1.5.0 --feed feed \\
@@ -156,9 +157,10 @@ struct ReleaseTarget: ChannelEdit {
     @Flag(help: "Remove all groups; only the rollout percentage applies.")
     var undo = false
 
+    @OptionGroup var devices: RosterPlaceOptions
     @OptionGroup var edit: ChannelEditOptions
 
-    func change(_ settings: Settings) throws -> ChannelChange {
+    func change(_ settings: Settings) async throws -> ChannelChange {
         let version = try version.semantic(settings)
         let isOnly = try settings.isOn("only", only)
         if try settings.isOn("undo", undo) {
@@ -166,7 +168,8 @@ struct ReleaseTarget: ChannelEdit {
             return .groups(version, [], only: false)
         }
         guard let groups else { throw ValidationError("Missing groups: name them, such as qa,eu, or give --undo.") }
-        let names = Set(groups.split(separator: ",", omittingEmptySubsequences: false).map(String.init))
+        let words = groups.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
+        let names = Set(try await devices.groups(words, settings))
         guard names.count <= ChannelDocument.Release.mostGroups, names.allSatisfy(DeviceGroup.isNamedByReleases) else {
             throw ValidationError(
                 "Groups are at most \(ChannelDocument.Release.mostGroups) names with commas between them: \(DeviceGroup.rule). A single "

@@ -65,6 +65,8 @@ enum RequiredFlags {
         "trust init": [Need("out <file>")], "trust sign": [key], "trust publish": [feed], "trust update": [feed],
         "trust add-key": [Need("role <role>"), Need("public-key <file>")], "trust remove-key": [Need("role <role>")],
         "trust rotate": [Need("old <file>"), Need("new <file>")],
+        "fleet list": [Need("roster <url|file>")], "fleet show": [Need("roster <url|file>")],
+        "fleet forget": [Need("roster <url|file>")],
         "feed export": [feed, Need("to <dir>")], "feed prune": [feed],
         "check": updates, "install": updates, "serve": device, "launch": device,
         "confirm": [store, version, Need("token <token>")], "fail": [store, version, Need("token <token>")],

@@ -75,6 +75,8 @@ import Testing
             return ["web", "--version", "2.0.0", "--feed", "plain", "--key", "release.key.pem", "--min-shell", "1.0.0"]
         case "feed check": return ["file:///none"]
         case "feed copy": return ["feed", "copy"]
+        case "fleet list": return ["--roster", "http://127.0.0.1:1/roster"]
+        case "fleet show", "fleet forget": return ["Lobby", "--roster", "http://127.0.0.1:1/roster"]
         case "feed export": return ["--feed", "feed", "--to", "kit"]
         case "feed prune": return ["--feed", "feed", "--json"]
         case "channel prune": return ["--keep", "5"] + channel
@@ -129,6 +131,7 @@ import Testing
         }
         switch (words.first ?? "", flag) {
         case ("report", "off"): drop("--report")
+        case ("release", "roster-token-file"): arguments += ["--roster", "http://127.0.0.1:1/roster"]
         case (_, "report-within"): arguments += ["--report", "http://127.0.0.1:1/report"]
         case ("check", "explain"):
             drop("--manifest")
@@ -200,7 +203,7 @@ import Testing
         case "channel" where ["release", "channel", "fleet", "publish", "feed"].contains(words.first): "A/B"
         case "notes", "key", "public-key", "sign-public-key", "channel-key", "channel-sign-public-key", "trust",
             "token-file", "ca-file", "seed",
-            "upstream-token-file",
+            "upstream-token-file", "roster-token-file",
             "passphrase-file", "new-passphrase-file", "root-key", "release-key", "guard-key", "guard-sign-public-key",
             "sign-key", "rebuild", "manifest",
             "channel", "access-log",
@@ -213,7 +216,8 @@ import Testing
         case "device-id": "\u{7F}"
         case "group": "QA"
         case "metrics-file": "wrong.txt"
-        case "push", "prometheus", "report", "upstream": "ftp://h"
+        case "push", "prometheus", "report", "roster", "upstream": "ftp://h"
+        case "name": String(repeating: "n", count: 65)
         case "key-id": String(repeating: "0", count: 64)
         case "token": ""
         case "app-id" where words.first == "publish" || words.first == "trust": "other"
@@ -343,6 +347,8 @@ import Testing
         ["report", "manifest"], ["report", "channel"],
         // `HistoryCommandTests` covers this flag.
         ["channel restore", "dry-run"],
+        // `RosterTests` covers this flag.
+        ["fleet list", "version"],
     ]
     /// A device may have its store in the configuration and still verify a manifest, so the result differs.
     private static let different: Set<[String]> = [["verify", "store"]]

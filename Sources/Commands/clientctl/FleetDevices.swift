@@ -1,0 +1,307 @@
+import ArgumentParser
+import BundleCore
+import BundleFleet
+import BundleValues
+
+/// The flags of a roster to read.
+struct RosterPlaceOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Roster: the address of a host, such as https://updates.example.com/roster, or the file of feed serve.",
+            valueName: "url|file"), completion: .file())
+    var roster: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "File or pipe with an operator's token, of --roster-token-file of the host.", valueName: "file"),
+        completion: .file())
+    var rosterTokenFile: String?
+
+    /// Returns the access to the roster. Throws `MissingFlag` without `--roster`.
+    func access(_ way: WayOptions, _ settings: Settings) throws -> RosterAccess {
+        let place = try settings.required("roster", roster)
+        guard place.contains("://") else { return .file(try Wiring.absolute(place)) }
+        let url = try settings.parsed("roster", place) { try FetchURL(parsing: $0) }
+        if url.isFile { throw ValidationError("--roster takes an http or https address, or the path of a file.") }
+        let token = try settings.optional("roster-token-file", rosterTokenFile)
+        return .host(url, try Wiring.fetcher(way, token: token, for: url, settings))
+    }
+
+    /// Returns the groups that `words` name: devices of the roster by name or ID, which take precedence, and groups. Without `--roster`,
+    /// returns `words`.
+    func groups(_ words: [String], _ settings: Settings) async throws -> [String] {
+        guard try settings.optional("roster", roster) != nil else { return words }
+        let (access, now) = (try access(WayOptions(), settings), Timestamp.now)
+        var groups: [String] = []
+        for word in words {
+            do {
+                groups.append(try await access.device(word, at: now).target)
+            } catch is UnknownDevice where DeviceGroup.isNamedByReleases(word) {
+                groups.append(word)
+            }
+        }
+        return groups
+    }
+}
+
+/// A roster does not have the device.
+struct UnknownDevice: ClassifiedFailure {
+    let failure: UpdateFailure
+}
+
+/// A roster on a host, or in a file on this machine.
+enum RosterAccess {
+    case file(String)
+    case host(FetchURL, any Fetcher)
+
+    private static let longestResponse = 16 << 20
+
+    /// Returns the devices that `filter` selects, by name.
+    func rows(_ filter: RosterFilter, at now: Timestamp) async throws -> [RosterRow] {
+        var (filter, rows) = (filter, [RosterRow]())
+        while true {
+            let (part, after) = try await part(filter, at: now)
+            rows += part
+            guard let after else { break }
+            filter.after = after
+        }
+        return rows.sorted { ($0.post.name, $0.post.device) < ($1.post.name, $1.post.device) }
+    }
+
+    private func part(_ filter: RosterFilter, at now: Timestamp) async throws -> (rows: [RosterRow], after: String?) {
+        switch self {
+        case .file(let path):
+            let rows = try RosterFile(path, isReadOnly: true).rows(filter, at: now).rows
+            return (rows, rows.count == RosterFile.pageSize ? rows.last?.post.device : nil)
+        case .host(let url, let fetcher):
+            let address = try FetchURL(parsing: "\(url).json?\(filter.query)")
+            let bytes = try await fetcher.fetchBytes(address, maximumBytes: Self.longestResponse)
+            do {
+                let reader = try MemberReader(
+                    try JSONScanner.parse(bytes, maximumBytes: Self.longestResponse), of: "roster")
+                let rows = try (reader.object["devices"]?.arrayValue ?? []).map { try RosterRow($0) }
+                let after = try reader.optionalString("after")
+                // A host that repeats a device would never end.
+                if let after, after <= filter.after ?? "" { throw reader.refusal("after", "does not increase") }
+                return (rows, after)
+            } catch {
+                throw UpdateFailure(
+                    .manifestMalformed, subject: url.display,
+                    "\(address.display) is not a roster: \(error). Give the address of the page without .json.")
+            }
+        }
+    }
+
+    /// Returns the device with this name, or this ID. Throws `UpdateFailure` with `usage` if there is none, or several with the name.
+    func device(_ name: String, at now: Timestamp) async throws -> RosterRow {
+        var filter = RosterFilter()
+        filter.name = name
+        let id = name.dropping(prefix: "device:") ?? name
+        let found = try await rows(filter, at: now)
+        let exact = found.filter { $0.post.name == name || $0.post.device == id }
+        let shown = UntrustedName.display(name)
+        if let row = exact.first, exact.count == 1 { return row }
+        if exact.isEmpty {
+            let near = found.prefix(5).map { UntrustedName.display($0.post.name) }.joined(separator: ", ")
+            throw UnknownDevice(
+                failure: UpdateFailure(
+                    .usage, subject: shown,
+                    "The roster has no device with the name or ID \(shown)."
+                        + (near.isEmpty ? " `clientctl fleet list` shows all names." : " Similar names: \(near).")))
+        }
+        let ids = exact.prefix(5).map(\.target).joined(separator: ", ")
+        throw UpdateFailure(
+            .usage, subject: shown,
+            "\(counted(exact.count, "device")) have the name \(shown). Give an ID instead: \(ids).")
+    }
+
+    /// Removes a device with its pinned key.
+    func forget(_ row: RosterRow) async throws {
+        switch self {
+        case .file(let path): _ = try RosterFile(path).forget(row.post.device)
+        case .host(let url, let fetcher):
+            let body = JSONWriter.bytes(of: .object(["forget": .string(row.post.device)]))
+            try await fetcher.post(
+                FetchRequest.Upload(type: "application/json", bytes: body), to: try FetchURL(parsing: "\(url).json"))
+        }
+    }
+}
+
+/// `clientctl fleet list`.
+struct FleetList: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract: "List the devices of a roster: which version each runs, since when, and why not the newest.",
+        discussion: """
+            `feed serve --roster` keeps the roster, and `serve --roster` of each device
+            fills it. A device is silent if it sent nothing for two of its intervals. With
+            --silent, only devices that sent nothing for that time are listed, and the
+            exit status is 63 if there are any.
+
+            Examples:
+              clientctl fleet list --roster https://updates.example.com/roster \\
+                --roster-token-file operator.token
+              clientctl fleet list --roster /var/lib/clientctl/roster.db --silent 24h
+              clientctl fleet list --roster /var/lib/clientctl/roster.db --version 1.5.0
+            """)
+
+    @Option(help: ArgumentHelp("Only devices without a message for this time, such as 24h.", valueName: "duration"))
+    var silent: String?
+
+    @Option(help: ArgumentHelp("Only devices that run this version.", valueName: "version"))
+    var version: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Only devices whose client is in this state: good, trial, failed, blocked, seed or none.",
+            valueName: "state"))
+    var state: String?
+
+    @Option(help: ArgumentHelp("Only devices whose name contains this text.", valueName: "text"))
+    var name: String?
+
+    @OptionGroup var source: RosterPlaceOptions
+    @OptionGroup var way: WayOptions
+    @OptionGroup var common: CommonOptions
+
+    func run() async throws {
+        let settings = try common.settings()
+        var filter = RosterFilter()
+        filter.silent = try settings.optional("silent", silent).map { text in
+            try settings.parsed("silent", text) { try DurationText(parsing: $0).duration }
+        }
+        filter.version = try settings.optional("version", version)
+        filter.state = try settings.optional("state", state)
+        if let state = filter.state, RosterPost.State(rawValue: state) == nil {
+            let states = RosterPost.State.allCases.map(\.rawValue).joined(separator: ", ")
+            throw ValidationError("--state takes one of \(states), not \(UntrustedName.display(state)).")
+        }
+        filter.name = try settings.optional("name", name)
+        if let name = filter.name, !RosterPost.isName(name) {
+            throw ValidationError("--name takes at most \(RosterPost.longestName) characters.")
+        }
+        let now = Timestamp.now
+        let rows = try await source.access(way, settings).rows(filter, at: now)
+        Output.give(
+            json: try settings.isOn("json", common.json),
+            ["devices": .array(rows.map { .object($0.json(at: now)) })], FleetText.lines(rows, at: now))
+        if filter.silent != nil && !rows.isEmpty { throw ExitCode(ExitTable.silent) }
+    }
+}
+
+/// `clientctl fleet show`.
+struct FleetShow: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "show",
+        abstract: "Show one device of a roster, and how to aim a release at it.",
+        discussion: """
+            It also shows the codes of what `doctor` found on the device.
+
+            Example:
+              clientctl fleet show "Lobby 3" --roster /var/lib/clientctl/roster.db
+            """)
+
+    @Argument(help: "The name of the device, or its ID, such as device:1f0a2b3c4d5e6f70.")
+    var device: String
+
+    @OptionGroup var source: RosterPlaceOptions
+    @OptionGroup var way: WayOptions
+    @OptionGroup var common: CommonOptions
+
+    func run() async throws {
+        let settings = try common.settings()
+        let now = Timestamp.now
+        let row = try await source.access(way, settings).device(device, at: now)
+        Output.give(
+            json: try settings.isOn("json", common.json), row.json(at: now), FleetText.details(row, at: now))
+    }
+}
+
+/// `clientctl fleet forget`.
+struct FleetForget: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "forget",
+        abstract: "Remove one device from a roster, with the key that is pinned for it.",
+        discussion: """
+            The next message of the device adds it again, with the key that signs it. Do
+            this after the store of a device was replaced, or when a device is gone.
+
+            Example:
+              clientctl fleet forget "Lobby 3" --roster /var/lib/clientctl/roster.db
+            """)
+
+    @Argument(help: "The name of the device, or its ID, such as device:1f0a2b3c4d5e6f70.")
+    var device: String
+
+    @OptionGroup var source: RosterPlaceOptions
+    @OptionGroup var way: WayOptions
+    @OptionGroup var common: CommonOptions
+
+    func run() async throws {
+        let settings = try common.settings()
+        let access = try source.access(way, settings)
+        let row = try await access.device(device, at: .now)
+        try await access.forget(row)
+        Output.give(
+            json: try settings.isOn("json", common.json), afterChange: true,
+            ["outcome": .string("forgotten"), "device": .string(row.post.device), "name": .string(row.post.name)],
+            ["forgot \(row.target) \(UntrustedName.display(row.post.name))"])
+    }
+}
+
+/// The rows of a roster for people.
+enum FleetText {
+    private static let nameWidth = 24
+
+    static func lines(_ rows: [RosterRow], at now: Timestamp) -> [String] {
+        var table: [[String]] = [["NAME", "RUNS", "STATE", "SEEN", "NEEDS ATTENTION"]]
+        for row in rows {
+            let reason = RosterRule.reason(row, at: now) ?? ""
+            table.append([name(row), row.post.runs ?? "-", row.post.state.rawValue, ago(row.seen, now), reason])
+        }
+        let widths = (0..<4).map { column in table.map { $0[column].count }.max() ?? 0 }
+        let lines = table.map { cells in
+            let padded = zip(cells, widths).map { cell, width in
+                cell + String(repeating: " ", count: width - cell.count)
+            }
+            return (padded + cells.suffix(1)).joined(separator: "  ")
+        }
+        return lines + [counted(rows.count, "device")]
+    }
+
+    private static func name(_ row: RosterRow) -> String {
+        row.post.name.isEmpty ? row.target : UntrustedName.display(row.post.name, limit: nameWidth)
+    }
+
+    static func details(_ row: RosterRow, at now: Timestamp) -> [String] {
+        let post = row.post
+        func line(_ label: String, _ value: String?) -> [String] { value.map { ["  \(label): \($0)"] } ?? [] }
+        let channel = post.channel.map { $0 + (post.sequence.map { ", sequence \($0)" } ?? "") }
+        var lines = ["\(name(row)) (\(row.target))"]
+        lines += line("runs", "\(post.runs ?? "nothing") (\(post.state.rawValue)) since \(row.since)")
+        lines += line("next", post.next)
+        lines += line("needs attention", RosterRule.reason(row, at: now))
+        lines += line("screen", post.screen?.rawValue)
+        lines += line("channel", channel)
+        lines += line("last check", post.checked.map { "\($0)\(post.code.map { ", failed with \($0)" } ?? "")" })
+        lines += line("blocked", post.blocked.isEmpty ? nil : post.blocked.joined(separator: ", "))
+        let interval = DurationText(.seconds(post.interval))
+        lines += line("last message", "\(row.seen), \(ago(row.seen, now)) ago; one every \(interval)")
+        lines += line(
+            "another key signed", row.conflict.map { "\(counted(row.conflicts, "message")), the last at \($0)" })
+        lines += line("application", post.appId)
+        lines += line("programs", "clientctl \(post.program)" + (post.shell.map { ", shell \($0)" } ?? ""))
+        lines += post.findings.map { "  doctor: \($0), see reference/doctor.md#\($0.lowercased())" }
+        let target = "clientctl release target \(row.target) --only --version VERSION --feed FEED"
+        lines += line("aim a release at it", "\(target) --channel \(post.channel ?? "CHANNEL") --channel-key KEY")
+        return lines
+    }
+
+    private static func ago(_ moment: Timestamp, _ now: Timestamp) -> String {
+        let seconds = max(0, now.secondsSinceEpoch - moment.secondsSinceEpoch)
+        for (unit, length) in [("d", 86_400), ("h", 3600), ("m", 60)] where seconds >= length {
+            return "\(seconds / length)\(unit)"
+        }
+        return "\(seconds)s"
+    }
+}

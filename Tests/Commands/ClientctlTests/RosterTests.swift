@@ -1,0 +1,240 @@
+import BundleSigning
+import BundleTestTraits
+import BundleTesting
+import BundleValues
+import Glibc
+import Testing
+
+/// The roster of a host, with the built programs.
+@Suite(.ownThread) struct RosterTests {
+    private let site: ChannelSite
+    private let operators: String
+
+    init() throws {
+        site = try ChannelSite()
+        try site.publish("1.0.0").succeeded("published")
+        operators = try site.folder.write(bytes("operator-token\n"), to: "operators")
+        chmod(operators, 0o600)
+    }
+
+    private var database: String { site.folder.file("roster.db") }
+
+    private func host(_ more: [String] = []) throws -> Hosting {
+        try Hosting(site.feed, ["--roster", database, "--roster-token-file", operators] + more)
+    }
+
+    private func store(_ device: String) -> String { site.folder.file("store-\(device)") }
+
+    private func install(_ device: String, _ more: [String], store: String? = nil) throws -> Outcome {
+        try Clientctl.run(
+            [
+                "install", "--channel", "\(site.feed)/channels/stable.json", "--trust", site.pinned, "--store",
+                store ?? self.store(device), "--shell-version", "1.5.0", "--app-id", ChannelSite.appId, "--device-id",
+                device, "--json",
+            ] + more)
+    }
+
+    private func fleet(_ words: [String], at url: String? = nil) throws -> Outcome {
+        try Clientctl.run(
+            ["fleet"] + words + ["--roster", url ?? database, "--json"]
+                + (url == nil ? [] : ["--roster-token-file", operators]))
+    }
+
+    private func devices(_ more: [String] = [], at url: String? = nil) throws -> [JSONObject] {
+        try fleet(["list"] + more, at: url).json["devices"]?.arrayValue?.compactMap(\.objectValue) ?? []
+    }
+
+    private let authorized = ["Authorization: Bearer operator-token"]
+
+    // MARK: Devices
+
+    @Test func `install names its device in the roster, and fleet list shows it from the host and from the file`()
+        throws
+    {
+        let host = try host()
+        try install("anne", ["--roster", host.url + "roster", "--name", "Lobby 3"]).succeeded("installed")
+        for url in [host.url + "roster", nil] {
+            let device = try #require(try devices(at: url).first)
+            #expect(device["name"]?.stringValue == "Lobby 3")
+            #expect(device["next"]?.stringValue == "1.0.0" && device["state"]?.stringValue == "none")
+            #expect(device["channel"]?.stringValue == "stable" && device["code"] == .null)
+            let status = try Clientctl.run(["status", "--store", store("anne"), "--json"]).succeeded()
+            let feed = status.json["feed"]?.objectValue
+            #expect(device["target"] == feed?["deviceGroup"])
+        }
+        #expect(try devices(["--name", "lobby"]).count == 1)
+        #expect(try devices(["--version", "1.0.0"]).isEmpty)
+        try host.stop()
+    }
+
+    @Test func `install reports the failure of its check to the roster`() throws {
+        let host = try host()
+        let other = site.pub("new")
+        let outcome = try Clientctl.run([
+            "install", "--channel", "\(site.feed)/channels/stable.json", "--trust", other, "--store", store("b"),
+            "--shell-version", "1.5.0", "--device-id", "b", "--roster", host.url + "roster", "--name", "Wrong key",
+            "--json",
+        ])
+        #expect(outcome.status == 20)
+        let device = try #require(try devices().first)
+        #expect(["keyUnknown", "signatureInvalid"].contains(device["code"]?.stringValue))
+        let shown = try Clientctl.run(["fleet", "show", "Wrong key", "--roster", database])
+        #expect(shown.text.contains("failed with"))
+        #expect(shown.text.contains("clientctl release target \(device["target"]?.stringValue ?? "?") --only"))
+    }
+
+    @Test func `devices without --roster make no key and connect to no other host`() throws {
+        let receiver = try LoopbackServer { _ in Route(bytes("{}")) }
+        try install("anne", []).succeeded("installed")
+        #expect(receiver.requests.isEmpty)
+        #expect(!access("roster.key.pem"))
+        try install("anne", ["--roster", "http://127.0.0.1:\(receiver.port)/roster"]).succeeded()
+        let request = try #require(receiver.requests.first)
+        #expect(request.method == "POST" && request.body.count <= RosterPost.maximumBytes)
+        #expect(
+            request.headers.map(\.name) == [
+                "Host", "User-Agent", "Accept", "Content-Type", "X-Device-Key", "Content-Length",
+            ])
+        let post = try RosterPost(parsing: request.body)
+        #expect(post.name.isEmpty)
+        let members = try JSONScanner.parse(request.body, maximumBytes: 4096).objectValue?.members.map(\.name)
+        #expect(members == RosterPost.members)
+        let signature = try #require(
+            request.headers.first { $0.name == "X-Device-Key" }.flatMap { DeviceSignature(parsing: $0.value) })
+        #expect(try signature.isValid(over: request.body))
+        var status = stat()
+        #expect(stat(store("anne") + "/roster.key.pem", &status) == 0 && status.st_mode & 0o777 == 0o600)
+    }
+
+    private func access(_ name: String) -> Bool { Glibc.access(store("anne") + "/" + name, F_OK) == 0 }
+
+    @Test func `the guide names exactly the members of a message`() throws {
+        let page = String(decoding: try contents(ofFile: "\(Checkout.root)/Guide/guides/roster.md"), as: UTF8.self)
+        let rows = page.matches(of: /(?m)^\| `([A-Za-z]+)` \|/).map { String($0.output.1) }
+        #expect(rows == RosterPost.members)
+    }
+
+    @Test func `a device with a new store is refused until an operator forgets it`() throws {
+        let host = try host()
+        let roster = ["--roster", host.url + "roster", "--name", "Lobby 3"]
+        try install("anne", roster).succeeded("installed")
+        let refused = try install("anne", roster, store: site.folder.file("new-store")).succeeded("installed")
+        #expect(refused.errors.contains("pinned another key"))
+        #expect(try devices().first?["conflicts"] == .integer(1))
+        #expect(try fleet(["forget", "Lobby 3"], at: host.url + "roster").succeeded("forgotten").status == 0)
+        let accepted = try install("anne", roster, store: site.folder.file("new-store")).succeeded()
+        #expect(!accepted.errors.contains("roster"))
+        #expect(try devices().first?["conflicts"] == .integer(0))
+    }
+
+    // MARK: Host
+
+    @Test func `operators need their own token, which devices do not have`() throws {
+        let tokens = try site.folder.write(bytes("device-token\n"), to: "tokens")
+        chmod(tokens, 0o600)
+        let host = try host(["--token-file", tokens])
+        for path in ["/roster", "/roster.json"] {
+            #expect(try host.ask(path).status == 401)
+            #expect(try host.ask(path, ["Authorization: Bearer device-token"]).status == 401)
+            #expect(try host.ask(path, authorized).status == 200)
+            // A browser sends the token as a password: any:operator-token.
+            #expect(try host.ask(path, ["Authorization: Basic YW55Om9wZXJhdG9yLXRva2Vu"]).status == 200)
+            #expect(try host.ask(path, ["Authorization: Basic YW55OmRldmljZS10b2tlbg=="]).status == 401)
+        }
+        #expect(try host.ask("/channels/stable.json", authorized).status == 401)
+        let page = try host.ask("/roster", authorized)
+        let policies = page.fields.filter { $0.name == "Content-Security-Policy" }.map(\.value)
+        #expect(policies.count == 1 && policies[0].hasPrefix("default-src 'none'; style-src 'sha256-"))
+        #expect(try host.ask("/roster?sql=1", authorized).status == 400)
+        #expect(
+            try host.ask("/metrics", ["Authorization: Bearer device-token"]).text.contains("clientctl_roster_silent"))
+    }
+
+    @Test func `a host without --roster has no roster`() throws {
+        let host = try Hosting(site.feed)
+        for path in ["/roster", "/roster.json", "/metrics"] { #expect(try host.ask(path, authorized).status == 404) }
+        #expect(try host.ask("/roster", method: "POST").status == 405)
+        try Clientctl.run(["feed", "serve", site.feed, "--roster", database, "--json"]).failed(64, "usage")
+    }
+
+    @Test func `a relay passes messages to the roster of its upstream`() throws {
+        let host = try host()
+        let relay = try Hosting(relaying: host.url, ["--roster", host.url + "roster"])
+        try install("anne", ["--roster", relay.url + "roster", "--name", "Behind a relay"]).succeeded("installed")
+        #expect(try devices().first?["name"]?.stringValue == "Behind a relay")
+        let refused = try install("anne", ["--roster", relay.url + "roster"], store: site.folder.file("other"))
+        #expect(refused.errors.contains("pinned another key"))
+        #expect(try relay.ask("/roster", authorized).status == 405)
+    }
+
+    @Test func `keeps every acknowledged message when the host is killed`() throws {
+        var host = try host()
+        for round in 0..<3 {
+            for device in 0..<4 {
+                let name = "\(round)-\(device)"
+                let outcome = try install(name, ["--roster", host.url + "roster", "--name", name])
+                #expect(!outcome.errors.contains("roster"))
+            }
+            host.program.send(SIGKILL)
+            _ = try host.program.wait(within: .seconds(60))
+            host = try self.host()
+        }
+        #expect(try devices(at: host.url + "roster").count == 12)
+    }
+
+    // MARK: Commands
+
+    @Test func `fleet list ends with 63 if a device is silent`() throws {
+        let host = try host()
+        try install("anne", ["--roster", host.url + "roster", "--name", "Lobby 3"]).succeeded("installed")
+        #expect(try fleet(["list", "--silent", "1h"]).status == 0)
+        try host.stop()
+        let deadline = ContinuousClock.now + .seconds(60)
+        while try fleet(["list", "--silent", "1s"]).status != 63 {
+            try #require(ContinuousClock.now < deadline)
+            poll(nil, 0, 100)
+        }
+    }
+
+    @Test func `fleet show refuses an unknown name and a name that two devices have`() throws {
+        let host = try host()
+        for device in ["a", "b"] {
+            try install(device, ["--roster", host.url + "roster", "--name", "Lobby 3"]).succeeded("installed")
+        }
+        let unknown = try fleet(["show", "Lobby"]).failed(64, "usage")
+        #expect(unknown.error["message"]?.stringValue?.contains("Similar names: Lobby 3") == true)
+        try fleet(["show", "Lobby 3"]).failed(64, "usage")
+        let id = try #require(try devices().first?["device"]?.stringValue)
+        #expect(try fleet(["show", id]).succeeded().string("device") == id)
+    }
+
+    @Test func `fleet list shows hostile names on one line without controls`() throws {
+        let host = try host()
+        for (index, name) in ["\u{1B}[2J\u{1B}[31mred", "a\nb  1.0.0", "\u{202E}gpj.exe", "<b>"].enumerated() {
+            try install("d\(index)", ["--roster", host.url + "roster", "--name", name]).succeeded("installed")
+        }
+        let text = try Clientctl.run(["fleet", "list", "--roster", database]).text
+        #expect(text.split(separator: "\n").count == 6)
+        #expect(!text.contains("\u{1B}") && !text.contains("\u{202E}"))
+    }
+
+    @Test func `release target accepts the names of devices`() throws {
+        let host = try host()
+        try install("anne", ["--roster", host.url + "roster", "--name", "Lobby 3"]).succeeded("installed")
+        let target = try #require(try devices().first?["target"]?.stringValue)
+        try Clientctl.run(
+            [
+                "release", "target", "Lobby 3,qa", "--only", "--version", "1.0.0", "--feed", site.feed, "--channel",
+                "stable", "--channel-key", site.key("channel"), "--roster", database, "--json",
+            ]
+        ).succeeded()
+        let list = try Clientctl.run(["release", "list", "--feed", site.feed, "--channel", "stable", "--json"])
+        #expect(list.text.contains(target) && list.text.contains("\"qa\""))
+        try Clientctl.run(
+            [
+                "release", "target", "Lobby 4", "--version", "1.0.0", "--feed", site.feed, "--channel", "stable",
+                "--channel-key", site.key("channel"), "--roster", database, "--json",
+            ]
+        ).failed(64, "usage")
+    }
+}
