@@ -1,0 +1,82 @@
+import BundleTesting
+import BundleTestTraits
+import BundleValues
+import Testing
+
+/// The files of `Integrations`. Their shell steps run here; the services that would run them are not available.
+@Suite(.ownThread) struct IntegrationsTests {
+    private let folder: TemporaryFolder
+
+    init() throws { folder = try TemporaryFolder() }
+
+    private static func file(_ name: String) throws -> String {
+        String(decoding: try contents(ofFile: "\(Checkout.root)/Integrations/\(name)"), as: UTF8.self)
+    }
+
+    /// Returns the lines of the block after the first line that ends with `key`, without their common indentation.
+    private static func block(after key: String, of file: String) throws -> String {
+        let lines = try Self.file(file).split(separator: "\n", omittingEmptySubsequences: false)
+        let first = try #require(lines.firstIndex { $0.hasSuffix(key) }) + 1
+        let indentation = lines[first].prefix { $0 == " " }
+        return lines[first...].prefix { $0.hasPrefix(indentation) }.map { $0.dropFirst(indentation.count) }
+            .joined(separator: "\n")
+    }
+
+    private func digest() throws -> String {
+        String(try Clientctl.stock(["sha256sum", Clientctl.path]).prefix(64))
+    }
+
+    /// Runs the install step of a service, then `clientctl --version` from the path of the job.
+    private func install(_ step: String, sha256: String) throws -> Program.Ending {
+        let environment = Clientctl.environment([
+            "PROGRAM_URL": "file://\(Clientctl.path)", "PROGRAM_SHA256": sha256, "RUNNER_TEMP": folder.path,
+            "GITHUB_PATH": folder.file("path"), "CI_PROJECT_DIR": folder.path,
+        ])
+        let next = """
+            \(step)
+            test ! -e "$GITHUB_PATH" || PATH=$(cat "$GITHUB_PATH"):$PATH
+            case $(command -v clientctl) in "\(folder.path)"/*) ;; *) exit 1 ;; esac
+            """
+        return try Program.run(["sh", "-c", next], environment: environment)
+    }
+
+    private static let steps = [("run: |", "github/action.yml"), ("- |", "gitlab/template.yml")]
+
+    @Test(arguments: steps)
+    func `the install step of a CI service adds clientctl to the path of the job`(key: String, file: String) throws {
+        let ending = try install(try Self.block(after: key, of: file), sha256: try digest())
+        #expect(ending.status == 0, "\(ending.errors)")
+        #expect(ending.text.hasPrefix(try Clientctl.run(["--version"]).text))
+    }
+
+    @Test(arguments: steps)
+    func `the install step of a CI service rejects a program whose digest differs`(key: String, file: String) throws {
+        let ending = try install(
+            try Self.block(after: key, of: file), sha256: String(repeating: "0", count: 64))
+        #expect(ending.status != 0)
+        #expect(!ending.text.contains(try Clientctl.run(["--version"]).text))
+    }
+
+    @Test func `the hook of pre-commit rejects a feed with a changed archive`() throws {
+        let site = try Site()
+        try site.publish("1.0.0")
+        let line = try #require(
+            try Self.file("pre-commit-hooks.yaml").split(separator: "\n").first { $0.contains("entry: ") })
+        let words = line.split(separator: " ").dropFirst().map(String.init)
+        #expect(words.first == "clientctl")
+        let arguments = Array(words.dropFirst())
+        #expect(try Clientctl.run(arguments, in: site.folder.path).status == 0)
+        try Clientctl.stock(["sh", "-c", "for file in \(site.feed)/releases/*/*.tar.*; do echo x >>\"$file\"; done"])
+        #expect(try Clientctl.run(arguments, in: site.folder.path).status != 0)
+    }
+
+    @Test(arguments: [
+        "yocto/clientctl.bb", "buildroot/clientctl.mk", "buildroot/clientctl.hash", "buildroot/Config.in",
+    ])
+    func `a recipe contains only placeholders that Scripts/package fills`(file: String) throws {
+        let rest = ["@VERSION@", "@PROGRAM@", "@SHA256@", "@LICENSES@", "@MD5@"].reduce(try Self.file(file)) {
+            $0.replacing($1, with: "")
+        }
+        #expect(!rest.replacing("$(@D)", with: "").contains("@"))
+    }
+}
