@@ -80,6 +80,8 @@ import Testing
         #expect(["keyUnknown", "signatureInvalid"].contains(device["code"]?.stringValue))
         let shown = try Clientctl.run(["fleet", "show", "Wrong key", "--roster", database])
         #expect(shown.text.contains("failed with"))
+        // The store has only the key so far.
+        try install("b", ["--roster", host.url + "roster"]).succeeded("installed")
         #expect(shown.text.contains("clientctl release target \(device["target"]?.stringValue ?? "?") --only"))
     }
 

@@ -13,16 +13,16 @@ package enum DeviceKeyFile {
         if File.exists(store), let key = try read(in: Directory.open(store)) { return key }
         let root = try StoreFolders.openRoot(store)
         let made = try DeviceKey()
-        let aside = randomName(StoreLayout.rosterKey + StoreLayout.asideSuffix)
+        let aside = StoreLayout.rosterKey + StoreLayout.asideSuffix
         do {
+            try root.removeFile(aside)
             try root.createDurableFile(aside, try made.pem(), mode: 0o600)
             try root.move(aside, to: root, as: StoreLayout.rosterKey)
             try root.sync()
             return made
         } catch {
-            try? root.removeFile(aside)
             // Another process of this device has created the key.
-            if (error as? DiskError)?.kind == .exists, let key = try read(in: root) { return key }
+            if let key = try read(in: root) { return key }
             throw error
         }
     }

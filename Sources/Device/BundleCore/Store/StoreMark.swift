@@ -7,6 +7,7 @@ package enum StoreMark {
     private static let files = [
         StoreLayout.ledger, StoreLayout.ledgerBefore, StoreLayout.session, StoreLayout.lock,
         StoreLayout.ledger + StoreLayout.asideSuffix,
+        StoreLayout.rosterKey, StoreLayout.rosterKey + StoreLayout.asideSuffix,
         StoreLayout.session + StoreLayout.asideSuffix, StoreLayout.ledger + StoreLayout.damagedSuffix,
     ]
 
