@@ -1,0 +1,93 @@
+import BundleSigning
+import BundleValues
+@testable import ClientShell
+import Testing
+
+@testable import BundleCore
+
+@Suite("RosterReading") struct RosterReadingTests {
+    private static let now = Timestamp(clamping: 1_800_000_000)
+    private let version: ClientVersion
+
+    init() throws { version = .archive(try SemanticVersion(parsing: "1.5.0")) }
+
+    private static func identity(_ deviceId: String? = nil, followsChannel: Bool = true) -> RosterIdentity {
+        RosterIdentity(
+            name: "Lobby 3", deviceId: deviceId, followsChannel: followsChannel, program: "0.9.0",
+            interval: .seconds(900))
+    }
+
+    private static func post(_ ledger: Ledger, _ facts: RosterFacts = RosterFacts()) -> RosterPost {
+        RosterReading.post(of: "3f9a0b1c2d3e4f50", identity(), ledger, facts)
+    }
+
+    private func launched() throws -> Ledger {
+        var ledger = Ledger()
+        ledger.current = .installed(version)
+        ledger.launch = Launch(
+            name: .installed(version), tokenSha256: try SHA256Digest.of([]), at: Self.now, isTrial: true, verdict: nil)
+        return ledger
+    }
+
+    @Test func `reports the client to launch before the first launch`() {
+        var ledger = Ledger()
+        ledger.current = .installed(version)
+        let post = Self.post(ledger)
+        #expect(post.runs == nil && post.state == .none && post.next == "1.5.0")
+        #expect(Self.post(Ledger()).next == nil)
+    }
+
+    @Test func `reports the state of the launched client`() throws {
+        var ledger = try launched()
+        #expect(Self.post(ledger).runs == "1.5.0" && Self.post(ledger).state == .trial)
+        ledger.settleGood(at: Self.now)
+        #expect(Self.post(ledger).state == .good)
+        ledger.fail(version, StartFailure(.reported, detail: "white", at: Self.now))
+        #expect(Self.post(ledger).state == .failed)
+        ledger.fail(version, StartFailure(.reported, detail: "white", at: Self.now))
+        #expect(Self.post(ledger).state == .blocked && Self.post(ledger).blocked == ["1.5.0"])
+    }
+
+    @Test func `reports what the next client waits for`() throws {
+        var ledger = try launched()
+        #expect(Self.post(ledger).waiting == nil)
+        ledger.pending = .embedded
+        var facts = RosterFacts()
+        #expect(Self.post(ledger, facts).waiting == .page)
+        facts.isOutsideWindows = true
+        #expect(Self.post(ledger, facts).waiting == .window)
+        ledger.pending = nil
+        ledger.shell = try SemanticVersion(parsing: "1.0.0")
+        ledger.feed.neededShell = try SemanticVersion(parsing: "2.0.0")
+        #expect(Self.post(ledger, facts).waiting == .shell)
+    }
+
+    @Test func `reports the failure of the last check, and otherwise of the last installation`() throws {
+        var ledger = try launched()
+        ledger.miss(version, UpdateFailure(.diskFull, subject: "", "The disk is full."), at: Self.now)
+        #expect(Self.post(ledger).code == "diskFull")
+        var facts = RosterFacts()
+        facts.code = .networkUnavailable
+        #expect(Self.post(ledger, facts).code == "networkUnavailable")
+    }
+
+    @Test func `identifies a device by the same ID as rollouts`() throws {
+        func device(_ identity: RosterIdentity, machine: String?, _ feed: FeedMemory = FeedMemory()) throws -> String? {
+            var ledger = Ledger()
+            ledger.feed = feed
+            return try RosterReading.device(ledger, identity, machine: machine, keyId: "key")
+        }
+        func digits(_ id: String) throws -> String { String(try DeviceGroup.single(id).suffix(16)) }
+        var drawn = FeedMemory()
+        (drawn.deviceId, drawn.deviceIdSource) = ("drawn", .drawn)
+        var given = FeedMemory()
+        (given.deviceId, given.deviceIdSource) = ("given", .given)
+        #expect(try device(Self.identity("flag"), machine: "machine", given) == digits("flag"))
+        #expect(try device(Self.identity(), machine: "machine", given) == digits("given"))
+        #expect(try device(Self.identity(), machine: "machine", drawn) == digits("machine"))
+        #expect(try device(Self.identity(), machine: nil, drawn) == digits("drawn"))
+        // A channel gives the device its ID at the first check.
+        #expect(try device(Self.identity(), machine: nil) == nil)
+        #expect(try device(Self.identity(followsChannel: false), machine: nil) == digits("key"))
+    }
+}
