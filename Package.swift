@@ -127,7 +127,7 @@ let package = Package(
                 "BundleSigning", "BundleDisk", "BundleValues", "BundleCore",
                 .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
             ],
-            resources: ["calls", "loading", "events", "errors", "visibility", "plugin"].map {
+            resources: ["calls", "loading", "events", "errors", "visibility", "plugin", "capacitor"].map {
                 .embedInCode("PageBridge/page-\($0).js")
             }),
         ours(

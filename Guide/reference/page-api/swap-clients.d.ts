@@ -32,6 +32,35 @@ interface UpdateAvailableEvent {
 interface UpdateErrorEvent {
   code: string;
   message: string;
+  /** The client that failed, after a rollback. */
+  version?: string;
+}
+
+/** A client of the device. The seed has only a version, `embedded`, and a state. */
+interface DeviceClient {
+  version: string;
+  state: 'seed' | 'staged' | 'trial' | 'good' | 'failed' | 'blocked';
+  /** The size of its files in bytes. */
+  size?: number;
+  sha256?: string;
+  installedAt?: string;
+  /** The time of its last confirmed start. */
+  confirmedAt?: string | null;
+  /** Whether its channel marks it as urgent. */
+  urgent?: boolean;
+}
+
+interface DeviceStatus {
+  running: DeviceClient | null;
+  /** The client that `reload` would show. */
+  ready: DeviceClient | null;
+  installed: DeviceClient[];
+  /** The last start that failed. */
+  lastFailure: { version: string; cause: string; message: string; at: string } | null;
+  /** Whether the running client replaced the one that failed, and has not confirmed a start since. */
+  rolledBack: boolean;
+  /** The version of the shell. */
+  shell: string | null;
 }
 
 interface ListenerHandle {
@@ -53,6 +82,7 @@ interface CapacitorMeteorWebApp {
   }>;
   getCurrentVersion(): Promise<{ version: string }>;
   isUpdateAvailable(): Promise<{ available: boolean }>;
+  getStatus(): Promise<DeviceStatus>;
   /** Rejects with `noPendingVersion` if no other client is ready. */
   reload(): Promise<object>;
   addListener(event: 'updateAvailable', callback: (event: UpdateAvailableEvent) => void): Promise<ListenerHandle>;

@@ -131,6 +131,12 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             valueName: "requests"))
     var fallback: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "Platform that Capacitor's getPlatform() returns in pages that ask for a native one, such as electron. (default: web)",
+            valueName: "name"))
+    var capacitorPlatform: String?
+
     @OptionGroup var screen: KioskOptions
     @OptionGroup var agent: AgentOptions
     @OptionGroup var reporting: ReportOptions
@@ -318,7 +324,16 @@ extension Serve {
         _ settings: Settings, _ agent: ServeAgent, _ kiosk: Kiosk, server: MeteorServerOptions?
     ) throws -> Pages {
         let appId = try settings.optional("app-id", update.appId)
-        var configuration = ServerConfiguration(port: .derived(appId: appId), bridge: try .page())
+        let platform = try settings.optional("capacitor-platform", capacitorPlatform).map { text in
+            guard let platform = CapacitorPlatform(text) else {
+                throw ValidationError(
+                    "--capacitor-platform takes a name of lower-case letters, digits and hyphens, not "
+                        + "\(UntrustedName.display(text)).")
+            }
+            return platform
+        }
+        var configuration = ServerConfiguration(
+            port: .derived(appId: appId), bridge: try .page(platform: platform))
         configuration.metrics = agent.metrics
         configuration.kiosk = kiosk.ordersForKiosk
         configuration.heartbeat = kiosk.heartbeat.map { $0 / 4 }

@@ -225,12 +225,17 @@ enum ScriptText {
         }
     }
 
-    private static let confirmation = "startupDidComplete"
+    /// The call that confirms a start, and the calls of live-update plugins that do it for pages of phones.
+    private static let confirmations = [
+        "startupDidComplete", "notifyAppReady", "notifyApplicationReady", "LiveUpdate", "codePush.sync",
+    ]
     /// The length of the longest searched name, in bytes.
-    static let longestName = confirmation.utf8.count
+    static let longestName = confirmations.map(\.utf8.count).max() ?? 0
 
-    /// Returns whether the script contains the call that confirms a start.
-    static func confirms(_ script: ArraySlice<UInt8>) -> Bool { !ends(of: confirmation, in: script).isEmpty }
+    /// Returns whether the script contains a call that confirms a start.
+    static func confirms(_ script: ArraySlice<UInt8>) -> Bool {
+        confirmations.contains { !ends(of: $0, in: script).isEmpty }
+    }
 
     /// Returns whether the script registers a service worker.
     static func registersWorker(_ script: ArraySlice<UInt8>) -> Bool {

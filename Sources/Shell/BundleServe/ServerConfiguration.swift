@@ -83,6 +83,17 @@ package struct ServerLimits: Sendable {
     package init() {}
 }
 
+/// The name of the platform that pages get from Capacitor, such as `electron`.
+package struct CapacitorPlatform: Sendable, Equatable {
+    let name: String
+
+    /// Creates a platform. Returns nil unless `name` has 1 to 32 lower-case letters, digits and hyphens, the first a letter.
+    package init?(_ name: String) {
+        guard name.wholeMatch(of: /[a-z][a-z0-9-]{0,31}/) != nil else { return nil }
+        self.name = name
+    }
+}
+
 extension ServerConfiguration.Bridge {
     /// The interface of the Capacitor plugin over calls and events: the modules in `PageBridge`, joined in one function so their
     /// names are not global. A page that already has the plugin keeps it.
@@ -95,14 +106,17 @@ extension ServerConfiguration.Bridge {
         let modules = [
             PackageResources.page_calls_js, PackageResources.page_loading_js, PackageResources.page_events_js,
             PackageResources.page_errors_js, PackageResources.page_visibility_js, PackageResources.page_plugin_js,
+            PackageResources.page_capacitor_js,
         ]
         return ShimInjector.onOneLine(Array(begin.utf8) + modules.joined() + Array("}());\n".utf8))
     }()
 
     /// Returns the bridge of a page: the plugin, and `WebAppLocalServer` on top of it. The script precedes any policy in the page,
-    /// which could block the shim further down, and has one line, so line numbers of the page are unchanged.
-    package static func page() throws -> ServerConfiguration.Bridge {
-        let script = plugin + [UInt8(ascii: " ")] + ShimInjector.shim
+    /// which could block the shim further down, and has one line, so line numbers of the page are unchanged. With `platform`,
+    /// Capacitor's `getPlatform()` returns that name.
+    package static func page(platform: CapacitorPlatform? = nil) throws -> ServerConfiguration.Bridge {
+        let before = platform.map { "window.CapacitorCustomPlatform = { name: '\($0.name)', plugins: {} }; " } ?? ""
+        let script = Array(before.utf8) + plugin + [UInt8(ascii: " ")] + ShimInjector.shim
         return ServerConfiguration.Bridge(script: script, scriptSource: try ScriptSource.expression(for: script[...]))
     }
 }

@@ -224,6 +224,7 @@ import Testing
         case "app-id": "com.example.other"
         case "expect-sequence": "9"
         case "csp": "nothing"
+        case "capacitor-platform": "Electron"
         case "proxy": "nowhere"
         case "browser", "on-rollback", "login-command", "after-publish": "a 'b"
         case "exclude", "allow": "a//b"

@@ -44,7 +44,8 @@ import Testing
     // MARK: Usage
 
     @Test(arguments: [
-        ["--port", "99999"], ["--csp", "nonsense"], ["--cross-origin", "x"], ["--fallback", "x"],
+        ["--port", "99999"], ["--csp", "nonsense"], ["--cross-origin", "x"], ["--capacitor-platform", "X"],
+        ["--fallback", "x"],
         ["--permissions", "x"],
     ])
     func `serve keeps a pending verdict after a usage error`(flags: [String]) throws {

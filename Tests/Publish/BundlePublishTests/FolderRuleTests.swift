@@ -144,7 +144,8 @@ import Testing
 
     @Test(arguments: [
         ("a.startupDidComplete()", true), ("a['startupDidComplete']()", true), ("startupDidComplet", false),
-        ("", false),
+        ("a.notifyAppReady()", true), ("b.notifyApplicationReady(c)", true), ("registerPlugin('LiveUpdate')", true),
+        ("codePush.sync()", true), ("", false),
     ])
     func `finds the call that confirms a start`(text: String, confirms: Bool) {
         #expect(ScriptText.confirms(Array("x\(text)".utf8)[1...]) == confirms)

@@ -1,5 +1,5 @@
 import BundleCore
-import BundleServe
+@testable import BundleServe
 import BundleTestTraits
 import BundleTesting
 import Testing
@@ -33,6 +33,18 @@ import Testing
 }
 
 @Suite struct PageBridgeScriptTests {
+    @Test(arguments: ["electron", "my-kiosk2"]) func `names a Capacitor platform before the plugin`(name: String) throws
+    {
+        let bridge = try ServerConfiguration.Bridge.page(platform: #require(CapacitorPlatform(name)))
+        let start = "window.CapacitorCustomPlatform = { name: '\(name)', plugins: {} }; (function () {"
+        #expect(bridge.script.starts(with: Array(start.utf8)))
+    }
+
+    @Test(arguments: ["", "Electron", "a b", "a'", "1a", String(repeating: "a", count: 33)])
+    func `rejects a platform that is not a short lower-case name`(name: String) {
+        #expect(CapacitorPlatform(name) == nil)
+    }
+
     @Test func `includes the shim, which a policy in the page could block`() throws {
         let bridge = try ServerConfiguration.Bridge.page()
         #expect(bridge.script.suffix(ShimInjector.shim.count).elementsEqual(ShimInjector.shim))
@@ -43,6 +55,10 @@ import Testing
         #expect(try !ServerConfiguration.Bridge.page().script.contains(UInt8(ascii: "\n")))
         let script = Array("// a\nif (b) {\n  // c\n  d();\n}\n".utf8)
         #expect(ShimInjector.onOneLine(script) == Array("if (b) { d(); }".utf8))
+    }
+
+    @Test func `adds at most 4 KiB for the plugins of phones`() {
+        #expect(ShimInjector.onOneLine(PackageResources.page_capacitor_js).count <= 4096)
     }
 
     @Test(arguments: [

@@ -16,6 +16,9 @@ window.Capacitor.Plugins.CapacitorMeteorWebApp = {
     reports += 1;
     return send('busy', { busy: !!(options && options.busy), page: loadName, number: reports });
   },
+  getStatus: function () {
+    return send('getStatus');
+  },
   getCurrentVersion: function () {
     return send('getCurrentVersion');
   },

@@ -298,6 +298,7 @@ package final class LoopbackHost: PageHost {
         case "startupDidComplete": try await shell.startupDidComplete(token)
         case "getCurrentVersion": return ["version": .string(status.current?.shortDescription ?? "unknown")]
         case "isUpdateAvailable": return ["available": .bool(status.available != nil)]
+        case "getStatus": return try await shell.pageStatus()
         case "reload": try await shell.reload()
         case "busy": await shell.pageIsBusy(token, body["busy"]?.boolValue == true, Self.report(body))
         case "visibility": await report(visibility: body, token)

@@ -256,14 +256,14 @@ struct Screen {
         for listener in listeners.values { listener.stream.yield(event) }
     }
 
-    /// Reports an error to every page, except those of the client that `failed`, which is being replaced. The newest
-    /// eight errors are kept until a page acknowledges them.
+    /// Reports an error to every page, except those of the client that `failed`, which is being replaced and whose version the
+    /// error names. The newest eight errors are kept until a page acknowledges them.
     mutating func send(error failure: UpdateFailure, failed: ClientName? = nil) {
         guard ownPage == nil else { return }
         lastError += 1
-        let error = PageEvent(
-            name: "error", data: ["code": .string(failure.code.rawValue), "message": .string(failure.message)],
-            id: lastError)
+        var data: JSONObject = ["code": .string(failure.code.rawValue), "message": .string(failure.message)]
+        if let failed { data["version"] = .string(failed.shortDescription) }
+        let error = PageEvent(name: "error", data: data, id: lastError)
         var streams: Set<Int> = []
         for (number, listener) in listeners where failed == nil || listener.client != failed {
             if case .terminated = listener.stream.yield(error) { continue }

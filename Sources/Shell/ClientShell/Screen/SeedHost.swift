@@ -138,6 +138,7 @@ package final class SeedHost: PageHost {
         case "startupDidComplete": return [:]
         case "getCurrentVersion": return ["version": .string(orNull: launched?.name.shortDescription)]
         case "isUpdateAvailable": return ["available": .bool(false)]
+        case "getStatus": return PageStatus(.empty, shell: nil, running: launched?.name, ready: nil).object
         case "checkForUpdates":
             return [
                 "outcome": .string("failed"), "code": .string(reason.code.rawValue), "message": .string(reason.message),

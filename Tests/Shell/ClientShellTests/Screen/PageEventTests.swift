@@ -156,6 +156,7 @@ import Testing
         let lines = await fixture.received(new)
         #expect(lines.count == 2)
         #expect(lines.first?.hasPrefix("error healthFailed: ") == true)
+        #expect(lines.first?.hasSuffix(" 1.0.0") == true)
         #expect(lines.last == "error networkUnavailable: two")
     }
 
@@ -169,7 +170,7 @@ import Testing
                 .installed(.archive(version)), to: .embedded, UpdateFailure(.healthFailed, subject: "x", "broken")))
         let other = try await fixture.host.events(token: failing)
         #expect(await fixture.received(old) == [])
-        #expect(await fixture.received(other) == ["error healthFailed: broken"])
+        #expect(await fixture.received(other) == ["error healthFailed: broken 1.0.0"])
     }
 
     @Test func `reports a ready update once to a new stream`() async throws {

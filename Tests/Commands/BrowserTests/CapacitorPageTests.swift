@@ -1,0 +1,163 @@
+import BundleTestTraits
+import BundleTesting
+import Testing
+
+/// Pages that were built for phones with a live-update plugin, unmodified in `clientctl serve`.
+@Suite(.ownThread, .needsBrowser) struct CapacitorPageTests {
+    /// A live-update plugin, as pages use it by its documentation.
+    enum Plugin: String, CaseIterable, CustomTestStringConvertible, Sendable {
+        case capgo = "CapacitorUpdater"
+        case capawesome = "LiveUpdate"
+        case codePush = "CodePush"
+
+        var testDescription: String { rawValue }
+
+        /// Confirms the start of the page.
+        var confirm: String {
+            switch self {
+            case .capgo: "plugin.notifyAppReady()"
+            case .capawesome: "plugin.ready()"
+            case .codePush: "new Promise((done, failed) => codePush.notifyApplicationReady(done, failed))"
+            }
+        }
+
+        /// Shows the client that is ready.
+        var update: String {
+            switch self {
+            case .capgo: "plugin.getLatest().then(latest => plugin.set({ id: latest.version }))"
+            case .capawesome: "plugin.sync().then(latest => latest.nextBundleId && plugin.reload())"
+            case .codePush:
+                "new Promise(done => codePush.sync(done, { installMode: InstallMode.IMMEDIATE }))"
+            }
+        }
+    }
+
+    let browser: Browser
+    let kiosk: Kiosk
+
+    init() throws {
+        browser = try Browser.forAllTests()
+        kiosk = try Kiosk()
+    }
+
+    /// A plugin proxy by the contract of @capacitor/core: the native side has the listed methods, the web side the others.
+    private static let core = """
+        function registerPlugin(name) {
+          const header = (Capacitor.PluginHeaders || []).find(header => header.name === name);
+          const call = (method, options, callback) => {
+            const found = header && header.methods.find(other => other.name === method);
+            if (!found) throw new Error(name + '.' + method + ' has only a web implementation');
+            return found.rtype === 'promise' ? Capacitor.nativePromise(name, method, options)
+              : Capacitor.nativeCallback(name, method, options, callback);
+          };
+          return new Proxy({}, { get: (_, method) => method !== 'addListener' ? async options => call(method, options)
+            : async (eventName, callback) => {
+              const callbackId = await call('addListener', { eventName }, callback);
+              return { remove: async () => call('removeListener', { eventName, callbackId }, callback) };
+            } });
+        }
+
+        """
+
+    private static func client(_ version: String, _ plugin: Plugin, breaks: Bool = false) -> DemoClient {
+        DemoClient.doing(
+            version,
+            core + "var plugin = registerPlugin('\(plugin.rawValue)');\n"
+                + (breaks ? "throw new Error('\(version) is broken');\n" : "")
+                + "\(plugin.confirm).then(answer => { window.confirmed = true; window.answer = answer; });\n")
+    }
+
+    private func shows(_ page: BrowserPage, _ version: String) throws {
+        try page.wait(until: "window.version === '\(version)' && document.readyState === 'complete'")
+    }
+
+    private func value(_ page: BrowserPage, _ expression: String) throws -> String {
+        try page.evaluate("Promise.resolve(\(expression)).then(JSON.stringify)").stringValue ?? "undefined"
+    }
+
+    @Test(arguments: Plugin.allCases)
+    func `a page with a live-update plugin confirms a good release and leaves a broken one`(plugin: Plugin) throws {
+        try kiosk.install(Self.client("1.0.0", plugin))
+        let serving = try kiosk.serve(timeout: "\(BusyMachine.seconds(5))s")
+        let page = try browser.open(serving.root + "/", inWindow: true)
+        try shows(page, "1.0.0")
+        try kiosk.wait(until: "v1.0.0", is: "good")
+
+        try kiosk.install(Self.client("2.0.0", plugin))
+        try page.evaluate("\(plugin.update); null")
+        try shows(page, "2.0.0")
+        try kiosk.wait(until: "v2.0.0", is: "good")
+
+        try kiosk.install(Self.client("3.0.0", plugin, breaks: true))
+        try page.evaluate("\(plugin.update); null")
+        try kiosk.wait(until: "v3.0.0", is: "failed")
+        try shows(page, "2.0.0")
+        try page.wait(until: "window.confirmed")
+        let failed = try kiosk.status(of: "v3.0.0")
+        #expect(failed.failures.first?["detail"]?.stringValue?.contains("3.0.0 is broken") == true)
+        switch plugin {
+        case .capgo:
+            #expect(try value(page, "plugin.getFailedUpdate().then(failed => failed.bundle.version)") == "\"3.0.0\"")
+        case .capawesome:
+            #expect(
+                try value(page, "answer")
+                    == #"{"currentBundleId":"2.0.0","previousBundleId":"3.0.0","rollback":true}"#)
+        case .codePush: break
+        }
+        #expect(try kiosk.status(of: "v2.0.0").state == "good")
+    }
+
+    @Test func `CapacitorUpdater describes the seed and the installed clients`() throws {
+        try kiosk.folder.writeTree(Self.client("embedded", .capgo).files, to: "seed")
+        let serving = try kiosk.serve()
+        let page = try browser.open(serving.root + "/", inWindow: true)
+        try page.wait(until: "window.confirmed")
+        let builtin = #"{"id":"builtin","version":"builtin","downloaded":"","checksum":"","status":"success"}"#
+        #expect(try value(page, "plugin.current().then(now => [now.bundle, now.native])") == "[\(builtin),\"1.5.0\"]")
+        #expect(try value(page, "plugin.getNextBundle()") == "null")
+        #expect(try value(page, "plugin.getFailedUpdate()") == "null")
+        #expect(try value(page, "plugin.getBuiltinVersion()") == #"{"version":"1.5.0"}"#)
+        #expect(try value(page, "plugin.getLatest()") == #"{"version":"builtin","kind":"up_to_date"}"#)
+        #expect(try value(page, "plugin.triggerUpdateCheck()") == #"{"status":"queued","queued":true}"#)
+        #expect(try value(page, "registerPlugin('LiveUpdate').getCurrentBundle()") == #"{"bundleId":null}"#)
+        let code = "catch(error => error.code)"
+        for call in ["set({ id: '9.9.9' })", "next({ id: 'builtin' })", "download({ url: '/' })", "reset()"] {
+            #expect(try value(page, "plugin.\(call).\(code)") == "\"UNIMPLEMENTED\"", "\(call)")
+        }
+
+        try page.evaluate(
+            """
+            window.seen = [];
+            Promise.all(['updateAvailable', 'downloadComplete', 'noNeedUpdate', 'updateFailed'].map(name =>
+              plugin.addListener(name, event => { seen.push(name + ' ' + event.bundle.id); }))).then(all => {
+                window.handles = all; return null; })
+            """)
+        try kiosk.install(Self.client("1.0.0", .capgo))
+        try page.wait(until: "seen.length === 2")
+        #expect(try value(page, "seen") == #"["updateAvailable 1.0.0","downloadComplete 1.0.0"]"#)
+        #expect(try value(page, "plugin.getLatest()") == #"{"version":"1.0.0"}"#)
+        #expect(
+            try value(page, "plugin.next({ id: '1.0.0' }).then(next => [next.id, next.status])")
+                == #"["1.0.0","pending"]"#)
+        #expect(try value(page, "plugin.list().then(all => all.bundles.map(one => one.id))") == #"["1.0.0"]"#)
+        try page.evaluate("Promise.all(handles.map(handle => handle.remove())).then(() => null)")
+        try page.evaluate("plugin.reload(); null")
+        try shows(page, "1.0.0")
+        try kiosk.wait(until: "v1.0.0", is: "good")
+        // Without another client, the page is loaded again.
+        let loads = page.loads
+        try page.evaluate("plugin.reload(); null")
+        try page.wait(for: "it is loaded again") { $0.loads == loads + 1 }
+    }
+
+    @Test(arguments: [nil, "electron"])
+    func `serve names the platform of --capacitor-platform in pages`(platform: String?) throws {
+        try kiosk.install(.good("1.0.0"))
+        let serving = try kiosk.serve(platform.map { ["--capacitor-platform", $0] } ?? [])
+        let page = try browser.open(serving.root + "/")
+        try page.wait(until: "window.confirmed")
+        let found = try value(page, "window.CapacitorCustomPlatform ? CapacitorCustomPlatform.name : null")
+        #expect(found == (platform.map { "\"\($0)\"" } ?? "null"))
+        #expect(page.console.filter { $0.text.contains("Content Security Policy") } == [])
+    }
+}
