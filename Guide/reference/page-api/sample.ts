@@ -14,8 +14,11 @@ async function start(): Promise<void> {
     show('version', 'not shown by clientctl serve');
     return;
   }
-  await updates.addListener('updateAvailable', ({ version }) => {
-    show('update', `Version ${version} is ready.`);
+  await updates.addListener('downloadProgress', ({ bytes, of }) => {
+    show('update', of ? `Downloading: ${Math.round(100 * bytes / of)} %` : 'Downloading');
+  });
+  await updates.addListener('updateAvailable', ({ version, notes }) => {
+    show('update', `Version ${version} is ready. ${notes ?? ''}`);
     document.getElementById('switch')?.removeAttribute('hidden');
   });
   await updates.addListener('error', ({ code, message }) => show('error', `${code}: ${message}`));

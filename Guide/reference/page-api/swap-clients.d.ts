@@ -25,8 +25,25 @@ interface WebAppLocalServer {
   localFileSystemUrl(url: string): never;
 }
 
+interface UpToDateEvent {
+  version: string;
+}
+
+/** A client that is ready. The seed has only a version. */
 interface UpdateAvailableEvent {
   version: string;
+  /** The size of its files in bytes. */
+  size?: number;
+  /** The beginning of the release notes, as text. */
+  notes?: string | null;
+  /** Whether its channel marks it as urgent. */
+  urgent?: boolean;
+}
+
+interface DownloadProgressEvent {
+  bytes: number;
+  /** The size of the download; null if it is unknown. */
+  of: number | null;
 }
 
 interface UpdateErrorEvent {
@@ -46,6 +63,8 @@ interface DeviceClient {
   installedAt?: string;
   /** The time of its last confirmed start. */
   confirmedAt?: string | null;
+  /** The beginning of the release notes, as text. */
+  notes?: string | null;
   /** Whether its channel marks it as urgent. */
   urgent?: boolean;
 }
@@ -87,7 +106,9 @@ interface CapacitorMeteorWebApp {
   reload(): Promise<object>;
   addListener(event: 'updateAvailable', callback: (event: UpdateAvailableEvent) => void): Promise<ListenerHandle>;
   addListener(event: 'error', callback: (event: UpdateErrorEvent) => void): Promise<ListenerHandle>;
-  addListener(event: 'upToDate', callback: (event: UpdateAvailableEvent) => void): Promise<ListenerHandle>;
+  addListener(event: 'upToDate', callback: (event: UpToDateEvent) => void): Promise<ListenerHandle>;
+  /** Called at most twice a second. */
+  addListener(event: 'downloadProgress', callback: (event: DownloadProgressEvent) => void): Promise<ListenerHandle>;
   removeAllListeners(): Promise<void>;
 }
 

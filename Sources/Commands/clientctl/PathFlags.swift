@@ -7,7 +7,7 @@ enum PathFlags {
         "key", "manifest", "metrics-file", "new", "new-passphrase-file", "notes", "out", "passphrase-file", "previous",
         "public-key",
         "publisher-state", "rebuild", "release-key", "reports", "root-key", "seed", "sign-key", "sign-public-key",
-        "store", "token-file",
+        "store", "style", "texts", "token-file",
         "trust", "upstream-token-file",
     ]
     /// The flags that also take a name, a version or the id of a key. For these flags, only a path contains a slash.

@@ -137,6 +137,18 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             valueName: "name"))
     var capacitorPlatform: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "JSON file with texts of the pages that serve shows itself, by language. (default: English, French, German, Japanese and Spanish)",
+            valueName: "file"), completion: .file())
+    var texts: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "CSS file for the pages that serve shows itself. It cannot load resources.", valueName: "file"),
+        completion: .file())
+    var style: String?
+
     @OptionGroup var screen: KioskOptions
     @OptionGroup var agent: AgentOptions
     @OptionGroup var reporting: ReportOptions
@@ -159,13 +171,18 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         let sessions = Wiring.sessions(configuration.device.store)
         let kiosk = try screen.kiosk(settings, sessions)
         let renewal = try screen.renewal(settings, configuration.device.store)
-        let bridge = LoopbackBridge()
-        let container = try Wiring.container(update, configuration, settings, report: agent.note)
+        let design = try design(settings)
+        let bridge = LoopbackBridge(design)
+        let container = try Wiring.container(update, configuration, settings) { event in
+            agent.note(event)
+            bridge.note(event)
+        }
         let isOnce = try settings.isOn("once", once)
         let reporter = try reporting.reporter(update, settings)
         // Opening the store counts a trial without a verdict as failed, so every flag is checked before.
         let pages = try pages(settings, agent, kiosk, server: container.followedServer)
-        guard let begun = try await shell(container, bridge, kiosk, agent, sessions, pages, settings) else {
+        guard let begun = try await shell(container, bridge, kiosk, agent, sessions, pages, settings)
+        else {
             return agent.stopping()
         }
         let (shell, port) = (begun.shell, begun.port)
@@ -354,6 +371,12 @@ extension Serve {
         return Pages(configuration: configuration, port: try settings.port(port), appId: appId)
     }
 
+    private func design(_ settings: Settings) throws -> ScreenDesign {
+        ScreenDesign(
+            texts: try settings.optional("texts", texts).map { try ScreenTexts(file: $0) } ?? .standard,
+            style: try settings.optional("style", style).map { try ScreenStyle(file: $0) })
+    }
+
     /// Warns if the seed was shown on a port other than that of `application`, which is unknown until the store opens.
     private func warn(aboutPort port: Int, application: String?, _ pages: Pages) {
         guard let application, pages.port == nil, pages.appId == nil else { return }
@@ -514,7 +537,7 @@ extension Serve {
     ) async throws -> (server: PageServer, boot: ShellBootSequence, shown: ShellBootSequence.Shown) {
         let device = container.configuration.device
         let reason = UpdateFailure(refusal)
-        let bridge = LoopbackBridge()
+        let bridge = LoopbackBridge(try design(settings))
         let host = try SeedHost(bridge, because: reason, say: Self.say) { warn in
             try Launcher.launch(device, withoutStore: refusal, warn: warn)
         }

@@ -119,13 +119,22 @@ package struct ArchiveSource: UpdateSource {
             fetcher: fetcher, report: report)
     }
 
-    /// Downloads, verifies and unpacks a delta to `offer` if one fits an installed client, or else the archive.
+    /// Downloads, verifies and unpacks a delta to `offer` if one fits an installed client, or else the archive. Then downloads the
+    /// release notes.
     package func stage(
         _ offer: ArchiveOffer, in area: StagingArea, reusing installed: ReuseIndex
     ) async throws -> StagedBundle {
         let release = try offer.requireRelease()
         try limits.admit(release.manifest)
         let url = try ManifestRequest.archiveURL(of: release.manifest, at: source.url)
+        let staged = try await stage(release, offer, at: url, in: area, reusing: installed)
+        return staged.with(notes: await NotesRequest.text(of: release.manifest, beside: url, with: fetcher))
+    }
+
+    private func stage(
+        _ release: VerifiedManifest, _ offer: ArchiveOffer, at url: FetchURL, in area: StagingArea,
+        reusing installed: ReuseIndex
+    ) async throws -> StagedBundle {
         var (route, bytes) = (DownloadRoute(.noBase), 0)
         if seed != nil || !installed.sources(of: .archive).isEmpty {
             switch try await deltas(to: release, offer, url).run(in: area, reusing: installed) {

@@ -5,9 +5,9 @@ import BundleValues
 /// The notes of a release: a text file beside its manifest. The channel file, which every device downloads, has only
 /// its digest.
 package enum ReleaseNotes {
-    static let fileName = "notes.txt"
+    static let fileName = NotesRequest.fileName
     /// The maximum size of notes, in bytes.
-    package static let maximumBytes = 64 << 10
+    package static let maximumBytes = NotesRequest.maximumBytes
 
     /// Returns the notes of `manifest` in the feed at `location`; nil if there are none, or if their digest differs.
     package static func text(of manifest: Manifest, in location: any FeedLocation) throws -> String? {

@@ -112,6 +112,8 @@ package struct Page: Sendable {
     /// The secret that authenticates calls of pages of this launch and session.
     package let token: String
     package let site: Site
+    /// The documents of a page of the shell, by language; nil for a client.
+    let translations: Translations?
     /// A script that the host inserts into this page.
     package let notice: ServerConfiguration.Bridge?
 
@@ -122,8 +124,10 @@ package struct Page: Sendable {
     /// Creates a launch. `id` and `token` have 1 to 128 letters, digits, `-` and `_`; with others the server does not
     /// show the page.
     package init(
-        id: String, token: String, site: Site, notice: ServerConfiguration.Bridge? = nil, ended: String? = nil
+        id: String, token: String, site: Site, notice: ServerConfiguration.Bridge? = nil, ended: String? = nil,
+        translations: Translations? = nil
     ) {
+        self.translations = translations
         self.id = id
         self.ended = ended
         self.token = token

@@ -28,7 +28,10 @@ extension PageService {
     /// Returns the launch and its document at `path`, if it has one. The launch may show another client than before.
     private func pageOfHost(_ path: RequestPath, _ request: Request) async throws -> (Page, Document?) {
         let page = try await host.page(isBrowser: request.isNavigation)
-        let cut = try page.site.page(SiteContent(path, in: page.site, for: request, fallback), at: path)
+        let content = SiteContent(path, in: page.site, for: request, fallback)
+        let cut = try page.site.page(content, at: path).map { cut in
+            page.translations?.page(for: request.text(.acceptLanguage)) ?? cut
+        }
         if let cut, ContentSecurityPolicy.areTooMany(cut.scriptSources), isNew(cut.before + Array(page.id.utf8)) {
             say(
                 "\(Self.name(path)) has \(cut.scriptSources.count) "

@@ -41,12 +41,14 @@ final class Kiosk {
     var manifest: String { folder.file("feed/manifest.json") }
     var trust: String { folder.file("release.pub.pem") }
 
-    /// Publishes a folder as `version`.
-    func publish(_ source: String, as version: String) throws {
-        try run([
-            "publish", source, "--allow", "missingScript", "--version", version, "--feed", folder.file("feed"), "--key",
-            folder.file("release.key.pem"), "--min-shell", "1.0.0", "--level", "1",
-        ])
+    /// Publishes a folder as `version`, with further flags.
+    func publish(_ source: String, as version: String, more: [String] = []) throws {
+        try run(
+            [
+                "publish", source, "--allow", "missingScript", "--version", version, "--feed", folder.file("feed"),
+                "--key",
+                folder.file("release.key.pem"), "--min-shell", "1.0.0", "--level", "1",
+            ] + more)
     }
 
     /// Installs the published release.

@@ -316,6 +316,27 @@ import Testing
         #expect(!page.console.contains { $0.text.contains("Content Security Policy") })
     }
 
+    @Test(arguments: [
+        ("de-DE, en;q=0.5", "de", "Gesperrt"), ("fr", "fr", "Verrouill\u{E9}"), ("es-MX", "es", "Bloqueado"),
+        ("ja", "ja", "\u{30ED}\u{30C3}\u{30AF}\u{4E2D}"), ("en-GB", "en", "Closed for today"),
+        ("xx", "en", "Closed for today"),
+    ])
+    func `a state page has the language of the browser, and the texts and style of --texts and --style`(
+        accepted: String, language: String, title: String
+    ) throws {
+        try kiosk.install(.good("1.0.0"))
+        try kiosk.on("screen lock")
+        let texts = try kiosk.folder.write(bytes(#"{"en": {"locked.title": "Closed for today"}}"#), to: "texts.json")
+        let style = try kiosk.folder.write(bytes("h1 { color: rgb(1, 2, 3) }"), to: "style.css")
+        let serving = try kiosk.serve(["--texts", texts, "--style", style])
+        let answer = try serving.ask("GET /", ["Accept": "text/html", "Accept-Language": accepted])
+        #expect(answer.text.contains("<html lang=\"\(language)\">") && answer.text.contains("<h1>\(title)</h1>"))
+        let page = try browser.open(serving.root + "/")
+        try shows(page, state: "locked")
+        #expect(try page.evaluate("getComputedStyle(document.querySelector('h1')).color").stringValue == "rgb(1, 2, 3)")
+        #expect(page.console.filter { $0.text.contains("Content Security Policy") } == [])
+    }
+
     @Test func `a window shows a notice above the client when the shell is too old`() throws {
         var client = DemoClient.good("1.0.0", "#2e7d32")
         // The page's own policy does not block the notice.
@@ -327,7 +348,9 @@ import Testing
         let page = try browser.open(serving.root + "/", inWindow: true)
         try shows(page, "1.0.0")
         try page.wait(until: "document.getElementById('clientctl-update-required') && window.confirmed")
-        let text = try page.evaluate("document.getElementById('clientctl-update-required').innerText").stringValue
+        let text = try page.evaluate(
+            "document.getElementById('clientctl-update-required').shadowRoot.querySelector('.notice').innerText"
+        ).stringValue
         #expect(text?.contains("needs a newer shell, version 9.0.0 or later") == true)
         #expect(
             try page.evaluate(
@@ -337,7 +360,8 @@ import Testing
                 == .bool(true))
         let noticed = try ScreenshotFolder.keep(page, as: "state-5-update-required")
         try kiosk.wait(until: "v1.0.0", is: "good")
-        try page.evaluate("document.querySelector('#clientctl-update-required button').click()")
+        try page.evaluate(
+            "document.querySelector('#clientctl-update-required').shadowRoot.querySelector('button').click()")
         #expect(try page.evaluate("document.getElementById('clientctl-update-required')") == .null)
         #expect(try page.screenshot() != noticed)
     }

@@ -201,7 +201,8 @@ import Testing
         case "to": words == ["release", "promote"] ? "A/B" : words == ["feed", "export"] ? "web" : "x"
         case "out": "elsewhere/none/file"
         case "channel" where ["release", "channel", "fleet", "publish", "feed"].contains(words.first): "A/B"
-        case "notes", "key", "public-key", "sign-public-key", "channel-key", "channel-sign-public-key", "trust",
+        case "notes", "texts", "style", "key", "public-key", "sign-public-key", "channel-key",
+            "channel-sign-public-key", "trust",
             "token-file", "ca-file", "seed",
             "upstream-token-file", "roster-token-file",
             "passphrase-file", "new-passphrase-file", "root-key", "release-key", "guard-key", "guard-sign-public-key",

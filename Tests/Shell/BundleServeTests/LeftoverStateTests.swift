@@ -35,7 +35,8 @@ import Testing
 @Suite struct PageBridgeScriptTests {
     @Test(arguments: ["electron", "my-kiosk2"]) func `names a Capacitor platform before the plugin`(name: String) throws
     {
-        let bridge = try ServerConfiguration.Bridge.page(platform: #require(CapacitorPlatform(name)))
+        let platform = try #require(CapacitorPlatform(name))
+        let bridge = try ServerConfiguration.Bridge.page(platform: platform)
         let start = "window.CapacitorCustomPlatform = { name: '\(name)', plugins: {} }; (function () {"
         #expect(bridge.script.starts(with: Array(start.utf8)))
     }

@@ -157,6 +157,7 @@ import Testing
             case .privateNetwork: "Access-Control-Request-Private-Network"
             case .authorization: "Authorization"
             case .serviceWorker: "Service-Worker"
+            case .acceptLanguage: "Accept-Language"
             }
         for spelling in [name, name.lowercased(), name.uppercased()] {
             var parser = RequestHeadParser()

@@ -236,7 +236,8 @@ public struct Launcher: Sendable {
         if use == nil && !root.isInPlace { return nil }
         return ReadyClient(
             name: name, source: inventory.source(of: name), root: root, use: use, receipt: receipt(of: name),
-            manifest: try roots.manifestFolder(of: name), layout: device.layout)
+            manifest: try roots.manifestFolder(of: name), layout: device.layout,
+            facts: ClientFacts(name, inventory.ledger))
     }
 
     /// Returns the receipt of an archive, whose file paths are its URL paths. Returns nil for other clients, and if
@@ -375,6 +376,8 @@ public struct ReadyClient: Sendable {
     private let receipt: File?
     private let manifest: Directory?
     private let layout: (any MeteorLayout)?
+    /// What pages may know about the client; nil for the seed.
+    package let facts: ClientFacts?
 
     /// Returns the members of the asset manifest about its files, or the digests in the receipt of files larger than
     /// `size`.
@@ -392,8 +395,9 @@ public struct ReadyClient: Sendable {
 
     fileprivate init(
         name: ClientName, source: String, root: OrganizedRoot, use: FileLock?, receipt: File?,
-        manifest: Directory?, layout: (any MeteorLayout)?
+        manifest: Directory?, layout: (any MeteorLayout)?, facts: ClientFacts? = nil
     ) {
+        self.facts = facts
         self.receipt = receipt
         self.manifest = manifest
         self.layout = layout

@@ -15,6 +15,8 @@ package struct Ledger: Sendable, Equatable {
         package let installedAt: Timestamp
         /// The way in which the files were downloaded; nil for a Meteor bundle, or if it is unknown.
         package let route: DownloadRoute?
+        /// The beginning of the release notes; nil if there are none, or if they could not be downloaded.
+        package let notes: String?
 
         package var version: ClientVersion { identity.version }
         /// The shells that can run the client; nil if its source does not limit them.
@@ -22,9 +24,10 @@ package struct Ledger: Sendable, Equatable {
 
         package init(
             identity: BundleIdentity, contentSha256: SHA256Digest, installedSize: Int, fileCount: Int,
-            installedAt: Timestamp, route: DownloadRoute? = nil
+            installedAt: Timestamp, route: DownloadRoute? = nil, notes: String? = nil
         ) {
             self.route = route
+            self.notes = notes
             self.identity = identity
             self.contentSha256 = contentSha256
             self.installedSize = installedSize

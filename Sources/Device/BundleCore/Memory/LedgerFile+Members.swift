@@ -98,7 +98,7 @@ extension Ledger.Entry {
             installedAt: try reader.timestamp("installedAt"),
             route: try reader.optionalString("routeReason").flatMap(DownloadRoute.Reason.init).map {
                 DownloadRoute($0, try reader.optionalString("routeDetail"))
-            })
+            }, notes: try reader.optionalString("notes"))
     }
 
     var json: JSONValue {
@@ -111,6 +111,7 @@ extension Ledger.Entry {
             object["routeReason"] = .string(route.reason.rawValue)
             object["routeDetail"] = .string(orNull: route.detail)
         }
+        if let notes { object["notes"] = .string(notes) }
         return .object(object)
     }
 }

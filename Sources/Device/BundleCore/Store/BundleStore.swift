@@ -108,7 +108,7 @@ package actor BundleStore {
         let version = staged.identity.version
         let entry = Ledger.Entry(
             identity: staged.identity, contentSha256: staged.contentSha256, installedSize: staged.installedSize,
-            fileCount: staged.fileCount, installedAt: time, route: staged.route)
+            fileCount: staged.fileCount, installedAt: time, route: staged.route, notes: staged.notes)
         let known = try keeper.read().entry(version)
         let inventory: Inventory
         do {

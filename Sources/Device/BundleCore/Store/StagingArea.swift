@@ -115,6 +115,8 @@ package struct StagedBundle: Sendable {
     package let bytesDownloaded: Int
     /// The route of the download; nil for a Meteor bundle.
     package let route: DownloadRoute?
+    /// The beginning of the release notes; nil if there are none.
+    package private(set) var notes: String?
 
     fileprivate init(
         area: StagingArea, identity: BundleIdentity, contentSha256: SHA256Digest, installedSize: Int, fileCount: Int,
@@ -136,6 +138,13 @@ extension StagedBundle {
         StagedBundle(
             area: area, identity: identity, contentSha256: contentSha256, installedSize: installedSize,
             fileCount: fileCount, bytesDownloaded: bytesDownloaded + bytes, route: route)
+    }
+
+    /// Returns the bundle with release notes.
+    package func with(notes: String?) -> StagedBundle {
+        var bundle = self
+        bundle.notes = notes
+        return bundle
     }
 }
 

@@ -109,7 +109,7 @@ function onEvent(name, text, id) {
     }
   } else if (name === 'error') {
     receiveError(event, id);
-  } else if (name === 'upToDate') {
+  } else if (name === 'upToDate' || name === 'downloadProgress') {
     deliver(name, event);
   }
 }

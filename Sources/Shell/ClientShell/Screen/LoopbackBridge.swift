@@ -6,13 +6,18 @@ import Synchronization
 /// The bridge for a browser on the same machine. The shell changes the screen on its thread, and the server reads it
 /// on its own; a lock protects it.
 package final class LoopbackBridge: ShellBridge {
-    /// More than the number of kept errors, with which a stream begins.
-    private static let waitingEvents = 16
+    /// More than the errors with which a stream begins, and the progress reports until the server closes a page that does not
+    /// read.
+    private static let waitingEvents = 128
 
     private let screen = Mutex(Screen())
+    private let began = ContinuousClock.now
 
-    /// Creates a bridge without a page.
-    package init() {}
+    /// The texts and the style of the shell's own pages.
+    let design: ScreenDesign
+
+    /// Creates a bridge without a page. The shell's own pages have the `design`.
+    package init(_ design: ScreenDesign = .standard) { self.design = design }
 
     /// Sets the files of pages that load from now on.
     package func setServerBasePath(_ client: ReadyClient) throws {
@@ -26,6 +31,13 @@ package final class LoopbackBridge: ShellBridge {
     /// Stores the status, which pages read.
     package func update(_ status: ShellStatus) { screen.withLock { $0.status = status } }
 
+    /// Reports the progress of a download to pages, at most twice a second.
+    package func note(_ event: UpdateEvent) {
+        guard case .downloading(let bytes, let size) = event else { return }
+        let now = ContinuousClock.now - began
+        screen.withLock { $0.sendProgress(bytes: bytes, of: size, at: now) }
+    }
+
     /// Reads or changes the screen.
     func withScreen<Value: Sendable>(_ body: (inout sending Screen) throws -> sending Value) rethrows -> Value {
         try screen.withLock(body)
@@ -38,9 +50,11 @@ package final class LoopbackBridge: ShellBridge {
 
     /// Shows `state`; nil for a device that is starting.
     func show(_ state: LaunchState?) throws {
-        let ownPage = try StatePage(state)?.page()
+        let ownPage = try StatePage(state)?.page(design)
         let notice: ServerConfiguration.Bridge? =
-            if case .updateRequired(let minimum) = state { try UpdateNotice(minimum: minimum).script() } else { nil }
+            if case .updateRequired(let minimum) = state { try UpdateNotice(minimum: minimum).script(design) } else {
+                nil
+            }
         end { $0.show(state, ownPage: ownPage, notice: notice) }
     }
 

@@ -37,7 +37,7 @@ package final class LoopbackHost: PageHost {
         lose: @escaping @Sendable (String) -> Void = { _ in },
         observe: @escaping @Sendable (ShellEvent) -> Void
     ) throws {
-        nothing = try StatePage.starting.page()
+        nothing = try StatePage.starting.page(bridge.design)
         self.shell = shell
         self.bridge = bridge
         self.observe = observe

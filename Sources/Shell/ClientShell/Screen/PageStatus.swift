@@ -1,4 +1,5 @@
 import BundleCore
+import BundleSigning
 import BundleValues
 
 /// The response of `getStatus`: what a page may know about the clients of its device.
@@ -28,13 +29,21 @@ struct PageStatus {
         guard let version = name.version, let entry = ledger.entry(version) else {
             return .object(["version": .string(name.shortDescription), "state": .string("seed")])
         }
-        return .object([
+        var object: JSONObject = [
             "version": .string(name.shortDescription), "state": .string(ledger.standing(of: version).word),
-            "size": .integer(entry.installedSize), "sha256": .string(entry.contentSha256.hex),
-            "installedAt": .string(entry.installedAt.description),
+            "sha256": .string(entry.contentSha256.hex), "installedAt": .string(entry.installedAt.description),
             "confirmedAt": .string(orNull: ledger.record(of: version)?.goodSince?.description),
-            "urgent": .bool(ledger.isUrgent(version)),
-        ])
+        ]
+        Self.add(ClientFacts(name, ledger), to: &object)
+        return .object(object)
+    }
+
+    /// Adds the members that describe a client before it runs.
+    static func add(_ facts: ClientFacts?, to object: inout JSONObject) {
+        guard let facts else { return }
+        object["size"] = .integer(facts.size)
+        object["notes"] = .string(orNull: facts.notes)
+        object["urgent"] = .bool(facts.isUrgent)
     }
 
     private func describe(_ failed: (version: ClientVersion, failure: StartFailure)) -> JSONValue {

@@ -34,6 +34,7 @@ struct Screen {
     /// The number of outgoing launches whose pages may still request files.
     private static let rememberedLaunches = 4
     private static let keptErrors = 8
+    private static let progressPause = Duration.milliseconds(500)
 
     /// The present state; nil while the device starts.
     private(set) var state: LaunchState? = .authenticated
@@ -63,6 +64,8 @@ struct Screen {
     /// sent again.
     private var unacknowledged: [CarriedError] = []
     private var lastError = 0
+    /// The clock's reading at the last report of a download.
+    private var lastProgress: Duration?
     /// The last error of the coordinator.
     private var trouble: String?
 
@@ -244,9 +247,18 @@ struct Screen {
         guard ownPage == nil else { return }
         for (number, listener) in listeners where listener.known != name {
             listeners[number]?.known = name
-            let data: JSONObject = ["version": .string(name.shortDescription)]
+            var data: JSONObject = ["version": .string(name.shortDescription)]
+            if name == status.available { PageStatus.add(status.facts, to: &data) }
             listener.stream.yield(PageEvent(name: "updateAvailable", data: data))
         }
+    }
+
+    /// Reports the progress of a download to every page, at most twice a second of `now`, the reading of a clock.
+    mutating func sendProgress(bytes: Int, of size: Int?, at now: Duration) {
+        guard ownPage == nil, lastProgress.map({ now - $0 >= Self.progressPause }) ?? true else { return }
+        lastProgress = now
+        let data: JSONObject = ["bytes": .integer(bytes), "of": size.map(JSONValue.integer) ?? .null]
+        for listener in listeners.values { listener.stream.yield(PageEvent(name: "downloadProgress", data: data)) }
     }
 
     /// Reports to every page that a check found no newer client.

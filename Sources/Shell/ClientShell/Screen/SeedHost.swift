@@ -46,7 +46,7 @@ package final class SeedHost: PageHost {
         launch: @escaping @Sendable (_ report: (String) -> Void) throws -> Launched
     ) throws {
         (self.bridge, self.reason, self.say, self.launch) = (bridge, reason, say, launch)
-        nothing = try StatePage.starting.page()
+        nothing = try StatePage.starting.page(bridge.design)
     }
 
     /// The seed; nil if there is none yet.

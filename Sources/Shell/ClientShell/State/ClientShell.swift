@@ -244,7 +244,10 @@ public actor ClientShell {
     }
 
     private var status: ShellStatus {
-        ShellStatus(token: state.launched?.token, current: state.launched?.name, available: state.next?.name)
+        var status = ShellStatus(
+            token: state.launched?.token, current: state.launched?.name, available: state.next?.name)
+        status.facts = state.next?.client.facts
+        return status
     }
 
     private func setTimer(at moment: Duration?) {

@@ -26,6 +26,8 @@ public struct ShellStatus: Sendable, Equatable {
     public let current: ClientName?
     /// The client that could replace it.
     public let available: ClientName?
+    /// What pages may know about `available`.
+    package var facts: ClientFacts?
 
     /// Creates a status; by default, of a shell that runs nothing.
     public init(token: LaunchToken? = nil, current: ClientName? = nil, available: ClientName? = nil) {

@@ -39,6 +39,38 @@ import Testing
         #expect(status["installed"]?.arrayValue?.count == 2)
     }
 
+    @Test func `describes the client that is ready in its event`() async throws {
+        let fixture = try await LoopbackFixture()
+        let token = try await fixture.page()
+        try await fixture.install("2.0.0")
+        try await fixture.shell.checkForUpdates()
+        let ready = try #require(try await status(fixture, token)["ready"]?.objectValue)
+        let events = try await fixture.host.events(token: token)
+        fixture.bridge.finish()
+        let event = try #require(await events.first { $0.name == "updateAvailable" })
+        #expect(event.data["version"]?.stringValue == "2.0.0")
+        #expect(event.data["size"] == ready["size"] && event.data["size"]?.integerValue ?? 0 > 0)
+        #expect(event.data["notes"] == .null && event.data["urgent"] == .bool(false))
+    }
+
+    @Test func `reports the progress of a download at most twice a second`() async throws {
+        let fixture = try await LoopbackFixture()
+        let events = try await fixture.host.events(token: try await fixture.page())
+        for (time, bytes) in [(0, 1), (499, 2), (500, 3), (999, 4), (1000, 5)] {
+            fixture.bridge.withScreen {
+                $0.sendProgress(bytes: bytes, of: bytes > 4 ? nil : 9, at: .milliseconds(time))
+            }
+        }
+        fixture.bridge.finish()
+        var seen: [JSONObject] = []
+        for await event in events where event.name == "downloadProgress" { seen.append(event.data) }
+        #expect(
+            seen == [
+                ["bytes": .integer(1), "of": .integer(9)], ["bytes": .integer(3), "of": .integer(9)],
+                ["bytes": .integer(5), "of": .null],
+            ])
+    }
+
     @Test func `names the failure of the client that was rolled back`() async throws {
         let fixture = try await LoopbackFixture(installed: "1.0.0")
         let failing = try await fixture.page()
