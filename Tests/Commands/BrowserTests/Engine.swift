@@ -66,18 +66,21 @@ enum Engine: String, CaseIterable, CustomTestStringConvertible, Sendable {
     }
 }
 
-/// A browser that runs until its last reference is released.
+/// A browser that runs until its last reference is released, and ends within a second after the process `owner`, also if that is
+/// killed.
 final class RunningEngine {
     private let program: Program
-    private let folder: TemporaryFolder
+    /// The folder with all files of the browser, which its arguments name.
+    let folder: TemporaryFolder
 
     /// Starts the browser with `url`.
-    init(_ engine: Engine, _ url: String) throws {
+    init(_ engine: Engine, _ url: String, ownedBy owner: pid_t = getpid()) throws {
         folder = try TemporaryFolder()
         let path = getenv("PATH").map { String(cString: $0) } ?? "/usr/bin:/bin"
-        // timeout(1) ends the whole process group.
+        let watch = "(while [ -d /proc/\(owner) ]; do sleep 1; done; kill -KILL 0) >/dev/null 2>&1 & exec \"$@\""
+        // setsid(1) makes the browser the leader of a process group.
         program = try Program(
-            ["timeout", "--signal=KILL", "280", engine.program(in: folder), folder.file("profile"), url],
+            ["setsid", "sh", "-c", watch, "sh", engine.program(in: folder), folder.file("profile"), url],
             environment: ["PATH": path])
     }
 
@@ -85,7 +88,7 @@ final class RunningEngine {
     var errors: String { (try? program.printed().errors) ?? "" }
 
     deinit {
-        program.send(SIGTERM)
+        program.killGroup()
         _ = try? program.wait(within: .seconds(10))
     }
 }

@@ -79,6 +79,16 @@ package final class Program: Sendable {
         }
     }
 
+    /// Kills the process group that the program leads. The end of the program alone would leave its other processes running.
+    package func killGroup() {
+        ending.withLock { ending in
+            if ending == nil { kill(-process, SIGKILL) }
+        }
+    }
+
+    /// The number of the process.
+    package var number: Int32 { process }
+
     /// Returns the folders of its threads in /proc.
     package func threads() throws -> [String] {
         let parent = "/proc/\(process)/task"
