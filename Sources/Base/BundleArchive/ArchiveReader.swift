@@ -44,30 +44,16 @@ package final class ArchiveReader: EntryReader {
         }
         do {
             zip = format == .zip ? try ZipDirectory(descriptor: descriptor, size: size) : nil
-            source = try Self.source(descriptor, format, limits)
+            let stream = format == .tar ? nil : try format.tarStream(descriptor: descriptor)
+            source = try stream.map { stream throws(ArchiveFailure) in
+                TarSource(try ReadAhead(stream), limits: limits)
+            }
         } catch {
             archive_read_free(archive)
             throw error
         }
         try configure()
         try open()
-    }
-
-    private static func source(
-        _ descriptor: Int32, _ format: ArchiveFormat, _ limits: DecodingLimits
-    ) throws(ArchiveFailure) -> TarSource? {
-        guard let decoder = try decoder(of: descriptor, format) else { return nil }
-        return TarSource(try ReadAhead(decoder), limits: limits)
-    }
-
-    private static func decoder(
-        of descriptor: Int32, _ format: ArchiveFormat
-    ) throws(ArchiveFailure) -> (any DecodingStream)? {
-        switch format {
-        case .tar, .zip: nil
-        case .tarGzip: try GzipStream(descriptor: descriptor)
-        case .tarZstd: try ZstdStream(descriptor: descriptor)
-        }
     }
 
     deinit { archive_read_free(archive) }
@@ -93,14 +79,11 @@ package final class ArchiveReader: EntryReader {
             archive, Unmanaged.passUnretained(source).toOpaque(), nil,
             { archive, context, block in
                 guard let context, let block else { return -1 }
-                let source = Unmanaged<TarSource>.fromOpaque(context).takeUnretainedValue()
-                return source.next(block)
+                return Unmanaged<TarSource>.fromOpaque(context).takeUnretainedValue().next(block)
             }, nil)
         try require(status)
     }
 
-    /// Returns the next entry. At the end it checks that the whole file was read and that no bytes follow, and returns
-    /// nil.
     package func nextEntry() throws(ArchiveFailure) -> ArchiveEntry? {
         var entry: OpaquePointer?
         // libarchive reads errno after a failed conversion of a name and mistakes an old ENOMEM for the cause.
@@ -114,7 +97,7 @@ package final class ArchiveReader: EntryReader {
         guard let entry else { throw .corrupt("an entry without a header") }
         entriesRead += 1
         dataOffset = 0
-        return describe(entry, try zipEntry())
+        return describe(entry, listedAs: try zipEntry())
     }
 
     /// Returns the directory entry of the current file. libarchive reads files in the order of the archive.
@@ -124,7 +107,7 @@ package final class ArchiveReader: EntryReader {
         return zip.entries[entriesRead - 1]
     }
 
-    private func describe(_ entry: OpaquePointer, _ listed: ZipDirectory.Entry?) -> ArchiveEntry {
+    private func describe(_ entry: OpaquePointer, listedAs listed: ZipDirectory.Entry?) -> ArchiveEntry {
         let type = archive_entry_filetype(entry)
         let kind: ArchiveEntry.Kind
         if archive_entry_hardlink(entry) != nil {
@@ -155,8 +138,6 @@ package final class ArchiveReader: EntryReader {
         return Array(UnsafeRawBufferPointer(start: utf8, count: strlen(utf8)))
     }
 
-    /// Returns the next block of the current entry, valid until the next call; nil at its end.
-    ///
     /// Throws if the data has holes.
     package func nextBlock() throws(ArchiveFailure) -> UnsafeRawBufferPointer? {
         var start: UnsafeRawPointer?
@@ -224,138 +205,5 @@ private final class TarSource {
             failure = error
             return -1
         }
-    }
-}
-
-/// An entry with the values from the archive, which are not trusted.
-package struct ArchiveEntry: Sendable {
-    package enum Kind: String, Sendable { case file, directory, symbolicLink, hardLink, special }
-
-    /// The name in bytes; nil if libarchive cannot return it unchanged.
-    package let name: [UInt8]?
-    package let kind: Kind
-    /// The stated size in bytes; nil if the archive does not state it.
-    package let size: Int?
-    package let isEncrypted: Bool
-    /// Whether the data has holes.
-    package let isSparse: Bool
-    /// Whether the compression method is supported (zip: stored and deflate).
-    package let isMethodSupported: Bool
-}
-
-extension ArchiveEntry {
-    /// Creates an entry of a regular file.
-    package init(fileNamed name: [UInt8], size: Int) {
-        self.init(name: name, kind: .file, size: size, isEncrypted: false, isSparse: false, isMethodSupported: true)
-    }
-}
-
-/// Decodes an archive into the bytes of its tar.
-package enum DecodedArchive {
-    private static let blockBytes = 256 * 1024
-
-    /// Calls `body` with the decoded bytes of the file in order. It does not call it for a zip, which does not contain a
-    /// tar.
-    package static func forEachBlock(
-        descriptor: Int32, format: ArchiveFormat, _ body: (UnsafeRawBufferPointer) throws -> Void
-    ) throws {
-        let stream: any DecodingStream
-        switch format {
-        case .zip: return
-        case .tar: stream = PlainStream(descriptor: descriptor)
-        case .tarGzip: stream = try GzipStream(descriptor: descriptor)
-        case .tarZstd: stream = try ZstdStream(descriptor: descriptor)
-        }
-        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: blockBytes, alignment: 4096)
-        defer { buffer.deallocate() }
-        while true {
-            let count = try stream.read(into: buffer)
-            if count == 0 { return }
-            try body(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-        }
-    }
-}
-
-private final class PlainStream: DecodingStream {
-    private let input: CompressedInput
-
-    var consumed: Int { input.consumed }
-
-    init(descriptor: Int32) { input = CompressedInput(descriptor: descriptor) }
-
-    func read(into output: UnsafeMutableRawBufferPointer) throws(ArchiveFailure) -> Int {
-        try input.read(into: output)
-    }
-}
-
-/// The supported formats. All other formats and filters of libarchive are disabled.
-package enum ArchiveFormat: String, Sendable, CaseIterable {
-    case tar
-    case tarGzip = "tar.gz"
-    case tarZstd = "tar.zst"
-    case zip
-
-    /// Detects the format by the first bytes of the file.
-    ///
-    /// The bytes are signed, so detection is safe. A file that is neither compressed nor a zip goes to the tar reader,
-    /// which rejects anything but a tar.
-    package init(sniffing bytes: some Sequence<UInt8>) {
-        var iterator = bytes.makeIterator()
-        switch (iterator.next(), iterator.next(), iterator.next(), iterator.next()) {
-        case (0x28, 0xB5, 0x2F, 0xFD): self = .tarZstd
-        case (0x1F, 0x8B, _, _): self = .tarGzip
-        case (0x50, 0x4B, 0x03, 0x04), (0x50, 0x4B, 0x05, 0x06): self = .zip
-        default: self = .tar
-        }
-    }
-}
-
-/// Decodes on a separate thread, a few blocks ahead of the reader, so that decompression overlaps with later steps.
-final class ReadAhead {
-    private static let blocks = 3
-
-    /// Unchecked Sendable: one side owns a block at a time.
-    private final class Block: @unchecked Sendable {
-        let room = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 * 1024, alignment: 4096)
-        var count = 0
-        /// The compressed bytes consumed up to this block, at most.
-        var consumed = 0
-
-        deinit { room.deallocate() }
-    }
-
-    private let empty: Pipe<Block, ArchiveFailure>
-    private let filled = Pipe<Block, ArchiveFailure>(capacity: blocks)
-    private let decoder: PipeStage
-    private var held: Block?
-    /// The compressed bytes consumed for the returned blocks, at most.
-    private(set) var consumedEstimate = 0
-    /// The decoded bytes returned so far.
-    private(set) var produced = 0
-
-    init(_ source: any DecodingStream) throws(ArchiveFailure) {
-        empty = Pipe(capacity: Self.blocks, holding: (0..<Self.blocks).map { _ in Block() })
-        // Only the decoding thread uses it from here on.
-        nonisolated(unsafe) let source = source
-        do {
-            decoder = try PipeStage(from: empty, to: filled) { block throws(ArchiveFailure) in
-                block.count = try source.read(into: block.room)
-                block.consumed = source.consumed
-                return block.count == 0 ? nil : block
-            }
-        } catch {
-            throw .system(operation: "start a thread for", code: error.code)
-        }
-    }
-
-    /// Returns the next decoded bytes, valid until the next call; empty at the end.
-    func read() throws(ArchiveFailure) -> UnsafeRawBufferPointer {
-        // A decoder that ended receives no more blocks. Its result follows the blocks that it filled.
-        if let held { empty.sendNow(held) }
-        held = try filled.receive()
-        guard let held else { return UnsafeRawBufferPointer(start: nil, count: 0) }
-        produced += held.count
-        consumedEstimate = held.consumed
-        return UnsafeRawBufferPointer(rebasing: held.room[..<held.count])
     }
 }

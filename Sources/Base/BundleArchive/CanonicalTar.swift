@@ -11,9 +11,7 @@ package enum CanonicalTar {
     package static let end = [UInt8](repeating: 0, count: 2 * blockSize)
 
     /// Returns the number of zero bytes after `size` bytes of data.
-    package static func padding(after size: Int) -> Int {
-        (blockSize - size % blockSize) % blockSize
-    }
+    package static func padding(after size: Int) -> Int { (blockSize - size % blockSize) % blockSize }
 
     /// Appends all headers of a file.
     ///
@@ -23,7 +21,7 @@ package enum CanonicalTar {
             appendBlock(name: name, prefix: prefix, size: size, type: UInt8(ascii: "0"), to: &output)
             return
         }
-        let record = paxRecord("path", Array(path))
+        let record = paxRecord(path: Array(path))
         appendBlock(
             name: Array("././@PaxHeader".utf8)[...], prefix: [], size: record.count, type: UInt8(ascii: "x"),
             to: &output)
@@ -41,9 +39,9 @@ package enum CanonicalTar {
         return (path[..<slash], path[(slash + 1)...])
     }
 
-    /// Returns `length key=value\n`. The length includes its own digits.
-    private static func paxRecord(_ key: String, _ value: [UInt8]) -> [UInt8] {
-        let rest = Array(" \(key)=".utf8) + value + [UInt8(ascii: "\n")]
+    /// Returns `length path=value\n`. The length includes its own digits.
+    private static func paxRecord(path: [UInt8]) -> [UInt8] {
+        let rest = Array(" path=".utf8) + path + [UInt8(ascii: "\n")]
         var length = rest.count
         while String(length).utf8.count + rest.count != length { length = String(length).utf8.count + rest.count }
         return Array(String(length).utf8) + rest
@@ -80,12 +78,6 @@ package enum CanonicalTar {
     }
 
     private static func octal(_ value: Int, digits: Int) -> [UInt8] {
-        var result = [UInt8](repeating: UInt8(ascii: "0"), count: digits)
-        var rest = value
-        for index in result.indices.reversed() {
-            result[index] += UInt8(rest & 7)
-            rest >>= 3
-        }
-        return result
+        (0..<digits).reversed().map { UInt8(ascii: "0") + UInt8(value >> (3 * $0) & 7) }
     }
 }

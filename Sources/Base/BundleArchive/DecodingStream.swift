@@ -5,12 +5,12 @@ protocol DecodingStream: AnyObject {
     /// The compressed bytes consumed so far.
     var consumed: Int { get }
 
-    /// Fills `output`. Returns fewer bytes only at the end of the stream, and then 0.
+    /// Reads the next bytes. Returns 0 at the end of the stream.
     func read(into output: UnsafeMutableRawBufferPointer) throws(ArchiveFailure) -> Int
 }
 
-/// Reads the compressed bytes of a descriptor from its start.
-final class CompressedInput {
+/// Reads the bytes of a descriptor from its start. It is also the stream of a tar that is not compressed.
+final class CompressedInput: DecodingStream {
     private static let bufferBytes = 128 * 1024
 
     private let descriptor: Int32
@@ -24,7 +24,7 @@ final class CompressedInput {
     /// Returns the next bytes, valid until the next call. Throws at the end of the file, because `stream` is then
     /// truncated.
     func next(_ stream: String) throws(ArchiveFailure) -> UnsafeRawBufferPointer {
-        let count = try fill()
+        let count = try read(into: buffer)
         if count == 0 { throw .corrupt("the \(stream) is truncated") }
         return UnsafeRawBufferPointer(rebasing: buffer[..<count])
     }
@@ -32,12 +32,10 @@ final class CompressedInput {
     /// Throws if bytes follow the stream: `unread` ones in the buffer, or more in the file.
     func requireEnd(unread: Int) throws(ArchiveFailure) {
         if unread > 0 { throw .trailingData }
-        if try fill() > 0 { throw .trailingData }
+        if try read(into: buffer) > 0 { throw .trailingData }
     }
 
-    private func fill() throws(ArchiveFailure) -> Int { try read(into: buffer) }
-
-    /// Reads the next bytes. Returns 0 at the end of the file.
+    /// Reads the next bytes, possibly fewer than fit. Returns 0 at the end of the file.
     func read(into output: UnsafeMutableRawBufferPointer) throws(ArchiveFailure) -> Int {
         while true {
             let count = pread(descriptor, output.baseAddress, output.count, off_t(consumed))

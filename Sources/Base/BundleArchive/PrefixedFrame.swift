@@ -24,7 +24,9 @@ package final class PrefixedFrameWriter {
     /// `searchLog` is the parameter of zstd: the number of candidates for a match, as log2. If it is nil, the level
     /// determines it.
     package func frame(
-        of content: UnsafeRawBufferPointer, behind prefix: UnsafeRawBufferPointer, level: Int, searchLog: Int? = nil,
+        of content: UnsafeRawBufferPointer,
+        behind prefix: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0), level: Int,
+        searchLog: Int? = nil,
         windowLog: Int
     ) throws(CompressionFailure) -> [UInt8] {
         try CompressionFailure.check(ZSTD_CCtx_reset(context, ZSTD_reset_session_and_parameters))
@@ -91,7 +93,8 @@ package final class PrefixedFrameReader {
     ///
     /// Throws before it allocates memory if the frame does not state `size` bytes or needs more than `memory` bytes.
     package func begin(
-        _ place: Range<Int>, ofSize size: Int, memory: Int, behind prefix: UnsafeRawBufferPointer
+        _ place: Range<Int>, ofSize size: Int, memory: Int,
+        behind prefix: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
     ) throws(ArchiveFailure) {
         rest = place
         (bytesLeft, isFinished) = (size, false)
@@ -106,8 +109,10 @@ package final class PrefixedFrameReader {
         guard min(window, content) <= UInt64(max(0, memory)) else {
             throw .corrupt("a group needs more memory than stated")
         }
-        try check(ZSTD_DCtx_reset(context, ZSTD_reset_session_only))
-        if !prefix.isEmpty { try check(ZSTD_DCtx_refPrefix(context, prefix.baseAddress, prefix.count)) }
+        try ArchiveFailure.check(zstd: ZSTD_DCtx_reset(context, ZSTD_reset_session_only))
+        if !prefix.isEmpty {
+            try ArchiveFailure.check(zstd: ZSTD_DCtx_refPrefix(context, prefix.baseAddress, prefix.count))
+        }
     }
 
     /// Reads the next bytes of the frame. Returns fewer only at its end, and throws if bytes remain in its range.
@@ -118,7 +123,7 @@ package final class PrefixedFrameReader {
             if isFinished { throw .corrupt("a group is shorter than stated") }
             if pending.pos == pending.size { try fill() }
             let state = ZSTD_decompressStream(context, &target, &pending)
-            try check(state)
+            try ArchiveFailure.check(zstd: state)
             isFinished = state == 0
         }
         bytesLeft -= target.pos
@@ -138,13 +143,5 @@ package final class PrefixedFrameReader {
         if count == 0 { throw .corrupt("a group is truncated") }
         rest = rest.lowerBound + count..<rest.upperBound
         pending = ZSTD_inBuffer(src: buffer.baseAddress, size: count, pos: 0)
-    }
-
-    private func check(_ status: Int) throws(ArchiveFailure) {
-        if ZSTD_isError(status) == 0 { return }
-        if ZSTD_getErrorCode(status) == ZSTD_error_memory_allocation {
-            throw .system(operation: "decompress", code: ENOMEM)
-        }
-        throw .corrupt("zstd: \(String(cString: ZSTD_getErrorName(status)))")
     }
 }

@@ -72,20 +72,20 @@ package final class ZstdCompressor {
     /// Compresses the next bytes.
     package func write(_ bytes: UnsafeRawBufferPointer) throws {
         var input = ZSTD_inBuffer(src: bytes.baseAddress, size: bytes.count, pos: 0)
-        while input.pos < input.size { _ = try step(&input, ZSTD_e_continue) }
+        while input.pos < input.size { _ = try step(&input, directive: ZSTD_e_continue) }
     }
 
     /// Ends the frame. Most of the compression happens here, and `report` is called repeatedly with the bytes compressed
     /// so far.
     package func finish(_ report: (Int) -> Void = { _ in }) throws {
         var input = ZSTD_inBuffer(src: nil, size: 0, pos: 0)
-        while try step(&input, ZSTD_e_end) != 0 { report(consumed) }
+        while try step(&input, directive: ZSTD_e_end) != 0 { report(consumed) }
     }
 
     /// The bytes compressed so far. Other bytes are queued.
     package var consumed: Int { Int(clamping: ZSTD_getFrameProgression(context).consumed) }
 
-    private func step(_ input: inout ZSTD_inBuffer, _ directive: ZSTD_EndDirective) throws -> Int {
+    private func step(_ input: inout ZSTD_inBuffer, directive: ZSTD_EndDirective) throws -> Int {
         var target = ZSTD_outBuffer(dst: buffer.baseAddress, size: buffer.count, pos: 0)
         let remaining = ZSTD_compressStream2(context, &target, &input, directive)
         try CompressionFailure.check(remaining)

@@ -75,15 +75,15 @@ private struct ZipEndRecord {
     init(_ file: ZipBytes) throws(ArchiveFailure) {
         guard file.size >= Self.length else { throw .zipStructure("it is too short for an end record") }
         let record = try file.read(Self.length, at: file.size - Self.length)
-        guard record.number(0, 4) == 0x0605_4B50, record.number(20, 2) == 0 else {
+        guard record.long(at: 0) == 0x0605_4B50, record.short(at: 20) == 0 else {
             throw .zipStructure("the end record is not at the end of the file")
         }
-        guard record.number(4, 2) == 0, record.number(6, 2) == 0, record.number(8, 2) == record.number(10, 2) else {
+        guard record.short(at: 4) == 0, record.short(at: 6) == 0, record.short(at: 8) == record.short(at: 10) else {
             throw .zipStructure("it has more than one disk")
         }
-        count = record.number(10, 2)
-        size = record.number(12, 4)
-        offset = record.number(16, 4)
+        count = record.short(at: 10)
+        size = record.long(at: 12)
+        offset = record.long(at: 16)
         guard count != 0xFFFF else { throw .zipStructure(Self.zip64) }
         guard try !Self.followsLocator(in: file) else { throw .zipStructure(Self.zip64) }
         guard count > 0 else { throw .zipStructure("it has no entries") }
@@ -96,7 +96,7 @@ private struct ZipEndRecord {
     /// follows it and then reads other local headers than the directory names.
     private static func followsLocator(in file: ZipBytes) throws(ArchiveFailure) -> Bool {
         let end = file.size - length
-        return end >= locatorLength ? try file.read(4, at: end - locatorLength).number(0, 4) == 0x0706_4B50 : false
+        return end >= locatorLength ? try file.read(4, at: end - locatorLength).long(at: 0) == 0x0706_4B50 : false
     }
 }
 
@@ -117,34 +117,34 @@ private struct ZipHeader {
 
     init(central file: ZipBytes, at position: Int, before limit: Int) throws(ArchiveFailure) {
         let fixed = try file.read(46, at: position, before: limit)
-        guard fixed.number(0, 4) == 0x0201_4B50 else { throw .zipStructure("its directory is damaged") }
-        guard fixed.number(34, 2) == 0 else { throw .zipStructure("a file is on another disk") }
-        let (nameLength, extraLength) = (fixed.number(28, 2), fixed.number(30, 2))
-        length = 46 + nameLength + extraLength + fixed.number(32, 2)
+        guard fixed.long(at: 0) == 0x0201_4B50 else { throw .zipStructure("its directory is damaged") }
+        guard fixed.short(at: 34) == 0 else { throw .zipStructure("a file is on another disk") }
+        let (nameLength, extraLength) = (fixed.short(at: 28), fixed.short(at: 30))
+        length = 46 + nameLength + extraLength + fixed.short(at: 32)
         let variable = try file.read(length - 46, at: position + 46, before: limit)
         name = Array(variable.bytes[..<nameLength])
-        flags = UInt16(fixed.number(8, 2))
-        method = UInt16(fixed.number(10, 2))
-        checksum = fixed.number(16, 4)
+        flags = UInt16(fixed.short(at: 8))
+        method = UInt16(fixed.short(at: 10))
+        checksum = fixed.long(at: 16)
         var large = try ZipLargeNumbers(extra: variable.bytes[nameLength..<nameLength + extraLength])
-        unpackedSize = try large.resolve(fixed.number(24, 4))
-        packedSize = try large.resolve(fixed.number(20, 4))
-        offset = try large.resolve(fixed.number(42, 4))
+        unpackedSize = try large.resolve(fixed.long(at: 24))
+        packedSize = try large.resolve(fixed.long(at: 20))
+        offset = try large.resolve(fixed.long(at: 42))
     }
 
     init(local file: ZipBytes, at position: Int, before limit: Int) throws(ArchiveFailure) {
         let fixed = try file.read(30, at: position, before: limit)
-        guard fixed.number(0, 4) == 0x0403_4B50 else { throw .zipStructure("a file has no local header") }
-        let nameLength = fixed.number(26, 2)
-        length = 30 + nameLength + fixed.number(28, 2)
+        guard fixed.long(at: 0) == 0x0403_4B50 else { throw .zipStructure("a file has no local header") }
+        let nameLength = fixed.short(at: 26)
+        length = 30 + nameLength + fixed.short(at: 28)
         let variable = try file.read(length - 30, at: position + 30, before: limit)
         name = Array(variable.bytes[..<nameLength])
-        flags = UInt16(fixed.number(6, 2))
-        method = UInt16(fixed.number(8, 2))
-        checksum = fixed.number(14, 4)
+        flags = UInt16(fixed.short(at: 6))
+        method = UInt16(fixed.short(at: 8))
+        checksum = fixed.long(at: 14)
         var large = try ZipLargeNumbers(extra: variable.bytes[nameLength...])
-        unpackedSize = try large.resolve(fixed.number(22, 4))
-        packedSize = try large.resolve(fixed.number(18, 4))
+        unpackedSize = try large.resolve(fixed.long(at: 22))
+        packedSize = try large.resolve(fixed.long(at: 18))
         offset = 0
     }
 
@@ -167,11 +167,11 @@ private struct ZipLargeNumbers {
         var isFound = false
         while !rest.isEmpty {
             let field = ZipRecord(bytes: Array(rest.prefix(4)))
-            guard field.bytes.count == 4, field.number(2, 2) <= rest.count - 4 else {
+            guard field.bytes.count == 4, field.short(at: 2) <= rest.count - 4 else {
                 throw .zipStructure("an extra field reaches beyond its header")
             }
-            let content = rest.dropFirst(4).prefix(field.number(2, 2))
-            if field.number(0, 2) == 1 {
+            let content = rest.dropFirst(4).prefix(field.short(at: 2))
+            if field.short(at: 0) == 1 {
                 // libarchive uses the first of two, other programs the last.
                 guard !isFound else { throw .zipStructure("a header has two zip64 fields") }
                 (numbers, isFound) = (content, true)
@@ -183,11 +183,11 @@ private struct ZipLargeNumbers {
     mutating func resolve(_ number: Int) throws(ArchiveFailure) -> Int {
         guard number == 0xFFFF_FFFF else { return number }
         let field = ZipRecord(bytes: Array(numbers.prefix(8)))
-        guard field.bytes.count == 8, field.number(4, 4) == 0 else {
+        guard field.bytes.count == 8, field.long(at: 4) == 0 else {
             throw .zipStructure("a number is missing or too large")
         }
         numbers = numbers.dropFirst(8)
-        return field.number(0, 4)
+        return field.long(at: 0)
     }
 }
 
@@ -195,10 +195,11 @@ private struct ZipLargeNumbers {
 private struct ZipRecord {
     let bytes: [UInt8]
 
-    /// Returns the number of up to four bytes at `offset`.
-    func number(_ offset: Int, _ count: Int) -> Int {
-        (0..<count).reduce(0) { $0 | Int(bytes[offset + $1]) << (8 * $1) }
-    }
+    /// Returns the number of two bytes at `offset`.
+    func short(at offset: Int) -> Int { Int(bytes[offset]) | Int(bytes[offset + 1]) << 8 }
+
+    /// Returns the number of four bytes at `offset`.
+    func long(at offset: Int) -> Int { short(at: offset) | short(at: offset + 2) << 16 }
 }
 
 /// Reads the file at any offset.
@@ -225,9 +226,9 @@ private struct ZipBytes {
             let start = hasSignature ? 4 : 0
             let length = start + 4 + 2 * width
             guard let record = try? read(length, at: offset) else { continue }
-            if (!hasSignature || record.number(0, 4) == 0x0807_4B50), record.number(start, 4) == header.checksum,
-                record.number(start + 4, 4) == header.packedSize,
-                record.number(start + 4 + width, 4) == header.unpackedSize
+            if (!hasSignature || record.long(at: 0) == 0x0807_4B50), record.long(at: start) == header.checksum,
+                record.long(at: start + 4) == header.packedSize,
+                record.long(at: start + 4 + width) == header.unpackedSize
             {
                 return length
             }

@@ -32,7 +32,7 @@ final class ZstdStream: DecodingStream {
                 pending = ZSTD_inBuffer(src: bytes.baseAddress, size: bytes.count, pos: 0)
             }
             let state = ZSTD_decompressStream(context, &target, &pending)
-            if ZSTD_isError(state) != 0 { throw failure(state) }
+            try ArchiveFailure.check(zstd: state)
             if state == 0 {
                 isFinished = true
                 try input.requireEnd(unread: pending.size - pending.pos)
@@ -40,12 +40,16 @@ final class ZstdStream: DecodingStream {
         }
         return target.pos
     }
+}
 
-    private func failure(_ state: Int) -> ArchiveFailure {
-        switch ZSTD_getErrorCode(state) {
-        case ZSTD_error_frameParameter_windowTooLarge: .windowTooLarge(maximumLog: Self.maximumWindowLog)
-        case ZSTD_error_memory_allocation: .system(operation: "decompress", code: ENOMEM)
-        default: .corrupt("zstd: \(String(cString: ZSTD_getErrorName(state)))")
+extension ArchiveFailure {
+    /// Throws if `status` is an error code of zstd.
+    static func check(zstd status: Int) throws(ArchiveFailure) {
+        if ZSTD_isError(status) == 0 { return }
+        switch ZSTD_getErrorCode(status) {
+        case ZSTD_error_frameParameter_windowTooLarge: throw .windowTooLarge(maximumLog: ZstdStream.maximumWindowLog)
+        case ZSTD_error_memory_allocation: throw .system(operation: "decompress", code: ENOMEM)
+        default: throw .corrupt("zstd: \(String(cString: ZSTD_getErrorName(status)))")
         }
     }
 }

@@ -56,7 +56,7 @@ package struct Confinement: Equatable, Sendable {
             do { try Directory.createAll(folder, mode: 0o700) } catch { continue }
         }
         let handled = CLINUX_MAY_FIRST | CLINUX_MAY_MOVE | (version >= 3 ? CLINUX_MAY_TRUNCATE : 0)
-        let rules = try checkedNegative(clinux_landlock_ruleset(UInt64(handled)), "confine", "this process")
+        let rules = try checkedNegative(clinux_landlock_ruleset(UInt64(handled)), to: "confine", at: "this process")
         defer { close(rules) }
         try Self.allow(Self.reading, at: "/", in: rules)
         for folder in made + folders {
@@ -64,7 +64,7 @@ package struct Confinement: Equatable, Sendable {
         }
         for folder in new { try Self.allow(CLINUX_MAY_REMOVE_FOLDER, at: PathLook.parent(of: folder), in: rules) }
         for file in files where access(file, F_OK) == 0 { try Self.allow(Self.writing & handled, at: file, in: rules) }
-        _ = try checkedNegative(clinux_landlock_enforce(rules), "confine", "this process")
+        _ = try checkedNegative(clinux_landlock_enforce(rules), to: "confine", at: "this process")
         return new
     }
 
@@ -76,6 +76,6 @@ package struct Confinement: Equatable, Sendable {
         | CLINUX_MAY_REMOVE_FOLDER | CLINUX_MAY_MOVE
 
     private static func allow(_ rights: Int, at path: String, in rules: Int32) throws(DiskError) {
-        _ = try checkedNegative(clinux_landlock_allow(rules, UInt64(rights), path), "confine", path)
+        _ = try checkedNegative(clinux_landlock_allow(rules, UInt64(rights), path), to: "confine", at: path)
     }
 }

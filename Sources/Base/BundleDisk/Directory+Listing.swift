@@ -54,7 +54,7 @@ extension Directory {
         let result = name.withUnsafeBufferPointer { bytes in
             bytes.baseAddress.map { fstatat(descriptor, $0, &status, AT_SYMLINK_NOFOLLOW) } ?? -1
         }
-        _ = try checked(result, "examine", path)
+        _ = try checked(result, to: "examine", at: path)
         return UInt8(truncatingIfNeeded: (status.st_mode & S_IFMT) >> 12)
     }
 
@@ -62,15 +62,34 @@ extension Directory {
     private func forEachName(_ body: (ArraySlice<CChar>, UInt8) throws(DiskError) -> Void) throws(DiskError) {
         var failure: Int32 = 0
         guard let stream = clinux_open_stream(descriptor, &failure) else {
-            throw DiskError("list", path, code: failure)
+            throw DiskError("list", at: path, code: failure)
         }
         defer { clinux_close_stream(stream) }
         var name = [CChar](repeating: 0, count: 256)
         var type: UInt8 = 0
         while true {
-            let length = Int(try checkedNegative(clinux_read_entry(stream, &name, name.count, &type), "list", path))
+            let length = Int(
+                try checkedNegative(clinux_read_entry(stream, &name, name.count, &type), to: "list", at: path))
             if length == 0 { return }
             try body(name[...length], type)
         }
+    }
+    /// Returns the paths of all regular files below this directory, in the bytes of the kernel and in no particular
+    /// order. It lists each directory once and does not open files.
+    package func filePaths() throws(DiskError) -> [[UInt8]] {
+        var paths: [[UInt8]] = []
+        var directories: [[UInt8]] = [[]]
+        while let prefix = directories.popLast() {
+            // No client requests names that are not UTF-8.
+            guard let name = String(validating: prefix.dropLast(), as: UTF8.self) else { continue }
+            for entry in try (prefix.isEmpty ? self : directory(name)).entries() {
+                switch entry.kind {
+                case .file: paths.append(prefix + entry.name)
+                case .directory: directories.append(prefix + entry.name + [UInt8(ascii: "/")])
+                case .symbolicLink, .other: break
+                }
+            }
+        }
+        return paths
     }
 }

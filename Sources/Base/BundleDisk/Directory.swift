@@ -26,14 +26,14 @@ package final class Directory: Sendable {
             // A file in the middle of the path causes the same error.
             var status = stat()
             let isFile = stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
-            throw DiskError(isFile ? DiskError.asFolder : "open", path, code: ENOTDIR)
+            throw DiskError(isFile ? DiskError.asFolder : "open", at: path, code: ENOTDIR)
         }
-        return Directory(adopting: try checked(descriptor, "open", path), path: path)
+        return Directory(adopting: try checked(descriptor, to: "open", at: path), path: path)
     }
 
-    /// Creates a directory by an ordinary path. It does not change an existing one.
+    /// Creates a directory by an ordinary path. An existing one stays unchanged.
     package static func create(_ path: String, mode: UInt32) throws(DiskError) {
-        if mkdir(path, mode) < 0 && errno != EEXIST { throw DiskError("create", path, code: errno) }
+        if mkdir(path, mode) < 0 && errno != EEXIST { throw DiskError("create", at: path, code: errno) }
     }
 
     /// Creates a directory by an ordinary path, and its missing parents with mode 0755.
@@ -50,57 +50,78 @@ package final class Directory: Sendable {
 
     /// Opens a directory below this one.
     package func directory(_ name: String) throws(DiskError) -> Directory {
-        Directory(adopting: try openBeneath(name, O_RDONLY | O_DIRECTORY, "open"), path: path + "/" + name)
+        Directory(adopting: try openBeneath(name, flags: O_RDONLY | O_DIRECTORY, to: "open"), path: path + "/" + name)
+    }
+
+    /// Opens a directory below this one, or returns nil if there is none with that name.
+    package func directory(ifPresent name: String) throws(DiskError) -> Directory? {
+        do {
+            return try directory(name)
+        } catch  where error.kind == .missing || error.kind == .unsuitable {
+            return nil
+        }
     }
 
     /// Opens a subdirectory, and creates it if it is missing.
     package func directory(creating name: String, mode: UInt32 = 0o755) throws(DiskError) -> Directory {
-        try requireComponent(name, "create")
+        try requireComponent(name, to: "create")
         if mkdirat(descriptor, name, mode) < 0 && errno != EEXIST {
-            throw DiskError("create", display(name), code: errno)
+            throw DiskError("create", at: display(name), code: errno)
         }
         return try directory(name)
     }
 
     /// Creates a subdirectory, which must not exist.
     package func makeDirectory(_ name: String, mode: UInt32 = 0o755) throws(DiskError) {
-        try requireComponent(name, "create")
-        _ = try checked(mkdirat(descriptor, name, mode), "create", display(name))
+        try requireComponent(name, to: "create")
+        _ = try checked(mkdirat(descriptor, name, mode), to: "create", at: display(name))
     }
 
     /// Opens a regular file for reading.
     package func file(_ name: String) throws(DiskError) -> File {
         let file = File(
-            adopting: try openBeneath(name, O_RDONLY | O_NONBLOCK, "open"), path: display(name))
+            adopting: try openBeneath(name, flags: O_RDONLY | O_NONBLOCK, to: "open"), path: display(name))
         try file.requireRegular()
         return file
     }
 
+    /// Opens a regular file for reading, or returns nil if there is none with that name.
+    package func file(ifPresent name: String) throws(DiskError) -> File? {
+        do {
+            return try file(name)
+        } catch  where error.kind == .missing || error.kind == .unsuitable {
+            return nil
+        }
+    }
+
     /// Creates a file, which must not exist, for reading and writing.
     package func file(creating name: String, mode: UInt32 = 0o644) throws(DiskError) -> File {
-        File(adopting: try openBeneath(name, O_RDWR | O_CREAT | O_EXCL, "create", mode), path: display(name))
+        File(
+            adopting: try openBeneath(name, flags: O_RDWR | O_CREAT | O_EXCL, to: "create", mode: mode),
+            path: display(name))
     }
 
     /// Opens a file for reading and writing, and creates it if it is missing.
     package func file(appending name: String, mode: UInt32 = 0o600) throws(DiskError) -> File {
-        let file = File(adopting: try openBeneath(name, O_RDWR | O_CREAT, "open", mode), path: display(name))
+        let file = File(
+            adopting: try openBeneath(name, flags: O_RDWR | O_CREAT, to: "open", mode: mode), path: display(name))
         try file.requireRegular()
         return file
     }
 
     private func openBeneath(
-        _ name: String, _ flags: Int32, _ operation: String, _ mode: UInt32 = 0
+        _ name: String, flags: Int32, to operation: String, mode: UInt32 = 0
     ) throws(DiskError) -> Int32 {
-        try checkedNegative(clinux_open_beneath(descriptor, name, flags, mode), operation, display(name))
+        try checkedNegative(clinux_open_beneath(descriptor, name, flags, mode), to: operation, at: display(name))
     }
 
     // MARK: Whole files
 
     /// Creates a file with these bytes. It does not sync the file.
-    package func createFile(_ name: String, _ bytes: UnsafeRawBufferPointer) throws(DiskError) {
-        let file = try openBeneath(name, O_WRONLY | O_CREAT | O_EXCL, "create", 0o644)
+    package func createFile(_ name: String, with bytes: UnsafeRawBufferPointer) throws(DiskError) {
+        let file = try openBeneath(name, flags: O_WRONLY | O_CREAT | O_EXCL, to: "create", mode: 0o644)
         defer { close(file) }
-        try writeAll(bytes, to: file, display(name))
+        try writeAll(bytes, to: file, at: display(name))
     }
 
     /// Returns the bytes of a file, or nil if it does not exist. Throws if the file has more than `maximumBytes` bytes.
@@ -119,7 +140,7 @@ package final class Directory: Sendable {
         let aside = name + ".new"
         try removeFile(aside)
         do throws(DiskError) {
-            try createDurableFile(aside, bytes, mode: mode)
+            try createDurableFile(aside, with: bytes, mode: mode)
             try rename(aside, to: name)
         } catch {
             // If the removal fails too, the next replacement removes the file.
@@ -135,25 +156,21 @@ package final class Directory: Sendable {
         let aside = name + ".new"
         try removeFile(aside)
         let file = try file(creating: aside, mode: mode)
-        try bytes.withUnsafeBytes { buffer in
-            Result { () throws(DiskError) in try file.write(buffer) }
-        }.get()
-        _ = try checked(fchmod(file.descriptor, mode), "change", file.path)
+        try file.write(bytes)
+        _ = try checked(fchmod(file.descriptor, mode), to: "change", at: file.path)
         try rename(aside, to: name)
     }
 
     /// Creates a file with these bytes and syncs it. It does not sync the directory.
-    package func createDurableFile(_ name: String, _ bytes: [UInt8], mode: UInt32 = 0o644) throws(DiskError) {
+    package func createDurableFile(_ name: String, with bytes: [UInt8], mode: UInt32 = 0o644) throws(DiskError) {
         let file = try file(creating: name, mode: mode)
-        try bytes.withUnsafeBytes { buffer in
-            Result { () throws(DiskError) in try file.write(buffer) }
-        }.get()
+        try file.write(bytes)
         try file.sync()
     }
 
     /// Whether `name` is a file with exactly these bytes. `scratch` must be at least as long as `bytes`.
     package func holds(
-        _ name: String, _ bytes: UnsafeRawBufferPointer, scratch: UnsafeMutableRawBufferPointer
+        _ name: String, content bytes: UnsafeRawBufferPointer, scratch: UnsafeMutableRawBufferPointer
     ) throws(DiskError) -> Bool {
         let file = clinux_open_beneath(descriptor, name, O_RDONLY | O_NONBLOCK, 0)
         if file < 0 { return false }
@@ -176,40 +193,43 @@ package final class Directory: Sendable {
 
     /// Renames an entry into another directory and replaces a file at `target`.
     package func rename(_ name: String, to other: Directory, as target: String) throws(DiskError) {
-        try requireComponents(name, target, "rename")
-        _ = try checked(renameat(descriptor, name, other.descriptor, target), "rename", display(name))
+        try requireComponent(name, to: "rename")
+        try requireComponent(target, to: "rename")
+        _ = try checked(renameat(descriptor, name, other.descriptor, target), to: "rename", at: display(name))
     }
 
     /// Renames an entry into another directory. Throws if `target` exists.
     package func move(_ name: String, to other: Directory, as target: String) throws(DiskError) {
-        try requireComponents(name, target, "rename")
+        try requireComponent(name, to: "rename")
+        try requireComponent(target, to: "rename")
         _ = try checkedNegative(
-            clinux_rename_noreplace(descriptor, name, other.descriptor, target), "rename", display(name))
+            clinux_rename_noreplace(descriptor, name, other.descriptor, target), to: "rename", at: display(name))
     }
 
     /// Creates a hard link in another directory of the same file system.
     package func link(_ name: String, to other: Directory, as target: String) throws(DiskError) {
-        try requireComponents(name, target, "link")
+        try requireComponent(name, to: "link")
+        try requireComponent(target, to: "link")
         // Avoids two string copies for each of the thousands of names of a client.
         let result = name.withCString { name in
             target.withCString { linkat(descriptor, name, other.descriptor, $0, 0) }
         }
         // File systems without hard links report different errors.
         if result < 0 && [EOPNOTSUPP, ENOSYS].contains(errno) { errno = EPERM }
-        _ = try checked(result, "link", display(name))
+        _ = try checked(result, to: "link", at: display(name))
     }
 
     /// Removes a file, if it exists.
     package func removeFile(_ name: String) throws(DiskError) {
-        try requireComponent(name, "remove")
+        try requireComponent(name, to: "remove")
         if unlinkat(descriptor, name, 0) < 0 && errno != ENOENT {
-            throw DiskError("remove", display(name), code: errno)
+            throw DiskError("remove", at: display(name), code: errno)
         }
     }
 
     /// Removes an entry and everything below it, if it exists. It does not follow links.
     package func removeTree(_ name: String) throws(DiskError) {
-        try requireComponent(name, "remove")
+        try requireComponent(name, to: "remove")
         try name.withCString { bytes in
             Result { () throws(DiskError) in try removeTree(bytes) }
         }.get()
@@ -218,12 +238,12 @@ package final class Directory: Sendable {
     private func removeTree(_ name: UnsafePointer<CChar>) throws(DiskError) {
         if unlinkat(descriptor, name, 0) == 0 || errno == ENOENT { return }
         let shown = String(cString: name)
-        guard errno == EISDIR || errno == EPERM else { throw DiskError("remove", display(shown), code: errno) }
+        guard errno == EISDIR || errno == EPERM else { throw DiskError("remove", at: display(shown), code: errno) }
         let flags = O_RDONLY | O_DIRECTORY
         do {
             let below = Directory(
                 adopting: try checkedNegative(
-                    clinux_open_beneath(descriptor, name, flags, 0), "open", display(shown)),
+                    clinux_open_beneath(descriptor, name, flags, 0), to: "open", at: display(shown)),
                 path: display(shown))
             for entry in try below.rawNames() { try below.removeTree(entry) }
         } catch  where error.kind == .missing {
@@ -231,7 +251,7 @@ package final class Directory: Sendable {
             return
         }
         if unlinkat(descriptor, name, AT_REMOVEDIR) < 0 && errno != ENOENT {
-            throw DiskError("remove", display(shown), code: errno)
+            throw DiskError("remove", at: display(shown), code: errno)
         }
     }
 
@@ -239,11 +259,11 @@ package final class Directory: Sendable {
 
     /// Returns the kind of an entry without following links, or nil if it does not exist.
     package func kind(of name: String) throws(DiskError) -> EntryKind? {
-        try requireComponent(name, "examine")
+        try requireComponent(name, to: "examine")
         var status = stat()
         if fstatat(descriptor, name, &status, AT_SYMLINK_NOFOLLOW) < 0 {
             if errno == ENOENT { return nil }
-            throw DiskError("examine", display(name), code: errno)
+            throw DiskError("examine", at: display(name), code: errno)
         }
         switch status.st_mode & S_IFMT {
         case S_IFREG: return .file(size: Int(status.st_size))
@@ -257,18 +277,18 @@ package final class Directory: Sendable {
 
     /// Syncs the entries of this directory.
     package func sync() throws(DiskError) {
-        _ = try checked(fsync(descriptor), "sync", path)
+        _ = try checked(fsync(descriptor), to: "sync", at: path)
     }
 
     /// Syncs the whole file system, which is faster than one sync for each file.
     package func syncFileSystem() throws(DiskError) {
-        _ = try checkedNegative(clinux_sync_file_system(descriptor), "sync", path)
+        _ = try checkedNegative(clinux_sync_file_system(descriptor), to: "sync", at: path)
     }
 
     /// Returns the free space of the file system.
     package func freeSpace() throws(DiskError) -> FreeSpace {
         var status = statvfs()
-        _ = try checked(fstatvfs(descriptor, &status), "examine", path)
+        _ = try checked(fstatvfs(descriptor, &status), to: "examine", at: path)
         let block = Int(clamping: status.f_frsize)
         return FreeSpace(
             bytes: Int(clamping: status.f_bavail).multipliedClamping(by: block),
@@ -288,52 +308,28 @@ package final class Directory: Sendable {
 
     /// Returns the owner and the permission bits of this directory.
     package func permissions() throws(DiskError) -> (owner: UInt32, mode: UInt32) {
-        var status = stat()
-        _ = try checked(fstat(descriptor, &status), "examine", path)
+        let status = try status()
         return (status.st_uid, status.st_mode & 0o7777)
+    }
+
+    /// Returns the time at which an entry was last added, removed or replaced, in nanoseconds since 1970.
+    package func modification() throws(DiskError) -> Int {
+        let time = try status().st_mtim
+        return time.tv_sec &* 1_000_000_000 &+ time.tv_nsec
+    }
+
+    func status() throws(DiskError) -> stat {
+        var status = stat()
+        _ = try checked(fstat(descriptor, &status), to: "examine", at: path)
+        return status
     }
 
     private func display(_ name: String) -> String { path + "/" + name }
 
     /// These calls resolve paths without a limit to this directory, so they accept one component only.
-    private func requireComponent(_ name: String, _ operation: String) throws(DiskError) {
+    private func requireComponent(_ name: String, to operation: String) throws(DiskError) {
         if name.utf8.contains(UInt8(ascii: "/")) || name == "." || name == ".." {
-            throw DiskError(operation, display(name), code: EXDEV)
+            throw DiskError(operation, at: display(name), code: EXDEV)
         }
-    }
-
-    private func requireComponents(_ name: String, _ target: String, _ operation: String) throws(DiskError) {
-        try requireComponent(name, operation)
-        try requireComponent(target, operation)
-    }
-}
-
-extension Directory {
-    /// Returns the paths of all regular files below this directory, in the bytes of the kernel and in no particular
-    /// order. It lists each directory once and does not open files.
-    package func filePaths() throws(DiskError) -> [[UInt8]] {
-        var paths: [[UInt8]] = []
-        var directories: [[UInt8]] = [[]]
-        while let prefix = directories.popLast() {
-            // No client requests names that are not UTF-8.
-            guard let name = String(validating: prefix.dropLast(), as: UTF8.self) else { continue }
-            for entry in try (prefix.isEmpty ? self : directory(name)).entries() {
-                switch entry.kind {
-                case .file: paths.append(prefix + entry.name)
-                case .directory: directories.append(prefix + entry.name + [UInt8(ascii: "/")])
-                case .symbolicLink, .other: break
-                }
-            }
-        }
-        return paths
-    }
-}
-
-extension Directory {
-    /// Returns the time at which an entry was last added, removed or replaced, in nanoseconds since 1970.
-    package func modification() throws(DiskError) -> Int {
-        var status = stat()
-        _ = try checked(fstat(descriptor, &status), "examine", path)
-        return Int(status.st_mtim.tv_sec) &* 1_000_000_000 &+ Int(status.st_mtim.tv_nsec)
     }
 }

@@ -18,7 +18,7 @@ package struct DiskError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The error number.
     package let code: Int32
 
-    package init(_ operation: String, _ path: String, code: Int32) {
+    package init(_ operation: String, at path: String, code: Int32) {
         self.operation = operation
         self.path = path
         self.code = code
@@ -57,16 +57,16 @@ package struct DiskError: Error, Equatable, Sendable, CustomStringConvertible {
 
 /// Returns the result of a C function, or throws `errno`.
 func checked<Value: BinaryInteger>(
-    _ result: Value, _ operation: String, _ path: @autoclosure () -> String
+    _ result: Value, to operation: String, at path: @autoclosure () -> String
 ) throws(DiskError) -> Value {
     if result >= 0 { return result }
-    throw DiskError(operation, path(), code: errno)
+    throw DiskError(operation, at: path(), code: errno)
 }
 
 /// Returns the result of a `CLinux` function, or throws its `-errno`.
 func checkedNegative<Value: BinaryInteger>(
-    _ result: Value, _ operation: String, _ path: @autoclosure () -> String
+    _ result: Value, to operation: String, at path: @autoclosure () -> String
 ) throws(DiskError) -> Value {
     if result >= 0 { return result }
-    throw DiskError(operation, path(), code: Int32(truncatingIfNeeded: -Int(result)))
+    throw DiskError(operation, at: path(), code: Int32(truncatingIfNeeded: -Int(result)))
 }

@@ -14,7 +14,7 @@ package final class File: Sendable {
 
     /// Duplicates the descriptor of a directory, for locking.
     init(duplicating directory: Directory) throws(DiskError) {
-        descriptor = try checked(fcntl(directory.descriptor, F_DUPFD_CLOEXEC, 0), "open", directory.path)
+        descriptor = try checked(fcntl(directory.descriptor, F_DUPFD_CLOEXEC, 0), to: "open", at: directory.path)
         path = directory.path
     }
 
@@ -23,17 +23,16 @@ package final class File: Sendable {
     /// Opens an existing regular file by an ordinary path. It follows links.
     package static func open(reading path: String) throws(DiskError) -> File {
         let file = File(
-            adopting: try checked(Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), "open", path), path: path)
+            adopting: try checked(Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), to: "open", at: path), path: path
+        )
         try file.requireRegular()
         return file
     }
 
     /// Creates a file in memory, for functions that read files.
     package static func inMemory(_ bytes: [UInt8], named name: String) throws(DiskError) -> File {
-        let file = File(adopting: try checkedNegative(clinux_memory_file("page"), "create", name), path: name)
-        try bytes.withUnsafeBytes { buffer in
-            Result { () throws(DiskError) in try file.write(buffer) }
-        }.get()
+        let file = File(adopting: try checkedNegative(clinux_memory_file("page"), to: "create", at: name), path: name)
+        try file.write(bytes)
         return file
     }
 
@@ -45,7 +44,7 @@ package final class File: Sendable {
         // The standard input cannot be opened by name if it is a socket or another user's pipe.
         let isInput = path == "-" || path == "/dev/stdin"
         let descriptor = isInput ? fcntl(0, F_DUPFD_CLOEXEC, 0) : Glibc.open(path, O_RDONLY | O_CLOEXEC)
-        let file = File(adopting: try checked(descriptor, "open", path), path: path)
+        let file = File(adopting: try checked(descriptor, to: "open", at: path), path: path)
         let kind = try file.status().st_mode & S_IFMT
         let isPipe = kind == S_IFIFO || kind == S_IFCHR || kind == S_IFSOCK
         if !isPipe { try file.requireRegular() }
@@ -65,9 +64,9 @@ package final class File: Sendable {
                 _ = poll(&waiting, 1, -1)
                 continue
             }
-            if try checked(count, "read", path) == 0 { return bytes }
+            if try checked(count, to: "read", at: path) == 0 { return bytes }
             bytes += chunk[..<count]
-            if bytes.count > maximumBytes { throw DiskError("read", path, code: EOVERFLOW) }
+            if bytes.count > maximumBytes { throw DiskError("read", at: path, code: EOVERFLOW) }
         }
     }
 
@@ -75,7 +74,7 @@ package final class File: Sendable {
     /// devices such as `/dev/null`.
     package static func open(appending path: String) throws(DiskError) -> File {
         let flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK
-        return File(adopting: try checked(Glibc.open(path, flags, 0o640), "open", path), path: path)
+        return File(adopting: try checked(Glibc.open(path, flags, 0o640), to: "open", at: path), path: path)
     }
 
     /// Whether the path exists, as an entry of any kind.
@@ -87,10 +86,8 @@ package final class File: Sendable {
     /// Creates a file by an ordinary path, which must not exist, and syncs it.
     package static func write(_ bytes: [UInt8], to path: String, mode: UInt32) throws(DiskError) {
         let flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC
-        let file = File(adopting: try checked(Glibc.open(path, flags, mode), "create", path), path: path)
-        try bytes.withUnsafeBytes { buffer in
-            Result { () throws(DiskError) in try file.write(buffer) }
-        }.get()
+        let file = File(adopting: try checked(Glibc.open(path, flags, mode), to: "create", at: path), path: path)
+        try file.write(bytes)
         try file.sync()
     }
 
@@ -99,19 +96,17 @@ package final class File: Sendable {
     /// The user ID of the owner.
     package func owner() throws(DiskError) -> UInt32 { try status().st_uid }
 
-    package func size() throws(DiskError) -> Int {
-        Int(try status().st_size)
-    }
+    package func size() throws(DiskError) -> Int { Int(try status().st_size) }
 
     func status() throws(DiskError) -> stat {
         var status = stat()
-        _ = try checked(fstat(descriptor, &status), "examine", path)
+        _ = try checked(fstat(descriptor, &status), to: "examine", at: path)
         return status
     }
 
     /// Throws unless the file is regular: reading a FIFO would block, and a device has no end.
     func requireRegular() throws(DiskError) {
-        if try status().st_mode & S_IFMT != S_IFREG { throw DiskError("read", path, code: EINVAL) }
+        if try status().st_mode & S_IFMT != S_IFREG { throw DiskError("read", at: path, code: EINVAL) }
     }
 
     /// Reads up to `buffer.count` bytes at `offset`. Returns less only at the end of the file.
@@ -121,7 +116,7 @@ package final class File: Sendable {
             let count = pread(
                 descriptor, buffer.baseAddress.map { $0 + done }, buffer.count - done, off_t(offset + done))
             if count < 0 && errno == EINTR { continue }
-            if try checked(count, "read", path) == 0 { break }
+            if try checked(count, to: "read", at: path) == 0 { break }
             done += count
         }
         return done
@@ -142,44 +137,45 @@ package final class File: Sendable {
 
     /// Writes at the current position.
     package func write(_ bytes: UnsafeRawBufferPointer) throws(DiskError) {
-        try writeAll(bytes, to: descriptor, path)
+        try writeAll(bytes, to: descriptor, at: path)
+    }
+
+    /// Writes at the current position.
+    package func write(_ bytes: [UInt8]) throws(DiskError) {
+        try bytes.withUnsafeBufferPointer { buffer throws(DiskError) in try write(UnsafeRawBufferPointer(buffer)) }
     }
 
     /// Truncates the file to `offset` and continues to write there.
     package func truncate(to offset: Int) throws(DiskError) {
-        _ = try checked(ftruncate(descriptor, off_t(offset)), "truncate", path)
-        _ = try checked(lseek(descriptor, off_t(offset), SEEK_SET), "seek", path)
+        _ = try checked(ftruncate(descriptor, off_t(offset)), to: "truncate", at: path)
+        _ = try checked(lseek(descriptor, off_t(offset), SEEK_SET), to: "seek", at: path)
     }
 
     package func sync() throws(DiskError) {
-        _ = try checked(fsync(descriptor), "sync", path)
+        _ = try checked(fsync(descriptor), to: "sync", at: path)
     }
 
     /// Returns the whole file. Throws if it has more than `maximumBytes` bytes. Omit the limit only for local files whose
     /// size was checked before.
     package func readAll(maximumBytes: Int = .max) throws(DiskError) -> [UInt8] {
         let size = try size()
-        if size > maximumBytes { throw DiskError("read", path, code: EOVERFLOW) }
-        var bytes = [UInt8](repeating: 0, count: size)
-        let result = bytes.withUnsafeMutableBytes { buffer in
-            Result { () throws(DiskError) in try read(into: buffer, at: 0) }
-        }
-        bytes.removeLast(size - (try result.get()))
-        return bytes
+        if size > maximumBytes { throw DiskError("read", at: path, code: EOVERFLOW) }
+        return try head(size)
     }
 
     /// Returns the first `count` bytes, or fewer if the file is shorter.
     package func head(_ count: Int) throws(DiskError) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: count)
-        let got = try bytes.withUnsafeMutableBytes { buffer in
-            Result { () throws(DiskError) in try read(into: buffer, at: 0) }
-        }.get()
-        return Array(bytes[..<got])
+        let found = try bytes.withUnsafeMutableBufferPointer { buffer throws(DiskError) in
+            try read(into: UnsafeMutableRawBufferPointer(buffer), at: 0)
+        }
+        bytes.removeLast(count - found)
+        return bytes
     }
 
     /// Whether both files have the same content. The buffers are scratch space.
     package func hasSameContent(
-        as other: File, _ buffer: UnsafeMutableRawBufferPointer, _ otherBuffer: UnsafeMutableRawBufferPointer
+        as other: File, scratch buffer: UnsafeMutableRawBufferPointer, and otherBuffer: UnsafeMutableRawBufferPointer
     ) throws(DiskError) -> Bool {
         let size = try size()
         if try other.size() != size { return false }
@@ -204,13 +200,13 @@ package final class File: Sendable {
     }
 }
 
-func writeAll(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32, _ path: @autoclosure () -> String)
-    throws(DiskError)
-{
+func writeAll(
+    _ bytes: UnsafeRawBufferPointer, to descriptor: Int32, at path: @autoclosure () -> String
+) throws(DiskError) {
     var done = 0
     while done < bytes.count {
         let count = write(descriptor, bytes.baseAddress.map { $0 + done }, bytes.count - done)
         if count < 0 && errno == EINTR { continue }
-        done += try checked(count, "write", path())
+        done += try checked(count, to: "write", at: path())
     }
 }

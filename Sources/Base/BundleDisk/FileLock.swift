@@ -17,8 +17,7 @@ package final class FileLock: Sendable {
 
     /// Locks the directory itself, for folders in which no lock file may exist.
     package static func take(_ directory: Directory) throws(DiskError) -> FileLock? {
-        let again = try directory.directory(".")
-        return try take(File(duplicating: again))
+        try take(File(duplicating: try directory.directory(".")))
     }
 
     /// Locks the directory itself and waits up to `milliseconds`. Returns nil if another process still holds the lock.
@@ -30,6 +29,12 @@ package final class FileLock: Sendable {
         return nil
     }
 
+    /// Takes a shared lock on the directory, which marks it as in use. Returns nil if another process holds an exclusive
+    /// lock.
+    package static func share(_ directory: Directory) throws(DiskError) -> FileLock? {
+        try take(File(duplicating: try directory.directory(".")), as: LOCK_SH)
+    }
+
     /// Returns the process that holds the lock on the directory, if the kernel reports it. It does not report processes
     /// of other machines, and none on layered file systems.
     package static func holder(of directory: Directory) throws(DiskError) -> Int32? {
@@ -38,11 +43,10 @@ package final class FileLock: Sendable {
 
     /// Returns the process that holds the lock on a file. Returns nil if the file does not exist.
     package static func holder(of name: String, in directory: Directory) throws(DiskError) -> Int32? {
-        do throws(DiskError) {
+        do {
             return holder(of: try directory.file(name).status())
-        } catch {
-            if error.kind == .missing { return nil }
-            throw error
+        } catch  where error.kind == .missing {
+            return nil
         }
     }
 
@@ -67,16 +71,10 @@ package final class FileLock: Sendable {
         (number < 16 ? "0" : "") + String(number, radix: 16)
     }
 
-    /// Takes a shared lock on the directory, which marks it as in use. Returns nil if another process holds an exclusive
-    /// lock.
-    package static func share(_ directory: Directory) throws(DiskError) -> FileLock? {
-        try take(File(duplicating: try directory.directory(".")), LOCK_SH)
-    }
-
-    private static func take(_ file: File, _ kind: Int32 = LOCK_EX) throws(DiskError) -> FileLock? {
+    private static func take(_ file: File, as kind: Int32 = LOCK_EX) throws(DiskError) -> FileLock? {
         while flock(file.descriptor, kind | LOCK_NB) < 0 {
             if errno == EWOULDBLOCK { return nil }
-            if errno != EINTR { throw DiskError("lock", file.path, code: errno) }
+            if errno != EINTR { throw DiskError("lock", at: file.path, code: errno) }
         }
         return FileLock(file)
     }

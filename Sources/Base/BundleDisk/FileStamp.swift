@@ -22,8 +22,7 @@ package struct FileStamp: Sendable, Hashable {
 extension Directory {
     /// Whether both are the same directory, regardless of their paths.
     package func isSame(as other: Directory) -> Bool {
-        var (mine, its) = (stat(), stat())
-        guard fstat(descriptor, &mine) == 0, fstat(other.descriptor, &its) == 0 else { return false }
+        guard let mine = try? status(), let its = try? other.status() else { return false }
         return mine.st_dev == its.st_dev && mine.st_ino == its.st_ino
     }
 
@@ -32,7 +31,7 @@ extension Directory {
         var status = stat()
         if fstatat(descriptor, name, &status, AT_SYMLINK_NOFOLLOW) < 0 {
             if errno == ENOENT { return nil }
-            throw DiskError("examine", "\(path)/\(name)", code: errno)
+            throw DiskError("examine", at: "\(path)/\(name)", code: errno)
         }
         return FileStamp(status)
     }

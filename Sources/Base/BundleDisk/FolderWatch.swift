@@ -18,7 +18,7 @@ package final class FolderWatch: Sendable {
     package init() throws(DiskError) {
         var ends: [Int32] = [-1, -1]
         let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
-        _ = try checked(socketpair(AF_UNIX, kind, 0, &ends), "open", "a pair of sockets")
+        _ = try checked(socketpair(AF_UNIX, kind, 0, &ends), to: "open", at: "a pair of sockets")
         (sleepEnd, wakeEnd) = (ends[0], ends[1])
         notices = inotify_init1(O_CLOEXEC | O_NONBLOCK)
     }
@@ -53,10 +53,7 @@ package final class FolderWatch: Sendable {
     /// Watches the parent of `path`, to notice when `path` is replaced.
     @discardableResult
     package func watch(parentOf path: String) -> Bool {
-        var end = path.endIndex
-        while end > path.startIndex, path[path.index(before: end)] == "/" { end = path.index(before: end) }
-        let parent = path[..<end].lastIndex(of: "/").map { "\(path[...$0])" } ?? "."
-        return notices >= 0 && inotify_add_watch(notices, parent, Self.mask) >= 0
+        notices >= 0 && inotify_add_watch(notices, PathLook.parent(of: path), Self.mask) >= 0
     }
 
     /// Ends the current wait or the next one.

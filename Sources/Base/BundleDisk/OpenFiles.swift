@@ -18,6 +18,6 @@ package enum OpenFiles {
     package static func keep(
         from first: Int32, outOf actions: inout posix_spawn_file_actions_t
     ) throws(DiskError) {
-        _ = try checkedNegative(clinux_close_from(&actions, first), "spawn", "a program")
+        _ = try checkedNegative(clinux_close_from(&actions, first), to: "spawn", at: "a program")
     }
 }

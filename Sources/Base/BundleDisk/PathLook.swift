@@ -6,13 +6,13 @@ package enum PathLook {
     /// Returns the owner and permission bits of a path. It follows links.
     package static func permissions(_ path: String) throws(DiskError) -> (owner: UInt32, mode: UInt32) {
         var status = stat()
-        _ = try checked(stat(path, &status), "examine", path)
+        _ = try checked(stat(path, &status), to: "examine", at: path)
         return (status.st_uid, status.st_mode & 0o7777)
     }
 
     /// Returns the error if this user cannot create files in the folder, otherwise nil.
     package static func writeRefusal(_ path: String) -> DiskError? {
-        faccessat(AT_FDCWD, path, W_OK | X_OK, AT_EACCESS) == 0 ? nil : DiskError("write to", path, code: errno)
+        faccessat(AT_FDCWD, path, W_OK | X_OK, AT_EACCESS) == 0 ? nil : DiskError("write to", at: path, code: errno)
     }
 
     /// Returns the folder, or its nearest existing parent.
@@ -34,10 +34,7 @@ package enum PathLook {
 extension Directory {
     /// Whether files can be linked and moved from here to `other`: both are on one file system and one mount.
     package func isJoined(to other: Directory) throws(DiskError) -> Bool {
-        var (mine, its) = (stat(), stat())
-        _ = try checked(fstat(descriptor, &mine), "examine", path)
-        _ = try checked(fstat(other.descriptor, &its), "examine", other.path)
-        if mine.st_dev != its.st_dev { return false }
+        if try status().st_dev != other.status().st_dev { return false }
         // The kernel compares the mounts before it looks up the name, which does not exist.
         let name = randomName(".none-")
         return renameat(descriptor, name, other.descriptor, name) == 0 || errno != EXDEV
@@ -47,6 +44,6 @@ extension Directory {
     /// does not support it.
     package func exclusiveRenameRefusal(_ name: String, to target: String) -> DiskError? {
         let result = clinux_rename_noreplace_strictly(descriptor, name, descriptor, target)
-        return result < 0 ? DiskError("rename", "\(path)/\(name)", code: -result) : nil
+        return result < 0 ? DiskError("rename", at: "\(path)/\(name)", code: -result) : nil
     }
 }

@@ -49,13 +49,11 @@ package enum Base64 {
         switch paddingCount {
         case 1:
             guard group & 3 == 0 else { throw .unusedBitsSet }
-            bytes.append(UInt8(truncatingIfNeeded: group >> 10))
-            bytes.append(UInt8(truncatingIfNeeded: group >> 2))
+            bytes += [UInt8(truncatingIfNeeded: group >> 10), UInt8(truncatingIfNeeded: group >> 2)]
         case 2:
             guard group & 15 == 0 else { throw .unusedBitsSet }
             bytes.append(UInt8(truncatingIfNeeded: group >> 4))
-        default:
-            break
+        default: break
         }
         return bytes
     }
@@ -96,10 +94,8 @@ package enum Base64Error: Error, Hashable, CustomStringConvertible {
         switch self {
         case .wrongLength(let found):
             "base64 has groups of four characters with `=` as padding, but this text has \(found) bytes"
-        case .invalidByte(let offset):
-            "the byte at offset \(offset) is not a digit of standard base64"
-        case .unusedBitsSet:
-            "the last base64 digit has unused bits set, so this is not the canonical spelling"
+        case .invalidByte(let offset): "the byte at offset \(offset) is not a digit of standard base64"
+        case .unusedBitsSet: "the last base64 digit has unused bits set, so this is not the canonical spelling"
         }
     }
 }

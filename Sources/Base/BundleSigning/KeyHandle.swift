@@ -4,19 +4,14 @@ import COpenSSL
 struct KeyHandle: ~Copyable {
     let pointer: OpaquePointer
 
-    init(owning pointer: OpaquePointer) {
-        self.pointer = pointer
-    }
+    init(owning pointer: OpaquePointer) { self.pointer = pointer }
 
-    deinit {
-        EVP_PKEY_free(pointer)
-    }
+    deinit { EVP_PKEY_free(pointer) }
 
     /// Reads a SubjectPublicKeyInfo (RFC 5280). Throws if bytes follow it.
     init(parsingPublic der: [UInt8]) throws(KeyError) {
-        let library = try KeyError.wrapping { () throws(OpenSSLFailure) in try LibraryContext.current() }
-        self = try Self.parsed(der, as: "a public key") { cursor, length in
-            d2i_PUBKEY_ex(nil, &cursor, length, library.pointer, nil)
+        self = try Self.parsed(der, as: "a public key") { library, cursor, length in
+            d2i_PUBKEY_ex(nil, &cursor, length, library, nil)
         }
     }
 
@@ -28,12 +23,13 @@ struct KeyHandle: ~Copyable {
     /// Calls a `d2i` function. Throws if it does not consume all bytes.
     static func parsed(
         _ der: [UInt8], as kind: String,
-        with decode: (inout UnsafePointer<UInt8>?, Int) -> OpaquePointer?
+        with decode: (_ library: OpaquePointer, inout UnsafePointer<UInt8>?, Int) -> OpaquePointer?
     ) throws(KeyError) -> KeyHandle {
+        let library = try KeyError.wrapping { () throws(OpenSSLFailure) in try LibraryContext.current() }
         var consumed = 0
         let pointer = der.withUnsafeBufferPointer { buffer -> OpaquePointer? in
             var cursor = buffer.baseAddress
-            let pointer = decode(&cursor, buffer.count)
+            let pointer = decode(library.pointer, &cursor, buffer.count)
             if let start = buffer.baseAddress, let cursor { consumed = cursor - start }
             return pointer
         }
@@ -77,9 +73,7 @@ extension KeyHandle {
 
     /// Returns the signature algorithm of the key. Throws if the key is not accepted.
     func algorithm() throws(KeyError) -> KeyAlgorithm {
-        if EVP_PKEY_is_a(pointer, "ED25519") == 1 {
-            return .ed25519
-        }
+        if EVP_PKEY_is_a(pointer, "ED25519") == 1 { return .ed25519 }
         if EVP_PKEY_is_a(pointer, "EC") == 1 {
             try checkCurve()
             return .ecdsaP256

@@ -7,19 +7,7 @@ package enum LabelAlgorithm: Sendable, CaseIterable {
     /// SHA-512, 64 bytes (FIPS 180-4), as in subresource integrity.
     case sha512
 
-    package var byteCount: Int {
-        switch self {
-        case .sha1: 20
-        case .sha512: 64
-        }
-    }
-
-    fileprivate func method(in library: LibraryContext) -> OpaquePointer {
-        switch self {
-        case .sha1: library.sha1
-        case .sha512: library.sha512
-        }
-    }
+    package var byteCount: Int { self == .sha1 ? 20 : 64 }
 }
 
 /// An incremental digest for labels.
@@ -28,16 +16,12 @@ package enum LabelAlgorithm: Sendable, CaseIterable {
 package struct LabelHasher: ~Copyable {
     private let algorithm: LabelAlgorithm
     private let context: DigestContext
-    private let library: LibraryContext
 
     /// Throws only if OpenSSL fails.
     package init(_ algorithm: LabelAlgorithm) throws(OpenSSLFailure) {
         let library = try LibraryContext.current()
-        let context = try DigestContext()
-        try Self.restart(context, algorithm, library)
+        context = try .starting(algorithm == .sha1 ? library.sha1 : library.sha512)
         self.algorithm = algorithm
-        self.context = context
-        self.library = library
     }
 
     package mutating func update(_ bytes: UnsafeRawBufferPointer) throws(OpenSSLFailure) { try context.update(bytes) }
@@ -47,14 +31,11 @@ package struct LabelHasher: ~Copyable {
     /// Returns the digest of all bytes since the start or the last call, and resets the hasher.
     package mutating func finish() throws(OpenSSLFailure) -> [UInt8] {
         var digest = [UInt8](repeating: 0, count: algorithm.byteCount)
-        guard EVP_DigestFinal_ex(context.pointer, &digest, nil) == 1 else {
-            throw OpenSSLFailure(draining: "finishing a digest")
-        }
-        try Self.restart(context, algorithm, library)
+        try context.restart(after: EVP_DigestFinal_ex(context.pointer, &digest, nil))
         return digest
     }
 
-    package static func digest(_ bytes: [UInt8], _ algorithm: LabelAlgorithm) throws(OpenSSLFailure) -> [UInt8] {
+    package static func digest(of bytes: [UInt8], by algorithm: LabelAlgorithm) throws(OpenSSLFailure) -> [UInt8] {
         var hasher = try LabelHasher(algorithm)
         try hasher.update(bytes)
         return try hasher.finish()
@@ -64,13 +45,5 @@ package struct LabelHasher: ~Copyable {
     package static func hex(_ digest: [UInt8]) -> String {
         let digits = Array("0123456789abcdef".utf8)
         return String(decoding: digest.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
-    }
-
-    private static func restart(
-        _ context: borrowing DigestContext, _ algorithm: LabelAlgorithm, _ library: LibraryContext
-    ) throws(OpenSSLFailure) {
-        guard EVP_DigestInit_ex(context.pointer, algorithm.method(in: library), nil) == 1 else {
-            throw OpenSSLFailure(draining: "starting a digest")
-        }
     }
 }

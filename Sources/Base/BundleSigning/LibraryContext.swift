@@ -19,18 +19,14 @@ final class LibraryContext: @unchecked Sendable {
     private static let shared = Result { () throws(OpenSSLFailure) in try LibraryContext() }
 
     /// The context of the process. A failure to create it is stored too.
-    static func current() throws(OpenSSLFailure) -> LibraryContext {
-        try shared.get()
-    }
+    static func current() throws(OpenSSLFailure) -> LibraryContext { try shared.get() }
 
     private init() throws(OpenSSLFailure) {
         ERR_clear_error()
         guard OPENSSL_init_crypto(UInt64(OPENSSL_INIT_NO_LOAD_CONFIG), nil) == 1 else {
             throw OpenSSLFailure(draining: "starting without a configuration file")
         }
-        guard let pointer = OSSL_LIB_CTX_new() else {
-            throw OpenSSLFailure(draining: "making a library context")
-        }
+        guard let pointer = OSSL_LIB_CTX_new() else { throw OpenSSLFailure(draining: "making a library context") }
         guard OSSL_PROVIDER_load(pointer, "default") != nil else {
             let failure = OpenSSLFailure(draining: "loading its default provider")
             OSSL_LIB_CTX_free(pointer)
@@ -60,9 +56,7 @@ package enum OpenSSLIsolation {
     /// The first digest or key has the same effect. A program in which other code uses OpenSSL, for example for TLS,
     /// calls this first: OpenSSL reads the file once, and an engine from it would take part in verifications. The other
     /// code then works with OpenSSL's defaults.
-    package static func begin() throws(OpenSSLFailure) {
-        _ = try LibraryContext.current()
-    }
+    package static func begin() throws(OpenSSLFailure) { _ = try LibraryContext.current() }
 }
 
 /// A failed call of OpenSSL with all its reasons.
@@ -82,15 +76,10 @@ package struct OpenSSLFailure: Error, Hashable, CustomStringConvertible {
     }
 
     init(draining operation: String) {
-        var reasons: [String] = []
-        var codes: [ErrorCode] = []
-        while let entry = Self.nextEntry() {
-            reasons.append(entry.text)
-            codes.append(entry.code)
-        }
+        let entries = Array(sequence(state: ()) { _ in Self.nextEntry() })
         self.operation = operation
-        self.reasons = reasons
-        self.codes = codes
+        reasons = entries.map(\.text)
+        codes = entries.map(\.code)
     }
 
     package var description: String {
@@ -107,9 +96,7 @@ package struct OpenSSLFailure: Error, Hashable, CustomStringConvertible {
         let library = ERR_GET_LIB(code)
         let reason = ERR_GET_REASON(code)
         var text = ERR_reason_error_string(code).map { String(cString: $0) } ?? "reason \(reason) of library \(library)"
-        if let data, flags & ERR_TXT_STRING != 0, data.pointee != 0 {
-            text += " (\(String(cString: data)))"
-        }
+        if let data, flags & ERR_TXT_STRING != 0, data.pointee != 0 { text += " (\(String(cString: data)))" }
         return (text, ErrorCode(library: library, reason: reason))
     }
 }

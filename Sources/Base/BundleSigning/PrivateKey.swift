@@ -135,16 +135,13 @@ extension PrivateKey {
         defer { cleanse(&der) }
         let key: KeyHandle
         switch form {
-        case .plain:
-            key = try KeyHandle(parsingPKCS8: der)
+        case .plain: key = try KeyHandle(parsingPKCS8: der)
         case .encrypted:
             var passphrase = try passphrase()
             defer { cleanse(&passphrase) }
             key = try KeyHandle(parsingEncryptedPKCS8: der, passphrase: passphrase)
-        case .traditionalRSA:
-            key = try KeyHandle(parsingTraditional: der, type: EVP_PKEY_RSA)
-        case .traditionalEC:
-            key = try KeyHandle(parsingTraditional: der, type: EVP_PKEY_EC)
+        case .traditionalRSA: key = try KeyHandle(parsingTraditional: der, type: EVP_PKEY_RSA)
+        case .traditionalEC: key = try KeyHandle(parsingTraditional: der, type: EVP_PKEY_EC)
         }
         try self.init(checking: key)
     }
@@ -163,34 +160,31 @@ extension PrivateKey {
 
 extension KeyHandle {
     fileprivate init(parsingTraditional der: [UInt8], type: Int32) throws(KeyError) {
-        let library = try KeyError.wrapping { () throws(OpenSSLFailure) in try LibraryContext.current() }
-        self = try Self.parsed(der, as: "a traditional private key") { cursor, length in
-            d2i_PrivateKey_ex(type, nil, &cursor, length, library.pointer, nil)
+        self = try Self.parsed(der, as: "a traditional private key") { library, cursor, length in
+            d2i_PrivateKey_ex(type, nil, &cursor, length, library, nil)
         }
     }
 
     fileprivate init(parsingPKCS8 der: [UInt8]) throws(KeyError) {
-        let library = try KeyError.wrapping { () throws(OpenSSLFailure) in try LibraryContext.current() }
-        self = try Self.parsed(der, as: "a PKCS#8 private key") { cursor, length in
+        self = try Self.parsed(der, as: "a PKCS#8 private key") { library, cursor, length in
             let envelope = d2i_PKCS8_PRIV_KEY_INFO(nil, &cursor, length)
             defer { PKCS8_PRIV_KEY_INFO_free(envelope) }
-            return envelope.flatMap { EVP_PKCS82PKEY_ex($0, library.pointer, nil) }
+            return envelope.flatMap { EVP_PKCS82PKEY_ex($0, library, nil) }
         }
     }
 
     fileprivate init(parsingEncryptedPKCS8 der: [UInt8], passphrase: [UInt8]) throws(KeyError) {
-        let library = try KeyError.wrapping { () throws(OpenSSLFailure) in try LibraryContext.current() }
         do {
-            self = try Self.parsed(der, as: "an encrypted PKCS#8 private key") { cursor, length in
+            self = try Self.parsed(der, as: "an encrypted PKCS#8 private key") { library, cursor, length in
                 guard let sealed = d2i_X509_SIG(nil, &cursor, length) else { return nil }
                 defer { X509_SIG_free(sealed) }
                 let envelope = passphrase.withUnsafeBytes { passphrase in
                     PKCS8_decrypt_ex(
                         sealed, passphrase.bindMemory(to: CChar.self).baseAddress,
-                        Int32(clamping: passphrase.count), library.pointer, nil)
+                        Int32(clamping: passphrase.count), library, nil)
                 }
                 defer { PKCS8_PRIV_KEY_INFO_free(envelope) }
-                return envelope.flatMap { EVP_PKCS82PKEY_ex($0, library.pointer, nil) }
+                return envelope.flatMap { EVP_PKCS82PKEY_ex($0, library, nil) }
             }
         } catch .malformedDER(let failure) where failure.isFromWrongPassphrase {
             throw .wrongPassphrase

@@ -104,8 +104,9 @@ enum EdwardsPoint {
     /// The encodings of all points whose order divides 8, without the sign of x: the y coordinates 0, 1 and -1, 0 and 1 plus the prime,
     /// which decoders accept, and the two of order 8.
     private static let smallOrders: [[UInt8]] = [
-        number(0x00, 0x00, 0x00), number(0x01, 0x00, 0x00), number(0xEC, 0xFF, 0x7F), number(0xED, 0xFF, 0x7F),
-        number(0xEE, 0xFF, 0x7F),
+        number(0x00, filledWith: 0x00, last: 0x00), number(0x01, filledWith: 0x00, last: 0x00),
+        number(0xEC, filledWith: 0xFF, last: 0x7F), number(0xED, filledWith: 0xFF, last: 0x7F),
+        number(0xEE, filledWith: 0xFF, last: 0x7F),
         [
             0x26, 0xE8, 0x95, 0x8F, 0xC2, 0xB2, 0x27, 0xB0, 0x45, 0xC3, 0xF4, 0x89, 0xF2, 0xEF, 0x98, 0xF0, 0xD5, 0xDF,
             0xAC, 0x05, 0xD3, 0xC6, 0x33, 0x39, 0xB1, 0x38, 0x02, 0x88, 0x6D, 0x53, 0xFC, 0x05,
@@ -116,7 +117,7 @@ enum EdwardsPoint {
         ],
     ]
 
-    private static func number(_ first: UInt8, _ middle: UInt8, _ last: UInt8) -> [UInt8] {
+    private static func number(_ first: UInt8, filledWith middle: UInt8, last: UInt8) -> [UInt8] {
         [first] + [UInt8](repeating: middle, count: byteCount - 2) + [last]
     }
 

@@ -6,16 +6,9 @@ import COpenSSL
 /// SHA instructions.
 package struct SHA256Hasher: ~Copyable {
     private let context: DigestContext
-    private let library: LibraryContext
 
     /// Throws only if OpenSSL fails.
-    package init() throws(OpenSSLFailure) {
-        let library = try LibraryContext.current()
-        let context = try DigestContext()
-        try Self.restart(context, with: library)
-        self.context = context
-        self.library = library
-    }
+    package init() throws(OpenSSLFailure) { context = try .starting(try LibraryContext.current().sha256) }
 
     package mutating func update(_ bytes: UnsafeRawBufferPointer) throws(OpenSSLFailure) { try context.update(bytes) }
 
@@ -27,17 +20,8 @@ package struct SHA256Hasher: ~Copyable {
         let result = withUnsafeMutableBytes(of: &words) { digest in
             EVP_DigestFinal_ex(context.pointer, digest.bindMemory(to: UInt8.self).baseAddress, nil)
         }
-        guard result == 1 else { throw OpenSSLFailure(draining: "finishing a SHA-256 digest") }
-        try Self.restart(context, with: library)
+        try context.restart(after: result)
         return SHA256Digest(words: words)
-    }
-
-    private static func restart(
-        _ context: borrowing DigestContext, with library: LibraryContext
-    ) throws(OpenSSLFailure) {
-        guard EVP_DigestInit_ex(context.pointer, library.sha256, nil) == 1 else {
-            throw OpenSSLFailure(draining: "starting a SHA-256 digest")
-        }
     }
 }
 
@@ -46,27 +30,39 @@ struct DigestContext: ~Copyable {
     let pointer: OpaquePointer
 
     init() throws(OpenSSLFailure) {
-        guard let pointer = EVP_MD_CTX_new() else {
-            throw OpenSSLFailure(draining: "making a digest context")
-        }
+        guard let pointer = EVP_MD_CTX_new() else { throw OpenSSLFailure(draining: "making a digest context") }
         self.pointer = pointer
     }
 
+    /// Starts a digest by `method`, which is never freed.
+    static func starting(_ method: OpaquePointer) throws(OpenSSLFailure) -> DigestContext {
+        let context = try DigestContext()
+        guard EVP_DigestInit_ex(context.pointer, method, nil) == 1 else {
+            throw OpenSSLFailure(draining: "starting a digest")
+        }
+        return context
+    }
+
+    deinit { EVP_MD_CTX_free(pointer) }
+
     func update(_ bytes: UnsafeRawBufferPointer) throws(OpenSSLFailure) {
-        try require(EVP_DigestUpdate(pointer, bytes.baseAddress, bytes.count), bytes.count)
+        guard EVP_DigestUpdate(pointer, bytes.baseAddress, bytes.count) == 1 else {
+            throw OpenSSLFailure(draining: "digesting \(bytes.count) bytes")
+        }
     }
 
     func update(_ bytes: [UInt8]) throws(OpenSSLFailure) {
-        let result = bytes.withUnsafeBytes { [pointer] in EVP_DigestUpdate(pointer, $0.baseAddress, $0.count) }
-        try require(result, bytes.count)
+        try bytes.withUnsafeBufferPointer { [pointer] buffer throws(OpenSSLFailure) in
+            guard EVP_DigestUpdate(pointer, buffer.baseAddress, buffer.count) == 1 else {
+                throw OpenSSLFailure(draining: "digesting \(buffer.count) bytes")
+            }
+        }
     }
 
-    private func require(_ result: Int32, _ count: Int) throws(OpenSSLFailure) {
-        if result != 1 { throw OpenSSLFailure(draining: "digesting \(count) bytes") }
-    }
-
-    deinit {
-        EVP_MD_CTX_free(pointer)
+    /// Starts another digest by the same method. `result` is that of `EVP_DigestFinal_ex`.
+    func restart(after result: Int32) throws(OpenSSLFailure) {
+        guard result == 1 else { throw OpenSSLFailure(draining: "finishing a digest") }
+        guard EVP_DigestInit_ex(pointer, nil, nil) == 1 else { throw OpenSSLFailure(draining: "starting a digest") }
     }
 }
 

@@ -115,7 +115,7 @@ extension ChannelList {
         let name = ChannelFileName.file(of: channel)
         let bytes = try await ManifestRequest.fetchChannel(base.resolve(relative: "channels/\(name)"), with: fetcher)
         let channels = try folder.directory(creating: "channels")
-        try channels.createDurableFile(name, bytes)
+        try channels.createDurableFile(name, with: bytes)
         // The trust root names the guards, whose holds are in the second file.
         let beside = [
             ("trust.json", folder, TrustRootFormat.maximumBytes),
@@ -125,7 +125,7 @@ extension ChannelList {
             guard let bytes = try? await fetcher.fetchBytes(base.resolve(relative: path), maximumBytes: limit) else {
                 continue
             }
-            try place.createDurableFile(String(path.split(separator: "/").last ?? ""), bytes)
+            try place.createDurableFile(String(path.split(separator: "/").last ?? ""), with: bytes)
         }
         return FeedFolder(folder.path)
     }

@@ -183,7 +183,7 @@ struct SessionRenewal: Sendable {
     private func answer() async throws -> [UInt8] {
         try await onThread {
             var ends: [Int32] = [-1, -1]
-            guard pipe(&ends) == 0 else { throw DiskError("open", "a pipe", code: errno) }
+            guard pipe(&ends) == 0 else { throw DiskError("open", at: "a pipe", code: errno) }
             let (reading, writing) = (ends[0], ends[1])
             for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
             defer { close(reading) }

@@ -119,7 +119,7 @@ enum Wiring {
     /// Returns the absolute path. Throws `DiskError` if the working folder does not exist.
     static func absolute(_ path: String) throws -> String {
         if path.hasPrefix("/") { return path }
-        guard let folder = getcwd(nil, 0) else { throw DiskError("find", ".", code: errno) }
+        guard let folder = getcwd(nil, 0) else { throw DiskError("find", at: ".", code: errno) }
         defer { free(folder) }
         return "\(String(cString: folder))/\(path)"
     }

@@ -139,8 +139,6 @@ extension CanonicalTree {
     }
 
     private func digest(of path: BundlePath) throws -> SHA256Digest {
-        var hasher = try SHA256Hasher()
-        _ = try folder.file(path.string).forEachBlock { try hasher.update($0) }
-        return try hasher.finish()
+        try folder.file(path.string).sha256()
     }
 }

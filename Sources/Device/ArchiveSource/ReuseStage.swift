@@ -58,7 +58,9 @@ final class ReuseStage {
     ) throws -> Slab.Placement? {
         let name = candidate.record.path.name
         hasScratch = true
-        guard !bytes.isEmpty, let folder = folder(of: candidate), try folder.holds(name, bytes, scratch: scratch) else {
+        guard !bytes.isEmpty, let folder = folder(of: candidate),
+            try folder.holds(name, content: bytes, scratch: scratch)
+        else {
             return nil
         }
         return .link(name: name, in: folder)
@@ -68,7 +70,7 @@ final class ReuseStage {
         guard let digest = item.digest, let candidate = reuse.candidate(digest, size: size) else { return }
         hasScratch = true
         guard let folder = folder(of: candidate), let old = try? folder.file(candidate.record.path.name),
-            try item.folder.file(item.path.name).hasSameContent(as: old, scratch, otherScratch)
+            try item.folder.file(item.path.name).hasSameContent(as: old, scratch: scratch, and: otherScratch)
         else { return }
         item.placement = .link(name: candidate.record.path.name, in: folder)
     }
@@ -103,12 +105,12 @@ final class PlacementStage {
             switch (item.placement, item.content) {
             case (.link(let name, let source), .bytes(let range)):
                 if !Self.link(name, in: source, to: item.folder, as: item.path.name) {
-                    try item.folder.createFile(item.path.name, slab.bytes(range))
+                    try item.folder.createFile(item.path.name, with: slab.bytes(range))
                 }
             case (.link(let name, let source), .written):
                 try replaceByLink(item, name, in: source)
             case (.create, .bytes(let range)):
-                try item.folder.createFile(item.path.name, slab.bytes(range))
+                try item.folder.createFile(item.path.name, with: slab.bytes(range))
             case (.create, .written): break
             }
             if let digest = item.digest {

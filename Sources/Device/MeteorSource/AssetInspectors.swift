@@ -10,7 +10,7 @@ final class LadderInspector: DownloadInspector {
     private var digester: AssetDigester?
     private var head: FetchHead?
 
-    init(_ asset: MeteorAsset, _ verifier: AssetVerifier) throws {
+    init(_ asset: MeteorAsset, verifier: AssetVerifier) throws {
         self.asset = asset
         self.verifier = verifier
         digester = try AssetDigester(for: asset)
@@ -43,7 +43,7 @@ final class PageInspector: DownloadInspector {
     private var head: FetchHead?
     private var page: [UInt8] = []
 
-    init(_ version: MeteorVersion, _ stored: PageCheck.Stored, _ accepted: AcceptedPage) {
+    init(version: MeteorVersion, stored: PageCheck.Stored, into accepted: AcceptedPage) {
         self.version = version
         self.stored = stored
         self.accepted = accepted

@@ -1,6 +1,7 @@
 import BundleCore
 import BundleValues
 import BundleDisk
+import Glibc
 
 /// Places existing files in a new tree by hard links, or by copies.
 struct AssetLinker: Sendable {
@@ -27,7 +28,10 @@ struct AssetLinker: Sendable {
             let id = ObjectIdentifier(link.source.tree)
             let source = sources[id] ?? FolderCache(link.source.tree)
             sources[id] = source
-            try place(link, from: try source.folder(of: link.source.file), in: try folders.folder(of: link.file))
+            guard let folder = try source.folder(of: link.source.file) else {
+                throw DiskError("open", at: "\(link.source.tree.path)/\(link.source.file)", code: ENOENT)
+            }
+            try place(link, from: folder, in: try folders.folder(of: link.file))
         }
     }
 
@@ -36,15 +40,14 @@ struct AssetLinker: Sendable {
         do {
             try source.link(name, to: folder, as: link.file.name)
         } catch {
-            guard [.crossesDevice, .tooManyLinks, .permission].contains(error.kind) else { throw failure(link, error) }
+            guard [.crossesDevice, .tooManyLinks, .permission].contains(error.kind) else {
+                let failure = error.failure
+                throw UpdateFailure(
+                    failure.code, subject: failure.subject, "Could not link to cached asset: \(failure.message)")
+            }
             let source = try source.file(name)
             let copy = try folder.file(creating: link.file.name)
             _ = try source.forEachBlock { try copy.write($0) }
         }
-    }
-
-    private func failure(_ link: AssetPlan.Link, _ error: DiskError) -> UpdateFailure {
-        let known = error.failure
-        return UpdateFailure(known.code, subject: known.subject, "Could not link to cached asset: \(known.message)")
     }
 }

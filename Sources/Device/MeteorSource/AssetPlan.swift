@@ -30,6 +30,8 @@ struct AssetPlan {
         let sri: [UInt8]?
     }
 
+    /// The assets whose source is not decided yet.
+    var open: [MeteorAsset]
     /// The files to link.
     var links: [Link] = []
     /// The assets to download in order, the index page first.
@@ -39,16 +41,21 @@ struct AssetPlan {
 
     /// The space that the missing assets need, as far as the manifest states their sizes.
     var footprint: Footprint {
-        var bytes = 0
-        for asset in missing {
-            let (sum, overflow) = bytes.addingReportingOverflow(asset.size ?? 0)
-            bytes = overflow ? .max : sum
-        }
+        let bytes = missing.reduce(0) { $0.adding(count: $1.size ?? 0) }
         return Footprint(downloadBytes: nil, installedBytes: bytes, fileCount: missing.count)
     }
 
     /// Identifies the content of an asset across attempts and versions.
     static func key(_ asset: MeteorAsset) -> String { "\(asset.urlPath) \(asset.hash ?? "-")" }
+
+    /// Links the open assets for which `link` returns a link. The others stay open.
+    mutating func linkOpen(_ link: (MeteorAsset) throws -> Link?) rethrows {
+        var left: [MeteorAsset] = []
+        for asset in open {
+            if let link = try link(asset) { links.append(link) } else { left.append(asset) }
+        }
+        open = left
+    }
 
     /// Adds assets to download. Only the first of several with the same content is downloaded.
     mutating func download(_ assets: [MeteorAsset]) {
@@ -91,22 +98,23 @@ struct AssetPlanner {
     let interrupted: InterruptedDownload?
 
     func plan() throws -> AssetPlan {
-        var plan = AssetPlan()
-        var open = try groups()
-        try inherit(&open)
+        var plan = AssetPlan(open: groups())
+        try inherit(in: &plan)
         var namesakes: Set<ClientVersion> = []
-        for source in installed.sources(of: .meteor) where !open.isEmpty {
-            if try link(&open, from: source, &plan) { namesakes.insert(source.identity.version) }
+        for source in installed.sources(of: .meteor) where !plan.open.isEmpty {
+            if try link(from: source, in: &plan) { namesakes.insert(source.identity.version) }
         }
-        try linkInterrupted(&open, &plan)
-        try linkProven(&open, besides: namesakes, &plan)
-        plan.download([MeteorAsset.index] + open.sorted { Self.urgency($0.kind) < Self.urgency($1.kind) })
+        try linkInterrupted(in: &plan)
+        // Bundles of a server that names contents in the same way were searched by hash already.
+        let search = try ContentSearch(installed, besides: namesakes, for: plan.open)
+        try plan.linkOpen { try search.link(for: $0) }
+        plan.download([MeteorAsset.index] + plan.open.sorted { Self.urgency($0.kind) < Self.urgency($1.kind) })
         return plan
     }
 
     /// Returns one asset for each file. Of several it prefers the one under `/__cordova`, which every server has (METEOR
     /// section 3.3).
-    private func groups() throws -> [MeteorAsset] {
+    private func groups() -> [MeteorAsset] {
         var places: [BundlePath: Int] = [:]
         var chosen: [MeteorAsset] = []
         for asset in manifest.assets where asset.kind != .index {
@@ -120,21 +128,24 @@ struct AssetPlanner {
         return chosen
     }
 
-    private func inherit(_ open: inout [MeteorAsset]) throws {
+    private func inherit(in plan: inout AssetPlan) throws {
         guard let seed, let seedManifest = try? bundles.manifest(of: seed.directory) else { return }
         let rule = InheritanceRule(seed: seedManifest.assets, in: seed.directory)
         // A file is inherited only if the seed has it for all its URLs.
         var foreign: Set<BundlePath> = []
         for asset in manifest.assets where asset.kind != .index {
-            if try !isInherited(asset, rule, seed) { foreign.insert(asset.file) }
+            if try !isInherited(asset, by: rule, from: seed) { foreign.insert(asset.file) }
         }
-        open.removeAll { !foreign.contains($0.file) }
+        plan.open.removeAll { !foreign.contains($0.file) }
     }
 
-    private func isInherited(_ asset: MeteorAsset, _ rule: InheritanceRule, _ seed: SeedFolder) throws -> Bool {
+    private func isInherited(_ asset: MeteorAsset, by rule: InheritanceRule, from seed: SeedFolder) throws -> Bool {
         if try rule.equal(to: asset) != nil { return true }
         guard asset.hash != nil, let neighbour = try rule.neighbour(of: asset) else { return false }
-        return try proof(asset, try file(neighbour.file, in: seed.directory)) != nil
+        guard let file = try seed.directory.file(ifPresent: neighbour.file.string) else { return false }
+        var digester = try AssetDigester(for: asset)
+        _ = try file.forEachBlock { try digester.update($0) }
+        return try digester.finish().proof(of: asset) != nil
     }
 
     // MARK: Installed Meteor bundles
@@ -142,9 +153,7 @@ struct AssetPlanner {
     /// Links files by hash under any name, or without a hash by a URL path that names the content. It skips files whose
     /// size changed since their installation, and in the strict mode files with a hash, because their evidence is not
     /// known. Returns whether it found a hash.
-    private func link(
-        _ open: inout [MeteorAsset], from source: ReuseIndex.Source, _ plan: inout AssetPlan
-    ) throws -> Bool {
+    private func link(from source: ReuseIndex.Source, in plan: inout AssetPlan) throws -> Bool {
         // A bundle with an unreadable manifest cannot be used; recovery handles it.
         guard let manifest = try? bundles.manifest(of: source.tree) else { return false }
         let records = try source.records()
@@ -161,84 +170,41 @@ struct AssetPlanner {
         }
         let folders = FolderCache(source.tree)
         var isNamesake = false
-        var left: [MeteorAsset] = []
-        for asset in open {
+        try plan.linkOpen { asset in
             let found = asset.hash.map { byHash[$0] } ?? (asset.isCacheable ? byURL[asset.urlPath] : nil)
-            guard let found, verifier.accepts(asset, nil), try folders.size(of: found.path) == found.size else {
-                left.append(asset)
-                continue
+            guard let found, verifier.accepts(asset, evidence: nil), try folders.size(of: found.path) == found.size
+            else {
+                return nil
             }
             isNamesake = isNamesake || asset.hash != nil
-            plan.links.append(
-                AssetPlan.Link(
-                    file: asset.file, source: AssetPlan.Place(tree: source.tree, file: found.path), size: found.size,
-                    digest: found.digest))
+            return AssetPlan.Link(
+                file: asset.file, source: AssetPlan.Place(tree: source.tree, file: found.path), size: found.size,
+                digest: found.digest)
         }
-        open = left
         return isNamesake
     }
 
     // MARK: Interrupted attempts
 
-    private func linkInterrupted(_ open: inout [MeteorAsset], _ plan: inout AssetPlan) throws {
+    private func linkInterrupted(in plan: inout AssetPlan) throws {
         guard let interrupted else { return }
-        var left: [MeteorAsset] = []
         var byHash: [String: VerifiedAsset] = [:]
-        for asset in open {
+        try plan.linkOpen { asset in
             guard let verified = try interrupted.verified(key: AssetPlan.key(asset)),
-                verifier.accepts(asset, AssetEvidence(rawValue: verified.receipt.evidence))
-            else {
-                left.append(asset)
-                continue
-            }
+                verifier.accepts(asset, evidence: AssetEvidence(rawValue: verified.receipt.evidence))
+            else { return nil }
             if let hash = asset.hash { byHash[hash] = verified }
-            plan.links.append(Self.link(asset, verified))
+            return Self.link(asset, to: verified)
         }
         // Of assets with the same content, one was downloaded.
-        open = left.filter { asset in
-            guard let verified = asset.hash.flatMap({ byHash[$0] }) else { return true }
-            plan.links.append(Self.link(asset, verified))
-            return false
-        }
+        plan.linkOpen { asset in asset.hash.flatMap { byHash[$0] }.map { Self.link(asset, to: $0) } }
     }
 
-    private static func link(_ asset: MeteorAsset, _ verified: VerifiedAsset) -> AssetPlan.Link {
+    private static func link(_ asset: MeteorAsset, to verified: VerifiedAsset) -> AssetPlan.Link {
         AssetPlan.Link(
             file: asset.file, source: AssetPlan.Place(tree: verified.tree, file: verified.file),
-            size: verified.receipt.size,
-            digest: verified.receipt.sha256, kept: (AssetPlan.key(asset), verified.receipt))
-    }
-
-    // MARK: Content under any name
-
-    /// Bundles of a server that names contents in the same way (`namesakes`) were searched by hash already.
-    private func linkProven(
-        _ open: inout [MeteorAsset], besides namesakes: Set<ClientVersion>, _ plan: inout AssetPlan
-    ) throws {
-        let search = try ContentSearch(installed, besides: namesakes, for: open)
-        var left: [MeteorAsset] = []
-        for asset in open {
-            if let link = try search.link(for: asset) { plan.links.append(link) } else { left.append(asset) }
-        }
-        open = left
-    }
-
-    /// Returns the digests of `file` if they match `asset`.
-    private func proof(_ asset: MeteorAsset, _ file: File?) throws -> AssetDigests? {
-        guard let file else { return nil }
-        var digester = try AssetDigester(for: asset)
-        _ = try file.forEachBlock { try digester.update($0) }
-        let digests = try digester.finish()
-        return try digests.proof(of: asset) == nil ? nil : digests
-    }
-
-    private func file(_ path: BundlePath, in folder: Directory) throws -> File? {
-        do {
-            return try folder.file(path.string)
-        } catch {
-            if [.missing, .unsuitable].contains(error.kind) { return nil }
-            throw error
-        }
+            size: verified.receipt.size, digest: verified.receipt.sha256, kept: (AssetPlan.key(asset), verified.receipt)
+        )
     }
 
     /// Downloads scripts and style sheets first, and source maps last.

@@ -31,7 +31,7 @@ struct BundleStaging {
         try await onThread { [area, seed] in try area.requireRoom(for: plan.footprint, inheriting: seed) }
         report(.downloading(bytes: 0, of: nil))
         let page = AcceptedPage()
-        let jobs = try plan.missing.map { try job($0, verifier, page) }
+        let jobs = try plan.missing.map { try job($0, verifier: verifier, page: page) }
         let linker = AssetLinker(tree: area.tree, attempt: area.folder)
         // Precedes the downloads, which write the same journal.
         try await onThread { try linker.keep(plan.links.filter { $0.kept != nil }) }
@@ -41,12 +41,12 @@ struct BundleStaging {
         async let linkedToo: Void = onThread { try linker.link(links[(links.count / 2)...]) }
         let downloaded = try await downloader(interrupted).run(jobs)
         _ = try await (linked, linkedToo)
-        try refuseInconsistencies(plan, downloaded)
+        try refuseInconsistencies(of: downloaded, plan: plan)
         report(.settling)
         let twins = plan.twins(of: downloaded, in: area.tree)
         return try await onThread {
             try linker.link(twins[...])
-            return try seal(plan.links + twins, plan, downloaded, try accepted(page))
+            return try seal(plan, links: plan.links + twins, downloaded: downloaded, page: try accepted(page))
         }
     }
 
@@ -62,18 +62,18 @@ struct BundleStaging {
             report: { [report] in report(.downloading(bytes: $0.bytes, of: nil)) })
     }
 
-    private func job(_ asset: MeteorAsset, _ verifier: AssetVerifier, _ page: AcceptedPage) throws -> AssetJob {
+    private func job(_ asset: MeteorAsset, verifier: AssetVerifier, page: AcceptedPage) throws -> AssetJob {
         if asset.kind == .index {
             let (version, stored) = (manifest.version, stored)
             return AssetJob(
                 url: urls.index, name: asset.urlPath, file: asset.file, key: "/ \(version)",
                 maximumBytes: MeteorBundles.maximumPageBytes
-            ) { PageInspector(version, stored, page) }
+            ) { PageInspector(version: version, stored: stored, into: page) }
         }
         return AssetJob(
             url: try urls.asset(asset.urlPath), name: asset.urlPath, file: asset.file, key: AssetPlan.key(asset),
             maximumBytes: maximumBytes(asset), isOptional: asset.isOptional
-        ) { try LadderInspector(asset, verifier) }
+        ) { try LadderInspector(asset, verifier: verifier) }
     }
 
     /// A server adds a comment to some files after it measured them.
@@ -92,19 +92,17 @@ struct BundleStaging {
     }
 
     /// Rejects files that only the whole bundle shows to be wrong (METEOR section 1.5).
-    private func refuseInconsistencies(_ plan: AssetPlan, _ downloaded: DownloadedFiles) throws {
-        var inspected: [AssetVerifier.Inspected] = []
-        for asset in downloaded.files {
-            guard let word = AssetEvidence(rawValue: asset.receipt.evidence) else { continue }
-            inspected.append((plan.missing[asset.job], word, asset.receipt.size))
+    private func refuseInconsistencies(of downloaded: DownloadedFiles, plan: AssetPlan) throws {
+        let inspected = downloaded.files.compactMap { asset -> AssetVerifier.Inspected? in
+            AssetEvidence(rawValue: asset.receipt.evidence).map { (plan.missing[asset.job], $0, asset.receipt.size) }
         }
         if let refusal = AssetVerifier.inconsistencies(inspected).first { throw refusal }
     }
 
     private func seal(
-        _ links: [AssetPlan.Link], _ plan: AssetPlan, _ downloaded: DownloadedFiles, _ page: PageCheck.Accepted
+        _ plan: AssetPlan, links: [AssetPlan.Link], downloaded: DownloadedFiles, page: PageCheck.Accepted
     ) throws -> StagedBundle {
-        try manifest.bytes.withUnsafeBytes { try area.tree.createFile(MeteorBundles.manifestName, $0) }
+        try manifest.bytes.withUnsafeBytes { try area.tree.createFile(MeteorBundles.manifestName, with: $0) }
         let facts = MeteorFacts(
             version: manifest.version, appId: page.appId, rootURL: page.rootURL.description,
             compatibility: offer.compatibility)
@@ -116,17 +114,14 @@ struct BundleStaging {
 
         var files = [(try BundlePath(parsing: MeteorBundles.manifestName), manifest.bytes.count, program)]
         files += links.map { ($0.file, $0.size, $0.digest) }
-        files += downloaded.files.map {
-            (plan.missing[$0.job].file, $0.receipt.size, $0.receipt.sha256)
-        }
+        files += downloaded.files.map { (plan.missing[$0.job].file, $0.receipt.size, $0.receipt.sha256) }
         // A receipt must not depend on whether a file was linked or downloaded.
         files.sort { $0.0.bytes.lexicographicallyPrecedes($1.0.bytes) }
         var content = try SHA256Hasher()
         var line: [UInt8] = []
         for (file, size, digest) in files {
             try receipt.append(file, size: size, digest: digest)
-            line.removeAll(keepingCapacity: true)
-            line += file.bytes
+            line.replaceSubrange(line.startIndex..., with: file.bytes)
             line.append(UInt8(ascii: " "))
             digest.appendHex(to: &line)
             line.append(UInt8(ascii: "\n"))

@@ -55,17 +55,17 @@ final class ContentSearch {
     private func content(_ wanted: [AssetProof], named name: Name, in group: inout Group) throws -> Content? {
         if let known = group.proven(wanted) { return known }
         // Reads files of the same name first, because they most likely match.
-        for candidate in group.unread.removeValue(forKey: name) ?? [] { try read(candidate, &group) }
+        for candidate in group.unread.removeValue(forKey: name) ?? [] { try read(candidate, into: &group) }
         if let found = group.proven(wanted) { return found }
         while let (_, candidates) = group.unread.popFirst() {
-            for candidate in candidates { try read(candidate, &group) }
+            for candidate in candidates { try read(candidate, into: &group) }
             if let found = group.proven(wanted) { return found }
         }
         return nil
     }
 
     /// Hashes the present content; the digest of a receipt is only a hint.
-    private func read(_ candidate: ReuseIndex.Candidate, _ group: inout Group) throws {
+    private func read(_ candidate: ReuseIndex.Candidate, into group: inout Group) throws {
         if group.digests.contains(candidate.record.digest) { return }
         let id = ObjectIdentifier(candidate.tree)
         let cache = folders[id] ?? FolderCache(candidate.tree)

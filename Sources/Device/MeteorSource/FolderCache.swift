@@ -11,32 +11,22 @@ final class FolderCache {
 
     /// Returns the size of the regular file at `path`, or nil if there is none.
     func size(of path: BundlePath) throws(DiskError) -> Int? {
-        do {
-            guard case .file(let size)? = try folder(of: path).kind(of: path.name) else { return nil }
-            return size
-        } catch {
-            if [.missing, .unsuitable].contains(error.kind) { return nil }
-            throw error
-        }
+        guard case .file(let size)? = try folder(of: path)?.kind(of: path.name) else { return nil }
+        return size
     }
 
     /// Opens the file at `path`, or returns nil if there is none.
     func file(_ path: BundlePath) throws(DiskError) -> File? {
-        do {
-            return try folder(of: path).file(path.name)
-        } catch {
-            if [.missing, .unsuitable].contains(error.kind) { return nil }
-            throw error
-        }
+        try folder(of: path)?.file(ifPresent: path.name)
     }
 
-    /// Returns the folder that contains `path`.
-    func folder(of path: BundlePath) throws(DiskError) -> Directory {
-        guard let slash = path.bytes.lastIndex(of: UInt8(ascii: "/")) else { return root }
-        let path = path.bytes[..<slash]
-        if let last, last.path.elementsEqual(path) { return last.folder }
-        let folder = try root.directory(String(decoding: path, as: UTF8.self))
-        last = (path, folder)
+    /// Returns the folder that contains `path`, or nil if there is none.
+    func folder(of path: BundlePath) throws(DiskError) -> Directory? {
+        let parent = path.parentBytes
+        if parent.isEmpty { return root }
+        if let last, last.path.elementsEqual(parent) { return last.folder }
+        guard let folder = try root.directory(ifPresent: String(decoding: parent, as: UTF8.self)) else { return nil }
+        last = (parent, folder)
         return folder
     }
 }

@@ -6,14 +6,14 @@ import BundleValues
 /// `UpdateRunner` implements rows a and e, about a running download.
 package enum HotCodePushRule {
     /// Decides about an offer. `seed` is the shell's own client.
-    package static func decide(_ offer: MeteorOffer, _ inventory: Inventory, seed: MeteorFacts?) -> Decision {
+    package static func decide(on offer: MeteorOffer, in inventory: Inventory, seed: MeteorFacts?) -> Decision {
         let version = offer.manifest.version
         let ledger = inventory.ledger
         let runs = running(ledger)
-        let isCurrent = isVersion(runs, version, seed)
-        let isPending = ledger.pending.map { isVersion($0, version, seed) } ?? false
+        let isCurrent = has(runs, version: version, seed: seed)
+        let isPending = ledger.pending.map { has($0, version: version, seed: seed) } ?? false
         let block = ledger.block(on: .meteor(version))
-        let known = facts(inventory, seed)?.compatibility
+        let known = facts(in: inventory, seed: seed)?.compatibility
         let isCompatible = known.map { $0 == offer.compatibility } ?? true
 
         // No key signs a hot code push, so its text is not trusted.
@@ -27,8 +27,8 @@ package enum HotCodePushRule {
         } else if let block {
             verdict = .blocked(block)
         } else if !isCompatible {
-            verdict = .unsuitable(incompatible(offer, offered, here))
-        } else if let client = client(version, inventory, seed) {
+            verdict = .unsuitable(incompatible(offer, offered: offered, here: here))
+        } else if let client = client(of: version, in: inventory, seed: seed) {
             // Another source can have priority. A version that is already offered needs no change of the ledger.
             verdict = ledger.offered == client ? .upToDate(newest: client) : .choose(client)
         } else {
@@ -50,7 +50,7 @@ package enum HotCodePushRule {
     }
 
     /// Returns the properties of the running bundle, or otherwise of the seed (METEOR section 4.1).
-    static func facts(_ inventory: Inventory, _ seed: MeteorFacts?) -> MeteorFacts? {
+    static func facts(in inventory: Inventory, seed: MeteorFacts?) -> MeteorFacts? {
         guard let version = running(inventory.ledger).version else { return seed ?? inventory.ledger.seedFacts }
         return inventory.ledger.entry(version)?.identity.meteor ?? seed ?? inventory.ledger.seedFacts
     }
@@ -63,18 +63,18 @@ package enum HotCodePushRule {
         return ledger.pending ?? ledger.current
     }
 
-    private static func isVersion(_ name: ClientName, _ version: MeteorVersion, _ seed: MeteorFacts?) -> Bool {
+    private static func has(_ name: ClientName, version: MeteorVersion, seed: MeteorFacts?) -> Bool {
         name == .embedded ? seed?.version == version : name.version?.meteor == version
     }
 
     /// Returns the seed or the installed bundle of that version, or nil if the device does not have it.
-    private static func client(_ version: MeteorVersion, _ inventory: Inventory, _ seed: MeteorFacts?) -> ClientName? {
+    private static func client(of version: MeteorVersion, in inventory: Inventory, seed: MeteorFacts?) -> ClientName? {
         if seed?.version == version { return .embedded }
         guard let bundle = inventory.bundle(.meteor(version)) else { return nil }
         return SelectionRule.usability(of: bundle, ledger: inventory.ledger, shell: nil) == .usable ? bundle.name : nil
     }
 
-    private static func incompatible(_ offer: MeteorOffer, _ offered: String, _ here: String?) -> UpdateFailure {
+    private static func incompatible(_ offer: MeteorOffer, offered: String, here: String?) -> UpdateFailure {
         UpdateFailure(
             .unsuitableBundle, subject: "unsuitableAssetBundle",
             "Skipping downloading new version because the Cordova platform version or plugin versions have changed and are "

@@ -13,20 +13,15 @@ struct ManifestFetch {
         self.maximumBytes = maximumBytes
     }
 
-    func fetch(_ url: FetchURL) async throws -> [UInt8] {
-        for pause in Self.pauses {
-            do {
-                return try await fetcher.fetchBytes(url, maximumBytes: maximumBytes)
-            } catch FetchError.unreachable {
-                try await Task.sleep(for: pause)
-            } catch let error as FetchError {
-                throw Self.failure(error)
-            }
-        }
+    func fetch(_ url: FetchURL) async throws -> [UInt8] { try await fetch(url, pauses: Self.pauses[...]) }
+
+    private func fetch(_ url: FetchURL, pauses: ArraySlice<Duration>) async throws -> [UInt8] {
         do {
             return try await fetcher.fetchBytes(url, maximumBytes: maximumBytes)
         } catch let error as FetchError {
-            throw Self.failure(error)
+            guard case .unreachable = error, let pause = pauses.first else { throw Self.failure(error) }
+            try await Task.sleep(for: pause)
+            return try await fetch(url, pauses: pauses.dropFirst())
         }
     }
 

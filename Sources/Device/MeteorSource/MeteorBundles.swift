@@ -46,9 +46,9 @@ package struct MeteorBundles: MeteorLayout {
         var placed: [AssetMap.PlacedAsset] = []
         placed.reserveCapacity(manifest.assets.count)
         for asset in manifest.assets {
-            if owned?.contains(asset.file) ?? true {
-                placed.append(AssetMap.PlacedAsset(url: asset.urlPath, source: folder, file: asset.file.string))
-            } else if let seed, let rule, let same = try rule.equal(to: asset) ?? rule.neighbour(of: asset) {
+            if let seed, let rule, owned?.contains(asset.file) == false,
+                let same = try rule.equal(to: asset) ?? rule.neighbour(of: asset)
+            {
                 placed.append(AssetMap.PlacedAsset(url: asset.urlPath, source: seed, file: same.file.string))
             } else {
                 // The organizer reports a missing file, except for source maps.

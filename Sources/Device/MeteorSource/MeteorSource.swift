@@ -37,14 +37,14 @@ package struct MeteorSource: UpdateSource {
     package func decide(
         _ offer: MeteorOffer, _ inventory: Inventory, shell: SemanticVersion, appId: String?
     ) -> Decision {
-        HotCodePushRule.decide(offer, inventory, seed: seed?.facts)
+        HotCodePushRule.decide(on: offer, in: inventory, seed: seed?.facts)
     }
 
     /// Links existing files and downloads the rest, the index page first. It verifies every downloaded file.
     package func stage(
         _ offer: MeteorOffer, in area: StagingArea, reusing installed: ReuseIndex
     ) async throws -> StagedBundle {
-        let known = HotCodePushRule.facts(area.inventory, seed?.facts)
+        let known = HotCodePushRule.facts(in: area.inventory, seed: seed?.facts)
         let stored = PageCheck.Stored(
             appId: known?.appId ?? server.appId, rootURL: known?.rootURL.flatMap { try? FetchURL(parsing: $0) })
         let staging = BundleStaging(

@@ -80,7 +80,7 @@ struct ArchivePacker {
 extension CompressionFailure: ClassifiedFailure {
     /// A lack of memory is the machine's fault; any other error is a bug.
     package var failure: UpdateFailure {
-        if case .memory = self { return DiskError("compress", "the archive", code: ENOMEM).failure }
+        if case .memory = self { return DiskError("compress", at: "the archive", code: ENOMEM).failure }
         return UpdateFailure(.internal, subject: "compression", "\(self). Please report it.")
     }
 }

@@ -70,7 +70,7 @@ package final class FeedFolder: FeedLocation {
             try above.removeFile(aside)
             do {
                 switch content {
-                case .bytes(let bytes): try above.createDurableFile(aside, bytes)
+                case .bytes(let bytes): try above.createDurableFile(aside, with: bytes)
                 case .file(let source):
                     let file = try above.file(creating: aside)
                     _ = try source.forEachBlock { try file.write($0) }
@@ -167,7 +167,7 @@ package final class FeedFolder: FeedLocation {
     /// Returns the parent folder of `name`, and the name in it.
     private func location(of name: String) throws -> (Directory, String) {
         guard case (let above?, let last) = try location(of: name, making: true) else {
-            throw DiskError("create", "\(address)/\(name)", code: ENOENT)
+            throw DiskError("create", at: "\(address)/\(name)", code: ENOENT)
         }
         return (above, last)
     }
@@ -273,7 +273,9 @@ private final class FolderDraft: ReleaseDraft {
         name = randomName(Self.prefix)
         try releases.makeDirectory(name)
         scratch = try releases.directory(name)
-        guard let lock = try FileLock.take(scratch) else { throw DiskError("lock", scratch.path, code: EWOULDBLOCK) }
+        guard let lock = try FileLock.take(scratch) else {
+            throw DiskError("lock", at: scratch.path, code: EWOULDBLOCK)
+        }
         self.lock = lock
         EndingSignals.remove(name, in: releases)
     }

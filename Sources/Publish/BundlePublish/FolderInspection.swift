@@ -157,9 +157,7 @@ private struct FolderFactsReader {
     }
 
     private func digest(of path: BundlePath) throws -> SHA256Digest {
-        var hasher = try SHA256Hasher()
-        _ = try tree.folder.file(path.string).forEachBlock { try hasher.update($0) }
-        return try hasher.finish()
+        try tree.folder.file(path.string).sha256()
     }
 
     /// Returns the file that `entry` is a compressed copy of; nil if there is none, or if the format cannot be

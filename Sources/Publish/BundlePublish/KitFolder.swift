@@ -31,7 +31,7 @@ final class KitFolder {
         aside = randomName(Self.prefix)
         try parent.makeDirectory(aside)
         folder = try parent.directory(aside)
-        guard let lock = try FileLock.take(folder) else { throw DiskError("lock", folder.path, code: EWOULDBLOCK) }
+        guard let lock = try FileLock.take(folder) else { throw DiskError("lock", at: folder.path, code: EWOULDBLOCK) }
         self.lock = lock
         EndingSignals.remove(aside, in: parent)
     }
@@ -45,7 +45,7 @@ final class KitFolder {
     var path: String {
         get throws {
             guard let found = realpath("\(parent.path)/\(aside)", nil) else {
-                throw DiskError("find", folder.path, code: errno)
+                throw DiskError("find", at: folder.path, code: errno)
             }
             defer { free(found) }
             return String(cString: found)

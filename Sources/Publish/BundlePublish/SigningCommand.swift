@@ -44,7 +44,7 @@ package struct SigningCommand: Sendable {
     private func run(on message: [UInt8], _ signals: HeldSignals) throws -> [UInt8] {
         // A file, not a pipe, because some tools ask for its length.
         let scratch = try TemporaryDirectory()
-        try scratch.directory.createDurableFile("message", message, mode: 0o600)
+        try scratch.directory.createDurableFile("message", with: message, mode: 0o600)
         let input = try scratch.directory.file("message")
         // A pipe, not a file, so that the command stops when this process stops reading.
         let output = try OutputPipe()
@@ -207,7 +207,7 @@ private final class OutputPipe {
 
     init() throws(DiskError) {
         var ends: [Int32] = [-1, -1]
-        guard pipe(&ends) == 0 else { throw DiskError("open", "a pipe", code: errno) }
+        guard pipe(&ends) == 0 else { throw DiskError("open", at: "a pipe", code: errno) }
         (readingEnd, writingEnd) = (ends[0], ends[1])
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         _ = fcntl(readingEnd, F_SETFL, O_NONBLOCK)

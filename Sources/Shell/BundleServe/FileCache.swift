@@ -132,7 +132,7 @@ final class OpenFile: Sendable {
     init(duplicating file: File) throws {
         let descriptor = try file.withDescriptor { descriptor in
             let duplicate = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
-            if duplicate < 0 { throw DiskError("open", file.path, code: errno) }
+            if duplicate < 0 { throw DiskError("open", at: file.path, code: errno) }
             return duplicate
         }
         handle = NIOFileHandle(_deprecatedTakingOwnershipOfDescriptor: descriptor)
@@ -153,7 +153,7 @@ struct FileFacts {
     init(of file: File) throws {
         let status = try file.withDescriptor { descriptor in
             var status = stat()
-            if fstat(descriptor, &status) < 0 { throw DiskError("examine", file.path, code: errno) }
+            if fstat(descriptor, &status) < 0 { throw DiskError("examine", at: file.path, code: errno) }
             return status
         }
         size = Int(status.st_size)

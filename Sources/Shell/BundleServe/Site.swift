@@ -116,7 +116,7 @@ package final class Site: Sendable {
             guard let bytes = try open(path.document.bytes)?.readAll() else { return nil }
             return try IndexPage(cutting: bytes)
         case .file, .folder, .missing: return nil
-        case .failed: throw DiskError("read", "\(root?.path ?? "")", code: EIO)
+        case .failed: throw DiskError("read", at: "\(root?.path ?? "")", code: EIO)
         }
     }
 

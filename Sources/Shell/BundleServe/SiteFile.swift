@@ -78,7 +78,7 @@ final class SiteFile: Sendable {
         if size <= Self.largestInMemory {
             let bytes = try file.readAll(maximumBytes: Self.largestInMemory)
             // A file that is still being written is not part of a client.
-            guard bytes.count == size else { throw DiskError("read", file.path, code: EIO) }
+            guard bytes.count == size else { throw DiskError("read", at: file.path, code: EIO) }
             content = .bytes(ByteBuffer(bytes: bytes))
             if MediaType.isPage(type) { page = bytes }
         } else {

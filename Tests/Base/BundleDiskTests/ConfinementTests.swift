@@ -84,7 +84,7 @@ private let offered = if case .offered = Confinement.support { true } else { fal
         let answers = try confined(Confinement(folders: [store])) {
             do {
                 try Directory.createAll(store)
-                try Directory.open(store).createFile("made", UnsafeRawBufferPointer(start: nil, count: 0))
+                try Directory.open(store).createFile("made", with: UnsafeRawBufferPointer(start: nil, count: 0))
                 try Directory.open(store).removeFile("made")
                 return [0]
             } catch {

@@ -20,7 +20,7 @@ import Testing
             let wanted = Array("theirs".utf8)
             let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: 6, alignment: 1)
             defer { scratch.deallocate() }
-            let isHeld = try wanted.withUnsafeBytes { try folder.holds(path, $0, scratch: scratch) }
+            let isHeld = try wanted.withUnsafeBytes { try folder.holds(path, content: $0, scratch: scratch) }
             #expect(!isHeld)
         }
         for path in ["..", "../outside", "folder", sandbox.outside.path] {
@@ -76,7 +76,7 @@ import Testing
         let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: 16, alignment: 1)
         defer { scratch.deallocate() }
         func holds(_ name: String, _ text: String) throws -> Bool {
-            try Array(text.utf8).withUnsafeBytes { try folder.holds(name, $0, scratch: scratch) }
+            try Array(text.utf8).withUnsafeBytes { try folder.holds(name, content: $0, scratch: scratch) }
         }
         #expect(try holds("file", "12345"))
         #expect(try !holds("file", "12346"))

@@ -32,13 +32,13 @@ import Testing
         for (name, bytes) in [
             ("a", content), ("b", content), ("c", other), ("d", Array(content.dropLast())), ("e", content + [0]),
         ] {
-            try bytes.withUnsafeBytes { try folder.createFile(name, $0) }
+            try bytes.withUnsafeBytes { try folder.createFile(name, with: $0) }
         }
         for (left, right) in [(1000, 1000), (64, 7), (7, 64), (4096, 4096)] {
             let buffers = [left, right].map { UnsafeMutableRawBufferPointer.allocate(byteCount: $0, alignment: 1) }
             defer { for buffer in buffers { buffer.deallocate() } }
             func same(_ name: String) throws -> Bool {
-                try folder.file("a").hasSameContent(as: folder.file(name), buffers[0], buffers[1])
+                try folder.file("a").hasSameContent(as: folder.file(name), scratch: buffers[0], and: buffers[1])
             }
             #expect(try same("b"))
             #expect(try !same("c"))
@@ -79,7 +79,7 @@ import Testing
         (EOPNOTSUPP, .refused),
     ])
     func `maps every error number to a kind and a sentence`(_ code: Int32, _ kind: DiskError.Kind) {
-        let error = DiskError("write", "dir/file", code: code)
+        let error = DiskError("write", at: "dir/file", code: code)
         #expect(error.kind == kind)
         #expect(error.description == "cannot write dir/file: \(String(cString: strerror(code)))")
     }

@@ -26,7 +26,7 @@ final class Sandbox {
 
 extension Directory {
     func write(_ name: String, _ text: String) throws {
-        try Array(text.utf8).withUnsafeBytes { try createFile(name, $0) }
+        try Array(text.utf8).withUnsafeBytes { try createFile(name, with: $0) }
     }
 
     func text(_ name: String) throws -> String? {

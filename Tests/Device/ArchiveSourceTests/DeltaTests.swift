@@ -49,7 +49,7 @@ private final class DeltaSite {
             for part in path.components.dropLast() {
                 place = try place.directory(creating: String(decoding: part, as: UTF8.self))
             }
-            try bytes.withUnsafeBytes { try place.createFile(path.name, $0) }
+            try bytes.withUnsafeBytes { try place.createFile(path.name, with: $0) }
         }
         return try DeltaTree(CanonicalTree(folder))
     }

@@ -77,7 +77,7 @@ import Testing
         async throws
     {
         try await install([TarItem("a.js", content)], as: "1.0.0")
-        try content.withUnsafeBytes { try device.folder.createFile("elsewhere", $0) }
+        try content.withUnsafeBytes { try device.folder.createFile("elsewhere", with: $0) }
         let old = "\(device.storePath)/clients/v1.0.0/a.js"
         #expect(unlink(old) == 0)
         #expect(symlink("\(device.folder.path)/elsewhere", old) == 0)

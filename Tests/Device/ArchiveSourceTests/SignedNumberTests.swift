@@ -35,7 +35,7 @@ import Testing
         let content = try SHA256Digest.of(TarOf.bytes(sorted))
         for items in [sorted, sorted.reversed()] {
             let device = try Device()
-            try TarOf.bytes(items).withUnsafeBytes { try device.folder.createFile("tar", $0) }
+            try TarOf.bytes(items).withUnsafeBytes { try device.folder.createFile("tar", with: $0) }
             let report = try await device.install("\(device.folder.path)/tar", as: "1.0.0") {
                 ($0.fileCount, $0.installedSize, $0.contentSha256) = (2, 4, content)
             }

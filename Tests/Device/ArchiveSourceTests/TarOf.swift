@@ -79,7 +79,7 @@ extension Device {
     /// Writes a tar of `index.html` and `items`, and returns its path.
     func tar(_ items: [TarItem]) throws -> String {
         let name = randomName("archive-")
-        try TarOf.bytes([.index] + items).withUnsafeBytes { try folder.createFile(name, $0) }
+        try TarOf.bytes([.index] + items).withUnsafeBytes { try folder.createFile(name, with: $0) }
         return "\(folder.path)/\(name)"
     }
 }

@@ -94,7 +94,7 @@ import Testing
     init() throws { temporary = try TemporaryDirectory.ofTests() }
 
     private func write(_ name: String, _ bytes: [UInt8]) throws {
-        try bytes.withUnsafeBytes { try folder.createFile(name, $0) }
+        try bytes.withUnsafeBytes { try folder.createFile(name, with: $0) }
     }
 
     private func failure() -> FailureCode? {

@@ -41,7 +41,7 @@ import Testing
         let taken = try #require(try bench.interrupted().verified(key: jobs[0].key))
         #expect(taken.receipt == DownloadReceipt(size: 3, sha256: try .of([1, 2, 3]), evidence: "\"s\""))
         let target = try Directory.open(bench.folder.path)
-        let place = try FolderCache(taken.tree).folder(of: taken.file)
+        let place = try #require(try FolderCache(taken.tree).folder(of: taken.file))
         try place.link(taken.file.name, to: target, as: "linked")
         #expect(try target.contents("linked", maximumBytes: 10) == [1, 2, 3])
         #expect(try bench.interrupted().verified(key: jobs[1].key) == nil)
@@ -52,7 +52,7 @@ import Testing
     func `N-24: returns no truncated or changed file`(bytes: [UInt8]) async throws {
         let (bench, _, jobs) = try await stopped()
         try bench.tree.removeFile("small.js")
-        try bytes.withUnsafeBytes { try bench.tree.createFile("small.js", $0) }
+        try bytes.withUnsafeBytes { try bench.tree.createFile("small.js", with: $0) }
         #expect(try bench.interrupted().verified(key: jobs[0].key) == nil)
     }
 
@@ -93,7 +93,7 @@ import Testing
         let parts = try old.attempt.directory("parts")
         let name = try #require(try old.partNames().first)
         try parts.removeFile(name)
-        try noise(500_000, seed: 3).withUnsafeBytes { try parts.createFile(name, $0) }
+        try noise(500_000, seed: 3).withUnsafeBytes { try parts.createFile(name, with: $0) }
         let bench = try DownloadBench()
         server.set("/large.js", .resource(content, entityTag: "\"l\""))
         let earlier = try old.interrupted()

@@ -137,8 +137,8 @@ import Testing
     func `has a release only after its draft is committed`(_ kind: LocationKind) throws {
         let (one, other) = try locations(kind)
         let draft = try one.draft(FeedWait())
-        try draft.scratch.createDurableFile("client.tar", [1, 2, 3])
-        try draft.scratch.createDurableFile("one.delta", [5])
+        try draft.scratch.createDurableFile("client.tar", with: [1, 2, 3])
+        try draft.scratch.createDurableFile("one.delta", with: [5])
         #expect(try other.list("") == [])
         #expect(!draft.isCommitted)
         try draft.commit("v1.0.0", archive: "client.tar", besides: ["one.delta"], manifest: [4])

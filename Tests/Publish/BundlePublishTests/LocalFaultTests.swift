@@ -16,10 +16,10 @@ import Testing
     }
 
     @Test func `reports a file size limit as a local failure`() {
-        let failure = DiskError("write", "a", code: EFBIG).failure
+        let failure = DiskError("write", at: "a", code: EFBIG).failure
         #expect(failure.code == .resourcesExhausted)
         #expect(failure.message.contains("LimitFSIZE="))
-        #expect(DiskError("write", "a", code: ENOSPC).failure.code == .diskFull)
+        #expect(DiskError("write", at: "a", code: ENOSPC).failure.code == .diskFull)
     }
 
     @Test func `reports an unreadable file as a local failure, not as a network failure`() throws {

@@ -31,7 +31,7 @@ package struct MemorySource: UpdateSource {
                 folder = try folder.directory(creating: String(decoding: component, as: UTF8.self))
             }
             let bytes = Array(text.utf8)
-            try bytes.withUnsafeBytes { try folder.createFile(path.name, $0) }
+            try bytes.withUnsafeBytes { try folder.createFile(path.name, with: $0) }
             try receipt.append(path, size: bytes.count, digest: try .of(bytes))
             content += path.bytes + [0] + bytes + [0]
         }

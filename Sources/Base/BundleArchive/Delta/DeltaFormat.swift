@@ -76,12 +76,12 @@ package enum DeltaFormat {
     /// refer to each other by names, which can contain hashes.
     package static func bytes(of steps: [Step]) -> [UInt8] {
         var (bytes, last, passed): ([UInt8], [UInt8], Int) = ([], [], 0)
-        for step in steps { append(step, after: &last, &passed, to: &bytes) }
+        for step in steps { append(step, after: &last, passed: &passed, to: &bytes) }
         return bytes
     }
 
     private static func append(
-        _ step: Step, after last: inout [UInt8], _ passed: inout Int, to bytes: inout [UInt8]
+        _ step: Step, after last: inout [UInt8], passed: inout Int, to bytes: inout [UInt8]
     ) {
         switch step {
         case .keep(let count), .skip(let count):
@@ -162,13 +162,13 @@ struct DeltaIndex {
             throw .corrupt("its index has too many groups")
         }
         var (groups, left): ([DeltaFormat.Group], Int) = ([], files)
-        for _ in 0..<count { groups.append(try Self.group(&cursor, of: baseFiles, &left)) }
+        for _ in 0..<count { groups.append(try Self.group(from: &cursor, baseFiles: baseFiles, left: &left)) }
         self.groups = groups
         steps = DeltaSteps(cursor)
     }
 
     private static func group(
-        _ cursor: inout DeltaCursor, of baseFiles: Int, _ left: inout Int
+        from cursor: inout DeltaCursor, baseFiles: Int, left: inout Int
     ) throws(ArchiveFailure) -> DeltaFormat.Group {
         let (frameBytes, bytes, count) = (try cursor.number(), try cursor.number(), try cursor.number())
         guard frameBytes > 0, bytes > 0 else { throw .corrupt("a group has no bytes") }

@@ -1,56 +1,6 @@
 package import BundleDisk
 package import BundleSigning
-package import BundleValues
-
-/// A tree of files in canonical order, the base or target of a delta.
-package struct DeltaTree: Sendable {
-    package struct Entry: Sendable {
-        package let path: BundlePath
-        /// The size in bytes.
-        package let size: Int
-        /// The SHA-256 of the content when it was written, if known.
-        package let digest: SHA256Digest?
-
-        package init(path: BundlePath, size: Int, digest: SHA256Digest? = nil) {
-            self.path = path
-            self.size = size
-            self.digest = digest
-        }
-    }
-
-    /// The folder of the tree.
-    package let tree: Directory
-    /// The files, sorted by the bytes of their paths.
-    package let files: [Entry]
-    /// The SHA-256 of the canonical tar.
-    package let contentSha256: SHA256Digest
-
-    /// `files` can be in any order.
-    package init(tree: Directory, files: [Entry], contentSha256: SHA256Digest) {
-        self.tree = tree
-        self.files = files.sorted { $0.path < $1.path }
-        self.contentSha256 = contentSha256
-    }
-
-    /// Returns the first file whose content differs from its digest, or nil.
-    package func firstDamage() throws -> BundlePath? {
-        for entry in files {
-            if let digest = entry.digest, try self.digest(of: entry) != digest { return entry.path }
-        }
-        return nil
-    }
-
-    /// Returns the present SHA-256 of a file, or nil if the file is missing.
-    func digest(of entry: Entry) throws -> SHA256Digest? {
-        do {
-            var hasher = try SHA256Hasher()
-            _ = try tree.file(entry.path.string).forEachBlock { try hasher.update($0) }
-            return try hasher.finish()
-        } catch let error as DiskError where error.kind == .missing || error.kind == .unsuitable {
-            return nil
-        }
-    }
-}
+import BundleValues
 
 /// The limits of a delta, from signed values and the limits of the device.
 package struct DeltaBounds: Sendable {
@@ -78,7 +28,7 @@ package struct DeltaBounds: Sendable {
 package final class DeltaReader: EntryReader {
     private static let blockBytes = 256 << 10
 
-    private enum Source {
+    private enum ContentSource {
         case base(File, offset: Int, left: Int, of: BundlePath)
         case group(left: Int)
         case stored(left: Int)
@@ -101,7 +51,7 @@ package final class DeltaReader: EntryReader {
     private var group = 0
     private var prefix = UnsafeMutableRawBufferPointer(start: nil, count: 0)
     private let block: UnsafeMutableRawBufferPointer
-    private var source = Source.none
+    private var source = ContentSource.none
     /// The next file of the base that no step has visited.
     private var baseNumber = 0
     private var kept = 0
@@ -124,7 +74,8 @@ package final class DeltaReader: EntryReader {
             indexBytes = plain
             frameOffset = DeltaFormat.headerBytes + frame
             index = try DeltaIndex(
-                try Self.index(frames, DeltaFormat.headerBytes..<frameOffset, bytes: plain, bounds.memory))
+                try Self.index(
+                    from: frames, at: DeltaFormat.headerBytes..<frameOffset, bytes: plain, memory: bounds.memory))
             steps = Array(index.steps.bytes)
         } catch {
             throw Self.failure(error)
@@ -140,15 +91,14 @@ package final class DeltaReader: EntryReader {
     }
 
     private static func index(
-        _ frames: PrefixedFrameReader, _ place: Range<Int>, bytes: Int, _ memory: Int
+        from frames: PrefixedFrameReader, at place: Range<Int>, bytes: Int, memory: Int
     ) throws(ArchiveFailure) -> [UInt8] {
-        try frames.begin(place, ofSize: bytes, memory: memory, behind: UnsafeRawBufferPointer(start: nil, count: 0))
+        try frames.begin(place, ofSize: bytes, memory: memory)
         var index = [UInt8](repeating: 0, count: bytes)
-        var result = Result<Int, ArchiveFailure>.success(0)
-        index.withUnsafeMutableBytes { room in
-            result = Result { () throws(ArchiveFailure) in try frames.read(into: room) }
+        let count = try index.withUnsafeMutableBufferPointer { room throws(ArchiveFailure) in
+            try frames.read(into: UnsafeMutableRawBufferPointer(room))
         }
-        if try result.get() != bytes || frames.bytesLeft != 0 { throw .corrupt("its index is truncated") }
+        if count != bytes || frames.bytesLeft != 0 { throw .corrupt("its index is truncated") }
         return index
     }
 
@@ -165,11 +115,8 @@ package final class DeltaReader: EntryReader {
             offset += group.frameBytes
             bytes += group.bytes
             var room = bounds.memory - indexBytes - steps.count
+            for number in group.prefix where room >= 0 { room -= base.files[number].size }
             if room < 0 { throw .corrupt("a group needs more memory than stated") }
-            for number in group.prefix {
-                room -= base.files[number].size
-                if room < 0 { throw .corrupt("a group needs more memory than stated") }
-            }
         }
         storedOffset = offset
     }
@@ -179,7 +126,6 @@ package final class DeltaReader: EntryReader {
 
     // MARK: Entries
 
-    /// Returns the next file. At the end it checks that the whole delta was used, and returns nil.
     package func nextEntry() throws(ArchiveFailure) -> ArchiveEntry? {
         try checkTime()
         source = .none
@@ -254,19 +200,18 @@ package final class DeltaReader: EntryReader {
 
     // MARK: Data
 
-    /// Returns the next bytes of the file, valid until the next call; nil at its end.
     package func nextBlock() throws(ArchiveFailure) -> UnsafeRawBufferPointer? {
         var count = 0
         switch source {
         case .none: return nil
         case .base(let file, let offset, let left, let path):
             if left == 0 { return nil }
-            count = try read(file, at: offset, left)
+            count = try read(file, at: offset, atMost: left)
             if count == 0 { throw .damagedBase(path.string) }
             source = .base(file, offset: offset + count, left: left - count, of: path)
         case .stored(let left):
             if left == 0 { return nil }
-            count = try read(file, at: storedOffset, min(left, end - storedOffset))
+            count = try read(file, at: storedOffset, atMost: min(left, end - storedOffset))
             if count == 0 { throw .corrupt("it is truncated") }
             storedOffset += count
             source = .stored(left: left - count)
@@ -279,7 +224,7 @@ package final class DeltaReader: EntryReader {
         return UnsafeRawBufferPointer(rebasing: block[..<count])
     }
 
-    private func read(_ file: File, at offset: Int, _ left: Int) throws(ArchiveFailure) -> Int {
+    private func read(_ file: File, at offset: Int, atMost left: Int) throws(ArchiveFailure) -> Int {
         do {
             return try file.read(
                 into: UnsafeMutableRawBufferPointer(rebasing: block[..<min(left, block.count)]), at: offset)

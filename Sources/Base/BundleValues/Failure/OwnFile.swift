@@ -19,26 +19,26 @@ package enum OwnFile {
 
     /// Throws `permissionDenied` if another user may write to `file`. `content` names for people what is in it, such as `settings`.
     package static func require(_ file: File, with content: String) throws {
-        let refusal = judge(owner: try file.owner(), mode: try file.permissions(), user: geteuid())
-        if let refusal { throw failure(refusal, file.path, content) }
+        try require(file.path, owner: file.owner(), mode: file.permissions(), with: content)
     }
 
     /// Throws `permissionDenied` if another user may put files into `folder`.
     package static func require(_ folder: Directory, with content: String) throws {
         let (owner, mode) = try folder.permissions()
-        if let refusal = judge(owner: owner, mode: mode, user: geteuid()) {
-            throw failure(refusal, folder.path, content)
-        }
+        try require(folder.path, owner: owner, mode: mode, with: content)
     }
 
-    private static func failure(_ refusal: Refusal, _ path: String, _ content: String) -> UpdateFailure {
+    private static func require(
+        _ path: String, owner: UInt32, mode: UInt32, with content: String
+    ) throws(UpdateFailure) {
+        guard let refusal = judge(owner: owner, mode: mode, user: geteuid()) else { return }
         let (what, advice) =
             switch refusal {
             case .foreign(let owner):
                 ("belong to another user (\(owner))", "if they are right, run `chown \(geteuid()) \(path)`")
             case .writable: ("can be changed by other users", "run `chmod go-w \(path)`, and check what is in it")
             }
-        return UpdateFailure(
+        throw UpdateFailure(
             .permissionDenied, subject: path, "The \(content) in \(path) \(what), so they are not used: \(advice).")
     }
 }

@@ -35,12 +35,12 @@ extension JSONReader {
     }
 
     /// Enters the next value, which must be an object. `nextMember` iterates over its members and leaves it.
-    package mutating func enterObject() throws(JSONError) { try enter(UInt8(ascii: "{"), .object) }
+    package mutating func enterObject() throws(JSONError) { try enter(UInt8(ascii: "{"), expecting: .object) }
 
     /// Enters the next value, which must be an array. `nextElement` iterates over its elements and leaves it.
-    package mutating func enterArray() throws(JSONError) { try enter(UInt8(ascii: "["), .array) }
+    package mutating func enterArray() throws(JSONError) { try enter(UInt8(ascii: "["), expecting: .array) }
 
-    private mutating func enter(_ opening: UInt8, _ expected: JSONExpectation) throws(JSONError) {
+    private mutating func enter(_ opening: UInt8, expecting expected: JSONExpectation) throws(JSONError) {
         skipWhiteSpace()
         guard try peek() == opening else { throw unexpected(expected) }
         guard depth < depthLimit else { throw .tooDeep(limit: depthLimit, offset: position) }
@@ -63,7 +63,7 @@ extension JSONReader {
     /// Advances to the name of the next member. Returns false at the end of the object.
     mutating func advanceToMember() throws(JSONError) -> Bool {
         let expected = isAtStart ? JSONExpectation.memberNameOrEnd : .memberName
-        guard try advance(to: UInt8(ascii: "}"), .commaOrBrace) else { return false }
+        guard try advance(to: UInt8(ascii: "}"), expecting: .commaOrBrace) else { return false }
         guard try peek() == UInt8(ascii: "\"") else { throw unexpected(expected) }
         return true
     }
@@ -77,10 +77,10 @@ extension JSONReader {
     /// Advances to the next element. Returns false at the end of the array. The caller must read, enter or skip the
     /// element before the next call.
     package mutating func nextElement() throws(JSONError) -> Bool {
-        try advance(to: UInt8(ascii: "]"), .commaOrBracket)
+        try advance(to: UInt8(ascii: "]"), expecting: .commaOrBracket)
     }
 
-    private mutating func advance(to end: UInt8, _ expected: JSONExpectation) throws(JSONError) -> Bool {
+    private mutating func advance(to end: UInt8, expecting expected: JSONExpectation) throws(JSONError) -> Bool {
         skipWhiteSpace()
         let next = try peek()
         if next == end {
@@ -89,12 +89,11 @@ extension JSONReader {
             isAtStart = false
             return false
         }
-        if isAtStart {
-            isAtStart = false
-        } else {
+        if !isAtStart {
             guard next == UInt8(ascii: ",") else { throw unexpected(expected) }
             step()
         }
+        isAtStart = false
         return true
     }
 
@@ -102,23 +101,36 @@ extension JSONReader {
     ///
     /// Throws `JSONError.stringTooLong` if a string has more than `maximumBytes` bytes between its quotes.
     package mutating func readScalar(maximumBytes: Int) throws(JSONError) -> JSONScalar {
-        let kind = try kind()
-        if kind == .string { return .string(try readString(maximumBytes: maximumBytes)) }
-        let first = bytes[position]
-        let range = try skipValue()
-        switch kind {
-        case .null: return .null
-        case .bool: return .bool(first == UInt8(ascii: "t"))
-        case .number: return integer(in: range).map(JSONScalar.integer) ?? .other
-        case .string, .object, .array: return .other
+        switch try kind() {
+        case .null:
+            try consume("null")
+            return .null
+        case .bool: return .bool(try readBool())
+        case .string: return .string(try readString(maximumBytes: maximumBytes))
+        case .number:
+            var reader = self
+            try skipNumber()
+            return (try? reader.readInteger()).map(JSONScalar.integer) ?? .other
+        case .object, .array:
+            try skip()
+            return .other
         }
     }
 
-    private func integer(in range: Range<Int>) -> Int? {
-        var reader = self
-        reader.position = range.lowerBound
-        guard let number = try? reader.readInteger() else { return nil }
-        return number
+    /// Enters the next value if it is an object; skips it and returns false if not.
+    package mutating func enterObjectOrSkip() throws(JSONError) -> Bool {
+        if try kind() == .object {
+            try enterObject()
+            return true
+        }
+        _ = try skipValue()
+        return false
+    }
+
+    /// Reads the next value. Returns nil if it is not a string. Throws if a string has more than `maximumBytes` bytes.
+    package mutating func readText(maximumBytes: Int) throws(JSONError) -> String? {
+        guard case .string(let text) = try readScalar(maximumBytes: maximumBytes) else { return nil }
+        return text
     }
 
     /// Skips the next value and returns its byte range. The value must be valid by RFC 8259; numbers may have any form.
@@ -196,21 +208,5 @@ extension JSONReader {
         guard position < bytes.count, set.utf8.contains(bytes[position]) else { return false }
         position += 1
         return true
-    }
-
-    /// Enters the next value if it is an object; skips it and returns false if not.
-    package mutating func enterObjectOrSkip() throws(JSONError) -> Bool {
-        if try kind() == .object {
-            try enterObject()
-            return true
-        }
-        _ = try skipValue()
-        return false
-    }
-
-    /// Reads the next value. Returns nil if it is not a string. Throws if a string has more than `maximumBytes` bytes.
-    package mutating func readText(maximumBytes: Int) throws(JSONError) -> String? {
-        guard case .string(let text) = try readScalar(maximumBytes: maximumBytes) else { return nil }
-        return text
     }
 }

@@ -5,17 +5,19 @@ extension JSONReader {
         position += 1
         let start = position
         if maximumBytes < .max { try checkLength(from: start, maximumBytes: maximumBytes) }
-        while position < bytes.count {
-            let byte = bytes[position]
-            if byte == UInt8(ascii: "\"") {
-                let text = String(decoding: bytes[start..<position], as: UTF8.self)
-                position += 1
-                return text
-            }
-            if byte == UInt8(ascii: "\\") { return try readEscapedString(from: start) }
-            position += try lengthOfCharacter()
+        if try advanceToDelimiter() == UInt8(ascii: "\"") {
+            position += 1
+            return String(decoding: bytes[start..<position - 1], as: UTF8.self)
         }
-        throw .unexpectedEnd(offset: bytes.count)
+        var text = Array(bytes[start..<position])
+        while bytes[position] == UInt8(ascii: "\\") {
+            try readEscape(into: &text)
+            let start = position
+            _ = try advanceToDelimiter()
+            text += bytes[start..<position]
+        }
+        position += 1
+        return String(decoding: text, as: UTF8.self)
     }
 
     /// Scans up to the limit only. It does not validate the string.
@@ -33,37 +35,19 @@ extension JSONReader {
     mutating func skipString() throws(JSONError) {
         position += 1
         var unused: [UInt8] = []
-        while position < bytes.count {
-            let byte = bytes[position]
-            if byte == UInt8(ascii: "\"") {
-                position += 1
-                return
-            }
-            if byte == UInt8(ascii: "\\") {
-                try readEscape(into: &unused)
-                unused.removeAll(keepingCapacity: true)
-            } else {
-                position += try lengthOfCharacter()
-            }
+        while try advanceToDelimiter() == UInt8(ascii: "\\") {
+            unused.removeAll(keepingCapacity: true)
+            try readEscape(into: &unused)
         }
-        throw .unexpectedEnd(offset: bytes.count)
+        position += 1
     }
 
-    private mutating func readEscapedString(from start: Int) throws(JSONError) -> String {
-        var text = Array(bytes[start..<position])
+    /// Advances to the next quote or backslash, and returns it.
+    private mutating func advanceToDelimiter() throws(JSONError) -> UInt8 {
         while position < bytes.count {
             let byte = bytes[position]
-            if byte == UInt8(ascii: "\"") {
-                position += 1
-                return String(decoding: text, as: UTF8.self)
-            }
-            if byte == UInt8(ascii: "\\") {
-                try readEscape(into: &text)
-            } else {
-                let length = try lengthOfCharacter()
-                text.append(contentsOf: bytes[position..<position + length])
-                position += length
-            }
+            if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { return byte }
+            position += try lengthOfCharacter()
         }
         throw .unexpectedEnd(offset: bytes.count)
     }

@@ -79,7 +79,7 @@ package struct JSONReader: Sendable {
             let start = position
             let name = try readString()
             try consumeColon()
-            guard object.insert(name, try readValue()) else { throw .duplicateMember(name: name, offset: start) }
+            guard object.insert(try readValue(), named: name) else { throw .duplicateMember(name: name, offset: start) }
         }
         return object
     }

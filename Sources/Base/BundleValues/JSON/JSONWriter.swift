@@ -13,13 +13,13 @@ package enum JSONWriter {
     /// Returns the document with members in the order of the object. It escapes the characters that RFC 8259 requires, and those
     /// that do not print (`PrintableText`), so that a terminal can show the document.
     package static func bytes(of value: JSONValue, layout: Layout = .compact) -> [UInt8] {
-        var page = Page(layout: layout)
-        page.write(value, indent: 0)
-        if layout == .pretty { page.bytes.append(0x0A) }
-        return page.bytes
+        var output = Output(layout: layout)
+        output.write(value, indent: 0)
+        if layout == .pretty { output.bytes.append(0x0A) }
+        return output.bytes
     }
 
-    private struct Page {
+    private struct Output {
         let layout: Layout
         var bytes: [UInt8] = []
 
@@ -30,20 +30,20 @@ package enum JSONWriter {
             case .integer(let number): write(String(number))
             case .string(let text): writeQuoted(text)
             case .array(let elements):
-                writeList("[", elements, "]", indent: indent) { page, element in
-                    page.write(element, indent: indent + 1)
+                writeList(elements, from: "[", to: "]", indent: indent) { output, element in
+                    output.write(element, indent: indent + 1)
                 }
             case .object(let object):
-                writeList("{", object.members, "}", indent: indent) { page, member in
-                    page.writeQuoted(member.name)
-                    page.write(page.layout == .pretty ? ": " : ":")
-                    page.write(member.value, indent: indent + 1)
+                writeList(object.members, from: "{", to: "}", indent: indent) { output, member in
+                    output.writeQuoted(member.name)
+                    output.write(output.layout == .pretty ? ": " : ":")
+                    output.write(member.value, indent: indent + 1)
                 }
             }
         }
 
         private mutating func writeList<Item>(
-            _ opening: String, _ items: [Item], _ closing: String, indent: Int, item: (inout Page, Item) -> Void
+            _ items: [Item], from opening: String, to closing: String, indent: Int, item: (inout Output, Item) -> Void
         ) {
             write(opening)
             for (index, entry) in items.enumerated() {
@@ -61,9 +61,7 @@ package enum JSONWriter {
             bytes.append(contentsOf: repeatElement(0x20, count: 2 * indent))
         }
 
-        private mutating func write(_ text: String) {
-            bytes.append(contentsOf: text.utf8)
-        }
+        private mutating func write(_ text: String) { bytes.append(contentsOf: text.utf8) }
 
         private mutating func writeQuoted(_ text: String) {
             bytes.append(UInt8(ascii: "\""))

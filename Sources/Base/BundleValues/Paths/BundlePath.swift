@@ -25,24 +25,18 @@ package struct BundlePath: Sendable {
     ///
     /// The root entry `./` is rejected as not canonical; check `isArchiveRoot(entryName:)` first.
     package init(archiveEntryName name: some Collection<UInt8>, isDirectory: Bool) throws(BundlePathError) {
-        var rest = name[...]
-        if rest.starts(with: [UInt8(ascii: "."), UInt8(ascii: "/")]) { rest = rest.dropFirst(2) }
-        guard isDirectory, rest.count > 1, let last = rest.dropFirst(rest.count - 1).first, last == UInt8(ascii: "/")
-        else {
-            try self.init(parsing: rest)
-            return
-        }
-        try self.init(parsing: rest.dropLast())
+        var rest = [UInt8](name)[...]
+        if rest.starts(with: "./".utf8) { rest = rest.dropFirst(2) }
+        if isDirectory, rest.count > 1, rest.last == UInt8(ascii: "/") { rest = rest.dropLast() }
+        try self.init(parsing: rest)
     }
 
     /// Whether an entry is `./`, the root that `tar -C folder .` writes first.
     package static func isArchiveRoot(entryName name: some Collection<UInt8>) -> Bool {
-        name.elementsEqual([UInt8(ascii: "."), UInt8(ascii: "/")])
+        name.elementsEqual("./".utf8)
     }
 
-    private init(checked bytes: [UInt8]) {
-        self.bytes = bytes
-    }
+    private init(checked bytes: [UInt8]) { self.bytes = bytes }
 
     /// The start page of a client.
     package static let index = BundlePath(checked: Array("index.html".utf8))
@@ -79,17 +73,13 @@ extension BundlePath {
 
     /// The enclosing folder, or nil at the web root.
     package var parent: BundlePath? {
-        guard let slash = bytes.lastIndex(of: UInt8(ascii: "/")) else { return nil }
-        return BundlePath(checked: Array(bytes[..<slash]))
+        bytes.lastIndex(of: UInt8(ascii: "/")).map { BundlePath(checked: Array(bytes[..<$0])) }
     }
 
     /// The bytes of the enclosing folder. They are empty at the web root.
     package var parentBytes: ArraySlice<UInt8> { bytes[..<(bytes.lastIndex(of: UInt8(ascii: "/")) ?? 0)] }
 
-    package var nameBytes: ArraySlice<UInt8> {
-        guard let slash = bytes.lastIndex(of: UInt8(ascii: "/")) else { return bytes[...] }
-        return bytes[(slash + 1)...]
-    }
+    package var nameBytes: ArraySlice<UInt8> { bytes[((bytes.lastIndex(of: UInt8(ascii: "/")) ?? -1) + 1)...] }
 
     package var name: String { String(decoding: nameBytes, as: UTF8.self) }
 }
@@ -102,9 +92,7 @@ extension BundlePath: Hashable, Comparable, CustomStringConvertible {
         left.bytes.lexicographicallyPrecedes(right.bytes)
     }
 
-    package func hash(into hasher: inout Hasher) {
-        bytes.withUnsafeBytes { hasher.combine(bytes: $0) }
-    }
+    package func hash(into hasher: inout Hasher) { bytes.withUnsafeBytes { hasher.combine(bytes: $0) } }
 
     package var description: String { string }
 }
@@ -187,16 +175,13 @@ extension BundlePathError: CustomStringConvertible {
     /// One sentence with the path, the broken rule and the remedy.
     package var description: String {
         switch self {
-        case .absolute(let path):
-            "the path \"\(path)\" is absolute; use a path relative to the web root"
+        case .absolute(let path): "the path \"\(path)\" is absolute; use a path relative to the web root"
         case .traversal(let path):
             "the path \"\(path)\" has a component \"..\"; use a path that stays inside the web root"
-        case .notUTF8(let path):
-            "the path \"\(path)\" is not valid UTF-8; rename the file"
+        case .notUTF8(let path): "the path \"\(path)\" is not valid UTF-8; rename the file"
         case .forbiddenCharacter(let scalar, let path):
             "the path \"\(path)\" has the forbidden character U+\(Self.codePoint(scalar)); rename the file"
-        case .notCanonical(let path):
-            "the path \"\(path)\" is not canonical; use no empty component and no \".\""
+        case .notCanonical(let path): "the path \"\(path)\" is not canonical; use no empty component and no \".\""
         case .pathTooLong(let bytes, let path):
             "the path \"\(path)\" has \(bytes) bytes; use at most \(BundlePath.maximumBytes)"
         case .componentTooLong(let bytes, let path):

@@ -202,14 +202,12 @@ public enum FetchError: Error, Equatable {
     case unsupportedURL(String, reason: String)
 }
 
-extension FetchError {
+extension FetchError: CustomStringConvertible {
     /// The wait that the server asked for.
     public var retryAfter: Duration? {
         if case .httpStatus(_, _, let retryAfter) = self { retryAfter } else { nil }
     }
-}
 
-extension FetchError: CustomStringConvertible {
     /// What failed, the URL without its query, and what to do next.
     public var description: String {
         switch self {
@@ -223,18 +221,14 @@ extension FetchError: CustomStringConvertible {
             "\(url.display) sent an invalid response: \(reason). Check the server and any proxy in between."
         case .tooLarge(let limit, let url):
             "\(url.display) is larger than the \(limit) bytes allowed. Check that the address names the right file."
-        case .tooSlow(let url):
-            "\(url.display) sends too slowly. Try again later; the download then continues."
-        case .timedOut(let url):
-            "\(url.display) took too long. Try again later; the download then continues."
+        case .tooSlow(let url): "\(url.display) sends too slowly. Try again later; the download then continues."
+        case .timedOut(let url): "\(url.display) took too long. Try again later; the download then continues."
         case .redirectRefused(let from, let to, let reason):
             "\(from.display) redirects to \(to), which is refused: \(reason). Configure the final address instead."
         case .tlsFailed(let url, let reason):
             "\(url.display) has no trusted connection: \(reason). Check the certificate, the CA file and the clock."
-        case .fileMissing(let url):
-            "\(url.display) does not exist. Check the path."
-        case .filePermission(let url):
-            "\(url.display) may not be read. Check its permissions and those of its folders."
+        case .fileMissing(let url): "\(url.display) does not exist. Check the path."
+        case .filePermission(let url): "\(url.display) may not be read. Check its permissions and those of its folders."
         case .exhausted(let url, let reason):
             "This machine cannot fetch \(url.display): \(reason). Free memory, or raise the limit on it or on open files, then run it again."
         case .unsupportedURL(let text, let reason):

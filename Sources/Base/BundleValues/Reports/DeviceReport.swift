@@ -12,6 +12,17 @@ package struct DeviceReport: Sendable, Equatable {
         case rolledBack
         /// The device does not start the version again.
         case blocked
+
+        /// The causes that an event can have.
+        package var codes: [Code] {
+            switch self {
+            case .installed, .started: []
+            case .confirmed: [.afterFailure]
+            case .failed: [.notConfirmed, .interrupted, .reported, .notPrepared]
+            case .rolledBack: [.notConfirmed, .interrupted, .reported, .notPrepared, .byHand, .recalled]
+            case .blocked: [.failedStarts, .byHand, .notPrepared]
+            }
+        }
     }
 
     /// The cause of an event. The list is closed, so that a cause can be a metric label.
@@ -77,9 +88,7 @@ extension DeviceReport {
 
     /// Throws unless `json` could have written the members: unknown ones would become labels of an operator's metrics.
     package init(_ reader: MemberReader) throws(MemberReader.Refusal) {
-        if let unknown = reader.object.members.first(where: { !Self.members.contains($0.name) }) {
-            throw reader.refusal(UntrustedName.display(unknown.name), "is not a member of a report")
-        }
+        try reader.requireOnly(Self.members, of: "report")
         let id = try reader.string("id")
         guard id.utf8.count == 32, id.utf8.allSatisfy({ (48...57).contains($0) || (97...102).contains($0) }) else {
             throw reader.refusal("id", "is not 32 hex digits")
@@ -87,26 +96,11 @@ extension DeviceReport {
         let channel = try reader.optionalString("channel")
         if let channel, !ChannelFileName.isName(channel) { throw reader.refusal("channel", ChannelFileName.rule) }
         self.init(
-            id: id, fact: try Self.value("fact", try reader.string("fact"), reader),
-            version: try reader.version("version"),
-            channel: channel, previous: try reader.optionalVersion("previous"),
-            route: try Self.optionalValue("route", reader), code: try Self.optionalValue("code", reader))
+            id: id, fact: try reader.value("fact"), version: try reader.version("version"), channel: channel,
+            previous: try reader.optionalVersion("previous"), route: try reader.optionalValue("route"),
+            code: try reader.optionalValue("code"))
         if route != nil && fact != .installed { throw reader.refusal("route", "is not allowed for \(fact)") }
         if let code, !fact.codes.contains(code) { throw reader.refusal("code", "is not allowed for \(fact)") }
-    }
-
-    private static func optionalValue<Value: RawRepresentable<String>>(
-        _ member: String, _ reader: MemberReader
-    ) throws(MemberReader.Refusal) -> Value? {
-        guard let text = try reader.optionalString(member) else { return nil }
-        return try value(member, text, reader)
-    }
-
-    private static func value<Value: RawRepresentable<String>>(
-        _ member: String, _ text: String, _ reader: MemberReader
-    ) throws(MemberReader.Refusal) -> Value {
-        guard let value = Value(rawValue: text) else { throw reader.refusal(member, "is not a known value") }
-        return value
     }
 
     /// The report as stored in the ledger and sent in a message.
@@ -116,6 +110,14 @@ extension DeviceReport {
             "channel": .string(orNull: channel), "previous": .string(orNull: previous?.description),
             "route": .string(orNull: route?.rawValue), "code": .string(orNull: code?.rawValue),
         ])
+    }
+
+    /// The metric labels of the report. An absent value is an empty label.
+    package var labels: [(name: String, value: String)] {
+        [
+            ("channel", channel ?? ""), ("version", version.description), ("fact", fact.rawValue),
+            ("code", code?.rawValue ?? ""), ("route", route?.rawValue ?? ""),
+        ]
     }
 }
 
@@ -140,10 +142,7 @@ package struct ReportMessage: Sendable, Equatable {
     /// Throws `JSONError` or `MemberReader.Refusal`.
     package init(parsing bytes: [UInt8]) throws {
         let reader = try MemberReader(JSONScanner.parse(bytes, maximumBytes: Self.maximumBytes), of: "message")
-        let members: Set = ["schema", "appId", "dropped", "reports"]
-        if let unknown = reader.object.members.first(where: { !members.contains($0.name) }) {
-            throw reader.refusal(UntrustedName.display(unknown.name), "is not a member of a message")
-        }
+        try reader.requireOnly(["schema", "appId", "dropped", "reports"], of: "message")
         guard try reader.integer("schema") == 1 else { throw reader.refusal("schema", "is not 1") }
         let reports = try reader.objects("reports").map { reader throws(MemberReader.Refusal) in
             try DeviceReport(reader)
@@ -168,31 +167,8 @@ package struct ReportMessage: Sendable, Equatable {
     /// VictoriaMetrics (`/api/v1/import/prometheus`).
     package var samples: [UInt8] {
         let family = MetricFamily(
-            "clientctl_report", .gauge, "One for each report of a device.",
-            reports.map { MetricFamily.Sample(1, [("app", appId ?? "")] + $0.labels) })
+            "clientctl_report", .gauge, help: "One for each report of a device.",
+            samples: reports.map { .init(1, labels: [("app", appId ?? "")] + $0.labels) })
         return Array(MetricsText.text(of: [family]).utf8)
-    }
-}
-
-extension DeviceReport.Fact {
-    /// The codes that an event can have.
-    package var codes: [DeviceReport.Code] {
-        switch self {
-        case .installed, .started: []
-        case .confirmed: [.afterFailure]
-        case .failed: [.notConfirmed, .interrupted, .reported, .notPrepared]
-        case .rolledBack: [.notConfirmed, .interrupted, .reported, .notPrepared, .byHand, .recalled]
-        case .blocked: [.failedStarts, .byHand, .notPrepared]
-        }
-    }
-}
-
-extension DeviceReport {
-    /// The metric labels of the report. An absent value is an empty label.
-    package var labels: [(name: String, value: String)] {
-        [
-            ("channel", channel ?? ""), ("version", version.description), ("fact", fact.rawValue),
-            ("code", code?.rawValue ?? ""), ("route", route?.rawValue ?? ""),
-        ]
     }
 }

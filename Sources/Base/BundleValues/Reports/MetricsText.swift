@@ -8,7 +8,7 @@ package struct MetricFamily: Sendable {
         let value: Double
 
         /// `suffix` is appended to the name of the family, such as `_sum`.
-        package init(_ value: Double, _ labels: [(name: String, value: String)] = [], suffix: String = "") {
+        package init(_ value: Double, labels: [(name: String, value: String)] = [], suffix: String = "") {
             self.suffix = suffix
             self.labels = labels
             self.value = value
@@ -21,7 +21,7 @@ package struct MetricFamily: Sendable {
     let samples: [Sample]
 
     /// Creates a family. `MetricsText` omits a family without samples.
-    package init(_ name: String, _ kind: Kind, _ help: String, _ samples: [Sample]) {
+    package init(_ name: String, _ kind: Kind, help: String, samples: [Sample]) {
         self.name = name
         self.help = help
         self.kind = kind

@@ -2,9 +2,7 @@
 package struct ByteCount: Sendable, Hashable {
     package var bytes: Int
 
-    package init(bytes: Int) {
-        self.bytes = bytes
-    }
+    package init(bytes: Int) { self.bytes = bytes }
 
     /// Accepts digits with an optional unit directly after them: B, kB, KB, MB, GB (powers of 1000), KiB, MiB, GiB
     /// (powers of 1024).
@@ -87,17 +85,7 @@ struct LeadingNumber {
         guard text.utf8.allSatisfy({ $0 < 0x80 }) else { return nil }
         let digits = text.utf8.prefix(while: \.isASCIIDigit)
         guard !digits.isEmpty else { return nil }
-        var total: Int? = 0
-        for digit in digits {
-            total = total.flatMap { Self.append(digit, to: $0) }
-        }
-        value = total
+        value = Int(String(decoding: digits, as: UTF8.self))
         unit = Substring(String(decoding: text.utf8.dropFirst(digits.count), as: UTF8.self))
-    }
-
-    private static func append(_ digit: UInt8, to total: Int) -> Int? {
-        let (tenfold, overflowed) = total.multipliedReportingOverflow(by: 10)
-        let (sum, overflowedAgain) = tenfold.addingReportingOverflow(Int(digit - UInt8(ascii: "0")))
-        return overflowed || overflowedAgain ? nil : sum
     }
 }

@@ -5,9 +5,7 @@ package struct DurationText: Sendable, Hashable {
 
     package let duration: Duration
 
-    package init(_ duration: Duration) {
-        self.duration = duration
-    }
+    package init(_ duration: Duration) { self.duration = duration }
 
     /// Accepts digits and one of the units ms, s, m, h and d. Zero needs a unit too.
     package init(parsing text: some StringProtocol) throws(DurationTextError) {

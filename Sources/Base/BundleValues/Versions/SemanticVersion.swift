@@ -15,37 +15,35 @@ public struct SemanticVersion: Sendable, Hashable {
 
     /// Accepts a version such as `1.5.1` or `2.0.0-beta.2`.
     public init(parsing text: some StringProtocol) throws(SemanticVersionError) {
-        try self.init(bytes: [UInt8](text.utf8))
+        let bytes = [UInt8](text.utf8)
+        try self.init(bytes, typed: bytes)
     }
 
     /// Accepts the name of a version's folder: `v` and the version.
     package init(parsingFolderName name: some StringProtocol) throws(SemanticVersionError) {
         let bytes = [UInt8](name.utf8)
         guard bytes.first == UInt8(ascii: "v") else { throw .missingV(text: UntrustedName.display(bytes)) }
-        try self.init(bytes: Array(bytes.dropFirst()))
+        let bare = Array(bytes.dropFirst())
+        try self.init(bare, typed: bare)
     }
 
     /// Accepts a version with or without one leading `v`, as people type it.
     public init(parsingArgument argument: some StringProtocol) throws(SemanticVersionError) {
         let bytes = [UInt8](argument.utf8)
-        let bare = bytes.first == UInt8(ascii: "v") ? Array(bytes.dropFirst()) : bytes
-        do throws(SemanticVersionError) {
-            try self.init(bytes: bare)
-        } catch {
-            throw error.quoting(UntrustedName.display(bytes))
-        }
+        try self.init(bytes.first == UInt8(ascii: "v") ? Array(bytes.dropFirst()) : bytes, typed: bytes)
     }
 
-    private init(bytes: [UInt8]) throws(SemanticVersionError) {
-        let text = { UntrustedName.display(bytes) }
+    /// `typed` is the text for errors.
+    private init(_ bytes: [UInt8], typed: [UInt8]) throws(SemanticVersionError) {
+        let text = { UntrustedName.display(typed) }
         guard bytes.count <= Self.maximumBytes else { throw .tooLong(bytes: bytes.count, text: text()) }
         if bytes.first == UInt8(ascii: "v") { throw .leadingV(text: text()) }
         if bytes.contains(UInt8(ascii: "+")) { throw .buildMetadata(text: text()) }
 
         let hyphen = bytes.firstIndex(of: UInt8(ascii: "-")) ?? bytes.endIndex
-        core = try Self.identifiers(in: bytes[..<hyphen], of: bytes)
+        core = try Self.identifiers(in: bytes[..<hyphen], of: typed)
         guard core.count == 3, core.allSatisfy(\.isNumeric) else { throw .notThreeNumbers(text: text()) }
-        preRelease = hyphen < bytes.endIndex ? try Self.identifiers(in: bytes[(hyphen + 1)...], of: bytes) : []
+        preRelease = hyphen < bytes.endIndex ? try Self.identifiers(in: bytes[(hyphen + 1)...], of: typed) : []
         description = String(decoding: bytes, as: UTF8.self)
     }
 
@@ -101,22 +99,6 @@ public enum SemanticVersionError: Error, Sendable, Equatable {
     case forbiddenCharacter(text: String)
     /// The version has build metadata, which does not take part in precedence.
     case buildMetadata(text: String)
-}
-
-extension SemanticVersionError {
-    /// Returns the same error about the text that the user typed.
-    fileprivate func quoting(_ typed: String) -> SemanticVersionError {
-        switch self {
-        case .tooLong(let bytes, _): .tooLong(bytes: bytes, text: typed)
-        case .leadingV: .leadingV(text: typed)
-        case .missingV: .missingV(text: typed)
-        case .notThreeNumbers: .notThreeNumbers(text: typed)
-        case .leadingZero: .leadingZero(text: typed)
-        case .emptyIdentifier: .emptyIdentifier(text: typed)
-        case .forbiddenCharacter: .forbiddenCharacter(text: typed)
-        case .buildMetadata: .buildMetadata(text: typed)
-        }
-    }
 }
 
 extension SemanticVersionError: CustomStringConvertible {

@@ -112,9 +112,7 @@ package enum HoldFormat {
         guard try reader.integer("schema") == 1 else {
             throw reader.refusal("schema", "is not 1: this clientctl is too old for it")
         }
-        if let unknown = reader.object.members.first(where: { !members.contains($0.name) }) {
-            throw reader.refusal(UntrustedName.display(unknown.name), "is not a member of a hold")
-        }
+        try reader.requireOnly(members, of: "hold")
         let hold = HoldDocument(
             appId: try reader.optionalString("appId"), channel: try reader.string("channel"),
             sequence: try reader.integer("sequence"), issuedAt: try reader.timestamp("issuedAt"),

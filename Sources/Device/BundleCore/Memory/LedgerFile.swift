@@ -88,7 +88,7 @@ enum LedgerFile {
         object["checksum"] = .string(try checksum(object).hex)
         let aside = StoreLayout.ledger + StoreLayout.asideSuffix
         try store.removeFile(aside)
-        try store.createDurableFile(aside, JSONWriter.bytes(of: .object(object), layout: .pretty))
+        try store.createDurableFile(aside, with: JSONWriter.bytes(of: .object(object), layout: .pretty))
         if isReadable { try keepLast(store) }
         try store.rename(aside, to: StoreLayout.ledger)
         try store.sync()
@@ -105,7 +105,7 @@ enum LedgerFile {
             // The file system has no hard links.
             guard error.kind == .permission || error.kind == .tooManyLinks else { throw error }
             guard let bytes = try store.contents(StoreLayout.ledger, maximumBytes: maximumBytes) else { return }
-            try store.createDurableFile(aside, bytes)
+            try store.createDurableFile(aside, with: bytes)
         }
         try store.rename(aside, to: StoreLayout.ledgerBefore)
         // A rename between two names of one file leaves both.

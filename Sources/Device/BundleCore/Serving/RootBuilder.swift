@@ -27,7 +27,7 @@ struct RootBuilder {
             }
         }
         for file in map.generated {
-            try targetFolder(of: file.urlPath).createDurableFile(file.urlPath.name, file.bytes)
+            try targetFolder(of: file.urlPath).createDurableFile(file.urlPath.name, with: file.bytes)
         }
         if !hasIndex { throw OrganizingError.indexMissing(path: BundlePath.index.string) }
     }
@@ -37,7 +37,7 @@ struct RootBuilder {
         do {
             let folder = try sourceFolder(of: asset)
             let page = try folder.file(asset.path.name).readAll()
-            try root.createDurableFile(asset.urlPath.string, ShimInjector.inject(into: page))
+            try root.createDurableFile(asset.urlPath.string, with: ShimInjector.inject(into: page))
         } catch {
             switch error.kind {
             case .missing, .unsuitable:
@@ -103,8 +103,8 @@ struct RootBuilder {
     private static func requireFile(_ name: String, in folder: Directory) throws(DiskError) {
         switch try folder.kind(of: name) {
         case .file: return
-        case nil: throw DiskError("link", "\(folder.path)/\(name)", code: ENOENT)
-        default: throw DiskError("link", "\(folder.path)/\(name)", code: EINVAL)
+        case nil: throw DiskError("link", at: "\(folder.path)/\(name)", code: ENOENT)
+        default: throw DiskError("link", at: "\(folder.path)/\(name)", code: EINVAL)
         }
     }
 

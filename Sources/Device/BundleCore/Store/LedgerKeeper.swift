@@ -129,7 +129,7 @@ enum PreviousVersionFile {
             return
         }
         try staging.removeTree(name)
-        try staging.createDurableFile(name, wanted)
+        try staging.createDurableFile(name, with: wanted)
         try staging.rename(name, to: clients, as: name)
         try clients.sync()
     }

@@ -54,9 +54,7 @@ struct RepairFolder: Sendable {
             if wanted.allSatisfy({ copies[$0] != nil }) { return }
             guard let name = String(validating: path, as: UTF8.self) else { continue }
             let file = try seed.directory.file(name)
-            var hasher = try SHA256Hasher()
-            _ = try file.forEachBlock { try hasher.update($0) }
-            let digest = try hasher.finish()
+            let digest = try file.sha256()
             guard wanted.contains(digest), copies[digest] == nil else { continue }
             try copy(file, to: Self.placing)
             try accept(Self.placing, as: digest, from: .seed, &copies)
@@ -69,9 +67,7 @@ struct RepairFolder: Sendable {
         _ copies: inout [SHA256Digest: RepairReport.Origin]
     ) throws {
         guard case .file? = try folder.kind(of: name) else { return }
-        var hasher = try SHA256Hasher()
-        _ = try folder.file(name).forEachBlock { try hasher.update($0) }
-        guard try hasher.finish() == digest else { return try folder.removeFile(name) }
+        guard try folder.file(name).sha256() == digest else { return try folder.removeFile(name) }
         try folder.rename(name, to: digest.hex)
         copies[digest] = origin
     }
@@ -235,8 +231,8 @@ struct RepairFolder: Sendable {
         let buffers = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 18, alignment: 4096)
         defer { buffers.deallocate() }
         return try source.hasSameContent(
-            as: served, UnsafeMutableRawBufferPointer(rebasing: buffers[..<(1 << 17)]),
-            UnsafeMutableRawBufferPointer(rebasing: buffers[(1 << 17)...]))
+            as: served, scratch: UnsafeMutableRawBufferPointer(rebasing: buffers[..<(1 << 17)]),
+            and: UnsafeMutableRawBufferPointer(rebasing: buffers[(1 << 17)...]))
     }
 
     /// Writes `bytes` to `path` unless the file has them already. Returns whether it wrote.
@@ -246,7 +242,7 @@ struct RepairFolder: Sendable {
         }
         if present == bytes { return false }
         try folder.removeTree("page")
-        try folder.createDurableFile("page", bytes)
+        try folder.createDurableFile("page", with: bytes)
         try place("page", of: folder, at: path, in: root)
         return true
     }

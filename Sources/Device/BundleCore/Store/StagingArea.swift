@@ -37,12 +37,7 @@ package final class StagingArea: Sendable {
 
     /// Returns the folder of the last failed attempt that kept a journal; nil if there is none.
     package func interrupted() throws(DiskError) -> Directory? {
-        do {
-            return try downloads.directory(StoreLayout.interrupted)
-        } catch {
-            if [.missing, .unsuitable].contains(error.kind) { return nil }
-            throw error
-        }
+        try downloads.directory(ifPresent: StoreLayout.interrupted)
     }
 
     /// Throws `diskFull` if less space is free than the device needs to run.

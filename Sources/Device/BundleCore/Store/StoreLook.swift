@@ -222,7 +222,7 @@ extension StoreLook {
             try staging.makeDirectory(name, mode: 0o700)
             let folder = try staging.directory(name)
             try [UInt8](1...8).withUnsafeBytes { bytes in
-                Result { () throws(DiskError) in try folder.createFile("one", bytes) }
+                Result { () throws(DiskError) in try folder.createFile("one", with: bytes) }
             }.get()
             links.exclusive = folder.exclusiveRenameRefusal("one", to: "two")
             try folder.link(links.exclusive == nil ? "two" : "one", to: folder, as: "three")

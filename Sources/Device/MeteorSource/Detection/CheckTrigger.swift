@@ -64,12 +64,14 @@ struct CheckTrigger: Sendable {
         var times = 0
         if let checked, checked.target == stated, checked.running == running { times = checked.times }
         checked = (stated, running, times + 1)
-        guard times < Self.mostChecks else { return .stop(times == Self.mostChecks ? reason(stated, running) : nil) }
+        guard times < Self.mostChecks else {
+            return .stop(times == Self.mostChecks ? reason(stated: stated, running: running) : nil)
+        }
         last = now
         return .check(stated)
     }
 
-    private func reason(_ stated: MeteorVersion, _ running: MeteorVersion?) -> String {
+    private func reason(stated: MeteorVersion, running: MeteorVersion?) -> String {
         "the server reports version \(stated), but \(Self.mostChecks) checks did not lead to it from "
             + "\(running.map { "version \($0)" } ?? "an unknown version"); no more checks for it until either changes"
     }

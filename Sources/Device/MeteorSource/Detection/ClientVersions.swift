@@ -15,9 +15,7 @@ struct ClientVersions: Sendable, Equatable {
     /// Whether the server has sent all documents of the subscription.
     private(set) var isReady = false
 
-    init(architecture: String) {
-        self.architecture = architecture
-    }
+    init(architecture: String) { self.architecture = architecture }
 
     /// A subscription starts. The server sends all documents again, and those missing at `ready` no longer exist.
     mutating func begin() {

@@ -81,13 +81,13 @@ struct DDPConversation: Sendable {
             let end = now + DDPTimers.connect
             state = .greeting(until: end)
             return [.send(DDPRequest.connect(version: proposed)), .wake(at: end)]
-        case (.greeting, .received(let text)), (.talking, .received(let text)): return receive(text, now)
+        case (.greeting, .received(let text)), (.talking, .received(let text)): return receive(text, at: now)
         case (.greeting, .receivedBinary), (.talking, .receivedBinary):
-            recordActivity(now)
-            return ignore("it is binary", now)
-        case (_, .closed): return lose(now)
-        case (.greeting(let end), .woken): return wake(now, end, "no DDP response within 10s")
-        case (.talking(let talk), .woken): return wake(now, talk)
+            recordActivity(at: now)
+            return ignore("it is binary", at: now)
+        case (_, .closed): return lose(at: now)
+        case (.greeting(let end), .woken): return wait(until: end, at: now, for: "no DDP response within 10s")
+        case (.talking(let talk), .woken): return wake(talk, at: now)
         default: return []
         }
     }
@@ -101,7 +101,7 @@ struct DDPConversation: Sendable {
     }
 
     /// Handles the end of a connection. A connection with a long subscription was successful, which resets the waits.
-    private mutating func lose(_ now: Duration) -> [Action] {
+    private mutating func lose(at now: Duration) -> [Action] {
         if case .talking(let talk) = state, let since = talk.readySince, now - since >= DDPTimers.success {
             (losses, logs) = (0, 0)
         }
@@ -111,21 +111,21 @@ struct DDPConversation: Sendable {
         return [.reconnect(after: wait)]
     }
 
-    private mutating func drop(_ now: Duration, _ reason: String) -> [Action] {
-        [.lost(reason), .close] + lose(now)
+    private mutating func drop(_ reason: String, at now: Duration) -> [Action] {
+        [.lost(reason), .close] + lose(at: now)
     }
 
     // MARK: Time
 
-    private mutating func wake(_ now: Duration, _ end: Duration, _ reason: String) -> [Action] {
-        now < end ? [.wake(at: end)] : drop(now, reason)
+    private mutating func wait(until end: Duration, at now: Duration, for reason: String) -> [Action] {
+        now < end ? [.wake(at: end)] : drop(reason, at: now)
     }
 
-    private mutating func wake(_ now: Duration, _ talk: DDPTalk) -> [Action] {
+    private mutating func wake(_ talk: DDPTalk, at now: Duration) -> [Action] {
         var talk = talk
         var actions: [Action] = []
         if let pinged = talk.pinged, now >= pinged + DDPTimers.answer {
-            return drop(now, "the server did not answer a ping")
+            return drop("the server did not answer a ping", at: now)
         }
         if talk.pinged == nil, now >= talk.lastReceived + DDPTimers.idle {
             talk.pinged = now
@@ -142,26 +142,26 @@ struct DDPConversation: Sendable {
 
     // MARK: Messages
 
-    private mutating func receive(_ text: String, _ now: Duration) -> [Action] {
-        recordActivity(now)
+    private mutating func receive(_ text: String, at now: Duration) -> [Action] {
+        recordActivity(at: now)
         let message: DDPMessage
         do throws(JSONError) {
             message = try DDPFrame.message(in: text)
         } catch {
-            return ignore("\(error)", now)
+            return ignore("\(error)", at: now)
         }
         switch message {
         case .ping(let id): return [.send(DDPRequest.pong(id: id))]
         case .error(let reason): return log("the server reports an error: \(Self.shown(reason))")
-        case .connected: return greet(now)
-        case .failed(let version): return refuse(version, now)
-        case .ready, .noSubscription, .added, .changed, .removed: return handle(message, now)
+        case .connected: return greet(at: now)
+        case .failed(let version): return refuse(version, at: now)
+        case .ready, .noSubscription, .added, .changed, .removed: return handle(message, at: now)
         case .other: return []
         }
     }
 
     /// Any frame shows that the server is alive.
-    private mutating func recordActivity(_ now: Duration) {
+    private mutating func recordActivity(at now: Duration) {
         guard case .talking(var talk) = state else { return }
         talk.lastReceived = now
         talk.pinged = nil
@@ -169,13 +169,13 @@ struct DDPConversation: Sendable {
     }
 
     /// Ignores an unreadable frame. Closes the connection if there are many.
-    private mutating func ignore(_ reason: String, _ now: Duration) -> [Action] {
+    private mutating func ignore(_ reason: String, at now: Duration) -> [Action] {
         unreadable += 1
         if unreadable < Self.mostUnreadable { return log("a frame was ignored: \(reason)") }
-        return drop(now, "the server's frames are not DDP: \(reason)")
+        return drop("the server's frames are not DDP: \(reason)", at: now)
     }
 
-    private mutating func greet(_ now: Duration) -> [Action] {
+    private mutating func greet(at now: Duration) -> [Action] {
         guard case .greeting = state else { return [] }
         refused = []
         let talk = DDPTalk(lastReceived: now)
@@ -184,7 +184,7 @@ struct DDPConversation: Sendable {
     }
 
     /// Handles a server that requires another version of DDP.
-    private mutating func refuse(_ version: String, _ now: Duration) -> [Action] {
+    private mutating func refuse(_ version: String, at now: Duration) -> [Action] {
         guard case .greeting = state else { return [] }
         refused.insert(proposed)
         guard DDPRequest.versions.contains(version), !refused.contains(version) else {
@@ -194,7 +194,7 @@ struct DDPConversation: Sendable {
             ]
         }
         proposed = version
-        return drop(now, "the server requires version \(version) of DDP")
+        return drop("the server requires version \(version) of DDP", at: now)
     }
 
     private mutating func subscribe(_ talk: DDPTalk) -> Action {
@@ -203,7 +203,7 @@ struct DDPConversation: Sendable {
     }
 
     /// Handles a message of a subscription.
-    private mutating func handle(_ message: DDPMessage, _ now: Duration) -> [Action] {
+    private mutating func handle(_ message: DDPMessage, at now: Duration) -> [Action] {
         guard case .talking(var talk) = state else { return [] }
         switch message {
         case .ready(let subscriptions):

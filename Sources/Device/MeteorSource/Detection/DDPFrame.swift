@@ -27,9 +27,7 @@ struct DDPFrame {
         return frame.message
     }
 
-    private init(reader: JSONReader) {
-        self.reader = reader
-    }
+    private init(reader: JSONReader) { self.reader = reader }
 
     // MARK: Members
 

@@ -76,10 +76,11 @@ package struct VersionWatcher: Sendable {
     package func run() async -> End {
         let (wanted, asking) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
         let state = WatchState(
-            DDPConversation(appId: configuration.appId, architecture: configuration.architecture, random: random),
-            CheckTrigger(pace: CheckTrigger.Pace(spread: configuration.spread), random: random),
+            conversation: DDPConversation(
+                appId: configuration.appId, architecture: configuration.architecture, random: random),
+            trigger: CheckTrigger(pace: CheckTrigger.Pace(spread: configuration.spread), random: random),
             wanted: asking, reading: clock.reading(), report: report)
-        async let checking: Void = checks(wanted, state)
+        async let checking: Void = checks(on: wanted, of: state)
         let end = await connections(state)
         state.finish()
         await checking
@@ -106,8 +107,8 @@ package struct VersionWatcher: Sendable {
     private func talk(over transport: any SyncTransport, _ state: WatchState) async -> TransportError {
         state.handle(.opened)
         return await withTaskGroup(of: TransportError.self) { group in
-            group.addTask { await receive(transport, state) }
-            group.addTask { await send(state.texts, transport) }
+            group.addTask { await receive(from: transport, into: state) }
+            group.addTask { await send(state.texts, over: transport) }
             group.addTask { await alarms(state) }
             // The first task to end ends the connection. A cancellation ends the alarms.
             let error = await group.next() ?? .isClosed
@@ -116,7 +117,7 @@ package struct VersionWatcher: Sendable {
         }
     }
 
-    private func receive(_ transport: any SyncTransport, _ state: WatchState) async -> TransportError {
+    private func receive(from transport: any SyncTransport, into state: WatchState) async -> TransportError {
         do {
             while state.end == nil, let message = try await transport.receive() {
                 switch message {
@@ -132,7 +133,7 @@ package struct VersionWatcher: Sendable {
         }
     }
 
-    private func send(_ texts: AsyncStream<String>, _ transport: any SyncTransport) async -> TransportError {
+    private func send(_ texts: AsyncStream<String>, over transport: any SyncTransport) async -> TransportError {
         do {
             for await text in texts { try await transport.sendText(text) }
             return .isClosed
@@ -153,7 +154,7 @@ package struct VersionWatcher: Sendable {
     // MARK: Checks
 
     /// Runs checks one after another.
-    private func checks(_ wanted: AsyncStream<Void>, _ state: WatchState) async {
+    private func checks(on wanted: AsyncStream<Void>, of state: WatchState) async {
         for await _ in wanted {
             while let left = state.untilDue {
                 do { try await clock.sleep(for: left) } catch { return }

@@ -32,7 +32,7 @@ final class WatchState: Sendable {
     private let report: @Sendable (LinkReport) -> Void
 
     init(
-        _ conversation: DDPConversation, _ trigger: CheckTrigger, wanted: AsyncStream<Void>.Continuation,
+        conversation: DDPConversation, trigger: CheckTrigger, wanted: AsyncStream<Void>.Continuation,
         reading: @escaping @Sendable () -> Duration, report: @escaping @Sendable (LinkReport) -> Void
     ) {
         fields = Mutex(Fields(conversation: conversation, trigger: trigger))
@@ -61,10 +61,10 @@ final class WatchState: Sendable {
     func handle(_ event: DDPConversation.Event) {
         let now = reading()
         let reports = fields.withLock { fields in
-            var reports = Self.perform(fields.conversation.handle(event, at: now), &fields, now)
+            var reports = Self.perform(fields.conversation.handle(event, at: now), on: &fields, at: now)
             if fields.isStuck, fields.end == nil {
-                reports += Self.perform([.lost("the server stopped reading")], &fields, now)
-                reports += Self.perform(fields.conversation.handle(.closed, at: now), &fields, now)
+                reports += Self.perform([.lost("the server stopped reading")], on: &fields, at: now)
+                reports += Self.perform(fields.conversation.handle(.closed, at: now), on: &fields, at: now)
             }
             return reports
         }
@@ -87,7 +87,7 @@ final class WatchState: Sendable {
 
     /// Performs the actions that do not wait, and returns the reports.
     private static func perform(
-        _ actions: [DDPConversation.Action], _ fields: inout Fields, _ now: Duration
+        _ actions: [DDPConversation.Action], on fields: inout Fields, at now: Duration
     ) -> [LinkReport] {
         var reports: [LinkReport?] = []
         for action in actions {
@@ -97,8 +97,8 @@ final class WatchState: Sendable {
             case .wake(let moment): fields.alarm = moment
             case .lost(let reason): reports.append(fields.news.lost(reason))
             case .close: fields.outbox?.finish()
-            case .reconnect(let wait): finish(.reconnect(after: wait), &fields)
-            case .giveUp(let reason): finish(.giveUp(reason), &fields)
+            case .reconnect(let wait): finish(.reconnect(after: wait), in: &fields)
+            case .giveUp(let reason): finish(.giveUp(reason), in: &fields)
             case .ready:
                 fields.trigger.subscribed()
                 reports.append(fields.news.connected())
@@ -109,7 +109,7 @@ final class WatchState: Sendable {
         return reports.compactMap(\.self)
     }
 
-    private static func finish(_ end: End, _ fields: inout Fields) {
+    private static func finish(_ end: End, in fields: inout Fields) {
         fields.outbox?.finish()
         fields.end = end
         fields.alarm = nil

@@ -18,17 +18,10 @@ final class AssetJournal {
         let size = try file.size()
         try file.truncate(to: size)
         // The last line can be incomplete, so the next one needs a new line.
-        if size > 0 { try write("\n") }
+        if size > 0 { try file.write(Array("\n".utf8)) }
     }
 
-    func append(_ record: JournalRecord) throws { try write(record.line) }
-
-    private func write(_ text: String) throws {
-        var text = text
-        try text.withUTF8 { bytes in
-            Result { () throws(DiskError) in try file.write(UnsafeRawBufferPointer(bytes)) }
-        }.get()
-    }
+    func append(_ record: JournalRecord) throws { try file.write(Array(record.line.utf8)) }
 }
 
 /// A line of the journal: words separated by tabs, with the key last.
@@ -95,35 +88,12 @@ struct JournalText: Sendable, Hashable {
             escaped = plain
             return
         }
-        var bytes: [UInt8] = []
-        for byte in plain.utf8 {
-            if Self.isSpecial(byte) {
-                let digits = String(byte, radix: 16)
-                bytes += Array((digits.count == 1 ? "%0" : "%").utf8) + Array(digits.utf8)
-            } else {
-                bytes.append(byte)
-            }
-        }
+        let bytes = plain.utf8.flatMap { Self.isSpecial($0) ? Array(PercentEncoding.encode(path: [$0]).utf8) : [$0] }
         escaped = String(decoding: bytes, as: UTF8.self)
     }
 
     /// The original text.
-    var plain: String {
-        guard escaped.utf8.contains(UInt8(ascii: "%")) else { return escaped }
-        var bytes: [UInt8] = []
-        var rest = Array(escaped.utf8)[...]
-        while let byte = rest.popFirst() {
-            if byte == UInt8(ascii: "%"), rest.count >= 2,
-                let value = UInt8(String(decoding: rest.prefix(2), as: UTF8.self), radix: 16)
-            {
-                bytes.append(value)
-                rest = rest.dropFirst(2)
-            } else {
-                bytes.append(byte)
-            }
-        }
-        return String(decoding: bytes, as: UTF8.self)
-    }
+    var plain: String { String(decoding: PercentEncoding.decode(Array(escaped.utf8)), as: UTF8.self) }
 
     private static func isSpecial(_ byte: UInt8) -> Bool { byte < 0x20 || byte == 0x7F || byte == UInt8(ascii: "%") }
 }

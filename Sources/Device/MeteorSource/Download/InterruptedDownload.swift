@@ -1,7 +1,6 @@
 import BundleValues
 import BundleDisk
 import BundleTransport
-import BundleSigning
 
 /// The files of an attempt that did not complete: complete ones in its tree, and partial ones.
 struct InterruptedDownload: Sendable {
@@ -16,8 +15,8 @@ struct InterruptedDownload: Sendable {
     /// Reads the journal in the attempt's `folder`; `tree` is the name of its tree. Without a journal there are no files.
     init(reading folder: Directory, tree name: String) throws {
         let bytes = try Self.journal(in: folder)
-        tree = try Self.directory(name, in: folder)
-        parts = try Self.directory(AssetJournal.parts, in: folder)
+        tree = try folder.directory(ifPresent: name)
+        parts = try folder.directory(ifPresent: AssetJournal.parts)
         // The text after the last line feed is incomplete.
         var rest = bytes[...]
         while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
@@ -29,18 +28,8 @@ struct InterruptedDownload: Sendable {
     private static func journal(in folder: Directory) throws(DiskError) -> [UInt8] {
         do {
             return try folder.contents(AssetJournal.name, maximumBytes: maximumJournalBytes) ?? []
-        } catch {
-            if error.kind == .unsuitable { return [] }
-            throw error
-        }
-    }
-
-    private static func directory(_ name: String, in folder: Directory) throws(DiskError) -> Directory? {
-        do {
-            return try folder.directory(name)
-        } catch {
-            if [.missing, .unsuitable].contains(error.kind) { return nil }
-            throw error
+        } catch  where error.kind == .unsuitable {
+            return []
         }
     }
 
@@ -60,18 +49,11 @@ struct InterruptedDownload: Sendable {
     /// Returns the complete file of `key` after hashing it again, or nil if it is missing or its content changed.
     func verified(key: String) throws -> VerifiedAsset? {
         guard let tree, let asset = complete[JournalText(key)] else { return nil }
-        do {
-            let folder =
-                try asset.file.parent.map { parent throws(DiskError) in try tree.directory(parent.string) } ?? tree
-            let file = try folder.file(asset.file.name)
-            guard try file.size() == asset.receipt.size, try Self.digest(of: file) == asset.receipt.sha256 else {
-                return nil
-            }
-            return VerifiedAsset(tree: tree, file: asset.file, receipt: asset.receipt)
-        } catch let error as DiskError {
-            if [.missing, .unsuitable].contains(error.kind) { return nil }
-            throw error
-        }
+        let receipt = asset.receipt
+        guard let file = try tree.file(ifPresent: asset.file.string), try file.size() == receipt.size,
+            try file.sha256() == receipt.sha256
+        else { return nil }
+        return VerifiedAsset(tree: tree, file: asset.file, receipt: receipt)
     }
 
     /// Returns the partial file of `key`, or nil if there is none that can be resumed.
@@ -81,20 +63,6 @@ struct InterruptedDownload: Sendable {
             FetchRequest.Resume(offset: size, validator: record.validator) != nil
         else { return nil }
         return UnfinishedAsset(folder: parts, name: record.name, size: size, validator: record.validator)
-    }
-
-    private static func digest(of file: File) throws -> SHA256Digest {
-        var hasher = try SHA256Hasher()
-        let block = UnsafeMutableRawBufferPointer.allocate(
-            byteCount: min(max(1, try file.size()), 1 << 18), alignment: 16)
-        defer { block.deallocate() }
-        var offset = 0
-        while true {
-            let count = try file.read(into: block, at: offset)
-            if count == 0 { return try hasher.finish() }
-            try hasher.update(UnsafeRawBufferPointer(rebasing: block[..<count]))
-            offset += count
-        }
     }
 }
 

@@ -22,16 +22,16 @@ package struct AssetManifest: Sendable {
     ///
     /// Throws `AssetManifestError` for the first problem, or an error of OpenSSL.
     package init(parsing bytes: [UInt8], limits: AssetManifestLimits = AssetManifestLimits()) throws {
-        try self.init(bytes, AssetManifestReader(bytes, limits: limits))
+        try self.init(bytes, reader: AssetManifestReader(bytes, limits: limits))
     }
 
     /// Parses the manifest of an installed bundle. It checks every entry, but not again that the names fit together and
     /// that the version is the digest.
     init(rereading bytes: [UInt8]) throws {
-        try self.init(bytes, AssetManifestReader(bytes, limits: .none, collector: AssetCollector()))
+        try self.init(bytes, reader: AssetManifestReader(bytes, limits: .none, collector: AssetCollector()))
     }
 
-    private init(_ bytes: [UInt8], _ made: consuming AssetManifestReader) throws {
+    private init(_ bytes: [UInt8], reader made: consuming AssetManifestReader) throws {
         var reader = made
         try reader.read()
         version = try reader.version()

@@ -31,20 +31,10 @@ package struct MeteorURLs: Sendable, Equatable {
             parsing: index.description + PercentEncoding.encode(path: Array(path)) + "?meteor_dont_serve_index=true")
     }
 
-    /// Whether two root URLs name one server, ignoring case, a default port and a trailing slash.
-    package static func areSame(_ left: FetchURL, _ right: FetchURL) -> Bool {
-        left.origin == right.origin && path(of: left).elementsEqual(path(of: right))
-    }
-
     /// Returns the URL without query, fragment and trailing slashes.
     private static func withoutTrail(_ url: FetchURL) -> String {
         var text = url.description.utf8.prefix { $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") }
         while text.last == UInt8(ascii: "/") { text = text.dropLast() }
         return String(decoding: text, as: UTF8.self)
-    }
-
-    private static func path(of url: FetchURL) -> ArraySlice<UInt8> {
-        let authority = Array(withoutTrail(url).utf8).dropFirst(url.scheme.rawValue.utf8.count + "://".utf8.count)
-        return authority.drop { $0 != UInt8(ascii: "/") }
     }
 }

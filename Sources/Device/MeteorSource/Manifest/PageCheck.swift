@@ -19,8 +19,6 @@ package enum PageCheck {
     package struct Accepted: Sendable, Equatable {
         package let rootURL: FetchURL
         package let appId: String
-        /// Whether the page states the manifest's version. Otherwise it states no version.
-        package let isVersionProven: Bool
     }
 
     /// Throws the first problem of the page, in the order of the specification.
@@ -38,7 +36,7 @@ package enum PageCheck {
         if let current = stored.appId, !current.utf8.elementsEqual(appId.utf8) {
             throw .appIdMismatch(expected: current, actual: appId)
         }
-        return Accepted(rootURL: rootURL, appId: appId, isVersionProven: config.pageVersion != nil)
+        return Accepted(rootURL: rootURL, appId: appId)
     }
 
     private static func isLocalhost(_ url: FetchURL) -> Bool { url.origin.host == "localhost" }

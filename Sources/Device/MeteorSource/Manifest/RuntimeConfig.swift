@@ -4,7 +4,6 @@ import BundleValues
 package struct RuntimeConfig: Sendable, Equatable {
     /// `ROOT_URL` as written.
     package var rootURL: String?
-    package var rootURLPathPrefix: String?
     /// `appId`; nil if it is missing or empty.
     package var appId: String?
     /// `DDP_DEFAULT_CONNECTION_URL`, the DDP socket of the server.
@@ -67,78 +66,47 @@ private struct RuntimeConfigReader {
     private static let deepest = 64
 
     private var reader: JSONReader
-    private let architecture: String
-    /// The paths of the needed members, and those that were found.
-    private let wanted: Set<String>
-    private var found: Set<String> = []
-    private var config = RuntimeConfig()
-    private var architectureVersion: String?
-    private var cordovaVersion: String?
+    private let versionPath: String
+    /// The paths of the needed texts, and of the objects that contain some.
+    private let texts: Set<String>
+    private let objects: Set<String>
+    private var seen: Set<String> = []
+    private var found: [String: String] = [:]
 
     init(_ text: [UInt8], architecture: String) throws(JSONError) {
         reader = try JSONReader(text, maximumBytes: text.count, maximumDepth: Self.deepest)
-        self.architecture = architecture
         let versions = "autoupdate.versions"
-        wanted = [
-            "ROOT_URL", "ROOT_URL_PATH_PREFIX", "DDP_DEFAULT_CONNECTION_URL", "appId", "autoupdateVersionCordova",
-            "autoupdate", versions, "\(versions).\(architecture)", "\(versions).\(architecture).version",
-        ]
+        versionPath = "\(versions).\(architecture).version"
+        texts = ["ROOT_URL", "DDP_DEFAULT_CONNECTION_URL", "appId", "autoupdateVersionCordova", versionPath]
+        objects = ["autoupdate", versions, "\(versions).\(architecture)"]
     }
 
     mutating func read() throws(JSONError) -> RuntimeConfig {
         try reader.enterObject()
-        while let name = try nextMember(of: "") {
-            switch name {
-            case "ROOT_URL": config.rootURL = try reader.readText(maximumBytes: Self.longestText)
-            case "ROOT_URL_PATH_PREFIX": config.rootURLPathPrefix = try reader.readText(maximumBytes: Self.longestText)
-            case "DDP_DEFAULT_CONNECTION_URL": config.ddpURL = try reader.readText(maximumBytes: Self.longestText)
-            case "appId":
-                config.appId = try reader.readText(maximumBytes: Self.longestText).flatMap { $0.isEmpty ? nil : $0 }
-            case "autoupdateVersionCordova": cordovaVersion = try reader.readText(maximumBytes: Self.longestText)
-            case "autoupdate": try readAutoupdate()
-            default: _ = try reader.skipValue()
-            }
-        }
+        try readMembers(of: "")
         try reader.finish()
-        config.pageVersion = architectureVersion ?? cordovaVersion
-        return config
+        return RuntimeConfig(
+            rootURL: found["ROOT_URL"], appId: found["appId"].flatMap { $0.isEmpty ? nil : $0 },
+            ddpURL: found["DDP_DEFAULT_CONNECTION_URL"],
+            pageVersion: found[versionPath] ?? found["autoupdateVersionCordova"])
     }
-
-    private mutating func readAutoupdate() throws(JSONError) {
-        guard try reader.enterObjectOrSkip() else { return }
-        while let name = try nextMember(of: "autoupdate.") {
-            if name == "versions" { try readVersions() } else { _ = try reader.skipValue() }
-        }
-    }
-
-    private mutating func readVersions() throws(JSONError) {
-        guard try reader.enterObjectOrSkip() else { return }
-        while let name = try nextMember(of: "autoupdate.versions.") {
-            if name == architecture { try readVersion() } else { _ = try reader.skipValue() }
-        }
-    }
-
-    private mutating func readVersion() throws(JSONError) {
-        guard try reader.enterObjectOrSkip() else { return }
-        while let name = try nextMember(of: "autoupdate.versions.\(architecture).") {
-            if name == "version" {
-                architectureVersion = try reader.readText(maximumBytes: Self.longestText)
-            } else {
-                _ = try reader.skipValue()
-            }
-        }
-    }
-
-    // MARK: Values
 
     /// Rejects a repeated name, because parsers differ in which one they use.
-    private mutating func nextMember(of path: String) throws(JSONError) -> String? {
-        let offset = reader.position
-        guard let name = try reader.nextMember(maximumBytes: Self.longestText) else { return nil }
-        if wanted.contains(path + name), !found.insert(path + name).inserted {
-            throw .duplicateMember(name: name, offset: offset)
+    private mutating func readMembers(of prefix: String) throws(JSONError) {
+        while true {
+            let offset = reader.position
+            guard let name = try reader.nextMember(maximumBytes: Self.longestText) else { return }
+            let path = prefix + name
+            guard texts.contains(path) || objects.contains(path) else {
+                _ = try reader.skipValue()
+                continue
+            }
+            if !seen.insert(path).inserted { throw .duplicateMember(name: name, offset: offset) }
+            if texts.contains(path) {
+                found[path] = try reader.readText(maximumBytes: Self.longestText)
+            } else if try reader.enterObjectOrSkip() {
+                try readMembers(of: path + ".")
+            }
         }
-        return name
     }
-
 }

@@ -52,7 +52,7 @@ extension AssetDigests {
     /// The hash of a file with these digests in the `public` folder.
     var publicHash: String {
         get throws(OpenSSLFailure) {
-            LabelHasher.hex(try LabelHasher.digest(Array("2\(LabelHasher.hex(sha1))".utf8), .sha1))
+            LabelHasher.hex(try LabelHasher.digest(of: Array("2\(LabelHasher.hex(sha1))".utf8), by: .sha1))
         }
     }
 }

@@ -20,11 +20,14 @@ package struct AssetVerifier: Sendable {
         for asset: MeteorAsset, _ digests: AssetDigests, entityTag: String?
     ) throws -> AssetEvidence {
         let label = entityTag.flatMap(AssetLabel.hash(entityTag:))
-        try refuseWrongResponse(asset, digests, entityTag: entityTag)
+        try refuseOtherLabel(asset, entityTag: entityTag)
+        if asset.kind.isCode, digests.beginsAsPage { throw AssetRefusal(of: asset, .page) }
         if let proof = try digests.proof(of: asset) { return proof }
-        try refuseDisproved(asset, digests)
+        // A digest that could match but does not decides, whatever the label.
+        if asset.sri != nil, !mayDiffer(asset, size: digests.size) { throw AssetRefusal(of: asset, .otherContent) }
+        if hasPublicRecipe, asset.kind == .asset, asset.hash != nil { throw AssetRefusal(of: asset, .otherContent) }
         if let label, label == asset.hash { return .label }
-        if mode == .strict, asset.hash != nil { throw AssetRefusal(asset, .unverified) }
+        if mode == .strict, asset.hash != nil { throw AssetRefusal(of: asset, .unverified) }
         return .none
     }
 
@@ -33,32 +36,18 @@ package struct AssetVerifier: Sendable {
         guard let hash = asset.hash, let label = entityTag.flatMap(AssetLabel.hash(entityTag:)), label != hash else {
             return
         }
-        throw AssetRefusal(asset, .otherLabel(label))
-    }
-
-    /// Rejects responses that are wrong in every mode, whatever their digests.
-    private func refuseWrongResponse(
-        _ asset: MeteorAsset, _ digests: AssetDigests, entityTag: String?
-    ) throws(AssetRefusal) {
-        try refuseOtherLabel(asset, entityTag: entityTag)
-        if asset.kind.isCode, digests.beginsAsPage { throw AssetRefusal(asset, .page) }
-    }
-
-    /// Rejects bytes whose digest could match but does not, whatever their label.
-    private func refuseDisproved(_ asset: MeteorAsset, _ digests: AssetDigests) throws(AssetRefusal) {
-        if asset.sri != nil, !mayDiffer(digests.size, asset) { throw AssetRefusal(asset, .otherContent) }
-        if hasPublicRecipe, asset.kind == .asset, asset.hash != nil { throw AssetRefusal(asset, .otherContent) }
+        throw AssetRefusal(of: asset, .otherLabel(label))
     }
 
     /// Whether a server can have changed the size of the measured file: it adds a comment to a dynamic script and removes
     /// comments from others.
-    private func mayDiffer(_ size: Int, _ asset: MeteorAsset) -> Bool {
+    private func mayDiffer(_ asset: MeteorAsset, size: Int) -> Bool {
         asset.kind == .dynamicScript || asset.size.map { size < $0 } ?? true
     }
 
     /// Whether a file that was accepted for `asset` before is accepted again. `evidence` is that of its download, if
     /// known.
-    func accepts(_ asset: MeteorAsset, _ evidence: AssetEvidence?) -> Bool {
+    func accepts(_ asset: MeteorAsset, evidence: AssetEvidence?) -> Bool {
         mode == .compatible || asset.hash == nil || (evidence ?? .none) != .none
     }
 
@@ -79,7 +68,7 @@ package struct AssetVerifier: Sendable {
                 [.script, .stylesheet, .json].contains($0.asset.kind) && $0.size >= $0.asset.size ?? .max
             }
         }
-        return suspects.filter { !$0.evidence.isProof }.map { AssetRefusal($0.asset, .otherContent) }
+        return suspects.filter { !$0.evidence.isProof }.map { AssetRefusal(of: $0.asset, .otherContent) }
     }
 }
 
@@ -102,7 +91,7 @@ package struct AssetRefusal: Error, Sendable, Equatable {
     package let hash: String?
     package let reason: Reason
 
-    init(_ asset: MeteorAsset, _ reason: Reason) {
+    init(of asset: MeteorAsset, _ reason: Reason) {
         urlPath = asset.urlPath
         hash = asset.hash
         self.reason = reason

@@ -119,25 +119,26 @@ struct ReportCounts: Sendable, Equatable {
         let samples = sorted().map { line, cell, count in
             MetricFamily.Sample(
                 Double(count),
-                DeviceReport(
+                labels: DeviceReport(
                     id: "", fact: cell.fact, version: line.version, channel: line.channel, route: cell.route,
                     code: cell.code
                 ).labels)
         }
         return MetricsText.text(of: [
             MetricFamily(
-                "clientctl_reports_total", .counter, "Events that devices have reported, each counted once.", samples),
+                "clientctl_reports_total", .counter, help: "Events that devices have reported, each counted once.",
+                samples: samples),
             MetricFamily(
                 "clientctl_reports_dropped_total", .counter,
-                "Events that devices dropped before they could report them.",
-                [MetricFamily.Sample(Double(dropped))]),
+                help: "Events that devices dropped before they could report them.",
+                samples: [MetricFamily.Sample(Double(dropped))]),
             MetricFamily(
                 "clientctl_reports_foreign_total", .counter,
-                "Reports about a version or channel that the feed does not have.",
-                [MetricFamily.Sample(Double(foreign))]),
+                help: "Reports about a version or channel that the feed does not have.",
+                samples: [MetricFamily.Sample(Double(foreign))]),
             MetricFamily(
-                "clientctl_reports_repeated_total", .counter, "Reports that were received before.",
-                [MetricFamily.Sample(Double(repeated))]),
+                "clientctl_reports_repeated_total", .counter, help: "Reports that were received before.",
+                samples: [MetricFamily.Sample(Double(repeated))]),
         ])
     }
 }

@@ -388,11 +388,8 @@ extension FeedContent {
 
     func sha256() throws -> SHA256Digest {
         switch self {
-        case .bytes(let bytes): return try SHA256Digest.of(bytes)
-        case .file(let file):
-            var hasher = try SHA256Hasher()
-            _ = try file.forEachBlock { try hasher.update($0) }
-            return try hasher.finish()
+        case .bytes(let bytes): try SHA256Digest.of(bytes)
+        case .file(let file): try file.sha256()
         }
     }
 }

@@ -44,7 +44,7 @@ package struct PublisherMemory: Sendable {
     package func prepare() throws {
         try Directory.createAll(folder, mode: 0o700)
         try requirePrivate()
-        if access(folder, W_OK) != 0 { throw DiskError("write to", folder, code: errno) }
+        if access(folder, W_OK) != 0 { throw DiskError("write to", at: folder, code: errno) }
     }
 
     /// Returns the entry of `line` with the highest sequence whose signers are all in `trusted`. Entries of replaced

@@ -6,7 +6,7 @@ enum LoopbackPort {
     /// Returns why no program can listen on `port`; nil if it is free.
     static func refusal(_ port: Int) -> DiskError? {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        guard descriptor >= 0 else { return DiskError("open", "a socket", code: errno) }
+        guard descriptor >= 0 else { return DiskError("open", at: "a socket", code: errno) }
         defer { close(descriptor) }
         // As in `serve`: recently closed connections do not block a port.
         var isOn: Int32 = 1
@@ -20,7 +20,7 @@ enum LoopbackPort {
                 bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
             }
         }
-        return result == 0 ? nil : DiskError("bind", "port \(port)", code: errno)
+        return result == 0 ? nil : DiskError("bind", at: "port \(port)", code: errno)
     }
 
     /// A process that listens on a port.

@@ -108,8 +108,8 @@ package struct ShellMetrics: Sendable {
         }
         return [
             MetricFamily(
-                "clientctl_client_info", .gauge, "The client that was shown last.",
-                labels.map { [.init(1, $0)] } ?? []),
+                "clientctl_client_info", .gauge, help: "The client that was shown last.",
+                samples: labels.map { [.init(1, labels: $0)] } ?? []),
             Self.one(
                 "update_available", .gauge, "Whether another client is ready to be shown.", available == nil ? 0 : 1),
             Self.one("launches_total", .counter, "Launches of clients.", Double(launches)),
@@ -121,11 +121,11 @@ package struct ShellMetrics: Sendable {
                 Double(rollbacks)),
             MetricFamily(
                 "clientctl_last_start_duration_seconds", .gauge,
-                "Time from the last confirmed launch to its confirmation.",
-                starts.last.map { [.init($0)] } ?? []),
+                help: "Time from the last confirmed launch to its confirmation.",
+                samples: starts.last.map { [.init($0)] } ?? []),
             MetricFamily(
-                "clientctl_start_duration_seconds", .histogram, "Time from a launch to its confirmation.",
-                starts.samples),
+                "clientctl_start_duration_seconds", .histogram, help: "Time from a launch to its confirmation.",
+                samples: starts.samples),
         ]
     }
 
@@ -136,17 +136,20 @@ package struct ShellMetrics: Sendable {
         ]
         return [
             MetricFamily(
-                "clientctl_screen_state", .gauge, "1 for the present state of the screen, 0 for every other state.",
-                screenState.map { shown in
-                    words.map { .init($0 == shown ? 1 : 0, [(name: "state", value: $0)]) }
+                "clientctl_screen_state", .gauge,
+                help: "1 for the present state of the screen, 0 for every other state.",
+                samples: screenState.map { shown in
+                    words.map { .init($0 == shown ? 1 : 0, labels: [(name: "state", value: $0)]) }
                 } ?? []),
             Self.one("pages_lost_total", .counter, "Pages in front that were lost.", Double(lostPages)),
             Self.one(
                 "browser_restarts_total", .counter, "Starts of the browser after the first one.",
                 Double(browserRestarts)),
             MetricFamily(
-                "clientctl_link_up", .gauge, "Whether the connection for update notifications is up.",
-                links.sorted { $0.key < $1.key }.map { .init($0.value ? 1 : 0, [(name: "to", value: $0.key)]) }),
+                "clientctl_link_up", .gauge, help: "Whether the connection for update notifications is up.",
+                samples: links.sorted { $0.key < $1.key }.map {
+                    .init($0.value ? 1 : 0, labels: [(name: "to", value: $0.key)])
+                }),
         ]
     }
 
@@ -162,7 +165,9 @@ package struct ShellMetrics: Sendable {
         let channel = ledger.feed.followed
         let labels = [(name: "channel", value: channel?.name ?? "")]
         func about(_ name: String, _ help: String, _ value: (FeedMemory.Channel) -> Double) -> MetricFamily {
-            MetricFamily("clientctl_\(name)", .gauge, help, channel.map { [.init(value($0), labels)] } ?? [])
+            MetricFamily(
+                "clientctl_\(name)", .gauge, help: help,
+                samples: channel.map { [.init(value($0), labels: labels)] } ?? [])
         }
         return [
             Self.one("blocked_versions", .gauge, "Versions that must not run here.", Double(ledger.blocks.count)),
@@ -173,11 +178,11 @@ package struct ShellMetrics: Sendable {
             },
             MetricFamily(
                 "clientctl_wanted_since_timestamp_seconds", .gauge,
-                "Since when a version has been offered to this device without arriving.",
-                ledger.wanted.map { wanted in
+                help: "Since when a version has been offered to this device without arriving.",
+                samples: ledger.wanted.map { wanted in
                     .init(
                         Self.seconds(wanted.since),
-                        [
+                        labels: [
                             (name: "version", value: wanted.version.description),
                             (name: "source", value: wanted.version.source.rawValue),
                         ])
@@ -187,7 +192,7 @@ package struct ShellMetrics: Sendable {
 
     private var checks: [MetricFamily] {
         func moment(_ name: String, _ help: String, _ time: Timestamp?) -> MetricFamily {
-            MetricFamily("clientctl_\(name)", .gauge, help, time.map { [.init(Self.seconds($0))] } ?? [])
+            MetricFamily("clientctl_\(name)", .gauge, help: help, samples: time.map { [.init(Self.seconds($0))] } ?? [])
         }
         let failures = failedChecks.sorted { $0.key.rawValue < $1.key.rawValue }
         return [
@@ -198,16 +203,17 @@ package struct ShellMetrics: Sendable {
             moment("next_check_timestamp_seconds", "The latest time of the next check for updates.", nextCheck),
             Self.one("check_successes_total", .counter, "Checks for updates that did not fail.", Double(goodChecks)),
             MetricFamily(
-                "clientctl_check_failures_total", .counter, "Checks for updates that failed, by the public reason.",
-                failures.map { .init(Double($0.value), [(name: "code", value: $0.key.rawValue)]) }),
+                "clientctl_check_failures_total", .counter,
+                help: "Checks for updates that failed, by the public reason.",
+                samples: failures.map { .init(Double($0.value), labels: [(name: "code", value: $0.key.rawValue)]) }),
             Self.one("downloaded_bytes_total", .counter, "Bytes of releases that were downloaded.", Double(bytes)),
             MetricFamily(
                 "clientctl_routes_total", .counter,
-                "Releases that were downloaded as a delta or as an archive, by reason.",
-                routes.sorted { $0.key.rawValue < $1.key.rawValue }.map {
+                help: "Releases that were downloaded as a delta or as an archive, by reason.",
+                samples: routes.sorted { $0.key.rawValue < $1.key.rawValue }.map {
                     .init(
                         Double($0.value),
-                        [
+                        labels: [
                             (name: "route", value: DownloadRoute($0.key).word),
                             (name: "reason", value: $0.key.rawValue),
                         ])
@@ -217,7 +223,7 @@ package struct ShellMetrics: Sendable {
 
     private static func one(
         _ name: String, _ kind: MetricFamily.Kind, _ help: String, _ value: Double
-    ) -> MetricFamily { MetricFamily("clientctl_\(name)", kind, help, [.init(value)]) }
+    ) -> MetricFamily { MetricFamily("clientctl_\(name)", kind, help: help, samples: [.init(value)]) }
 
     private static func seconds(_ time: Timestamp) -> Double { Double(time.secondsSinceEpoch) }
 }
@@ -259,7 +265,7 @@ struct DurationHistogram: Sendable {
     var samples: [MetricFamily.Sample] {
         let buckets = zip(Self.bounds + [.infinity], counts + [count])
         return buckets.map { bound, count in
-            .init(Double(count), [(name: "le", value: MetricsText.bound(bound))], suffix: "_bucket")
+            .init(Double(count), labels: [(name: "le", value: MetricsText.bound(bound))], suffix: "_bucket")
         } + [.init(sum, suffix: "_sum"), .init(Double(count), suffix: "_count")]
     }
 }

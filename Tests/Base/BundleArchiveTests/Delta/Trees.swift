@@ -30,7 +30,7 @@ final class Trees {
             for part in path.components.dropLast() {
                 place = try place.directory(creating: String(decoding: part, as: UTF8.self))
             }
-            try bytes.withUnsafeBytes { try place.createFile(path.name, $0) }
+            try bytes.withUnsafeBytes { try place.createFile(path.name, with: $0) }
             entries.append(.init(path: path, size: bytes.count, digest: try SHA256Digest.of(bytes)))
             CanonicalTar.appendHeader(path: path.bytes, size: bytes.count, to: &tar)
             tar += bytes + [UInt8](repeating: 0, count: CanonicalTar.padding(after: bytes.count))

@@ -321,7 +321,7 @@ struct LauncherTests {
         #expect(try bench.launch().prepared.client.root.name == old)
         // The page is unchanged, so the seed is the same. Only a file in a folder was replaced.
         let assets = try Directory.open(seed).directory("assets")
-        try Array("newer".utf8).withUnsafeBytes { try assets.createFile("app.new", $0) }
+        try Array("newer".utf8).withUnsafeBytes { try assets.createFile("app.new", with: $0) }
         try assets.rename("app.new", to: "app.js")
         var times = [timespec(tv_sec: 1_000_000_000, tv_nsec: 1), timespec(tv_sec: 1_000_000_000, tv_nsec: 1)]
         #expect(utimensat(AT_FDCWD, seed + "/assets", &times, 0) == 0)

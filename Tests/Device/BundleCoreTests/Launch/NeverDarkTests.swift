@@ -30,13 +30,13 @@ struct NeverDarkTests {
     }
 
     @Test func `failures of the device are not failed starts`() throws {
-        let full = DiskError("write", "x", code: ENOSPC)
+        let full = DiskError("write", at: "x", code: ENOSPC)
         #expect(!StartFailure.isOfClient(full))
         #expect(!StartFailure.isOfClient(OrganizingError.notPlaced(urlPath: "x", link: full, copy: full)))
-        #expect(!StartFailure.isOfClient(DiskError("open", "x", code: EMFILE)))
+        #expect(!StartFailure.isOfClient(DiskError("open", at: "x", code: EMFILE)))
         #expect(!StartFailure.isOfClient(UpdateFailure(.configInvalid, subject: "x", "No seed.")))
         #expect(!StartFailure.isOfClient(CancellationError()))
-        #expect(StartFailure.isOfClient(DiskError("read", "x", code: EIO)))
+        #expect(StartFailure.isOfClient(DiskError("read", at: "x", code: EIO)))
         #expect(StartFailure.isOfClient(OrganizingError.indexMissing(path: "x")))
         #expect(StartFailure.isOfClient(UpdateFailure(.storeDamaged, subject: "x", "Damaged.")))
     }
@@ -135,7 +135,7 @@ struct NeverDarkTests {
         #expect(before.blocks.count == 1 && after.appId != nil)
         let bytes = damage == "cut" ? Array((try bench.text("ledger.json") ?? "").utf8.dropLast(3)) : Array(damage.utf8)
         try bench.root().removeFile("ledger.json")
-        try bench.root().createDurableFile("ledger.json", bytes)
+        try bench.root().createDurableFile("ledger.json", with: bytes)
         #expect(try bench.ledger() == before)
         #expect(try Inventory.settled(at: bench.store) == nil)
         _ = try bench.open()
@@ -151,7 +151,7 @@ struct NeverDarkTests {
         _ = try Self.twice(bench)
         for name in ["ledger.json", "ledger.before.json"] {
             try bench.root().removeFile(name)
-            try bench.root().createDurableFile(name, [0])
+            try bench.root().createDurableFile(name, with: [0])
         }
         let failure = #expect(throws: UpdateFailure.self) { try bench.ledger() }
         #expect(failure?.code == .storeDamaged)
@@ -175,7 +175,7 @@ struct NeverDarkTests {
         _ = try Self.twice(bench)
         try bench.remove("ledger.json")
         try bench.root().removeFile("ledger.before.json")
-        try bench.root().createDurableFile("ledger.before.json", [0])
+        try bench.root().createDurableFile("ledger.before.json", with: [0])
         let failure = #expect(throws: UpdateFailure.self) { try bench.ledger() }
         #expect(failure?.code == .storeDamaged && failure?.message.contains("is missing") == true)
         #expect(try Inventory.settled(at: bench.store) == nil)
@@ -191,7 +191,7 @@ struct NeverDarkTests {
         let bench = try await LaunchBench(installing: "1.0.0")
         for name in ["ledger.json", "ledger.before.json"] {
             try bench.root().removeFile(name)
-            try bench.root().createDurableFile(name, Array(name.utf8))
+            try bench.root().createDurableFile(name, with: Array(name.utf8))
         }
         let root = try bench.root()
         _ = try bench.open()

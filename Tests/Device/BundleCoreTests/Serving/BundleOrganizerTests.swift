@@ -146,8 +146,8 @@ import Testing
     }
 
     @Test func `creates no root if a file can be neither linked nor copied`() throws {
-        let link = DiskError("link", "x", code: EXDEV)
-        let error = OrganizingError.notPlaced(urlPath: "a", link: link, copy: DiskError("write", "y", code: ENOSPC))
+        let link = DiskError("link", at: "x", code: EXDEV)
+        let error = OrganizingError.notPlaced(urlPath: "a", link: link, copy: DiskError("write", at: "y", code: ENOSPC))
         #expect(error.failure.code == .diskFull)
         #expect("\(error)".contains("\(link)"))
 
@@ -255,6 +255,6 @@ extension Directory {
     }
 
     fileprivate func write(_ name: String, _ text: String) throws {
-        try Array(text.utf8).withUnsafeBytes { try createFile(name, $0) }
+        try Array(text.utf8).withUnsafeBytes { try createFile(name, with: $0) }
     }
 }

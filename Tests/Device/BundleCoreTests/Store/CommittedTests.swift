@@ -60,7 +60,7 @@ struct CommittedTests {
         let bench = try await StoreBench(installing: "1.0.0", "1.1.0", "1.2.0")
         let root = try bench.root()
         try root.removeFile("ledger.json")
-        try Array("damage".utf8).withUnsafeBytes { try root.createFile("ledger.json", $0) }
+        try Array("damage".utf8).withUnsafeBytes { try root.createFile("ledger.json", with: $0) }
         #expect(try LedgerFile.read(root)?.previous == (try Sample.name("1.0.0")))
         let failure = #expect(throws: UpdateFailure.self) {
             try LedgerKeeper(root: root).publishPrevious(

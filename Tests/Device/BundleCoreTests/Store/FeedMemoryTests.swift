@@ -64,7 +64,7 @@ struct FeedMemoryTests {
         object["feed"] = .object(feed)
         object["checksum"] = .string(try SHA256Digest.of(JSONWriter.bytes(of: .object(object))).hex)
         let bytes = JSONWriter.bytes(of: .object(object))
-        try bytes.withUnsafeBytes { try folder.directory.createFile(StoreLayout.ledger, $0) }
+        try bytes.withUnsafeBytes { try folder.directory.createFile(StoreLayout.ledger, with: $0) }
         do {
             _ = try LedgerFile.read(folder.directory)
             return nil

@@ -25,7 +25,7 @@ struct LedgerBytesTests {
 
     private static func read(_ bytes: [UInt8], in folder: Directory) throws -> Ledger? {
         try folder.removeFile(StoreLayout.ledger)
-        try bytes.withUnsafeBytes { try folder.createFile(StoreLayout.ledger, $0) }
+        try bytes.withUnsafeBytes { try folder.createFile(StoreLayout.ledger, with: $0) }
         do {
             return try LedgerFile.read(folder)
         } catch let failure as UpdateFailure {

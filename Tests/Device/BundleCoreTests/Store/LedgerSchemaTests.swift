@@ -81,7 +81,7 @@ struct LedgerSchemaTests {
         let checksum = try SHA256Digest.of(JSONWriter.bytes(of: .object(object)))
         object["checksum"] = .string(checksum.hex)
         let bytes = JSONWriter.bytes(of: .object(object))
-        try bytes.withUnsafeBytes { try folder.directory.createFile(StoreLayout.ledger, $0) }
+        try bytes.withUnsafeBytes { try folder.directory.createFile(StoreLayout.ledger, with: $0) }
     }
 
     private static func read(_ spoil: (inout JSONObject) -> Void) throws -> Ledger? {
@@ -196,7 +196,7 @@ struct LedgerSchemaTests {
         var object = Self.object(try Self.archives(), schema: 2)
         object["checksum"] = .string(try SHA256Digest.of([]).hex)
         let bytes = JSONWriter.bytes(of: .object(object))
-        try bytes.withUnsafeBytes { try folder.directory.createFile(StoreLayout.ledger, $0) }
+        try bytes.withUnsafeBytes { try folder.directory.createFile(StoreLayout.ledger, with: $0) }
         let failure = try #require(throws: UpdateFailure.self) { try LedgerFile.read(folder.directory) }
         #expect(failure.message.contains("ledger.checksum does not match"))
     }
@@ -207,7 +207,7 @@ struct LedgerSchemaTests {
         var object = Self.object(ledger, schema: 1)
         for member in ["launch", "starts", "shell", "seed", "pending", "lastKnownGood"] { object[member] = nil }
         let bytes = JSONWriter.bytes(of: .object(object))
-        try bytes.withUnsafeBytes { try folder.directory.createFile(StoreLayout.ledger, $0) }
+        try bytes.withUnsafeBytes { try folder.directory.createFile(StoreLayout.ledger, with: $0) }
         let read = try #require(try LedgerFile.read(folder.directory))
         #expect(read.entries == ledger.entries)
         #expect(read.blocks == ledger.blocks)

@@ -38,7 +38,7 @@ struct LedgerTests {
         """
 
     private static func write(_ text: String, to folder: TemporaryDirectory) throws {
-        try Array(text.utf8).withUnsafeBytes { try folder.directory.createFile(StoreLayout.ledger, $0) }
+        try Array(text.utf8).withUnsafeBytes { try folder.directory.createFile(StoreLayout.ledger, with: $0) }
     }
 
     @Test func `reads every member`() throws {

@@ -53,7 +53,7 @@ struct PushSource: UpdateSource {
         let identity = BundleIdentity(version: offer.version, facts: Sample.facts(offer.version), seed: offer.seed)
         var receipt = try area.receipt(for: identity, manifest: .null)
         if offer.hasJournal {
-            try Array("{}".utf8).withUnsafeBytes { try area.folder.createFile(StagingArea.journalName, $0) }
+            try Array("{}".utf8).withUnsafeBytes { try area.folder.createFile(StagingArea.journalName, with: $0) }
         }
         for (name, text) in offer.files.sorted(by: { $0.key < $1.key }) {
             let path = try BundlePath(parsing: name)
@@ -62,7 +62,7 @@ struct PushSource: UpdateSource {
                 folder = try folder.directory(creating: String(decoding: component, as: UTF8.self))
             }
             let bytes = Array(text.utf8)
-            try bytes.withUnsafeBytes { try folder.createFile(path.name, $0) }
+            try bytes.withUnsafeBytes { try folder.createFile(path.name, with: $0) }
             try receipt.append(path, size: bytes.count, digest: try .of(bytes))
         }
         if let failure { throw failure }

@@ -150,7 +150,7 @@ struct ReceiptTests {
             decoding: try Self.write(["index.html"], to: folder).readAll(maximumBytes: 1 << 20), as: UTF8.self)
         let spoilt = part == "\"}\n" ? String(text.dropLast()) : text.replacingFirst(part, with: instead)
         #expect(spoilt != text)
-        try Array(spoilt.utf8).withUnsafeBytes { try folder.directory.createFile("spoilt.json", $0) }
+        try Array(spoilt.utf8).withUnsafeBytes { try folder.directory.createFile("spoilt.json", with: $0) }
         let file = try folder.directory.file("spoilt.json")
         #expect(throws: (any Error).self) { try Receipt.frame(of: file) }
     }

@@ -68,7 +68,7 @@ struct StoreBench {
         let components = name.split(separator: "/").map(String.init)
         for component in components.dropLast() { folder = try folder.directory(creating: component) }
         try folder.removeTree(components.last ?? "")
-        try Array(text.utf8).withUnsafeBytes { try folder.createFile(components.last ?? "", $0) }
+        try Array(text.utf8).withUnsafeBytes { try folder.createFile(components.last ?? "", with: $0) }
     }
 
     func text(_ name: String) throws -> String? {

@@ -28,7 +28,7 @@ struct UpdaterTests {
         func stage(
             _ offer: MemoryOffer, in area: StagingArea, reusing installed: ReuseIndex
         ) throws -> StagedBundle {
-            try Array("begun".utf8).withUnsafeBytes { try area.folder.createFile(StagingArea.journalName, $0) }
+            try Array("begun".utf8).withUnsafeBytes { try area.folder.createFile(StagingArea.journalName, with: $0) }
             throw failure
         }
     }

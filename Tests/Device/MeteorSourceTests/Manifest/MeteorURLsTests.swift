@@ -39,13 +39,4 @@ import Testing
     @Test func `rejects a file URL`() throws {
         #expect(throws: FetchError.self) { try Self.urls("file:///srv") }
     }
-
-    @Test(arguments: [
-        ("https://h", "https://h/", true), ("https://H:443/", "HTTPS://h", true), ("https://h/a", "https://h/a/", true),
-        ("https://h/a", "https://h/A", false), ("https://h", "http://h", false), ("https://h:1", "https://h:2", false),
-        ("https://h", "https://h2", false), ("https://h/?x", "https://h", true),
-    ])
-    func `compares URLs without trailing slash and default port`(left: String, right: String, same: Bool) throws {
-        #expect(try MeteorURLs.areSame(FetchURL(parsing: left), FetchURL(parsing: right)) == same)
-    }
 }

@@ -21,7 +21,6 @@ import Testing
             "{\"ROOT_URL\":\"http://mock.test/sub/\",\"ROOT_URL_PATH_PREFIX\":\"/sub\",\"appId\":\"test-app-id\","
                 + "\"DDP_DEFAULT_CONNECTION_URL\":\"https://ddp\",\"autoupdateVersionCordova\":\"version1\"}")
         #expect(config.rootURL == "http://mock.test/sub/")
-        #expect(config.rootURLPathPrefix == "/sub")
         #expect(config.appId == "test-app-id")
         #expect(config.ddpURL == "https://ddp")
         #expect(config.pageVersion == "version1")

@@ -92,7 +92,7 @@ import BundleValues
             ledger.blocks = row.isBlocked ? [block] : []
         }
         let decision = HotCodePushRule.decide(
-            try offer(row.isIncompatible ? "android-2" : "android-1"), inventory,
+            on: try offer(row.isIncompatible ? "android-2" : "android-1"), in: inventory,
             seed: try facts(row.isSeed ? "offered" : "seed"))
         switch row.row {
         case "b", "b'": #expect(decision.verdict == .upToDate(newest: offered))
@@ -121,7 +121,7 @@ import BundleValues
     func seedRuns() throws {
         let block = try block()
         let inventory = inventory([]) { $0.blocks = [block] }
-        let decision = HotCodePushRule.decide(try offer(), inventory, seed: try facts("offered"))
+        let decision = HotCodePushRule.decide(on: try offer(), in: inventory, seed: try facts("offered"))
         #expect(decision.verdict == .upToDate(newest: .embedded))
     }
 
@@ -136,7 +136,7 @@ import BundleValues
                 name: offered, tokenSha256: try .of([]), at: .now, isTrial: true, verdict: .faulty)
             ledger.pending = .embedded
         }
-        let decision = HotCodePushRule.decide(try offer(), inventory, seed: try facts("seed"))
+        let decision = HotCodePushRule.decide(on: try offer(), in: inventory, seed: try facts("seed"))
         #expect(decision.verdict == .choose(offered))
     }
 
@@ -144,7 +144,7 @@ import BundleValues
     func otherSeed() throws {
         let (here, elsewhere) = (try SHA256Digest.of([1]), try SHA256Digest.of([2]))
         let inventory = inventory([try bundle("offered", seed: elsewhere)]) { $0.seed = here }
-        #expect(HotCodePushRule.decide(try offer(), inventory, seed: try facts("seed")).verdict == .install)
+        #expect(HotCodePushRule.decide(on: try offer(), in: inventory, seed: try facts("seed")).verdict == .install)
     }
 
     @Test("uses the compatibility version of the running bundle, not of the seed")
@@ -152,8 +152,9 @@ import BundleValues
         let inventory = inventory([try bundle("other")]) { $0.current = other }
         let seed = MeteorFacts(
             version: try MeteorVersion(parsing: "seed"), appId: "app", rootURL: nil, compatibility: "android-2")
-        #expect(HotCodePushRule.decide(try offer("android-1"), inventory, seed: seed).verdict == .install)
-        guard case .unsuitable = HotCodePushRule.decide(try offer("android-2"), inventory, seed: seed).verdict else {
+        #expect(HotCodePushRule.decide(on: try offer("android-1"), in: inventory, seed: seed).verdict == .install)
+        guard case .unsuitable = HotCodePushRule.decide(on: try offer("android-2"), in: inventory, seed: seed).verdict
+        else {
             Issue.record("android-2 was taken")
             return
         }
@@ -161,6 +162,6 @@ import BundleValues
 
     @Test("accepts any compatibility version if the shell's is unknown")
     func nothingKnown() throws {
-        #expect(HotCodePushRule.decide(try offer("any"), inventory([]) { _ in }, seed: nil).verdict == .install)
+        #expect(HotCodePushRule.decide(on: try offer("any"), in: inventory([]) { _ in }, seed: nil).verdict == .install)
     }
 }

@@ -15,7 +15,7 @@ struct HealingTests {
         if let content {
             let folder = try Directory.open(String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)]))
             try Array(content.utf8).withUnsafeBytes {
-                try folder.createFile(String(path.split(separator: "/").last ?? ""), $0)
+                try folder.createFile(String(path.split(separator: "/").last ?? ""), with: $0)
             }
         }
     }
@@ -52,7 +52,7 @@ struct HealingTests {
         try device.server.serve(version: "version2")
         try await device.update()
         try Array("x".utf8).withUnsafeBytes {
-            try Directory.open("\(device.store)/serving").createFile("meteor-version2", $0)
+            try Directory.open("\(device.store)/serving").createFile("meteor-version2", with: $0)
         }
         try device.reload()
         #expect(try device.pageVersion() == "version2")
@@ -64,7 +64,7 @@ struct HealingTests {
         try device.restart()
         try device.server.serve(version: "version2")
         try Array("x".utf8).withUnsafeBytes {
-            try Directory.open("\(device.store)/downloads").createFile("interrupted", $0)
+            try Directory.open("\(device.store)/downloads").createFile("interrupted", with: $0)
         }
         try await device.update()
         #expect(try device.versionsOnDisk() == ["version2"])

@@ -242,7 +242,7 @@ struct DoctorRuleTests {
     // MARK: Store
 
     @Test func `reports missing, closed, foreign and read-only folders of a store`() {
-        let denied = DiskError("write to", "/store", code: EACCES)
+        let denied = DiskError("write to", at: "/store", code: EACCES)
         #expect(Self.problems { $0.folder = .missing(refusal: nil) } == [])
         for folder in [
             StoreLook.Folder.missing(refusal: denied), .closed(denied), .foreign("It has crm.txt, and no ledger."),
@@ -250,7 +250,7 @@ struct DoctorRuleTests {
         #expect(Self.problems { $0.owner = 33 } == ["storeFolder failure"])
         #expect(Self.problems { $0.refusals = [denied] } == ["storeFolder failure"])
         #expect(Self.problems { $0.openFolders = ["/store/clients"] } == ["storeFolder failure"])
-        let store = Self.store { $0.refusals = [DiskError("write to", "/store", code: EROFS)] }
+        let store = Self.store { $0.refusals = [DiskError("write to", at: "/store", code: EROFS)] }
         #expect(DoctorRule.folder(store).message.contains("read-only"))
     }
 
@@ -285,11 +285,12 @@ struct DoctorRuleTests {
     }
 
     @Test func `reports missing hard links and renames`() {
-        let refused = DiskError("link", "one", code: EPERM)
+        let refused = DiskError("link", at: "one", code: EPERM)
         #expect(Self.problems { $0.links = nil } == [])
         #expect(Self.problems { $0.links?.copied = "clients" } == ["links warning"])
         #expect(Self.problems { $0.links?.linking = refused } == ["links warning"])
-        #expect(Self.problems { $0.links?.exclusive = DiskError("rename", "one", code: EINVAL) } == ["rename warning"])
+        #expect(
+            Self.problems { $0.links?.exclusive = DiskError("rename", at: "one", code: EINVAL) } == ["rename warning"])
         #expect(Self.problems { $0.links?.apart = "clients" } == ["rename failure"])
     }
 
@@ -424,7 +425,7 @@ struct DoctorRuleTests {
             #expect(problems(holder) == ["port warning"])
             #expect(problems(holder, isFixed: true) == ["port failure"])
         }
-        #expect(problems(.refused(DiskError("bind", "port 80", code: EACCES))) == ["port failure"])
+        #expect(problems(.refused(DiskError("bind", at: "port 80", code: EACCES))) == ["port failure"])
     }
 
     @Test func `warns of a kernel without Landlock`() {

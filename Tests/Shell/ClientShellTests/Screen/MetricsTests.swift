@@ -11,7 +11,7 @@ import BundleValues
         (.infinity, "+Inf"), (-.infinity, "-Inf"), (.nan, "NaN"),
     ])
     func `formats numbers as Go parses them`(value: Double, text: String) {
-        let family = MetricFamily("m", .gauge, "h", [.init(value)])
+        let family = MetricFamily("m", .gauge, help: "h", samples: [.init(value)])
         #expect(MetricsText.text(of: [family]) == "# HELP m h\n# TYPE m gauge\nm \(text)\n")
     }
 
@@ -20,19 +20,22 @@ import BundleValues
         ("", ""), ("{le=\"1\"} 2", "{le=\\\"1\\\"} 2"),
     ])
     func `escapes labels`(value: String, text: String) {
-        let family = MetricFamily("m", .counter, "h", [.init(2, [("one", value), ("two", "x")])])
+        let family = MetricFamily(
+            "m", .counter, help: "h", samples: [.init(2, labels: [("one", value), ("two", "x")])])
         #expect(MetricsText.text(of: [family]).hasSuffix("\nm{one=\"\(text)\",two=\"x\"} 2\n"))
     }
 
     @Test func `keeps quotes in help texts and escapes line breaks`() {
-        let family = MetricFamily("m", .gauge, "a \"b\" \\ c\nd", [.init(1)])
+        let family = MetricFamily("m", .gauge, help: "a \"b\" \\ c\nd", samples: [.init(1)])
         #expect(MetricsText.text(of: [family]).hasPrefix("# HELP m a \"b\" \\\\ c\\nd\n# TYPE m gauge\n"))
     }
 
     @Test func `keeps the order of families and omits those without samples`() {
         let text = MetricsText.text(of: [
-            MetricFamily("b", .gauge, "B", [.init(1, [("x", "1")]), .init(2, [("x", "2")])]),
-            MetricFamily("none", .gauge, "N", []), MetricFamily("a", .counter, "A", [.init(3)]),
+            MetricFamily(
+                "b", .gauge, help: "B", samples: [.init(1, labels: [("x", "1")]), .init(2, labels: [("x", "2")])]),
+            MetricFamily("none", .gauge, help: "N", samples: []),
+            MetricFamily("a", .counter, help: "A", samples: [.init(3)]),
         ])
         #expect(
             text == """

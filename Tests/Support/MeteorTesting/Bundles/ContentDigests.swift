@@ -58,6 +58,6 @@ package enum SHA1 {
     package static func hex(of text: String) throws -> String { try hex(of: Array(text.utf8)) }
 
     package static func hex(of bytes: [UInt8]) throws -> String {
-        LabelHasher.hex(try LabelHasher.digest(bytes, .sha1))
+        LabelHasher.hex(try LabelHasher.digest(of: bytes, by: .sha1))
     }
 }

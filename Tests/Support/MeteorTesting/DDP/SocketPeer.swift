@@ -23,7 +23,7 @@ package final class SocketPeer: Sendable {
             return nil
         }
         let accept = Base64.encode(
-            try LabelHasher.digest(Array("\(key)258EAFA5-E914-47DA-95CA-C5AB0DC85B11".utf8), .sha1))
+            try LabelHasher.digest(of: Array("\(key)258EAFA5-E914-47DA-95CA-C5AB0DC85B11".utf8), by: .sha1))
         var route = Route(status: 101)
         route.framing = .none
         route.headers = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Accept", accept)]
