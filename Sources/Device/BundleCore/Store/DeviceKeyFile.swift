@@ -16,7 +16,7 @@ package enum DeviceKeyFile {
         let aside = StoreLayout.rosterKey + StoreLayout.asideSuffix
         do {
             try root.removeFile(aside)
-            try root.createDurableFile(aside, try made.pem(), mode: 0o600)
+            try root.createDurableFile(aside, with: try made.pem(), mode: 0o600)
             try root.move(aside, to: root, as: StoreLayout.rosterKey)
             try root.sync()
             return made

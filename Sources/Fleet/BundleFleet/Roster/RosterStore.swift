@@ -160,11 +160,13 @@ enum RosterMetrics {
         [
             devices(try file.tallies()),
             MetricFamily(
-                "clientctl_roster_silent", .gauge, "Devices without a message for longer than this time.",
-                try spans.map { .init(Double(try file.silent(for: $0.1, at: time)), [(name: "over", value: $0.0)]) }),
+                "clientctl_roster_silent", .gauge, help: "Devices without a message for longer than this time.",
+                samples: try spans.map {
+                    .init(Double(try file.silent(for: $0.1, at: time)), labels: [(name: "over", value: $0.0)])
+                }),
             MetricFamily(
-                "clientctl_roster_conflicts", .gauge, "Devices for which another key signed a message.",
-                [.init(Double(try file.conflicts()))]),
+                "clientctl_roster_conflicts", .gauge, help: "Devices for which another key signed a message.",
+                samples: [.init(Double(try file.conflicts()))]),
         ]
     }
 
@@ -178,9 +180,10 @@ enum RosterMetrics {
             counts[[named.contains(tally.version) ? tally.version : "other", tally.state], default: 0] += tally.devices
         }
         return MetricFamily(
-            "clientctl_roster_devices", .gauge, "Devices by the version that runs and its state.",
-            counts.sorted { $0.key.lexicographicallyPrecedes($1.key) }.map {
-                .init(Double($0.value), [(name: "version", value: $0.key[0]), (name: "state", value: $0.key[1])])
+            "clientctl_roster_devices", .gauge, help: "Devices by the version that runs and its state.",
+            samples: counts.sorted { $0.key.lexicographicallyPrecedes($1.key) }.map {
+                .init(
+                    Double($0.value), labels: [(name: "version", value: $0.key[0]), (name: "state", value: $0.key[1])])
             })
     }
 }
