@@ -15,6 +15,9 @@ package final class FileLock: Sendable {
         try take(try directory.file(appending: name))
     }
 
+    /// Locks an open file without waiting. Returns nil if another process holds the lock.
+    package static func take(_ file: File) throws(DiskError) -> FileLock? { try take(file, as: LOCK_EX) }
+
     /// Locks the directory itself, for folders in which no lock file may exist.
     package static func take(_ directory: Directory) throws(DiskError) -> FileLock? {
         try take(File(duplicating: try directory.directory(".")))
@@ -71,7 +74,7 @@ package final class FileLock: Sendable {
         (number < 16 ? "0" : "") + String(number, radix: 16)
     }
 
-    private static func take(_ file: File, as kind: Int32 = LOCK_EX) throws(DiskError) -> FileLock? {
+    private static func take(_ file: File, as kind: Int32) throws(DiskError) -> FileLock? {
         while flock(file.descriptor, kind | LOCK_NB) < 0 {
             if errno == EWOULDBLOCK { return nil }
             if errno != EINTR { throw DiskError("lock", at: file.path, code: errno) }

@@ -38,7 +38,8 @@ struct Clientctl: AsyncParsableCommand {
             CommandGroup(
                 name: "Device",
                 subcommands: [
-                    Check.self, Install.self, Serve.self, KioskCommand.self, Status.self, Doctor.self, List.self,
+                    Check.self, Install.self, Activate.self, Serve.self, KioskCommand.self, Status.self, Doctor.self,
+                    List.self,
                     Rollback.self,
                     Unblock.self, Repair.self, Prune.self, SessionCommand.self, ScreenCommand.self,
                 ]),

@@ -2,8 +2,8 @@ import BundleValues
 
 /// The exit statuses that the help lists.
 enum ExitTable {
-    /// `check` found nothing to do, `install` found no release for a device without a client, `rollback` found no earlier client, or
-    /// `fleet guard` is waiting.
+    /// `check` found nothing to do, `install` found no release for a device without a client, `rollback` found no earlier client,
+    /// `activate` found no client that is ready or no verdict in time, or `fleet guard` is waiting.
     static let nothingToDo: Int32 = 3
     /// This run or an earlier one of `fleet guard` stopped the rollout.
     static let stopped: Int32 = 60
@@ -17,7 +17,10 @@ enum ExitTable {
     static var text: String {
         var codes: [Int32: [String]] = [
             0: ["success, or nothing to change"],
-            nothingToDo: ["check, install, rollback: nothing for this device", "fleet guard: waiting"],
+            nothingToDo: [
+                "check, install, rollback: nothing for this device", "activate: nothing ready, or no verdict in time",
+                "fleet guard: waiting",
+            ],
             stopped: ["fleet guard: stopped"], noData: ["fleet guard, insights: no data"],
             doctorFailed: ["doctor: found a failure"], silent: ["fleet list --silent: found a device"],
         ]

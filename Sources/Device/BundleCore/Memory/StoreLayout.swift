@@ -15,6 +15,7 @@ package enum StoreLayout {
     static let complaints = "complaints.json"
     static let screen = "screen.json"
     static let rosterKey = "roster.key.pem"
+    static let activation = "activation.json"
     static let lock = "lock"
     static let previousVersion = "previousVersion"
 

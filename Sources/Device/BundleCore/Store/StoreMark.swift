@@ -1,5 +1,6 @@
 import BundleValues
 package import BundleDisk
+import Glibc
 
 /// Distinguishes a store from other folders, in which recovery would remove foreign files.
 package enum StoreMark {
@@ -30,6 +31,22 @@ package enum StoreMark {
             if let foreign = below.first(where: { !(name == StoreLayout.serving && isRoot($0)) }) {
                 throw refusal(root, "\(name)/\(foreign)")
             }
+        }
+    }
+
+    /// Throws `permissionDenied` if another user owns the store or may write to it. Such a user could replace its files, and could not read
+    /// the private files of this one.
+    package static func requireOwner(of root: Directory) throws {
+        let (owner, mode) = try root.permissions()
+        guard owner == geteuid() else {
+            throw UpdateFailure(
+                .permissionDenied, subject: root.path,
+                "The store \(root.path) belongs to another user. Use it as its owner with `sudo -u`.")
+        }
+        guard mode & 0o022 == 0 else {
+            throw UpdateFailure(
+                .permissionDenied, subject: root.path,
+                "Other users may write to \(root.path). Run `chmod go-w \(root.path)`, and check its content.")
         }
     }
 

@@ -129,17 +129,7 @@ package struct FileSessionRepository: SessionRepository {
         try Directory.createAll(store, mode: 0o700)
         let folder = try Directory.open(store)
         try StoreMark.require(in: folder)
-        let (owner, mode) = try folder.permissions()
-        guard owner == geteuid() else {
-            throw UpdateFailure(
-                .permissionDenied, subject: store,
-                "The store \(store) belongs to another user. Use it as its owner with `sudo -u`.")
-        }
-        guard mode & 0o022 == 0 else {
-            throw UpdateFailure(
-                .permissionDenied, subject: store,
-                "Other users may write to \(store). Run `chmod go-w \(store)`, and check its content.")
-        }
+        try StoreMark.requireOwner(of: folder)
         return folder
     }
 }

@@ -89,7 +89,7 @@ public actor ClientShell {
     private static func state(_ configuration: ShellConfiguration) -> ShellState<Launched> {
         ShellState(
             timeout: configuration.startupTimeout, visibility: configuration.visibility,
-            retryPause: configuration.retryPause)
+            retryPause: configuration.retryPause, checksHealth: configuration.healthCheck != nil)
     }
 
     private static func reading<Ticking: Clock<Duration>>(of clock: Ticking) -> @Sendable () -> Duration {
@@ -147,7 +147,8 @@ public actor ClientShell {
     private func watchStore() async {
         while !Task.isCancelled {
             followStore()
-            _ = carryOut(.tick(mayActivate: isInActivationWindow))
+            let request = ActivationFile(store: configuration.device.store).pending()
+            _ = carryOut(.tick(mayActivate: isInActivationWindow, request: request))
             do { try await clock.sleep(for: configuration.storeInterval) } catch { return }
         }
     }
@@ -234,12 +235,21 @@ public actor ClientShell {
                 carryOut(.inspected(work.inspect(request), sequel), &outcome)
             case .prepare(let goal, let forGuests, let silent):
                 carryOut(work.prepare(goal, forGuests: forGuests, without: silent), &outcome)
+            case .checkHealth(let launched): checkHealth(launched)
             case .recordReport(let launched): work.recordReport(launched)
             case .begin(let client, let forGuests, let load):
                 carryOut(work.begin(client, forGuests: forGuests, load), &outcome)
             case .write(let verdict, let launched):
                 carryOut(.written(verdict, launched, work.write(verdict, launched)), &outcome)
             }
+        }
+    }
+
+    private func checkHealth(_ launched: Launched) {
+        guard let check = configuration.healthCheck else { return }
+        Task {
+            let result = await check(launched.name)
+            self.send(.healthChecked(result, launched.token))
         }
     }
 

@@ -17,6 +17,8 @@ public struct ShellConfiguration: Sendable {
     public var polling: Polling?
     /// The pause after a failed start before a page is offered the same client again.
     public var retryPause = RetryRule.standardPause
+    /// Checks a client on trial after its page has confirmed its start; nil if the confirmation is enough.
+    public var healthCheck: HealthCheck?
     /// The times at which a ready client is shown without a request. Outside them the page stays. Nil: any load or
     /// request shows it, at any time.
     public var activation: ActivationWindows?
@@ -50,6 +52,17 @@ extension ShellConfiguration {
             self.yields = yields
         }
     }
+}
+
+/// Checks whether a device works with a client that it shows.
+public typealias HealthCheck = @Sendable (ClientName) async -> HealthResult
+
+/// The result of a health check.
+public enum HealthResult: Sendable, Equatable {
+    /// The device works with the client.
+    case passed
+    /// The client has failed its start, for this reason.
+    case failed(String)
 }
 
 /// Installs the newest client from its sources. Calls may overlap, as `UpdateRunner.check` allows.

@@ -37,8 +37,9 @@ extension ShellState {
         case load(PageLoad)
         /// The store may have changed. With `retrying`, a client that failed once may be selected again.
         case inspect(retrying: Bool)
-        /// The periodic reading of the store. With `mayActivate`, a client that is ready may replace the running one.
-        case tick(mayActivate: Bool)
+        /// The periodic reading of the store. With `mayActivate`, a client that is ready may replace the running one. With `request`, an
+        /// operator waits until that client is shown.
+        case tick(mayActivate: Bool, request: ActivationRequest? = nil)
         case reload
         /// A page of the launch with this token, or the shell on its behalf, reported something.
         case page(PageEvent, LaunchToken)
@@ -46,6 +47,8 @@ extension ShellState {
         case stalled(Duration)
         /// The time of `Action.setTimer` has come.
         case timerFired
+        /// The result of `Action.checkHealth` for the launch with this token.
+        case healthChecked(HealthResult, LaunchToken)
 
         case inspected(Inspection, Sequel)
         case ready(Ready, Goal)
@@ -81,6 +84,8 @@ extension ShellState {
         case prepare(Goal, forGuests: Bool, without: Set<ClientName>)
         /// Record the boot attempt. An attempt for guests is not recorded.
         case begin(Prepared, forGuests: Bool, PageLoad)
+        /// Check the health of the launch, whose page has confirmed its start.
+        case checkHealth(Launch)
         /// Record that a page of the launch has reported.
         case recordReport(Launch)
         case write(Verdict, Launch)
@@ -108,19 +113,17 @@ extension ShellState {
         case nothing
         case retry
         case activate
+        case request(ActivationRequest)
         case reload
         case load(PageLoad)
 
         /// Whether no caller waits for the result.
         var isIdle: Bool {
             switch self {
-            case .nothing, .retry, .activate: true
+            case .nothing, .retry, .activate, .request: true
             case .reload, .load: false
             }
         }
-
-        /// Whether a client that failed once may be selected again without a request of a user.
-        var isRetry: Bool { self == .retry }
     }
 
     /// Why a client is prepared.

@@ -31,7 +31,7 @@ extension ShellState {
     }
 
     /// Returns the client to prepare now; nil if there is none. A failed client is not offered to the page that follows it: its
-    /// retry comes with a check after a pause (`RetryRule`), or with the next start.
+    /// retry comes with a check after a pause (`RetryRule`), with an operator's request, or with the next start.
     private mutating func goal(for store: Store, _ sequel: Sequel, at now: Duration) -> Goal? {
         guard let choice = store.choice else { return nil }
         guard let launched else {
@@ -43,31 +43,44 @@ extension ShellState {
         if let reason = store.recall { return .leave(.recalled(reason), sequel) }
         if choice.name == launched.name { next = nil }
         if choice.name == launched.name || choice.name == next?.name { return nil }
-        if case .retry = choice.reason, !sequel.isRetry || trial != nil || isPaused(choice.name, at: now) { return nil }
+        if case .retry = choice.reason, !mayRetry(choice.name, sequel, at: now) { return nil }
         return .next(sequel)
     }
 
-    private func isPaused(_ name: ClientName, at now: Duration) -> Bool {
-        let time = failed.flatMap { $0.name == name ? $0.at : nil }
-        return RetryRule.answer(failedAt: time, now: now, pause: retryPause) != .offered
+    private func mayRetry(_ name: ClientName, _ sequel: Sequel, at now: Duration) -> Bool {
+        if trial != nil { return false }
+        switch sequel {
+        case .request(let request): return request.client == name
+        case .retry:
+            let time = failed.flatMap { $0.name == name ? $0.at : nil }
+            return RetryRule.answer(failedAt: time, now: now, pause: retryPause) == .offered
+        case .nothing, .activate, .reload, .load: return false
+        }
     }
 
     /// Carries out `sequel` after the store has been read and acted on.
     mutating func proceed(with sequel: Sequel, at now: Duration, after error: (any Error)? = nil) -> [Action] {
         // A client on trial keeps its time to confirm. A failed change reports its own error.
-        if sequel.isIdle, error == nil, trial == nil, !isBusy(now), let next, sequel == .activate || next.name == urgent
-        {
+        if sequel.isIdle, error == nil, trial == nil, let next, mayShow(next, sequel, at: now) {
             return prepare(.change(next, sequel))
         }
         let actions = report(error)
         switch sequel {
-        case .nothing, .retry, .activate: return actions
+        case .nothing, .retry, .activate, .request: return actions
         case .reload:
             return actions + (next.map { prepare(.change($0, sequel)) } ?? [.refuse(ShellError.noPendingVersion)])
         case .load(let load):
             guard let next, load.takesNext, mayChange(load), !isBusy(now) else { return actions + open(load, at: now) }
             return actions + prepare(.change(next, sequel))
         }
+    }
+
+    /// Returns whether `client` replaces the running one without a request of a page.
+    private func mayShow(_ client: Prepared, _ sequel: Sequel, at now: Duration) -> Bool {
+        if case .request(let request) = sequel, request.client == client.name {
+            return !(request.waitsForBusyPages && isBusy(now))
+        }
+        return !isBusy(now) && (sequel == .activate || client.name == urgent)
     }
 
     private func isBusy(_ now: Duration) -> Bool { busy.holds(at: now, limit: busyLimit) }

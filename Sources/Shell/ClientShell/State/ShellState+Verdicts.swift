@@ -10,7 +10,7 @@ extension ShellState {
         case .confirm:
             // The verdict is written at once and includes the report.
             _ = recordReport(token)
-            return confirm(token)
+            return confirm(token, at: now)
         case .fail(let what): return fail(token, .reported, what, at: now, time: time)
         case .failTrial(let what): return recordReport(token) + failTrial(token, what, at: now, time: time)
         case .lose(let what):
@@ -86,13 +86,27 @@ extension ShellState {
             : fail(token, .reported, "the page said: \(what)", at: now, time: time)
     }
 
-    private mutating func confirm(_ token: LaunchToken) -> [Action] {
+    private mutating func confirm(_ token: LaunchToken, at now: Duration) -> [Action] {
         guard let launched else { return [.refuse(ShellError.notStarted)] }
         guard token == launched.token else { return [.refuse(Self.foreignToken(running: launched.name))] }
         if let failure { return [.refuse(Self.tooLate(launched.name, failure))] }
         expected = nil
+        // The startup timeout ends with the confirmation, and the trial with the check.
+        if checksHealth, trial != nil { return trial?.confirm(at: now) == true ? [.checkHealth(launched)] : [] }
         // A launch without a record is of a confirmed client. A pending verdict came before this confirmation.
         return launched.isRecorded && pending?.launch.token != token ? [.write(.good, launched)] : []
+    }
+
+    /// Ends a trial whose page has confirmed its start. The result for an earlier launch is ignored.
+    mutating func healthChecked(
+        _ result: HealthResult, _ token: LaunchToken, at now: Duration, time: Timestamp
+    ) -> [Action] {
+        guard let launched, launched.token == token, trial != nil, failure == nil, pending?.launch.token != token
+        else { return [] }
+        switch result {
+        case .passed: return [.write(.good, launched)]
+        case .failed(let reason): return fail(token, .reported, reason, at: now, time: time)
+        }
     }
 
     /// Fails the launch: the ledger records it first, then another client is shown in the same window.

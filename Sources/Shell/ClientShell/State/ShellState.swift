@@ -12,6 +12,8 @@ struct ShellState<Launch: BootAttempt> {
     let timeout: StartupTimeout
     let visibility: ShellConfiguration.Visibility
     let retryPause: Duration
+    /// Whether a client on trial also has to pass a health check.
+    let checksHealth: Bool
     static var mostPageErrors: Int { 50 }
 
     var audience = Audience.everybody
@@ -51,8 +53,9 @@ struct ShellState<Launch: BootAttempt> {
 
     init(
         timeout: StartupTimeout, visibility: ShellConfiguration.Visibility,
-        retryPause: Duration = RetryRule.standardPause
+        retryPause: Duration = RetryRule.standardPause, checksHealth: Bool = false
     ) {
+        self.checksHealth = checksHealth
         self.timeout = timeout
         self.visibility = visibility
         self.retryPause = retryPause
@@ -79,10 +82,15 @@ struct ShellState<Launch: BootAttempt> {
         case .inspect(let retrying):
             if retrying { ledger = nil }
             return inspect(then: retrying ? .retry : .nothing)
-        case .tick(let mayActivate): return inspect(then: mayActivate ? .activate : .nothing)
+        case .tick(_, let request?):
+            // A client that failed is not offered again until the store changes, except to an operator.
+            if request.client != next?.name { ledger = nil }
+            return inspect(then: .request(request))
+        case .tick(let mayActivate, nil): return inspect(then: mayActivate ? .activate : .nothing)
         case .reload: return inspect(then: .reload)
         case .stalled(let time): trial?.exclude(time, at: now)
         case .timerFired: return timerFired(at: now, time: time)
+        case .healthChecked(let result, let token): return healthChecked(result, token, at: now, time: time)
         case .page(let event, let token): return apply(event, of: token, at: now, time: time)
         case .inspected(let inspection, let sequel): return inspected(inspection, sequel, at: now)
         case .ready(let ready, let goal): return clientIsReady(ready, for: goal, at: now)

@@ -57,6 +57,12 @@ struct Trial: Sendable {
         if !hasReported { silence = now + longestSilence }
     }
 
+    /// Ends the startup timeout, because the page confirmed its start. Returns false if it had ended before.
+    mutating func confirm(at now: Duration) -> Bool {
+        silence = nil
+        return apply(.confirmed, at: now) == .settle(.healthy)
+    }
+
     /// Records that a page was shown or hidden. Reports of older loads are ignored: the unload of a reloaded page arrives late.
     mutating func show(_ isShown: Bool, _ report: PageReport?, at now: Duration) {
         if let report, !isNew(report) { return }

@@ -400,6 +400,92 @@ import BundleValues
         #expect(fixture.world.reloads == 1 && fixture.state.prepared?.name == FakeWorld.name(2))
     }
 
+    @Test(arguments: [HealthResult.passed, .failed("no printer")])
+    func `a health check decides a trial after the page has confirmed its start`(result: HealthResult) throws {
+        var fixture = StateFixture(checksHealth: true)
+        fixture.install(1)
+        fixture.handle(.start)
+        let loaded = fixture.load()
+        let token = try #require(loaded).token
+        fixture.handle(.page(.confirm, token))
+        fixture.handle(.page(.confirm, token))
+        #expect(fixture.checked == [token] && fixture.verdicts.isEmpty && fixture.wake == nil)
+        // Neither the startup timeout nor a newer client ends the trial now.
+        fixture.install(2)
+        fixture.now = Self.timeout * 2
+        fixture.handle(.timerFired)
+        fixture.handle(.tick(mayActivate: true))
+        fixture.handle(.healthChecked(.failed("another launch"), LaunchToken(text: "x")))
+        #expect(fixture.verdicts.isEmpty && fixture.state.launched?.token == token)
+        fixture.handle(.healthChecked(result, token))
+        switch (result, fixture.verdicts.first?.verdict) {
+        case (.passed, .good?): #expect(fixture.reports == [.confirmed(FakeWorld.name(1))])
+        case (.failed, .faulty(let failure)?): #expect(failure.detail == "no printer")
+        default: Issue.record("\(fixture.verdicts)")
+        }
+        #expect(fixture.verdicts.count == 1)
+        fixture.handle(.healthChecked(result, token))
+        #expect(fixture.verdicts.isEmpty)
+    }
+
+    @Test func `a confirmed client needs no health check on its next start`() throws {
+        var fixture = StateFixture(checksHealth: true)
+        fixture.install(1)
+        fixture.world.good = [1]
+        fixture.handle(.start)
+        let loaded = fixture.load()
+        fixture.handle(.page(.confirm, try #require(loaded).token))
+        #expect(fixture.checked.isEmpty && fixture.verdicts.count == 1)
+    }
+
+    private func request(_ number: Int, waits: Bool = true) -> ShellState<FakeLaunch>.Event {
+        .tick(mayActivate: false, request: ActivationRequest(FakeWorld.name(number), waitsForBusyPages: waits))
+    }
+
+    @Test func `an operator's request shows the client that it names outside the activation windows`() throws {
+        var fixture = StateFixture()
+        fixture.runGood(1)
+        fixture.install(2)
+        fixture.handle(request(3))
+        #expect(fixture.state.next?.name == FakeWorld.name(2) && fixture.world.reloads == 0)
+        fixture.handle(request(2))
+        #expect(fixture.state.prepared?.name == FakeWorld.name(2) && fixture.world.reloads == 1)
+        fixture.handle(request(2))
+        let loaded = fixture.load()
+        let launch = try #require(loaded)
+        #expect(launch.name == FakeWorld.name(2) && launch.isTrial)
+        // A request during a trial changes nothing.
+        fixture.install(3)
+        fixture.handle(request(3))
+        #expect(fixture.state.launched?.token == launch.token && fixture.world.reloads == 1)
+    }
+
+    @Test(arguments: [true, false])
+    func `an operator's request can ignore a busy page`(waits: Bool) throws {
+        var (fixture, token) = try busyFixture()
+        fixture.install(2)
+        fixture.handle(request(2, waits: waits))
+        #expect(fixture.world.reloads == (waits ? 0 : 1))
+        fixture.handle(busy(false, 2, token))
+        fixture.handle(request(2, waits: waits))
+        #expect(fixture.world.reloads == 1)
+    }
+
+    @Test func `an operator's request retries a failed client without a pause`() throws {
+        var fixture = StateFixture()
+        fixture.runGood(1)
+        fixture.install(2)
+        fixture.handle(request(2))
+        let loaded = fixture.load()
+        fixture.handle(.page(.fail("white"), try #require(loaded).token))
+        let back = fixture.load()
+        #expect(back?.name == FakeWorld.name(1))
+        fixture.handle(.tick(mayActivate: true))
+        #expect(fixture.state.next == nil)
+        fixture.handle(request(2))
+        #expect(fixture.state.prepared?.name == FakeWorld.name(2))
+    }
+
     @Test func `the end of a session makes pages idle and keeps the launch`() throws {
         var (fixture, token) = try busyFixture()
         fixture.install(2)

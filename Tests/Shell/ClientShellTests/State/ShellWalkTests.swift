@@ -137,7 +137,11 @@ private struct ShellWalk {
         let token = someToken()
         switch Int.random(in: 0..<100, using: &generator) {
         case 0..<30: load()
-        case 30..<45: handle("tick", .tick(mayActivate: chance(50)))
+        case 30..<44: handle("tick", .tick(mayActivate: chance(50)))
+        case 44..<45:
+            let request = ActivationRequest(
+                FakeWorld.name(Int.random(in: 1...6, using: &generator)), waitsForBusyPages: true)
+            handle("request", .tick(mayActivate: false, request: request))
         case 45..<52: handle("inspect", .inspect(retrying: chance(50)))
         case 52..<58: handle("reload", .reload)
         case 58..<70:

@@ -269,8 +269,11 @@ struct StateFixture {
     /// Whether an action of the last event failed.
     private(set) var hasFailed = false
 
-    init(_ visibility: ShellConfiguration.Visibility = .assumed) {
-        state = ShellState(timeout: Self.timeout, visibility: visibility)
+    /// The launches whose health is to be checked.
+    private(set) var checked: [LaunchToken] = []
+
+    init(_ visibility: ShellConfiguration.Visibility = .assumed, checksHealth: Bool = false) {
+        state = ShellState(timeout: Self.timeout, visibility: visibility, checksHealth: checksHealth)
     }
 
     mutating func handle(_ event: ShellState<FakeLaunch>.Event) {
@@ -294,6 +297,7 @@ struct StateFixture {
                 carryOut(.inspected(inspection, sequel))
             case .prepare(let goal, let forGuests, let silent):
                 carryOut(world.prepare(goal, forGuests: forGuests, without: silent))
+            case .checkHealth(let launch): checked.append(launch.token)
             case .recordReport(let launch): reported.append(launch.token)
             case .begin(let client, let forGuests, let load):
                 begun.append((client.name, forGuests))
