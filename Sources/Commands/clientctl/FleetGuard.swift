@@ -74,6 +74,12 @@ struct FleetGuard: AsyncParsableCommand {
     @Flag(help: "Advance without --devices. Anyone who can post reports can then advance the rollout.")
     var trustReports = false
 
+    @Option(
+        help: ArgumentHelp(
+            "Run this command after a step, and while a release that every device can have fails too often. It runs without a shell, for at most 30s, with GUARD_OUTCOME, GUARD_VERSION, GUARD_CHANNEL and GUARD_REASON.",
+            valueName: "command"))
+    var onDecision: String?
+
     @OptionGroup var keys: GuardKeyOptions
     @OptionGroup var network: NetworkOptions
     @OptionGroup var edit: ChannelEditOptions
@@ -84,6 +90,8 @@ struct FleetGuard: AsyncParsableCommand {
         let plan = try plan(settings)
         let recalls = try recalls(settings)
         let next = try edit.after.plan(settings)
+        let hook = try CommandWords.read("on-decision", onDecision, settings)
+        if let program = hook?.first { try CommandWords.requireProgram(program, of: "on-decision") }
         let fleet = try fleet(settings)
         let server = try limits.server(settings)
         let (feed, channel) = try edit.place(settings)
@@ -120,7 +128,22 @@ struct FleetGuard: AsyncParsableCommand {
         {
             answer.hold = try HoldEditor(feed, terms).hold(version, of: channel, reason: situation.reason)
         }
+        if let hook, answer.isNews { await Self.run(hook, with: answer.facts(channel: channel)) }
         try await give(answer, next, in: feed, isDryRun: terms.isDryRun, settings)
+    }
+
+    private static let hookLimit = Duration.seconds(30)
+
+    /// Runs the command of `--on-decision`. Its failure changes neither the decision nor the exit status.
+    private static func run(_ hook: [String], with facts: [String: String]) async {
+        do {
+            let program = try StartedProgram(hook, facts, without: .settings)
+            program.end(after: hookLimit)
+            let ending = try await program.ending()
+            if ending != .exited(0) { Output.say("clientctl: the command of --on-decision \(ending)") }
+        } catch {
+            Output.say("clientctl: \(UpdateFailure(error).message)")
+        }
     }
 
     /// Whether a guard signs a hold: if it stops the release, or if a hold `isDue` for a release that still fails too often.
@@ -252,6 +275,20 @@ private struct GuardAnswer {
         case .stop, .stopByHand, .held: "stopped"
         case .noData, .tooManyDevices: "noData"
         }
+    }
+
+    /// Whether the run changed the rollout, or a person has to.
+    var isNews: Bool {
+        if isDryRun { return false }
+        return decision == .stopByHand || hold != nil || report.map { $0.outcome == .changed } == true
+    }
+
+    /// The environment variables of the command of `--on-decision`.
+    func facts(channel: String) -> [String: String] {
+        [
+            "GUARD_OUTCOME": outcome, "GUARD_VERSION": version.description, "GUARD_CHANNEL": channel,
+            "GUARD_REASON": "\(version) \(words) (\(counts))",
+        ]
     }
 
     private var counts: String {

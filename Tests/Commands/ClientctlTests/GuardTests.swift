@@ -89,6 +89,30 @@ import Testing
                 && again.string("reason") == "is recalled. Publish a higher version: devices install that one")
     }
 
+    @Test func `guard runs the command of --on-decision after a step, and not while it waits`() throws {
+        let news = site.folder.file("news")
+        let hook = "sh -c 'echo \"$GUARD_OUTCOME $GUARD_CHANNEL $GUARD_REASON\" >>\(news); exit 3'"
+        func guarded(_ counts: [String: Int], bake: String, _ more: [String] = []) throws -> Outcome {
+            let engine = try Self.engine(counts)
+            return try Clientctl.run(
+                [
+                    "fleet", "guard", "--version", "1.1.0", "--feed", site.feed, "--channel", "stable", "--channel-key",
+                    site.key("channel"), "--prometheus", "http://127.0.0.1:\(engine.port)", "--bake", bake,
+                    "--trust-reports", "--json", "--on-decision", hook,
+                ] + more)
+        }
+        let bad = ["started": 10, "confirmed": 5, "failed": 5]
+        #expect(try guarded(["started": 1, "confirmed": 1], bake: "1d").status == 3)
+        #expect(try guarded(bad, bake: "1d", ["--dry-run"]).status == 60)
+        #expect(access(news, F_OK) != 0)
+        let stopped = try guarded(bad, bake: "1d")
+        #expect(stopped.status == 60 && stopped.errors.contains("the command of --on-decision ended with status 3"))
+        #expect(try guarded(bad, bake: "1d").status == 60)
+        let lines = try String(decoding: contents(ofFile: news), as: UTF8.self).split(separator: "\n")
+        #expect(lines.count == 1, "\(lines)")
+        #expect(lines.first?.hasPrefix("stopped stable 1.1.0 is stopped at 1%") == true, "\(lines)")
+    }
+
     @Test func `guard --dry-run reports what it would stop`() throws {
         let engine = try Self.engine(["started": 10, "confirmed": 5, "failed": 5])
         let outcome = try guarded("http://127.0.0.1:\(engine.port)", "--dry-run")
