@@ -1,6 +1,7 @@
 import ArgumentParser
 import BundleValues
 import ClientShell
+import Glibc
 
 /// The flags of the browser that shows the pages, for `serve` and `kiosk`.
 struct BrowserOptions: ParsableArguments {
@@ -54,15 +55,38 @@ struct KioskOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
+            "Run this command after the page of a new client has confirmed its start, without a shell and for 30s at most. The client has failed if the status is not 0; the last line of its output is the reason. It gets the variable CLIENTCTL_VERSION, and never runs as root.",
+            valueName: "command"))
+    var healthCommand: String?
+
+    @Option(
+        help: ArgumentHelp(
             "Run this command, without a shell, to log in again: a minute before a session ends, or after the feed rejects its token. It prints the token, and on a second line the time at which the session ends.",
             valueName: "command"))
     var loginCommand: String?
 
     /// Returns true if `serve` starts programs, which its sandbox must not confine.
     func startsPrograms(_ settings: Settings) throws -> Bool {
-        try [("browser", starting.browser), ("on-rollback", onRollback), ("login-command", loginCommand)].contains {
+        try [
+            ("browser", starting.browser), ("on-rollback", onRollback), ("health-command", healthCommand),
+            ("login-command", loginCommand),
+        ].contains {
             try settings.optional($0.0, $0.1) != nil
         }
+    }
+
+    /// Returns the check of a client on trial; nil without `--health-command`.
+    func healthCheck(_ settings: Settings) throws -> HealthCheck? {
+        guard let command = try CommandWords.read("health-command", healthCommand, settings),
+            let program = command.first
+        else { return nil }
+        guard geteuid() != 0 else {
+            throw UpdateFailure(
+                .configInvalid, subject: "health-command",
+                "--health-command never runs as root. Run `clientctl serve` as another user, as its systemd unit does.")
+        }
+        try CommandWords.requireProgram(program, of: "health-command")
+        return HealthCommand(command: command).check
     }
 
     /// Returns the renewal of the store's session; nil without `--login-command`.

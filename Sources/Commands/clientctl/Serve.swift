@@ -291,6 +291,7 @@ extension Serve {
     private func shellConfiguration(_ settings: Settings) throws -> ShellConfiguration {
         var configuration = try Wiring.configuration(update, verifies: verifyOnLaunch, settings)
         configuration.visibility = .reported
+        configuration.healthCheck = try screen.healthCheck(settings)
         if let text = try settings.optional("startup-timeout", startupTimeout) {
             configuration.startupTimeout = try settings.parsed("startup-timeout", text) {
                 try StartupTimeout(try DurationText(parsing: $0).duration)

@@ -182,27 +182,8 @@ struct SessionRenewal: Sendable {
 
     private func answer() async throws -> [UInt8] {
         try await onThread {
-            var ends: [Int32] = [-1, -1]
-            guard pipe(&ends) == 0 else { throw DiskError("open", at: "a pipe", code: errno) }
-            let (reading, writing) = (ends[0], ends[1])
-            for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
-            defer { close(reading) }
-            let program: StartedProgram
-            do {
-                defer { close(writing) }
-                program = try StartedProgram(command, output: writing)
-            }
-            program.end(after: Self.limit)
-            var answer: [UInt8] = []
-            var bytes = [UInt8](repeating: 0, count: Self.longestAnswer)
-            while answer.count <= Self.longestAnswer {
-                let count = read(reading, &bytes, bytes.count)
-                if count < 0 && errno == EINTR { continue }
-                if count <= 0 { break }
-                answer += bytes[..<count]
-            }
-            if answer.count > Self.longestAnswer { program.end() }
-            let ending = program.wait()
+            let (ending, answer) = try StartedProgram.run(
+                command, for: Self.limit, longestOutput: Self.longestAnswer)
             guard ending == .exited(0), answer.count <= Self.longestAnswer else { throw refusal("\(ending)") }
             return answer
         }

@@ -81,6 +81,35 @@ final class StartedProgram: Sendable {
         return variables
     }
 
+    /// Runs a command for at most `limit`, and returns its end and its standard output. Ends it if the output has more than `longestOutput`
+    /// bytes, and returns one byte more then. Blocks the caller's thread.
+    static func run(
+        _ words: [String], _ more: [String: String] = [:], without withheld: WithheldVariables = .ofService,
+        for limit: Duration, longestOutput: Int
+    ) throws -> (ending: Ending, output: [UInt8]) {
+        var ends: [Int32] = [-1, -1]
+        guard pipe(&ends) == 0 else { throw DiskError("open", "a pipe", code: errno) }
+        let (reading, writing) = (ends[0], ends[1])
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        defer { close(reading) }
+        let program: StartedProgram
+        do {
+            defer { close(writing) }
+            program = try StartedProgram(words, more, without: withheld, output: writing)
+        }
+        program.end(after: limit)
+        var output: [UInt8] = []
+        var bytes = [UInt8](repeating: 0, count: 16 << 10)
+        while output.count <= longestOutput {
+            let count = read(reading, &bytes, min(bytes.count, longestOutput + 1 - output.count))
+            if count < 0 && errno == EINTR { continue }
+            if count <= 0 { break }
+            output += bytes[..<count]
+        }
+        if output.count > longestOutput { program.end() }
+        return (program.wait(), output)
+    }
+
     /// Waits as `wait` does, without blocking the caller's thread.
     func ending() async throws -> Ending { try await onThread { self.wait() } }
 

@@ -111,11 +111,12 @@ import Testing
         case "report":
             return ["--store", "store", "--report", "http://127.0.0.1:1/report", "--manifest", "feed/manifest.json"]
         case "confirm", "fail": return version + ["--store", "store", "--token", "x"]
-        case "rollback", "unblock", "list", "status", "prune", "session login", "session logout", "screen lock",
+        case "rollback", "activate", "unblock", "list", "status", "prune", "session login", "session logout",
+            "screen lock",
             "screen unlock":
             return ["--store", "store"] + (words == ["prune"] ? ["--json"] : [])
                 + (words == ["session", "login"] ? ["--token-file", "token"] : [])
-                + (words == ["unblock"] ? version : [])
+                + (words == ["unblock"] ? version : []) + (words == ["activate"] ? ["--wait", "0s"] : [])
         default: return []
         }
     }
@@ -171,6 +172,7 @@ import Testing
         case (_, "sign-command"):
             drop("--key", "--channel-key")
             arguments += ["--sign-public-key", "release.pub.pem"]
+        case ("activate", "wait"): drop("--wait")
         case ("fleet", "trust-reports"): arguments.removeAll { $0 == "--trust-reports" }
         case ("fleet", "guard-key"): drop("--channel-key")
         case ("fleet", "guard-sign-command"):
@@ -227,7 +229,7 @@ import Testing
         case "csp": "nothing"
         case "capacitor-platform": "Electron"
         case "proxy": "nowhere"
-        case "browser", "on-rollback", "login-command", "after-publish": "a 'b"
+        case "browser", "on-rollback", "health-command", "login-command", "after-publish", "on-decision": "a 'b"
         case "exclude", "allow": "a//b"
         case "archive-maps": "/dev/null/maps"
         case "delta-from": "no/folder"

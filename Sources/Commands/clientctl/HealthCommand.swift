@@ -1,0 +1,27 @@
+import BundleCore
+import BundleValues
+import ClientShell
+
+/// The command of `--health-command`, which checks the device after the page of a client on trial has confirmed its start.
+struct HealthCommand: Sendable {
+    private static let limit = Duration.seconds(30)
+    private static let longestOutput = 64 << 10
+
+    let command: [String]
+
+    /// Runs the command for `client`.
+    func check(_ client: ClientName) async -> HealthResult {
+        do {
+            let (ending, output) = try await onThread { [command] in
+                try StartedProgram.run(
+                    command, ["CLIENTCTL_VERSION": client.shortDescription], for: Self.limit,
+                    longestOutput: Self.longestOutput)
+            }
+            if ending == .exited(0) { return .passed }
+            let line = output.split(separator: UInt8(ascii: "\n")).last.map { String(decoding: $0, as: UTF8.self) }
+            return .failed("the health command \(ending)" + (line.map { ": \($0)" } ?? ""))
+        } catch {
+            return .failed("the health command failed: \(UpdateFailure(error).message)")
+        }
+    }
+}
