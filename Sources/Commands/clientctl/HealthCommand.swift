@@ -9,12 +9,17 @@ struct HealthCommand: Sendable {
 
     let command: [String]
 
-    /// Runs the command for `client`.
-    func check(_ client: ClientName) async -> HealthResult {
+    /// Returns the check of `client`.
+    func check(of client: ReadyClient) -> @Sendable () async -> HealthResult {
+        let version = client.name.shortDescription
+        return { await run(for: version) }
+    }
+
+    private func run(for version: String) async -> HealthResult {
         do {
             let (ending, output) = try await onThread { [command] in
                 try StartedProgram.run(
-                    command, ["CLIENTCTL_VERSION": client.shortDescription], for: Self.limit,
+                    command, ["CLIENTCTL_VERSION": version], for: Self.limit,
                     longestOutput: Self.longestOutput)
             }
             if ending == .exited(0) { return .passed }

@@ -86,7 +86,8 @@ struct KioskOptions: ParsableArguments {
                 "--health-command never runs as root. Run `clientctl serve` as another user, as its systemd unit does.")
         }
         try CommandWords.requireProgram(program, of: "health-command")
-        return HealthCommand(command: command).check
+        let health = HealthCommand(command: command)
+        return { health.check(of: $0) }
     }
 
     /// Returns the renewal of the store's session; nil without `--login-command`.

@@ -100,6 +100,12 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
             valueName: "pattern"))
     var allow: [String] = []
 
+    @Option(
+        help: ArgumentHelp(
+            "Address, such as /api/health or an https URL, that the page has to reach before a device confirms its start. Repeat it for more.",
+            valueName: "url"))
+    var requiresEndpoint: [String] = []
+
     @Option(help: ArgumentHelp("File with release notes.", valueName: "file"), completion: .file())
     var notes: String?
 
@@ -203,6 +209,10 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         options.appId = try settings.optional("app-id", appId)
         if let appId = options.appId, !AppId.isReverseDNS(appId) { throw ValidationError(AppId.usage) }
         options.notes = try settings.optional("notes", notes).map(Self.text)
+        options.requiredEndpoints = try settings.list("requires-endpoint", requiresEndpoint)
+        if !options.requiredEndpoints.isEmpty, let refusal = RequiredEndpoints.refusal(options.requiredEndpoints) {
+            throw ValidationError("--requires-endpoint: \(refusal).")
+        }
         if let name = try settings.optional("format", format) {
             guard let format = ArchiveFormat(rawValue: name) else {
                 throw ValidationError("--format takes tar.zst, tar.gz, zip or tar.")

@@ -162,7 +162,8 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
 
     func run() async throws {
         let settings = try common.settings()
-        let configuration = try shellConfiguration(settings)
+        let endpoints = EndpointWatch(try timeout(settings))
+        let configuration = try shellConfiguration(settings, endpoints)
         let roster = try listed.sender(update, configuration, settings)
         let agent = try agent.agent(update.store, roster: roster, settings)
         defer { agent.end() }
@@ -195,7 +196,8 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         }
         let screenFile = ScreenFile(store: configuration.device.store)
         let host = try LoopbackHost(
-            shell, bridge, heartbeat: kiosk.heartbeat, isKiosk: kiosk.startsBrowser, screenFile: screenFile, lose: lose
+            shell, bridge, heartbeat: kiosk.heartbeat, isKiosk: kiosk.startsBrowser, screenFile: screenFile,
+            endpoints: endpoints, lose: lose
         ) { event in
             kiosk.observe(event)
             agent.note(event, isTimed: configuration.activation != nil)
@@ -244,6 +246,18 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
 }
 
 extension Serve {
+    /// Returns the check of a client on trial: its required endpoints, then the command of `--health-command`.
+    private static func healthCheck(_ endpoints: EndpointWatch, then command: HealthCheck?) -> HealthCheck {
+        { client in
+            let (required, command) = (client.requiredEndpoints, command?(client))
+            if required.isEmpty { return command }
+            return {
+                let result = await endpoints.check(required)
+                return result == .passed ? await command?() ?? .passed : result
+            }
+        }
+    }
+
     private static func boot(
         _ sessions: FileSessionRepository, _ shell: ClientShell, _ bridge: LoopbackBridge, _ agent: ServeAgent,
         _ host: LoopbackHost, _ kiosk: Kiosk
@@ -288,15 +302,20 @@ extension Serve {
         await reporter?.sendOnce()
     }
 
-    private func shellConfiguration(_ settings: Settings) throws -> ShellConfiguration {
+    private func timeout(_ settings: Settings) throws -> StartupTimeout {
+        guard let text = try settings.optional("startup-timeout", startupTimeout) else { return .standard }
+        return try settings.parsed("startup-timeout", text) {
+            try StartupTimeout(try DurationText(parsing: $0).duration)
+        }
+    }
+
+    private func shellConfiguration(
+        _ settings: Settings, _ endpoints: EndpointWatch
+    ) throws -> ShellConfiguration {
         var configuration = try Wiring.configuration(update, verifies: verifyOnLaunch, settings)
         configuration.visibility = .reported
-        configuration.healthCheck = try screen.healthCheck(settings)
-        if let text = try settings.optional("startup-timeout", startupTimeout) {
-            configuration.startupTimeout = try settings.parsed("startup-timeout", text) {
-                try StartupTimeout(try DurationText(parsing: $0).duration)
-            }
-        }
+        configuration.healthCheck = Self.healthCheck(endpoints, then: try screen.healthCheck(settings))
+        configuration.startupTimeout = try timeout(settings)
         (configuration.polling, configuration.retryPause) = try polling(settings)
         configuration.activation = try settings.optional("activation-window", activationWindow).map { text in
             try settings.parsed("activation-window", text) { try ActivationWindows(parsing: $0) }

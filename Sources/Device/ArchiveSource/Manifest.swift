@@ -25,6 +25,8 @@ package struct Manifest: Sendable, Equatable {
     package var keyId: String?
     /// The SHA-256 of the release notes in `notes.txt` beside the release; nil if there are no notes.
     package var notesSha256: SHA256Digest?
+    /// The addresses that the page of the client has to reach before a device confirms its start.
+    package var requiredEndpoints: [String] = []
 
     /// Creates a manifest without optional values.
     package init(version: SemanticVersion, url: String, sha256: SHA256Digest, shells: ShellRange) {
@@ -52,7 +54,7 @@ package struct Manifest: Sendable, Equatable {
             ("createdAt", createdAt?.description),
         ]
         var bytes = Array("swap-clients-manifest-v1\n".utf8)
-        for (name, value) in lines {
+        for (name, value) in lines + requiredEndpoints.map({ ("requiredEndpoint", $0) }) {
             let text = value ?? ""
             if text.unicodeScalars.contains(where: Self.isControl) {
                 throw ManifestRefusal(member: name, problem: "contains a control character")
@@ -105,7 +107,8 @@ package enum ManifestFormat {
     /// The known members. Other members are ignored, with any value.
     private static let members = [
         "schema", "appId", "version", "url", "sha256", "size", "contentSha256", "installedSize", "fileCount",
-        "minShellVersion", "maxShellVersion", "createdAt", "keyId", "notesSha256", "signature", "signatures",
+        "minShellVersion", "maxShellVersion", "createdAt", "keyId", "notesSha256", "requiredEndpoints", "signature",
+        "signatures",
     ]
 
     /// Parses a manifest. Throws for duplicate keys, wrong types and missing members; ignores unknown members.
@@ -151,6 +154,12 @@ package enum ManifestFormat {
         manifest.createdAt = reader.optional("createdAt") == nil ? nil : try reader.timestamp("createdAt")
         manifest.keyId = try reader.optionalString("keyId")
         manifest.notesSha256 = try reader.optionalDigest("notesSha256")
+        if reader.optional("requiredEndpoints") != nil {
+            manifest.requiredEndpoints = try reader.strings("requiredEndpoints")
+            guard RequiredEndpoints.refusal(manifest.requiredEndpoints) == nil else {
+                throw reader.refusal("requiredEndpoints", "is not a list of 1 to \(RequiredEndpoints.most) addresses")
+            }
+        }
         if let appId = manifest.appId, appId.isEmpty { throw reader.refusal("appId", "is empty; leave it out instead") }
         _ = try manifest.statement()
         let text = try reader.string("signature")
@@ -211,6 +220,9 @@ package enum ManifestFormat {
         object["createdAt"] = (manifest.createdAt?.description).map(JSONValue.string)
         object["keyId"] = manifest.keyId.map(JSONValue.string)
         object["notesSha256"] = manifest.notesSha256.map { .string($0.hex) }
+        if !manifest.requiredEndpoints.isEmpty {
+            object["requiredEndpoints"] = .array(manifest.requiredEndpoints.map(JSONValue.string))
+        }
         object["signature"] = .string(Base64.encode(signature))
         if !others.isEmpty { object["signatures"] = SignedEnvelope.list(others) }
         return .object(object)

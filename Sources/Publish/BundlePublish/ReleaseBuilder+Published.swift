@@ -99,6 +99,7 @@ extension ReleaseBuilder {
         var kept: [String] = []
         let notes = try options.notes.map { try SHA256Digest.of(Array($0.utf8)) }
         if published.notesSha256 != notes { kept.append("its notes") }
+        if published.requiredEndpoints != options.requiredEndpoints { kept.append("its required endpoints") }
         if !published.url.hasSuffix("." + options.format.rawValue) { kept.append("its format") }
         if kept.isEmpty { return [] }
         return [

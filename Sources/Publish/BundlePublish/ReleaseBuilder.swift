@@ -228,6 +228,7 @@ package struct ReleaseBuilder {
         manifest.fileCount = tree.entries.count
         manifest.createdAt = options.createdAt
         manifest.keyId = team.first.publicKey.id
+        manifest.requiredEndpoints = options.requiredEndpoints
         manifest.notesSha256 = try options.notes.map { try SHA256Digest.of(Array($0.utf8)) }
         if packed.size > options.limits.archiveBytes {
             throw UpdateFailure(

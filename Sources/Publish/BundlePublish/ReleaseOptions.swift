@@ -10,6 +10,8 @@ package struct ReleaseOptions: Sendable {
     /// The shells that can run the release.
     package var shells: ShellRange
     package var notes: String?
+    /// The addresses that the page has to reach before a device confirms its start.
+    package var requiredEndpoints: [String] = []
     package var format = ArchiveFormat.tarZstd
     /// The compression level; nil for the format's default.
     package var level: Int?

@@ -61,3 +61,69 @@ import Testing
         #expect(missing.status == 78 && missing.errors.contains("there is no program no-such-program"))
     }
 }
+
+/// `publish --requires-endpoint` and `serve`. The test reports the answers as a page would.
+@Suite(.ownThread) struct RequiredEndpointTests {
+    private static let endpoint = "https://api.example.com/health"
+
+    private let site: Site
+
+    init() throws {
+        site = try Site()
+        try site.publish("1.0.0", nil, ["--requires-endpoint", Self.endpoint])
+    }
+
+    private func serve(timeout: String = "60s") throws -> (run: ServeRun, token: String) {
+        try site.install().succeeded("installed")
+        let serve = try ServeRun([
+            "--store", site.store, "--shell-version", "1.5.0", "--startup-timeout", timeout,
+        ])
+        let token = try serve.loadPage()
+        let answer = try serve.call("startupDidComplete", token: token)
+        #expect(answer.text.contains(Self.endpoint), "\(answer.text)")
+        return (serve, token)
+    }
+
+    private func verdict() throws -> String? {
+        try Clientctl.run(["status", "--store", site.store, "--json"])["launch"]?.objectValue?["verdict"]?.stringValue
+    }
+
+    private func report(_ answer: String, _ serve: (run: ServeRun, token: String)) throws -> String {
+        try serve.run.call("endpoint", token: serve.token, body: #"{"endpoint":"\#(Self.endpoint)",\#(answer)}"#).text
+    }
+
+    @Test func `confirms a client after its page has reached the endpoint`() throws {
+        let serve = try serve()
+        #expect(try report(#""status":503"#, serve).contains(#""again":true"#))
+        #expect(try report(#""error":"TypeError: Failed to fetch""#, serve).contains(#""again":true"#))
+        #expect(try verdict() == nil)
+        #expect(try report(#""status":200"#, serve).contains(#""again":false"#))
+        try serve.run.wait(for: "the confirmation") { _ in (try? verdict()) == "good" }
+        try serve.run.stop()
+    }
+
+    @Test func `fails a client whose endpoint answers with an error`() throws {
+        let serve = try serve(timeout: "1s")
+        _ = try report(#""status":503"#, serve)
+        try serve.run.wait(for: "the failure") { _ in (try? verdict()) == "faulty" }
+        let shown = try Clientctl.run(["status", "--store", site.store])
+        #expect(shown.text.contains("\(Self.endpoint) answered with status 503"), "\(shown.text)")
+        try serve.run.stop()
+    }
+
+    @Test func `the endpoints of a release are signed`() throws {
+        let text = try String(decoding: contents(ofFile: site.manifest), as: UTF8.self)
+        #expect(text.contains(#""requiredEndpoints""#))
+        let changed = text.replacing("api.example.com", with: "api.example.org")
+        try site.folder.write(Array(changed.utf8), to: "feed/manifest.json")
+        try site.install().failed(20, "signatureInvalid")
+        for address in ["health", "ftp://h/x"] {
+            let refused = try Clientctl.run([
+                "publish", site.folder.path, "--version", "2.0.0", "--feed", site.feed, "--key", site.key,
+                "--min-shell",
+                "1.0.0", "--requires-endpoint", address,
+            ])
+            #expect(refused.status == 64 && refused.errors.contains("neither a path"), "\(refused.errors)")
+        }
+    }
+}

@@ -393,6 +393,12 @@ public struct ReadyClient: Sendable {
         return AssetLabels(labels)
     }
 
+    /// The addresses that its page has to reach before its start is confirmed. Its manifest was verified before its installation.
+    package var requiredEndpoints: [String] {
+        guard let receipt, let manifest = try? Receipt.manifest(of: receipt) else { return [] }
+        return manifest.objectValue?["requiredEndpoints"]?.arrayValue?.compactMap(\.stringValue) ?? []
+    }
+
     fileprivate init(
         name: ClientName, source: String, root: OrganizedRoot, use: FileLock?, receipt: File?,
         manifest: Directory?, layout: (any MeteorLayout)?, facts: ClientFacts? = nil

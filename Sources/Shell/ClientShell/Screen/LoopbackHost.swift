@@ -25,6 +25,7 @@ package final class LoopbackHost: PageHost {
     private let watch: Mutex<PageWatch?>
     private let lose: @Sendable (String) -> Void
     private let screenFile: ScreenFile?
+    private let endpoints: EndpointWatch?
     /// The page without content. It reloads when there is a client.
     private let nothing: Page
 
@@ -34,7 +35,7 @@ package final class LoopbackHost: PageHost {
     package init(
         _ shell: ClientShell, _ bridge: LoopbackBridge, clock: any Clock<Duration> = SuspendingClock(),
         heartbeat: Duration? = nil, isKiosk: Bool = false, screenFile: ScreenFile? = nil,
-        lose: @escaping @Sendable (String) -> Void = { _ in },
+        endpoints: EndpointWatch? = nil, lose: @escaping @Sendable (String) -> Void = { _ in },
         observe: @escaping @Sendable (ShellEvent) -> Void
     ) throws {
         nothing = try StatePage.starting.page(bridge.design)
@@ -46,6 +47,7 @@ package final class LoopbackHost: PageHost {
         self.heartbeat = heartbeat
         self.lose = lose
         self.screenFile = screenFile
+        self.endpoints = endpoints
         watch = Mutex(heartbeat.map { PageWatch(timeout: $0, isKiosk: isKiosk) })
         (wantedChecks, checks) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
@@ -295,7 +297,17 @@ package final class LoopbackHost: PageHost {
             await shell.pageDidLeave(token, for: body["to"]?.stringValue ?? "", Self.report(body))
         case "startupDidFail":
             try await shell.pageDidFail(token, body["reason"]?.stringValue ?? "")
-        case "startupDidComplete": try await shell.startupDidComplete(token)
+        case "startupDidComplete":
+            let required = bridge.withScreen { $0.requiredEndpoints }
+            if !required.isEmpty { endpoints?.begin() }
+            try await shell.startupDidComplete(token)
+            if required.isEmpty || endpoints == nil { break }
+            return ["endpoints": .array(required.map(JSONValue.string))]
+        case "endpoint":
+            let reason = UntrustedName.display(body["error"]?.stringValue ?? "no reason is known", limit: 200)
+            let answer = body["status"]?.integerValue.map(RequiredEndpoints.Answer.status) ?? .unreachable(reason)
+            let asksAgain = endpoints?.note(answer, of: body["endpoint"]?.stringValue ?? "") ?? false
+            return ["again": .bool(asksAgain)]
         case "getCurrentVersion": return ["version": .string(status.current?.shortDescription ?? "unknown")]
         case "isUpdateAvailable": return ["available": .bool(status.available != nil)]
         case "getStatus": return try await shell.pageStatus()

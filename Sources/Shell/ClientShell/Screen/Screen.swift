@@ -200,6 +200,11 @@ struct Screen {
         return launch
     }
 
+    /// The addresses that the page of the running launch has to reach.
+    var requiredEndpoints: [String] {
+        launches.last { $0.files.client.name == status.current }?.files.client.requiredEndpoints ?? []
+    }
+
     /// Returns the client of the page with `token`, even if it is unloading; nil for a page that was not shown
     /// recently.
     func client(ofPage token: String) -> ClientName? { launches.last { $0.token == token }?.files.client.name }

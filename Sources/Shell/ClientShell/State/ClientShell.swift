@@ -235,7 +235,8 @@ public actor ClientShell {
                 carryOut(.inspected(work.inspect(request), sequel), &outcome)
             case .prepare(let goal, let forGuests, let silent):
                 carryOut(work.prepare(goal, forGuests: forGuests, without: silent), &outcome)
-            case .checkHealth(let launched): checkHealth(launched)
+            case .checkHealth(let launched):
+                if !checkHealth(launched) { carryOut(.healthChecked(.passed, launched.token), &outcome) }
             case .recordReport(let launched): work.recordReport(launched)
             case .begin(let client, let forGuests, let load):
                 carryOut(work.begin(client, forGuests: forGuests, load), &outcome)
@@ -245,12 +246,14 @@ public actor ClientShell {
         }
     }
 
-    private func checkHealth(_ launched: Launched) {
-        guard let check = configuration.healthCheck else { return }
+    /// Starts the check of a launch. Returns false if there is nothing to check.
+    private func checkHealth(_ launched: Launched) -> Bool {
+        guard let check = configuration.healthCheck?(launched.prepared.client) else { return false }
         Task {
-            let result = await check(launched.name)
+            let result = await check()
             self.send(.healthChecked(result, launched.token))
         }
+        return true
     }
 
     private var status: ShellStatus {

@@ -54,8 +54,8 @@ extension ShellConfiguration {
     }
 }
 
-/// Checks whether a device works with a client that it shows.
-public typealias HealthCheck = @Sendable (ClientName) async -> HealthResult
+/// Returns the check whether a device works with a client that it shows; nil if there is nothing to check.
+public typealias HealthCheck = @Sendable (ReadyClient) -> (@Sendable () async -> HealthResult)?
 
 /// The result of a health check.
 public enum HealthResult: Sendable, Equatable {

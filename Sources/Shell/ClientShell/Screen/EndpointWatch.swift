@@ -1,0 +1,65 @@
+package import BundleCore
+import BundleValues
+import Glibc
+import Synchronization
+
+/// Collects the answers of required endpoints, which the page of a client on trial asks, and decides on them.
+package final class EndpointWatch: Sendable {
+    private static let interval = Duration.milliseconds(200)
+
+    private let limit: Duration
+    private let hasNetwork: @Sendable () -> Bool
+    private let answers = Mutex<[String: RequiredEndpoints.Answer]>([:])
+
+    /// Creates a watch in which the endpoints of a client have the time of `timeout` to answer.
+    package init(_ timeout: StartupTimeout, hasNetwork: @escaping @Sendable () -> Bool = EndpointWatch.hasNetwork) {
+        limit = timeout.duration
+        self.hasNetwork = hasNetwork
+    }
+
+    /// Forgets the answers to an earlier page.
+    func begin() { answers.withLock { $0 = [:] } }
+
+    /// Records an answer. Returns whether the page has to ask again.
+    func note(_ answer: RequiredEndpoints.Answer, of address: String) -> Bool {
+        answers.withLock { answers in
+            if answers.count < RequiredEndpoints.most || answers[address] != nil { answers[address] = answer }
+        }
+        if case .status(200..<400) = answer { return false }
+        return true
+    }
+
+    /// Waits until `addresses` have answered or have failed. Without a network, it waits until there is one.
+    package func check(_ addresses: [String]) async -> HealthResult {
+        let start = SuspendingClock().now
+        while true {
+            let isOver = SuspendingClock().now - start >= limit
+            let answers = answers.withLock(\.self)
+            switch RequiredEndpoints.decide(addresses, answers: answers, isOver: isOver, hasNetwork: hasNetwork()) {
+            case .passed: return .passed
+            case .failed(let reason): return .failed(reason)
+            case .waiting: break
+            }
+            do { try await Task.sleep(for: Self.interval) } catch { return .failed("the device was stopped") }
+        }
+    }
+
+    /// Returns whether a network interface other than the loopback one is up.
+    package static func hasNetwork() -> Bool {
+        var first: UnsafeMutablePointer<ifaddrs>?
+        guard getifaddrs(&first) == 0 else { return true }
+        defer { freeifaddrs(first) }
+        var next = first
+        while let entry = next?.pointee {
+            next = entry.ifa_next
+            let flags = Int32(bitPattern: entry.ifa_flags)
+            let family = entry.ifa_addr.map { Int32($0.pointee.sa_family) }
+            if flags & Int32(IFF_UP.rawValue) != 0, flags & Int32(IFF_RUNNING.rawValue) != 0,
+                flags & Int32(IFF_LOOPBACK.rawValue) == 0, family == AF_INET || family == AF_INET6
+            {
+                return true
+            }
+        }
+        return false
+    }
+}
