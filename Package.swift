@@ -39,12 +39,16 @@ let optimized: [SwiftSetting] =
             .when(configuration: .debug))
     ]
 
+/// The target that re-exports the C library of the system to the others.
+let seam = "CLibrary"
+
 /// Returns a target of this package with the strict settings.
 func ours(
     _ layer: Layer, _ name: String, _ dependencies: [Target.Dependency], resources: [Resource]? = nil
 ) -> Target {
     .target(
-        name: name, dependencies: dependencies, path: "Sources/\(layer.rawValue)/\(name)", resources: resources,
+        name: name, dependencies: name == seam ? [] : dependencies + [.target(name: seam)],
+        path: "Sources/\(layer.rawValue)/\(name)", resources: resources,
         swiftSettings: strict + (hot.contains(name) ? optimized : []))
 }
 
@@ -89,6 +93,7 @@ let package = Package(
         .target(name: "CSQLite", path: "Sources/C/CSQLite"),
 
         // Base: the C libraries and the kernel behind values and protocols.
+        ours(.base, seam, []),
         ours(.base, "BundleSigning", ["COpenSSL"]),
         ours(.base, "BundleDisk", ["CLinux"]),
         ours(.base, "BundleValues", ["BundleSigning", "BundleDisk"]),
@@ -162,7 +167,7 @@ let package = Package(
             dependencies: [
                 "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleTransport", "BundleFetch",
                 "BundleSockets", "BundleCore", "ArchiveSource", "MeteorSource", "BundleServe", "ClientShell",
-                "BundlePublish", "BundleFleet",
+                "BundlePublish", "BundleFleet", .target(name: seam),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             path: "Sources/Commands/clientctl", swiftSettings: strict),

@@ -1,4 +1,4 @@
-import Glibc
+import CLibrary
 
 /// Why an archive cannot be read, before any rule about its entries applies.
 package enum ArchiveFailure: Error, Equatable, Sendable, CustomStringConvertible {

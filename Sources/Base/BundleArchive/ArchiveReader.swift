@@ -1,6 +1,6 @@
 import BundleValues
 import CArchive
-import Glibc
+import CLibrary
 
 /// A source of entries in order: an archive, or a delta with its base.
 package protocol EntryReader: AnyObject {

@@ -1,7 +1,7 @@
 import CBrotli
 import CZlib
 import CZstd
-import Glibc
+import CLibrary
 
 /// The encodings of compressed copies beside the files of a web server.
 package enum ContentCoding: String, Sendable, CaseIterable {

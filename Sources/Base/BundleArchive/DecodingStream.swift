@@ -1,4 +1,4 @@
-import Glibc
+import CLibrary
 
 /// A decompressor of one compressed stream. It rejects bytes after the stream.
 protocol DecodingStream: AnyObject {

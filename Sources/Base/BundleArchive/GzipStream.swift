@@ -1,5 +1,5 @@
 import CZlib
-import Glibc
+import CLibrary
 
 /// Decodes exactly one gzip member (RFC 1952) and checks its CRC and length.
 ///

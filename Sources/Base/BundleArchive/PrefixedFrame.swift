@@ -1,5 +1,5 @@
 import CZstd
-import Glibc
+import CLibrary
 
 /// Writes zstd frames that refer to a prefix.
 ///

@@ -1,6 +1,6 @@
 import CArchive
 import CZstd
-import Glibc
+import CLibrary
 
 /// Receives compressed bytes in order.
 package typealias ByteOutput = (UnsafeRawBufferPointer) throws -> Void

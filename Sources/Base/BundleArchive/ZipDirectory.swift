@@ -1,4 +1,4 @@
-import Glibc
+import CLibrary
 
 /// The central directory of a zip (PKWARE APPNOTE 4.3). It must describe the whole file: local headers and data follow
 /// each other without gaps in the order of the directory, and the end record is the last 22 bytes.

@@ -1,5 +1,5 @@
 import CZstd
-import Glibc
+import CLibrary
 
 /// Decodes exactly one zstd frame.
 ///

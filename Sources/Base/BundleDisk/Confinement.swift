@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import CLibrary
 
 /// A permanent restriction of the process by Landlock. The process can then change files only in the given folders and
 /// cannot start programs, even if a fault or a malicious file takes control of it.

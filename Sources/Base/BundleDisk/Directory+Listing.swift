@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import CLibrary
 
 extension Directory {
     package struct Entry: Sendable, Equatable {

@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import CLibrary
 
 /// An open directory. All paths below it are resolved by descriptor, never through a link and never above it.
 ///
@@ -21,7 +21,7 @@ package final class Directory: Sendable {
     /// Opens an existing directory by an ordinary path. It follows links.
     package static func open(_ path: String) throws(DiskError) -> Directory {
         let flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC
-        let descriptor = Glibc.open(path, flags)
+        let descriptor = CLibrary.open(path, flags)
         if descriptor < 0, errno == ENOTDIR {
             // A file in the middle of the path causes the same error.
             var status = stat()

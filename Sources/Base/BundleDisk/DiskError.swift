@@ -1,4 +1,4 @@
-import Glibc
+import CLibrary
 
 /// A failed system call with its path and its error number.
 package struct DiskError: Error, Equatable, Sendable, CustomStringConvertible {

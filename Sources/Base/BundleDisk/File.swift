@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import CLibrary
 
 /// An open regular file. It is closed with its last reference.
 package final class File: Sendable {
@@ -23,7 +23,7 @@ package final class File: Sendable {
     /// Opens an existing regular file by an ordinary path. It follows links.
     package static func open(reading path: String) throws(DiskError) -> File {
         let file = File(
-            adopting: try checked(Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), to: "open", at: path), path: path
+            adopting: try checked(CLibrary.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), to: "open", at: path), path: path
         )
         try file.requireRegular()
         return file
@@ -43,7 +43,7 @@ package final class File: Sendable {
     ) throws -> [UInt8] {
         // The standard input cannot be opened by name if it is a socket or another user's pipe.
         let isInput = path == "-" || path == "/dev/stdin"
-        let descriptor = isInput ? fcntl(0, F_DUPFD_CLOEXEC, 0) : Glibc.open(path, O_RDONLY | O_CLOEXEC)
+        let descriptor = isInput ? fcntl(0, F_DUPFD_CLOEXEC, 0) : CLibrary.open(path, O_RDONLY | O_CLOEXEC)
         let file = File(adopting: try checked(descriptor, to: "open", at: path), path: path)
         let kind = try file.status().st_mode & S_IFMT
         let isPipe = kind == S_IFIFO || kind == S_IFCHR || kind == S_IFSOCK
@@ -56,7 +56,7 @@ package final class File: Sendable {
         var bytes: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 4096)
         while true {
-            let count = Glibc.read(descriptor, &chunk, chunk.count)
+            let count = CLibrary.read(descriptor, &chunk, chunk.count)
             if count < 0 && errno == EINTR { continue }
             if count < 0 && errno == EAGAIN {
                 // Another program that shares the pipe can have made it non-blocking.
@@ -74,7 +74,7 @@ package final class File: Sendable {
     /// devices such as `/dev/null`.
     package static func open(appending path: String) throws(DiskError) -> File {
         let flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK
-        return File(adopting: try checked(Glibc.open(path, flags, 0o640), to: "open", at: path), path: path)
+        return File(adopting: try checked(CLibrary.open(path, flags, 0o640), to: "open", at: path), path: path)
     }
 
     /// Whether the path exists, as an entry of any kind.
@@ -86,7 +86,7 @@ package final class File: Sendable {
     /// Creates a file by an ordinary path, which must not exist, and syncs it.
     package static func write(_ bytes: [UInt8], to path: String, mode: UInt32) throws(DiskError) {
         let flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC
-        let file = File(adopting: try checked(Glibc.open(path, flags, mode), to: "create", at: path), path: path)
+        let file = File(adopting: try checked(CLibrary.open(path, flags, mode), to: "create", at: path), path: path)
         try file.write(bytes)
         try file.sync()
     }

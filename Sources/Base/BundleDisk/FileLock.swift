@@ -1,4 +1,4 @@
-import Glibc
+import CLibrary
 
 /// An exclusive advisory lock. The kernel releases it when the process ends.
 package final class FileLock: Sendable {

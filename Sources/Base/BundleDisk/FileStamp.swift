@@ -1,4 +1,4 @@
-import Glibc
+import CLibrary
 
 /// The identity and state of a file. It changes with every write and when another file gets the name.
 package struct FileStamp: Sendable, Hashable {

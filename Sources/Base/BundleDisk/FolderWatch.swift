@@ -1,4 +1,4 @@
-import Glibc
+import CLibrary
 
 /// Waits for changes in folders, by inotify where the kernel supports it, otherwise for a fixed time.
 package final class FolderWatch: Sendable {

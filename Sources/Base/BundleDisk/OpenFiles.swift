@@ -1,5 +1,5 @@
 import CLinux
-package import Glibc
+package import CLibrary
 
 /// The open files and sockets of the process.
 package enum OpenFiles {

@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import CLibrary
 
 /// Queries about folders by their path. None of them changes anything.
 package enum PathLook {

@@ -1,4 +1,4 @@
-import Glibc
+import CLibrary
 import Synchronization
 
 /// A private folder that is removed when the value is deinitialized, or when SIGTERM, SIGINT or SIGHUP ends the program.
@@ -79,7 +79,7 @@ package enum EndingSignals {
         action.__sigaction_handler.sa_handler = { number in
             let before = errno
             var byte = UInt8(truncatingIfNeeded: number)
-            _ = Glibc.write(EndingSignals.pipeEnd.load(ordering: .relaxed), &byte, 1)
+            _ = CLibrary.write(EndingSignals.pipeEnd.load(ordering: .relaxed), &byte, 1)
             errno = before
         }
         installed.store(unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self), ordering: .relaxed)

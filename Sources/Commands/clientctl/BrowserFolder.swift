@@ -1,6 +1,6 @@
 import BundleDisk
 import BundleValues
-import Glibc
+import CLibrary
 
 /// The choice of the folder for a browser's profile.
 enum SessionProfile: String {

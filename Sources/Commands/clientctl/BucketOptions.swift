@@ -3,7 +3,7 @@ import BundleDisk
 import BundleFetch
 import BundlePublish
 import BundleValues
-import Glibc
+import CLibrary
 
 /// The flags for reading a feed in a bucket. Region, endpoint and keys come from the environment variables of AWS's tools.
 struct BucketReading: ParsableArguments {

@@ -1,6 +1,6 @@
 import ArgumentParser
 import BundleValues
-import Glibc
+import CLibrary
 
 /// The words of a command line that runs without a shell.
 enum CommandWords {

@@ -4,7 +4,7 @@ import BundleCore
 import BundleDisk
 import BundleFetch
 import BundleValues
-import Glibc
+import CLibrary
 
 /// The flags of every command.
 struct CommonOptions: ParsableArguments {

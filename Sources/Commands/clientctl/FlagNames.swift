@@ -1,5 +1,5 @@
 import ArgumentParser
-import Glibc
+import CLibrary
 
 /// The flags of all commands, which the environment and the configuration file may set.
 enum FlagNames {

@@ -1,7 +1,7 @@
 import BundleDisk
 import BundleValues
 import ClientShell
-import Glibc
+import CLibrary
 import Synchronization
 
 /// Runs the browser of a device, and a command after each rollback.

@@ -1,7 +1,7 @@
 import ArgumentParser
 import BundleValues
 import ClientShell
-import Glibc
+import CLibrary
 
 /// The flags of the browser that shows the pages, for `serve` and `kiosk`.
 struct BrowserOptions: ParsableArguments {

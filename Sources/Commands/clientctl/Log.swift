@@ -2,7 +2,7 @@ import ArgumentParser
 import BundleCore
 import BundleValues
 import ClientShell
-import Glibc
+import CLibrary
 import Synchronization
 
 /// The log of this process, on standard error.

@@ -2,7 +2,7 @@ import ArgumentParser
 import BundleValues
 import BundleDisk
 import Dispatch
-import Glibc
+import CLibrary
 import Synchronization
 
 @main

@@ -1,5 +1,5 @@
 import BundleValues
-import Glibc
+import CLibrary
 
 /// Prints results on standard output and everything else on standard error.
 ///
@@ -64,7 +64,7 @@ enum Output {
     private static func write(_ bytes: [UInt8], to descriptor: Int32) -> Bool {
         var done = 0
         while done < bytes.count {
-            let count = bytes[done...].withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            let count = bytes[done...].withUnsafeBytes { CLibrary.write(descriptor, $0.baseAddress, $0.count) }
             if count < 0 && errno == EINTR { continue }
             if count <= 0 { return false }
             done += count

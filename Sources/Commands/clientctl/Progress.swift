@@ -1,6 +1,6 @@
 import BundleCore
 import BundleValues
-import Glibc
+import CLibrary
 import Synchronization
 
 /// A progress line on standard error, if that is a terminal, and the times at which steps began.

@@ -1,7 +1,7 @@
 import ArgumentParser
 import BundlePublish
 import BundleValues
-import Glibc
+import CLibrary
 
 /// The folder in which a publisher stores the last file that it signed for each channel.
 struct PublisherStateOptions: ParsableArguments {

@@ -3,7 +3,7 @@ import ArgumentParser
 import BundleValues
 import BundleDisk
 import ClientShell
-import Glibc
+import CLibrary
 
 /// `clientctl session`.
 struct SessionCommand: ParsableCommand {

@@ -3,7 +3,7 @@ import ArgumentParser
 import BundleValues
 import BundlePublish
 import BundleSigning
-import Glibc
+import CLibrary
 
 /// Reads signers from key files and signing commands. Each command has the public key at the same position.
 enum Signers {
@@ -45,7 +45,7 @@ enum PublishTime {
     /// Files that expire always use the clock. With the time of a commit, they would expire early and a ramp would begin in the past.
     static func created() throws -> Timestamp {
         guard let text = getenv("SOURCE_DATE_EPOCH").map({ String(cString: $0) }), !text.isEmpty else {
-            return Timestamp(clamping: Glibc.time(nil))
+            return Timestamp(clamping: CLibrary.time(nil))
         }
         guard let seconds = Int(text), let time = try? Timestamp(secondsSinceEpoch: seconds) else {
             throw UpdateFailure(

@@ -1,6 +1,6 @@
 import BundleDisk
 import BundleValues
-import Glibc
+import CLibrary
 import Synchronization
 
 /// A program that runs in its own process group. The whole group ends with it.
@@ -119,7 +119,7 @@ final class StartedProgram: Sendable {
         while waitid(P_PID, id_t(process), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR {}
         return isRunning.withLock { isRunning in
             // No other process has this ID before the program is reaped.
-            Glibc.kill(-process, SIGKILL)
+            CLibrary.kill(-process, SIGKILL)
             isRunning = false
             var status: Int32 = 0
             while waitpid(process, &status, 0) < 0 && errno == EINTR {}
@@ -141,5 +141,5 @@ final class StartedProgram: Sendable {
     /// Sends SIGKILL.
     func kill() { signal(SIGKILL) }
 
-    private func signal(_ number: Int32) { isRunning.withLock { if $0 { Glibc.kill(-process, number) } } }
+    private func signal(_ number: Int32) { isRunning.withLock { if $0 { CLibrary.kill(-process, number) } } }
 }

@@ -1,5 +1,5 @@
 import Dispatch
-import Glibc
+import CLibrary
 import Synchronization
 
 /// Receives SIGTERM and SIGINT instead of ending the program. Create one for the whole program, because a signal between two of them would

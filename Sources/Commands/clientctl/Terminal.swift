@@ -1,7 +1,7 @@
 import ArgumentParser
 import BundleDisk
 import BundleValues
-import Glibc
+import CLibrary
 import Synchronization
 
 /// The terminal of this process, for input without echo. Keys that send signals, such as Ctrl-C, still end the process.
@@ -43,7 +43,7 @@ struct Terminal: ~Copyable {
             var polled = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
             if poll(&polled, 1, 100) <= 0 { continue }
             var byte: UInt8 = 0
-            let count = Glibc.read(descriptor, &byte, 1)
+            let count = CLibrary.read(descriptor, &byte, 1)
             if count < 0 && errno == EINTR { continue }
             if count <= 0 { return nil }
             if byte == UInt8(ascii: "\n") { return line }
@@ -54,7 +54,7 @@ struct Terminal: ~Copyable {
 
     private func write(_ text: String) {
         let bytes = Array(text.utf8)
-        _ = Glibc.write(descriptor, bytes, bytes.count)
+        _ = CLibrary.write(descriptor, bytes, bytes.count)
     }
 }
 

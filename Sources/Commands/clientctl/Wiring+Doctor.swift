@@ -4,7 +4,7 @@ import BundleFetch
 import BundleServe
 import BundleValues
 import ClientShell
-import Glibc
+import CLibrary
 import MeteorSource
 
 extension Wiring {

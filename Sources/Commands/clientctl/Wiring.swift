@@ -7,7 +7,7 @@ import BundleFetch
 import ClientShell
 import BundlePublish
 import BundleSigning
-import Glibc
+import CLibrary
 import MeteorSource
 
 /// Creates the concrete adapters from settings. No other file of the commands names them.

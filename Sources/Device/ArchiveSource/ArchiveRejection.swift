@@ -1,5 +1,5 @@
 import BundleArchive
-import Glibc
+import CLibrary
 package import BundleValues
 
 /// The rule that an unsafe or malformed archive breaks, and the entry that breaks it.

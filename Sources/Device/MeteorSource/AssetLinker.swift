@@ -1,7 +1,7 @@
 import BundleCore
 import BundleValues
 import BundleDisk
-import Glibc
+import CLibrary
 
 /// Places existing files in a new tree by hard links, or by copies.
 struct AssetLinker: Sendable {

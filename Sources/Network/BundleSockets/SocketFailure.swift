@@ -1,4 +1,4 @@
-import Glibc
+import CLibrary
 import NIOCore
 
 /// Describes NIO's errors.

@@ -4,7 +4,7 @@ import BundleCore
 package import BundleValues
 import BundleDisk
 import BundleSigning
-import Glibc
+import CLibrary
 
 /// Packs a tree into an archive file, and hashes the content and the archive.
 struct ArchivePacker {

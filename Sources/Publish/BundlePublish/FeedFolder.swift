@@ -1,7 +1,7 @@
 import BundleDisk
 import BundleSigning
 import BundleValues
-import Glibc
+import CLibrary
 
 /// A feed in a folder. Files are written under another name and renamed, and a publisher holds the folder's lock from
 /// its last read to its last rename.

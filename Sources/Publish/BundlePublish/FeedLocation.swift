@@ -2,7 +2,7 @@ import ArchiveSource
 package import BundleDisk
 import BundleSigning
 package import BundleValues
-import Glibc
+import CLibrary
 
 /// Identifies the state of a file; it changes when the file is replaced.
 package struct FeedVersion: Hashable, Sendable {

@@ -4,7 +4,7 @@ import BundleCore
 package import BundleDisk
 import BundleSigning
 import BundleValues
-import Glibc
+import CLibrary
 
 /// A folder that is to be published, and the findings about it.
 package struct FolderInspection: Sendable {

@@ -2,7 +2,7 @@ import ArchiveSource
 import BundleDisk
 import BundleSigning
 import BundleValues
-import Glibc
+import CLibrary
 
 /// A folder that gets its name when it is complete. Until then it is a hidden folder beside it.
 final class KitFolder {

@@ -1,7 +1,7 @@
 import ArchiveSource
 import BundleDisk
 import BundleValues
-import Glibc
+import CLibrary
 
 /// A file or folder in a built folder that must not be published.
 struct MisplacedContent: Equatable {

@@ -4,7 +4,7 @@ package import BundleCore
 import BundleValues
 import BundleDisk
 import BundleSigning
-import Glibc
+import CLibrary
 
 /// Publishes releases: inspects a folder, packs it, verifies the archive as an installer would, signs it and writes
 /// the feed.

@@ -1,4 +1,4 @@
-import Glibc
+import CLibrary
 
 /// Finds private keys in text: PEM blocks, and the first lines of other key files.
 ///

@@ -1,6 +1,6 @@
 import BundleValues
 import BundleDisk
-import Glibc
+import CLibrary
 
 /// A shell command that reads a message on standard input and writes the raw signature to standard output. Its
 /// standard error is passed through.
@@ -145,7 +145,7 @@ package struct SigningCommand: Sendable {
         // The pending signal ends this process before it can report the failure.
         if !left.isEmpty {
             let line = Array("\(PrintableText.line(refusal.message))\n".utf8)
-            _ = Glibc.write(2, line, line.count)
+            _ = CLibrary.write(2, line, line.count)
         }
         throw refusal
     }
@@ -229,7 +229,7 @@ private final class OutputPipe {
         var done = 0
         while done < count {
             let got = bytes.withUnsafeMutableBytes { buffer in
-                Glibc.read(readingEnd, buffer.baseAddress.map { $0 + done }, count - done)
+                CLibrary.read(readingEnd, buffer.baseAddress.map { $0 + done }, count - done)
             }
             if got < 0 && errno == EINTR { continue }
             if got == 0 { hasEnded = true }

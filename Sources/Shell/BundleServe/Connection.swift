@@ -1,4 +1,4 @@
-import Glibc
+import CLibrary
 import NIOCore
 
 /// One connection of a client: reads requests, passes them to the service, and writes the responses, one at a time

@@ -1,5 +1,5 @@
 package import BundleDisk
-import Glibc
+import CLibrary
 import NIOCore
 
 /// The settings of a feed's server.

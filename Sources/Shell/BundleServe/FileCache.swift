@@ -1,6 +1,6 @@
 import BundleCore
 import BundleDisk
-import Glibc
+import CLibrary
 import NIOCore
 
 /// A path below a site's root, compared by its bytes.

@@ -1,4 +1,4 @@
-import Glibc
+import CLibrary
 
 /// Character classes and comparisons of RFC 9110 and 9112, on bytes.
 enum HTTPBytes {

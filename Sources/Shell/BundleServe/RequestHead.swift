@@ -1,4 +1,4 @@
-import Glibc
+import CLibrary
 
 /// The request line and the fields that the server uses, as ranges of the received bytes (RFC 9112).
 struct RequestHead: Sendable {

@@ -1,5 +1,5 @@
 import BundleValues
-import Glibc
+import CLibrary
 import NIOCore
 
 /// The response of a service to one request. The connection writes it.

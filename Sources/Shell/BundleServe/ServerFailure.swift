@@ -1,5 +1,5 @@
 package import BundleValues
-import Glibc
+import CLibrary
 
 /// The reason why a server could not start.
 package enum ServerFailure: Error, Equatable, Sendable, CustomStringConvertible {

@@ -2,7 +2,7 @@ package import BundleCore
 package import BundleDisk
 import BundleSigning
 import BundleValues
-import Glibc
+import CLibrary
 import NIOCore
 import Synchronization
 

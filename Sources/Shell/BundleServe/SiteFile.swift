@@ -1,7 +1,7 @@
 import BundleCore
 import BundleDisk
 import BundleSigning
-import Glibc
+import CLibrary
 import NIOCore
 
 /// A file that is ready to be sent: its bytes, or an open descriptor for a larger file, and the fields that describe

@@ -1,7 +1,7 @@
 package import BundleDisk
 package import BundleSigning
 package import BundleValues
-import Glibc
+import CLibrary
 
 /// A tree of files in canonical order, the base or target of a delta.
 package struct DeltaTree: Sendable {

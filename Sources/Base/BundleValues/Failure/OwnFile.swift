@@ -1,5 +1,5 @@
 package import BundleDisk
-import Glibc
+import CLibrary
 
 /// Whether a file that decides what this program does may have come from another user.
 package enum OwnFile {

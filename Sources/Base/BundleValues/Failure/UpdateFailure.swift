@@ -1,5 +1,5 @@
 public import BundleDisk
-import Glibc
+import CLibrary
 
 /// An error with a public code, the object that was refused, and a message that tells people what to do.
 public struct UpdateFailure: Error, Equatable, Sendable, CustomStringConvertible {

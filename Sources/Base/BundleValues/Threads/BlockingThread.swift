@@ -1,4 +1,4 @@
-import Glibc
+import CLibrary
 import Synchronization
 
 /// A thread could not be started because of a limit of the process or the system.

@@ -1,5 +1,5 @@
 import BundleDisk
-import Glibc
+import CLibrary
 import Synchronization
 
 /// Signals that would end the program, deferred while it restores something first, such as the terminal.

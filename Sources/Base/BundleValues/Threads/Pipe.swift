@@ -1,4 +1,4 @@
-import Glibc
+import CLibrary
 
 /// A bounded queue between threads. Senders wait while it is full, and receivers wait while it is empty.
 ///

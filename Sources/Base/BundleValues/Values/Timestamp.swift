@@ -1,4 +1,4 @@
-import Glibc
+import CLibrary
 
 /// A UTC time in whole seconds, from 1970 to 9999, in the form of RFC 3339 with `Z`.
 public struct Timestamp: Sendable, Hashable {

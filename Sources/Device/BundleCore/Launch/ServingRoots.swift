@@ -1,6 +1,6 @@
 import BundleValues
 import BundleDisk
-import Glibc
+import CLibrary
 import Synchronization
 
 /// Creates the serving roots of installed clients and of the seed when they are first needed.

@@ -1,6 +1,6 @@
 package import BundleSigning
 package import BundleValues
-import Glibc
+import CLibrary
 
 /// One launch of a client.
 package struct Launch: Sendable, Equatable {

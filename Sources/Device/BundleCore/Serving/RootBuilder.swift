@@ -1,6 +1,6 @@
 import BundleValues
 import BundleDisk
-import Glibc
+import CLibrary
 
 /// Fills an empty folder with the assets of a map.
 struct RootBuilder {

@@ -1,6 +1,6 @@
 import BundleDisk
 import BundleValues
-import Glibc
+import CLibrary
 
 /// A request to show a client that is ready. `clientctl activate` sends it to the shell of the store.
 package struct ActivationRequest: Sendable, Equatable {

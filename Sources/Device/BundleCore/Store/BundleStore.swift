@@ -1,7 +1,7 @@
 import BundleDisk
 import BundleSigning
 package import BundleValues
-import Glibc
+import CLibrary
 
 /// The owner of a store's folders while it holds the lock. All changes follow the protocol of SECURITY: build the new
 /// files aside, sync, rename, sync the folder, then write the ledger. An interruption at any point leaves the old

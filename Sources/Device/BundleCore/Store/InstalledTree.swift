@@ -1,7 +1,7 @@
 package import BundleValues
 package import BundleDisk
 import BundleSigning
-import Glibc
+import CLibrary
 
 /// Compares the folder of an installed client with its receipt, byte for byte.
 package enum InstalledTree {

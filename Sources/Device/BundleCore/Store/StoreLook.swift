@@ -1,6 +1,6 @@
 package import BundleDisk
 import BundleValues
-import Glibc
+import CLibrary
 
 /// The state of a store as seen without its lock, for diagnosis.
 package struct StoreLook: Sendable {

@@ -1,6 +1,6 @@
 import BundleValues
 package import BundleDisk
-import Glibc
+import CLibrary
 
 /// Distinguishes a store from other folders, in which recovery would remove foreign files.
 package enum StoreMark {

@@ -1,4 +1,4 @@
-import Glibc
+import CLibrary
 
 /// The first verdicts of the devices that started a release.
 package struct FirstVerdicts: Sendable, Equatable {

@@ -1,4 +1,4 @@
-import Glibc
+import CLibrary
 
 /// Limits the messages of each address to 5 per second, with bursts of 20.
 struct AddressAllowance {

@@ -2,7 +2,7 @@ import BundleValues
 
 internal import BundleTransport
 internal import CCurl
-internal import Glibc
+internal import CLibrary
 
 /// Converts the codes of libcurl to errors.
 enum CurlFailure {

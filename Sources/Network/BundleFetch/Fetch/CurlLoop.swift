@@ -1,6 +1,6 @@
 import BundleValues
 internal import CCurl
-internal import Glibc
+internal import CLibrary
 internal import Synchronization
 
 /// Runs all transfers of one fetcher on the thread that owns libcurl's multi handle.

@@ -1,6 +1,6 @@
 import BundleValues
 
-internal import Glibc
+internal import CLibrary
 
 /// Serves a request for a file URL.
 struct LocalFile {

@@ -1,5 +1,5 @@
 import CCurl
-import Glibc
+import CLibrary
 
 /// Copies bytes between an open connection of libcurl and a local socket.
 ///
@@ -135,7 +135,7 @@ struct StreamCarrier: ~Copyable {
     }
 
     private mutating func readLocal() -> IOResult {
-        let count = Glibc.recv(local, outbound.space.baseAddress, outbound.space.count, 0)
+        let count = CLibrary.recv(local, outbound.space.baseAddress, outbound.space.count, 0)
         if count < 0 && Self.isTemporary(errno) { return .wait }
         guard count > 0 else { return .ended }
         outbound.filled(count)
@@ -143,7 +143,7 @@ struct StreamCarrier: ~Copyable {
     }
 
     private mutating func deliver() -> IOResult {
-        let count = Glibc.send(local, inbound.bytes.baseAddress, inbound.bytes.count, Int32(MSG_NOSIGNAL))
+        let count = CLibrary.send(local, inbound.bytes.baseAddress, inbound.bytes.count, Int32(MSG_NOSIGNAL))
         if count < 0 { return Self.isTemporary(errno) ? .wait : .ended }
         inbound.consumed(count)
         return .moved

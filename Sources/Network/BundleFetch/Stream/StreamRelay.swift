@@ -1,7 +1,7 @@
 import BundleValues
 import BundleTransport
 import CCurl
-import Glibc
+import CLibrary
 
 /// One connection on its own thread, which opens it and copies bytes to and from a local socket until either end
 /// closes.

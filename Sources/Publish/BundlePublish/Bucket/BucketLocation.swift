@@ -3,7 +3,7 @@ import BundleDisk
 package import BundleFetch
 import BundleSigning
 import BundleValues
-import Glibc
+import CLibrary
 
 /// The options of a bucket.
 package struct BucketTerms: Sendable {

@@ -1,7 +1,7 @@
 import BundleDisk
 import BundleSigning
 import BundleValues
-import Glibc
+import CLibrary
 
 /// The channel files that a publisher signed last, in a folder outside every feed, where an attacker with write
 /// access to a feed cannot change them.

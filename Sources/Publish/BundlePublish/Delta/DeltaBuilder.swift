@@ -4,7 +4,7 @@ import BundleArchive
 import BundleDisk
 import BundleSigning
 package import BundleValues
-import Glibc
+import CLibrary
 
 /// The options for the deltas to a release.
 package struct DeltaTerms: Sendable {

@@ -3,7 +3,7 @@ import BundleCore
 package import BundleFetch
 package import BundleValues
 import BundleDisk
-import Glibc
+import CLibrary
 
 /// Measures a device for `DoctorRule` in a bounded time. It changes nothing and waits for no lock.
 package struct DeviceDoctor: Sendable {

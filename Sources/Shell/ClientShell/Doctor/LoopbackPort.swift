@@ -1,5 +1,5 @@
 import BundleDisk
-import Glibc
+import CLibrary
 
 /// Tests the ports of 127.0.0.1 without listening on them.
 enum LoopbackPort {

@@ -1,5 +1,5 @@
 import BundleValues
-import Glibc
+import CLibrary
 
 /// Locks and processes of an earlier browser, which keep the next one from starting.
 package enum BrowserLeftovers {

@@ -1,6 +1,6 @@
 package import BundleCore
 import BundleValues
-import Glibc
+import CLibrary
 import Synchronization
 
 /// Collects the answers of required endpoints, which the page of a client on trial asks, and decides on them.

@@ -1,5 +1,5 @@
 public import BundleCore
-import Glibc
+import CLibrary
 
 extension ActivationWindows.LocalTime {
     /// The time of the device's clock in its time zone (TZ, or /etc/localtime).

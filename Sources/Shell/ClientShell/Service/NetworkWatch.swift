@@ -1,4 +1,4 @@
-internal import Glibc
+internal import CLibrary
 
 /// Receives from the kernel when this machine gets a default route (rtnetlink(7)).
 package final class NetworkWatch: Sendable {

@@ -1,4 +1,4 @@
-import Glibc
+import CLibrary
 
 /// The datagram socket of a service manager, at a path or an abstract name.
 final class NotifySocket: Sendable {

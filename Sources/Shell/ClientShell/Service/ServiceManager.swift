@@ -1,5 +1,5 @@
 import BundleValues
-import Glibc
+import CLibrary
 
 /// The service manager that started this process, such as systemd, which receives its state by the protocol of
 /// sd_notify(3).

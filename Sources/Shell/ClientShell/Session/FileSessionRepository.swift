@@ -2,7 +2,7 @@ import BundleFetch
 import BundleCore
 import BundleDisk
 import BundleValues
-import Glibc
+import CLibrary
 
 /// The record of a device's sessions in a file of its store that only its owner may read.
 ///
