@@ -2,6 +2,7 @@ import ArchiveSource
 import ArgumentParser
 import BundleArchive
 import BundleValues
+import BundleCore
 import BundleDisk
 import BundlePublish
 import BundleSigning

@@ -54,8 +54,8 @@ package final class EndpointWatch: Sendable {
             next = entry.ifa_next
             let flags = Int32(bitPattern: entry.ifa_flags)
             let family = entry.ifa_addr.map { Int32($0.pointee.sa_family) }
-            if flags & Int32(IFF_UP.rawValue) != 0, flags & Int32(IFF_RUNNING.rawValue) != 0,
-                flags & Int32(IFF_LOOPBACK.rawValue) == 0, family == AF_INET || family == AF_INET6
+            if flags & Int32(IFF_UP) != 0, flags & Int32(IFF_RUNNING) != 0,
+                flags & Int32(IFF_LOOPBACK) == 0, family == AF_INET || family == AF_INET6
             {
                 return true
             }
