@@ -23,7 +23,8 @@ package final class File: Sendable {
     /// Opens an existing regular file by an ordinary path. It follows links.
     package static func open(reading path: String) throws(DiskError) -> File {
         let file = File(
-            adopting: try checked(CLibrary.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), to: "open", at: path), path: path
+            adopting: try checked(CLibrary.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), to: "open", at: path),
+            path: path
         )
         try file.requireRegular()
         return file

@@ -88,7 +88,7 @@ final class StartedProgram: Sendable {
         for limit: Duration, longestOutput: Int
     ) throws -> (ending: Ending, output: [UInt8]) {
         var ends: [Int32] = [-1, -1]
-        guard pipe(&ends) == 0 else { throw DiskError("open", "a pipe", code: errno) }
+        guard pipe(&ends) == 0 else { throw DiskError("open", at: "a pipe", code: errno) }
         let (reading, writing) = (ends[0], ends[1])
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         defer { close(reading) }

@@ -60,9 +60,9 @@ package struct ActivationFile: Sendable {
             of: .object([
                 "client": .string(request.client.description), "waitsForBusyPages": .bool(request.waitsForBusyPages),
             ]), layout: .pretty)
-        try bytes.withUnsafeBytes { buffer in Result { () throws(DiskError) in try file.write(buffer) } }.get()
+        try file.write(bytes)
         // The file is locked before it has its name, so a file without a lock is always an ended request.
-        guard let lock = try FileLock.take(file) else { throw DiskError("lock", file.path, code: EWOULDBLOCK) }
+        guard let lock = try FileLock.take(file) else { throw DiskError("lock", at: file.path, code: EWOULDBLOCK) }
         try folder.rename(aside, to: StoreLayout.activation)
         return Held(folder: folder, lock: lock)
     }
@@ -80,11 +80,7 @@ package struct ActivationFile: Sendable {
 
     /// Returns the file if a process holds its lock.
     private static func locked(in folder: Directory) throws(DiskError) -> File? {
-        do {
-            let file = try folder.file(StoreLayout.activation)
-            return try FileLock.take(file) == nil ? file : nil
-        } catch  where error.kind == .missing {
-            return nil
-        }
+        guard let file = try folder.file(ifPresent: StoreLayout.activation) else { return nil }
+        return try FileLock.take(file) == nil ? file : nil
     }
 }
