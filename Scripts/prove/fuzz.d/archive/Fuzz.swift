@@ -47,8 +47,8 @@ private func withFittingChecksums(_ input: [UInt8]) -> [UInt8] {
 private func install(_ input: [UInt8]) throws {
     let outer = try TemporaryDirectory()
     let folder = try outer.directory.directory(creating: "attempt")
-    for place in [outer.directory, folder] { try canary.withUnsafeBytes { try place.createFile("canary", $0) } }
-    try input.withUnsafeBytes { try outer.directory.createFile("archive", $0) }
+    for place in [outer.directory, folder] { try canary.withUnsafeBytes { try place.createFile("canary", with: $0) } }
+    try input.withUnsafeBytes { try outer.directory.createFile("archive", with: $0) }
 
     let area = try area(folder)
     let content = try unpack(outer.directory.file("archive"), size: input.count, into: area)

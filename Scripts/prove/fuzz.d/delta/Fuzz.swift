@@ -14,7 +14,7 @@ private let base: DeltaTree = {
     for (name, count) in [("a.js", 700), ("b.js", 0), ("index.html", 3000), ("z.css", 40)] {
         let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* $0 >> 3) }
         guard let path = try? BundlePath(parsing: name), let digest = try? SHA256Digest.of(bytes),
-            (try? bytes.withUnsafeBytes { try tree.directory.createFile(name, $0) }) != nil
+            (try? bytes.withUnsafeBytes { try tree.directory.createFile(name, with: $0) }) != nil
         else { fatalError("the tree can be created") }
         entries.append(.init(path: path, size: count, digest: digest))
     }

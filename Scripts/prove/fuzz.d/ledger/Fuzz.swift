@@ -14,7 +14,7 @@ private let scratch: TemporaryDirectory = {
 func fuzz(_ input: [UInt8]) throws {
     let folder = scratch.directory
     try folder.removeFile(StoreLayout.ledger)
-    try input.withUnsafeBytes { try folder.createFile(StoreLayout.ledger, $0) }
+    try input.withUnsafeBytes { try folder.createFile(StoreLayout.ledger, with: $0) }
     do {
         let ledger = require(try LedgerFile.read(folder), "an existing file is read")
         try check(ledger)
