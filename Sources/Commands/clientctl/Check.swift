@@ -14,12 +14,12 @@ struct Check: AsyncParsableCommand {
             Examples:
               clientctl check --trust release.pub.pem \\
                 --manifest https://updates.example.com/manifest.json \\
-                --store /var/lib/clientctl --shell-version 1.2.0
+                --store /var/lib/clientctl
               clientctl check --trust trust.json --explain \\
                 --channel https://updates.example.com/channels/stable.json \\
-                --store /var/lib/clientctl --shell-version 1.2.0
+                --store /var/lib/clientctl
               clientctl check --meteor https://app.example.com/ \\
-                --store /var/lib/clientctl --shell-version 1.2.0 \\
+                --store /var/lib/clientctl \\
                 --seed /usr/share/kiosk/www
             """)
 

@@ -10,16 +10,16 @@ struct Clientctl: AsyncParsableCommand {
             A release engineer:
               clientctl keys generate --out release
               clientctl publish dist --version 1.5.0 --feed feed \\
-                --key release.key.pem --min-shell 1.0.0
+                --key release.key.pem
             A device:
               clientctl install --trust release.pub.pem \\
                 --manifest https://updates.example.com/manifest.json \\
-                --store /var/lib/clientctl --shell-version 1.2.0
+                --store /var/lib/clientctl
               clientctl list --store /var/lib/clientctl
 
             Each flag can also be set in the environment, as CLIENTCTL_STORE and
-            CLIENTCTL_SHELL_VERSION, or in a JSON file, as in
-            {"store": "/var/lib/clientctl", "shell-version": "1.2.0"}. --config names the
+            CLIENTCTL_CHECK_INTERVAL, or in a JSON file, as in
+            {"store": "/var/lib/clientctl", "check-interval": "5m"}. --config names the
             file (default: /etc/clientctl.json, then $XDG_CONFIG_HOME/clientctl.json).
             Flags override the environment, and the environment overrides the file. A
             variable or key that is not a flag is an error. `clientctl --version` prints

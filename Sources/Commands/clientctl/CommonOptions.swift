@@ -46,7 +46,8 @@ extension ArgumentHelp {
     static let store = ArgumentHelp("(required) Store: the folder of the installed clients.", valueName: "dir")
     static let seed = ArgumentHelp("Folder of the seed, the client that is part of the shell.", valueName: "dir")
     static let shellVersion = ArgumentHelp(
-        "(required, except for doctor) Version of the shell, the program that shows the client.", valueName: "version")
+        "Version of the shell, the program around the page. A kiosk needs none (default: 0.0.0; doctor: the last one).",
+        valueName: "version")
     static let sources = ArgumentHelp(
         "Sources of clients that may run, the preferred one first. The store keeps the list (default: meteor,archive).",
         valueName: "list")
@@ -163,6 +164,9 @@ struct StoreOptions: ParsableArguments {
 
 /// The flags of the shell that shows clients.
 struct ShellOptions: ParsableArguments {
+    /// The version of a shell that has none of its own, such as a browser.
+    static let noVersion = "0.0.0"
+
     @Option(help: .shellVersion) var shellVersion: String?
     @Option(help: .seed, completion: .directory) var seed: String?
 

@@ -46,7 +46,7 @@ struct FeedServe: AsyncParsableCommand {
               clientctl feed serve --upstream https://cdn.example.com/ --channel stable \\
                 --bind 0.0.0.0 --port 8080
               clientctl install --channel http://127.0.0.1:8080/channels/stable.json \\
-                --token-file token --trust trust.json --store store --shell-version 1.2.0
+                --token-file token --trust trust.json --store store
             """)
 
     @Argument(

@@ -17,15 +17,15 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
             Examples:
               clientctl install --trust release.pub.pem \\
                 --manifest https://updates.example.com/manifest.json \\
-                --store /var/lib/clientctl --shell-version 1.2.0
+                --store /var/lib/clientctl
               clientctl install --trust /etc/kiosk/keys \\
                 --manifest /media/usb/feed/manifest.json \\
-                --store /var/lib/clientctl --shell-version 1.2.0 --json
+                --store /var/lib/clientctl --json
               clientctl install --trust trust.json \\
                 --channel https://updates.example.com/channels/stable.json \\
-                --store /var/lib/clientctl --shell-version 1.2.0
+                --store /var/lib/clientctl
               clientctl install --meteor https://app.example.com/ \\
-                --store /var/lib/clientctl --shell-version 1.2.0 \\
+                --store /var/lib/clientctl \\
                 --seed /usr/share/kiosk/www
 
             With --channel, the command follows a channel file. The device then applies

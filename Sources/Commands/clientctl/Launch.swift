@@ -21,9 +21,9 @@ struct LaunchCommand: ParsableCommand, ConfinedCommand {
             with 45 if there is no seed.
 
             Examples:
-              clientctl launch --store /var/lib/clientctl --shell-version 1.2.0 \\
+              clientctl launch --store /var/lib/clientctl \\
                 --seed /usr/share/kiosk/www
-              clientctl launch --store /var/lib/clientctl --shell-version 1.2.0 --json
+              clientctl launch --store /var/lib/clientctl --json
             """)
 
     @OptionGroup var place: StoreOptions

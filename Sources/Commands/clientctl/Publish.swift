@@ -20,13 +20,13 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
 
             Examples:
               clientctl publish dist --version 1.5.0 --feed feed \\
-                --key release.key.pem --min-shell 1.0.0
+                --key release.key.pem
               clientctl publish dist --version 1.5.1 --feed feed \\
-                --key release.key.pem --min-shell 1.0.0 --dry-run
+                --key release.key.pem --dry-run
               clientctl publish dist --version 1.5.1 --feed feed \\
-                --key release.key.pem --min-shell 1.0.0 --app-id com.example.kiosk \\
+                --key release.key.pem --app-id com.example.kiosk \\
                 --channel stable --channel-key channel.key.pem --rollout 10% --create
-              clientctl publish dist --version 1.5.1 --feed feed --min-shell 1.0.0 \\
+              clientctl publish dist --version 1.5.1 --feed feed \\
                 --sign-command './sign-with-token' --sign-public-key token.pub.pem
 
             The command never publishes private key files, or the feed itself if it is
@@ -81,7 +81,8 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
     @OptionGroup var passphrase: PassphraseOptions
     @OptionGroup var channelOptions: PublishChannelOptions
 
-    @Option(help: ArgumentHelp("(required) Lowest shell version that can show the release.", valueName: "version"))
+    @Option(
+        help: ArgumentHelp("Lowest shell version that can show the release (default: 0.0.0).", valueName: "version"))
     var minShell: String?
 
     @Option(
@@ -198,7 +199,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
     }
 
     private func releaseOptions(_ settings: Settings, _ isDryRun: Bool) throws -> ReleaseOptions {
-        let minimum = try settings.required("min-shell", minShell)
+        let minimum = try settings.optional("min-shell", minShell) ?? ShellOptions.noVersion
         let lowest = try settings.parsed("min-shell", minimum) { try SemanticVersion(parsingArgument: $0) }
         let maximum = try settings.optional("max-shell", maxShell)
         let shells = try settings.parsed("max-shell", maximum ?? "") { _ in

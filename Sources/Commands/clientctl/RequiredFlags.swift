@@ -38,16 +38,15 @@ enum RequiredFlags {
     private static let version = Need("version <version>")
     private static let feed = Need("feed <place>")
     private static let channel = Need("channel <name>")
-    private static let device = [store, Need("shell-version <version>")]
     private static let updates =
         [
             Need("channel <url|file>", "manifest <url|file>", "meteor <url>"), Need("trust <path>", unless: "meteor"),
-        ] + device
+        ] + [store]
     private static let key = Need("key <file>", "sign-command <command>")
     private static let edit = [feed, channel, Need("channel-key <file>", "sign-command <command>")]
 
     static let byCommand: [String: [Need]] = [
-        "publish": [version, feed, key, Need("min-shell <version>")],
+        "publish": [version, feed, key],
         "channel list": [feed], "channel log": [feed, channel], "feed offer": [feed],
         "release rollout": [version] + edit, "release target": [version] + edit,
         "release set": [version, Need("urgent", "no-urgent")] + edit,
@@ -68,7 +67,7 @@ enum RequiredFlags {
         "fleet list": [Need("roster <url|file>")], "fleet show": [Need("roster <url|file>")],
         "fleet forget": [Need("roster <url|file>")],
         "feed export": [feed, Need("to <dir>")], "feed prune": [feed],
-        "check": updates, "install": updates, "serve": device, "launch": device,
+        "check": updates, "install": updates, "serve": [store], "launch": [store],
         "confirm": [store, version, Need("token <token>")], "fail": [store, version, Need("token <token>")],
         "unblock": [store, version], "session login": [store, Need("token-file <file>")],
         "report": [store, Need("report <url>", unless: "off")],

@@ -55,18 +55,18 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             a file for node_exporter.
 
             Examples:
-              clientctl serve --store /var/lib/clientctl --shell-version 1.2.0 \\
+              clientctl serve --store /var/lib/clientctl \\
                 --seed /usr/share/kiosk/www
-              clientctl serve --store /var/lib/clientctl --shell-version 1.2.0 \\
+              clientctl serve --store /var/lib/clientctl \\
                 --manifest https://updates.example.com/manifest.json \\
                 --trust /etc/kiosk/keys --check-interval 15m \\
                 --csp "connect-src https://api.example.com; script-src 'unsafe-eval'"
-              clientctl serve --store /var/lib/clientctl --shell-version 1.2.0 \\
+              clientctl serve --store /var/lib/clientctl \\
                 --channel https://updates.example.com/channels/stable.json \\
                 --trust /etc/kiosk/trust.json --push wss://updates.example.com/push
-              clientctl serve --store /var/lib/clientctl --shell-version 1.2.0 \\
+              clientctl serve --store /var/lib/clientctl \\
                 --meteor https://app.example.com/ --seed /usr/share/kiosk/www
-              clientctl serve --store /var/lib/clientctl --shell-version 1.2.0 \\
+              clientctl serve --store /var/lib/clientctl \\
                 --channel https://updates.example.com/channels/stable.json \\
                 --trust /etc/kiosk/trust.json --activation-window "Mon-Fri 02:00-04:00"
             """)

@@ -17,7 +17,7 @@ struct Status: ParsableCommand {
 
             Examples:
               clientctl status --store /var/lib/clientctl
-              clientctl status --store /var/lib/clientctl --shell-version 1.2.0 --json
+              clientctl status --store /var/lib/clientctl --json
             """)
 
     @OptionGroup var place: StoreOptions

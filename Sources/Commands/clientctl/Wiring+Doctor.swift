@@ -15,7 +15,8 @@ extension Wiring {
         var options = given
         options.store = store
         options.shellVersion =
-            try settings.optional("shell-version", given.shellVersion) ?? known?.shell?.description ?? "0.0.0"
+            try settings.optional("shell-version", given.shellVersion) ?? known?.shell?.description
+            ?? ShellOptions.noVersion
         try requireSeed(options, settings)
         let configuration = try configuration(options, verifies: false, settings)
         let container = try container(options, configuration, keepingSession: true, settings) { _ in }

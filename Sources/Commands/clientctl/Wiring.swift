@@ -399,7 +399,7 @@ enum Wiring {
     private static func device(
         _ store: String?, _ shell: ShellOptions, _ settings: Settings
     ) throws -> Launcher.Device {
-        let version = try settings.required("shell-version", shell.shellVersion)
+        let version = try settings.optional("shell-version", shell.shellVersion) ?? ShellOptions.noVersion
         var device = Launcher.Device(
             store: try settings.required("store", store),
             shell: try settings.parsed("shell-version", version) { try SemanticVersion(parsingArgument: $0) },

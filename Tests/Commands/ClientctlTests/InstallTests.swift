@@ -264,6 +264,20 @@ import Testing
         try site.publish("1.1.0")
         try site.leavingStoreAlone { try site.install(nil, ["--trust", keys]).failed(78, "configInvalid") }
     }
+
+    @Test func `publish, check, install and launch need no shell version`() throws {
+        let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
+        try Clientctl.run([
+            "publish", source, "--version", "1.0.0", "--feed", site.feed, "--key", site.key, "--level", "1", "--json",
+        ]).succeeded("published")
+        let device = ["--store", site.store, "--json"]
+        let update = ["--manifest", site.manifest, "--trust", site.trust] + device
+        try Clientctl.run(["check"] + update).succeeded()
+        try Clientctl.run(["install"] + update).succeeded("installed")
+        #expect(try Clientctl.run(["launch"] + device).succeeded().string("version") == "1.0.0")
+        try site.publish("1.1.0", nil, ["--min-shell", "1.0.0"])
+        try Clientctl.run(["install"] + update).failed(42, "incompatibleShell")
+    }
 }
 
 extension Site {
