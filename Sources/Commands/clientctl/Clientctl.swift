@@ -23,9 +23,8 @@ struct Clientctl: AsyncParsableCommand {
             file (default: /etc/clientctl.json, then $XDG_CONFIG_HOME/clientctl.json).
             Flags override the environment, and the environment overrides the file. A
             variable or key that is not a flag is an error. `clientctl --version` prints
-            the version of this program.
-
-            \(ExitTable.text)
+            the version of this program, and `clientctl help exit-statuses` its exit
+            statuses.
             """,
         subcommands: [Completion.self],
         groupedSubcommands: [

@@ -1,7 +1,10 @@
 import BundleValues
 
-/// The exit statuses that the help lists.
+/// The exit statuses that `clientctl help exit-statuses` lists.
 enum ExitTable {
+    /// The arguments that print the table.
+    static let arguments = ["help", "exit-statuses"]
+
     /// `check` found nothing to do, `install` found no release for a device without a client, `rollback` found no earlier client,
     /// `activate` found no client that is ready or no verdict in time, or `fleet guard` is waiting.
     static let nothingToDo: Int32 = 3
@@ -14,7 +17,7 @@ enum ExitTable {
     /// `fleet list --silent` found a device.
     static let silent: Int32 = 63
 
-    static var text: String {
+    static var lines: [String] {
         var codes: [Int32: [String]] = [
             0: ["success, or nothing to change"],
             nothingToDo: [
@@ -25,7 +28,6 @@ enum ExitTable {
             doctorFailed: ["doctor: found a failure"], silent: ["fleet list --silent: found a device"],
         ]
         for code in FailureCode.allCases { codes[code.exitStatus, default: []].append(code.rawValue) }
-        let lines = codes.sorted { $0.key < $1.key }.map { "  \($0.key)\t\($0.value.joined(separator: ", "))" }
-        return "Exit status:\n" + lines.joined(separator: "\n")
+        return codes.sorted { $0.key < $1.key }.map { "  \($0.key)\t\($0.value.joined(separator: ", "))" }
     }
 }

@@ -23,6 +23,10 @@ enum Main {
                     ["version": .string(Product.version), "libraries": .object(libraries)], [Product.version])
                 return
             }
+            if arguments == ExitTable.arguments {
+                Output.give(json: false, [:], ExitTable.lines)
+                return
+            }
             let command = try command()
             Task.detached { await run(command) }
             dispatchMain()
