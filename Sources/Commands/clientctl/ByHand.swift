@@ -38,7 +38,7 @@ struct Rollback: ParsableCommand {
     func run() throws {
         let settings = try common.settings()
         let store = try settings.required("store", place.store)
-        let verdicts = try Verdicts(store: store) { Output.say("clientctl: \($0)") }
+        let verdicts = try Verdicts(store: store) { Output.warn($0) }
         let known = try Inventory.read(at: store).knownNames
         func client(_ flag: String, _ given: String?) throws -> ClientName? {
             try settings.optional(flag, given).map { text in
@@ -88,7 +88,7 @@ struct Unblock: ParsableCommand {
         let settings = try common.settings()
         let store = try settings.required("store", place.store)
         let text = try version.required(settings)
-        let verdicts = try Verdicts(store: store) { Output.say("clientctl: \($0)") }
+        let verdicts = try Verdicts(store: store) { Output.warn($0) }
         let known = try Inventory.read(at: store).knownNames
         let name = try settings.parsed("version", text) {
             try ClientReference($0).resolve(among: known)

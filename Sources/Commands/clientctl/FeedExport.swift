@@ -62,7 +62,7 @@ struct FeedExportCommand: AsyncParsableCommand {
         }
         let report = try await FeedExport(of: source, trust: trust, clock: .now).run(
             to: target, channels: channels, with: DeviceContainer.fetcher(userAgent: Product.userAgent))
-        for left in report.leftOut { Output.say("clientctl: \(left.advice)") }
+        for left in report.leftOut { Output.warn(left.advice) }
         Output.give(
             json: try settings.isOn("json", common.json), afterChange: true, Self.object(report, target),
             Self.lines(report, target))

@@ -105,7 +105,7 @@ struct FeedServe: AsyncParsableCommand {
             configuration.limits.connections, max(16, OpenFiles.raiseLimit() - 128))
         let log = try AccessLog(to: try settings.optional("access-log", accessLog))
         configuration.log = { log.note($0) }
-        let host = try await source.start(configuration) { Output.say("clientctl: \($0)") }
+        let host = try await source.start(configuration) { Output.say($0) }
         let hangup = HangupSignal { Self.readAgain(tokens, operators, host, log) }
         // A program that reads the address can stop the host at once.
         let signals = StopSignals()
@@ -132,13 +132,13 @@ struct FeedServe: AsyncParsableCommand {
                 log.isFile ? "the access log was reopened" : nil,
             ].compactMap(\.self)
             Output.say(
-                "clientctl: SIGHUP: "
+                "SIGHUP: "
                     + (done.isEmpty
                         ? "there is nothing to read again: the host has neither --token-file nor --access-log"
                         : done.joined(separator: ", ")))
         } catch {
-            Output.say(
-                "clientctl: SIGHUP: \(UpdateFailure(error).message) The host continues with its present tokens and log."
+            Output.warn(
+                "SIGHUP: \(UpdateFailure(error).message) The host continues with its present tokens and log."
             )
         }
     }
@@ -215,8 +215,8 @@ struct FeedServe: AsyncParsableCommand {
             let feed = try Directory.open(path)
             let (manifest, channels) = (try feed.kind(of: "manifest.json"), try feed.kind(of: "channels"))
             if manifest == nil && channels == nil {
-                Output.say(
-                    "clientctl: \(path) has no manifest.json and no channels: there is nothing to serve until publish writes there"
+                Output.warn(
+                    "\(path) has no manifest.json and no channels: there is nothing to serve until publish writes there"
                 )
             }
             return feed
@@ -231,11 +231,11 @@ struct FeedServe: AsyncParsableCommand {
         let address = configuration.address
         let url = "http://\(address.contains(":") ? "[\(address)]" : address):\(port)/"
         if (configuration.tokens != nil || configuration.roster != nil) && !ThisMachine.isNamed(by: address) {
-            Output.say("clientctl: tokens cross the network without encryption. Put a proxy with TLS in front.")
+            Output.warn("tokens cross the network without encryption. Put a proxy with TLS in front.")
         }
         if configuration.reports != nil && configuration.tokens == nil && !ThisMachine.isNamed(by: address) {
-            Output.say(
-                "clientctl: /metrics shows the size of the fleet to every client of this port. Give --token-file, or "
+            Output.warn(
+                "/metrics shows the size of the fleet to every client of this port. Give --token-file, or "
                     + "let only your metrics server connect to it.")
         }
         Output.give(

@@ -45,13 +45,13 @@ final class FirstVerdict: Sendable {
             case .good: return 0
             case .failed(let code): return code.exitStatus
             case .unseen(let limit):
-                Output.say(
-                    "clientctl: no browser has loaded the page within \(limit): open its address, or raise --startup-timeout"
+                Output.warn(
+                    "no browser has loaded the page within \(limit): open its address, or raise --startup-timeout"
                 )
                 return FailureCode.healthFailed.exitStatus
             }
         }
-        Output.say("clientctl: stopped before the client confirmed its start")
+        Output.say("stopped before the client confirmed its start")
         return FailureCode.healthFailed.exitStatus
     }
 }

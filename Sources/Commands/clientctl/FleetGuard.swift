@@ -140,9 +140,9 @@ struct FleetGuard: AsyncParsableCommand {
             let program = try StartedProgram(hook, facts, without: .settings)
             program.end(after: hookLimit)
             let ending = try await program.ending()
-            if ending != .exited(0) { Output.say("clientctl: the command of --on-decision \(ending)") }
+            if ending != .exited(0) { Output.warn("the command of --on-decision \(ending)") }
         } catch {
-            Output.say("clientctl: \(UpdateFailure(error).message)")
+            Output.warn("\(UpdateFailure(error).message)")
         }
     }
 

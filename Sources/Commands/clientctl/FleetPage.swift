@@ -54,7 +54,7 @@ struct FleetPage: AsyncParsableCommand {
         let html = Array(try page.html().utf8)
         try file.write(html)
         let warnings = page.warnings + page.channels.compactMap(Self.warning)
-        for warning in warnings { Output.say("clientctl: warning: \(warning)") }
+        for warning in warnings { Output.warn(warning) }
         Output.give(
             json: try settings.isOn("json", common.json), afterChange: true,
             [

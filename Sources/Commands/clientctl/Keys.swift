@@ -50,7 +50,7 @@ struct Keys: AsyncParsableCommand {
             let secret = try settings.isOn("prompt", prompt) ? Passphrase.askTwice() : passphrase.read(settings)
             let pair = try KeyFile.generate(algorithm, prefix: prefix, passphrase: secret)
             if secret == nil {
-                Output.say("clientctl: the key is not encrypted: give --passphrase-file or --prompt to encrypt it")
+                Output.warn("the key is not encrypted: give --passphrase-file or --prompt to encrypt it")
             }
             Output.give(
                 json: try settings.isOn("json", common.json), afterChange: true,

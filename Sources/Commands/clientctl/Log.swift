@@ -14,15 +14,15 @@ enum Log {
 
     static func note(_ line: LogLine) {
         switch form.withLock(\.self) {
-        case .text: Output.line(LogLine.lead + line.message)
-        case .journal: Output.line(LogLine.lead + line.message, after: line.level.prefix)
+        case .text: Output.line(line.text)
+        case .journal: Output.line(line.text, after: line.level.prefix)
         case .json: Output.line(line.json(at: .now))
         }
     }
 
-    /// Writes a sentence as a warning with the event `message`, for callers without events of their own.
-    static func say(_ text: String) {
-        note(LogLine(level: .warning, event: "message", message: text.dropping(prefix: LogLine.lead) ?? text))
+    /// Writes a sentence with the event `message`, for callers without events of their own.
+    static func say(_ text: String, _ level: LogLine.Level) {
+        note(LogLine(level: level, event: "message", message: text))
     }
 
     /// Writes a usage error, which may have several lines. It is one line in JSON, or if an argument has unprintable characters, because the
@@ -31,7 +31,7 @@ enum Log {
         let isPlain = CommandLine.arguments.allSatisfy { PrintableText.line($0) == $0 }
         let text = isPlain ? text : PrintableText.line(text)
         let form = form.withLock(\.self)
-        if form == .json { return say(text) }
+        if form == .json { return say(text, .warning) }
         let prefix = form == .journal ? LogLine.Level.warning.prefix : ""
         for line in text.split(separator: "\n", omittingEmptySubsequences: false) where form == .text || !line.isEmpty {
             Output.line(String(line), after: prefix)
@@ -110,8 +110,11 @@ struct LogLine: Sendable {
     /// The code of a failure.
     var code: String?
 
-    /// The prefix of sentences.
-    static let lead = "clientctl: "
+    /// The sentence after what it is: an error with its code, which has a page in the guide, a warning or information.
+    var text: String {
+        if let code { return "error[\(code)]: \(message)" }
+        return "\(level == .info ? "clientctl" : level.word): \(message)"
+    }
 
     /// Returns the line as one JSON object.
     func json(at time: Timestamp) -> String {

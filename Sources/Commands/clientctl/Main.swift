@@ -143,11 +143,11 @@ enum Main {
             let words = running.flatMap { CommandName.words(of: $0) }
             Log.usage(
                 words.map {
-                    "clientctl: \(message)\n  See 'clientctl \(($0 + ["--help"]).joined(separator: " "))' for more information."
+                    "\(Self.usageLead)\(message)\n  See 'clientctl \(($0 + ["--help"]).joined(separator: " "))' for more information."
                 }
                     ?? RequiredFlags.showingUsage(
                         in: SimilarFlag.correct(Clientctl.fullMessage(for: error), of: arguments)
-                    ).replacing("Error: ", with: "clientctl: ", maxReplacements: 1))
+                    ).replacing("Error: ", with: Self.usageLead, maxReplacements: 1))
             exit(FailureCode.usage.exitStatus)
         }
         let failure = UpdateFailure(error)
@@ -155,6 +155,9 @@ enum Main {
         Log.note(LogLine(failure))
         exit(failure.code.exitStatus)
     }
+
+    /// The prefix of a usage error.
+    nonisolated private static let usageLead = "error[\(FailureCode.usage.rawValue)]: "
 
     private enum Kind {
         case help
@@ -201,7 +204,7 @@ extension ConfinedCommand {
             let made = try confinement.enforce()
             Main.made.withLock { $0 = made }
         } catch {
-            Output.say("clientctl: running without the Landlock sandbox: \(error)")
+            Output.warn("running without the Landlock sandbox: \(error)")
         }
     }
 }

@@ -22,7 +22,7 @@ enum Output {
             signal(SIGPIPE, SIG_DFL)
             kill(getpid(), SIGPIPE)
         }
-        say("clientctl: the output cannot be written: \(String(cString: strerror(errno)))")
+        warn("the output cannot be written: \(String(cString: strerror(errno)))")
         if !afterChange { exit(FailureCode.internal.exitStatus) }
     }
 
@@ -50,7 +50,10 @@ enum Output {
     }
 
     /// Prints a sentence on standard error, in the form of the log.
-    static func say(_ line: String) { Log.say(line) }
+    static func say(_ sentence: String) { Log.say(sentence, .info) }
+
+    /// Prints a warning on standard error, in the form of the log.
+    static func warn(_ sentence: String) { Log.say(sentence, .warning) }
 
     /// Prints one line on standard error, after a trusted prefix.
     static func line(_ text: String, after prefix: StaticString = "") {

@@ -45,7 +45,7 @@ struct Prune: AsyncParsableCommand {
     private func prune(_ path: String, keep: Int, _ isDryRun: Bool) async throws -> RetentionPlan {
         try Wiring.requireStore(path)
         if isDryRun { return RetentionRule.plan(try Inventory.read(at: path), keep: keep) }
-        let store = try BundleStore.open(at: path, time: .now) { Output.say("clientctl: \($0)") }
+        let store = try BundleStore.open(at: path, time: .now) { Output.warn($0) }
         return try await store.retain(keeping: keep)
     }
 }

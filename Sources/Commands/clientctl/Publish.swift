@@ -179,18 +179,18 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
             release: signers, isDryRun: isDryRun, passphrase, settings)
         let builder = ReleaseBuilder(options, feed: feed, report: progress.report)
         let inspection = try builder.inspect(directory)
-        for line in InspectionOutput.lines(inspection) { Output.say("clientctl: \(line)") }
+        for line in InspectionOutput.lines(inspection) { Output.warn(line) }
         let release = try builder.publish(inspection, signers: signers, to: plan)
         progress.end()
         for line in InspectionOutput.lines([release.sameContent].compactMap(\.self)) {
-            Output.say("clientctl: \(line)")
+            Output.warn(line)
         }
         if !release.raisedLimits.isEmpty {
-            Output.say(
-                "clientctl: this release is larger than devices allow by default: give every device "
+            Output.warn(
+                "this release is larger than devices allow by default: give every device "
                     + "\(release.raisedLimits.joined(separator: " and ")), too")
         }
-        for warning in release.warnings { Output.say("clientctl: \(warning)") }
+        for warning in release.warnings { Output.warn(warning) }
         release.channel.map(ChannelOutput.warn)
         let json = try settings.isOn("json", common.json)
         try await next.finish(

@@ -44,8 +44,8 @@ struct PublisherStateOptions: ParsableArguments {
         } catch  where isGiven {
             throw error
         } catch {
-            Output.say(
-                "clientctl: warning: signed channel files are not stored, so an older file in the feed is not detected. Give --expect-sequence, "
+            Output.warn(
+                "signed channel files are not stored, so an older file in the feed is not detected. Give --expect-sequence, "
                     + "or --publisher-state with a writable folder. \(UpdateFailure(error).message)")
         }
     }

@@ -67,7 +67,7 @@ struct Repair: AsyncParsableCommand, ConfinedCommand {
         let repair = StoreRepair(
             store: store, seed: try settings.optional("seed", seed).map { try SeedFolder(at: $0, layout: layout) },
             layout: layout, archives: try archives(settings, store, progress)
-        ) { Output.say("clientctl: \($0)") }
+        ) { Output.warn($0) }
         try Wiring.requireStore(store)
         try StoreMark.require(in: try Directory.open(store))
         let report = try await isDryRun ? repair.look() : repair.run()

@@ -144,7 +144,7 @@ struct Report: AsyncParsableCommand {
     /// Logs a failure of reports. The caller continues.
     static func note(_ error: any Error) {
         let failure = UpdateFailure(error)
-        Output.say("clientctl: reporting failed: \(failure.message)")
+        Output.warn("reporting failed: \(failure.message)")
     }
 }
 

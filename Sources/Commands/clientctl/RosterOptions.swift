@@ -44,7 +44,7 @@ struct RosterOptions: ParsableArguments {
 
     /// Logs a failure of the roster. The caller continues.
     static func note(_ error: any Error) {
-        Output.say("clientctl: the roster was not updated: \(UpdateFailure(error).message)")
+        Output.warn("the roster was not updated: \(UpdateFailure(error).message)")
     }
 }
 

@@ -167,7 +167,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         let roster = try listed.sender(update, configuration, settings)
         let agent = try agent.agent(update.store, roster: roster, settings)
         defer { agent.end() }
-        var listening = try Wiring.listening(update, push: push, settings, say: Self.say)
+        var listening = try Wiring.listening(update, push: push, settings, say: { Output.say($0) })
         listening.link = { agent.note(link: $0, isUp: $1) }
         let sessions = Wiring.sessions(configuration.device.store)
         let kiosk = try screen.kiosk(settings, sessions)
@@ -384,7 +384,7 @@ extension Serve {
             configuration.extraSources.merge(try Self.sources(text), uniquingKeysWith: +)
         }
         configuration.policies = try policies(settings)
-        configuration.say = Self.say
+        configuration.say = { Output.warn($0) }
         if let server {
             configuration.extraSources["connect-src", default: []] += Self.connections(to: server.rootURL.origin)
         }
@@ -402,7 +402,7 @@ extension Serve {
         guard let application, pages.port == nil, pages.appId == nil else { return }
         let own = PortChoice.port(forAppId: application)
         if own == port { return }
-        Self.say(
+        Output.warn(
             "the client's own port is \(own), but serve uses \(port) until it restarts: pages cannot read data that they "
                 + "stored at \(own). Choose a port with --port.")
     }
@@ -467,7 +467,7 @@ extension Serve {
     ) throws {
         let url = "http://127.0.0.1:\(server.port)/"
         if server.port != server.wantedPort {
-            Self.say(
+            Output.warn(
                 "port \(server.wantedPort) is in use, so serve listens on \(server.port): pages cannot read data that they "
                     + "stored at \(server.wantedPort). Free the port, or choose one with --port.")
         }
@@ -479,8 +479,6 @@ extension Serve {
                 "next": .string(orNull: next?.description),
             ], [url])
     }
-
-    private static func say(_ line: String) { Output.say("clientctl: \(line)") }
 }
 
 // MARK: Without a store
@@ -544,7 +542,7 @@ extension Serve {
                 return try container.shell(bridge: bridge)
             } catch {
                 let message = UpdateFailure(error).message
-                if message != logged { say("\(message) serve tries again every 2 seconds.") }
+                if message != logged { Output.warn("\(message) serve tries again every 2 seconds.") }
                 logged = message
             }
         }
@@ -558,7 +556,7 @@ extension Serve {
         let device = container.configuration.device
         let reason = UpdateFailure(refusal)
         let bridge = LoopbackBridge(try design(settings))
-        let host = try SeedHost(bridge, because: reason, say: Self.say) { warn in
+        let host = try SeedHost(bridge, because: reason, say: { Output.warn($0) }) { warn in
             try Launcher.launch(device, withoutStore: refusal, warn: warn)
         }
         let boot = ShellBootSequence(
@@ -568,7 +566,8 @@ extension Serve {
         let shown = try await boot.first(waits: true)
         let name = host.seed
         if name == nil {
-            Self.say("\(reason.message) No client is shown until the store opens; serve tries again every 2 seconds.")
+            Output.warn(
+                "\(reason.message) No client is shown until the store opens; serve tries again every 2 seconds.")
         }
         let application = try? device.seed.flatMap { try SeedFolder(at: $0, layout: device.layout).facts?.appId }
         let server = try await PageServer.start(

@@ -78,7 +78,7 @@ struct WaitOptions: ParsableArguments {
         let limit = try settings.optional("wait", wait).map { text in
             try settings.parsed("wait", text) { try DurationText(parsing: $0).duration }
         }
-        return FeedWait(limit ?? FeedWait.standard) { Output.say("clientctl: \($0)") }
+        return FeedWait(limit ?? FeedWait.standard) { Output.say($0) }
     }
 }
 
@@ -245,7 +245,7 @@ enum ChannelOutput {
     }
 
     static func warn(_ report: ChannelReport) {
-        for warning in report.warnings { Output.say("clientctl: channel \(report.document.channel): \(warning)") }
+        for warning in report.warnings { Output.warn("channel \(report.document.channel): \(warning)") }
     }
 
     static func lines(_ report: ChannelReport) -> [String] {

@@ -116,15 +116,15 @@ struct TrustInit: ParsableCommand {
         }
         try file.write(to: out, replacing: false)
         if file.claims.roles[.root]?.threshold == 1 {
-            Output.say(
-                "clientctl: one root key alone can replace every other key: use three with --root-threshold 2, and keep "
+            Output.warn(
+                "one root key alone can replace every other key: use three with --root-threshold 2, and keep "
                     + "them offline and in different places")
         }
         for key in file.claims.keys.map(\.publicKey.id) where file.claims.roles(of: key).contains(.root) {
             let others = file.claims.roles(of: key).filter { $0 != .root }
             if others.isEmpty { continue }
-            Output.say(
-                "clientctl: root key \(key) also has the role \(others.map(\.rawValue).joined(separator: " and ")), so the machine that "
+            Output.warn(
+                "root key \(key) also has the role \(others.map(\.rawValue).joined(separator: " and ")), so the machine that "
                     + "uses it for that role could replace every key. Give that role another key.")
         }
         try TrustView.answer(file, out, outcome: "created", [], json: try settings.isOn("json", common.json))
@@ -241,8 +241,8 @@ struct TrustSign: ParsableCommand {
         let isNew = try root.sign(signer)
         if isNew { try root.write(to: file, replacing: true) }
         if !isRootKey, previous?.claims.trusted(for: .root, at: nil).keys.contains(signer.publicKey) != true {
-            Output.say(
-                "clientctl: \(id) is not a root key of version \(root.claims.version): its signature is valid only if it is a root "
+            Output.warn(
+                "\(id) is not a root key of version \(root.claims.version): its signature is valid only if it is a root "
                     + "key of version \(root.claims.version - 1)")
         }
         try TrustView.answer(
@@ -285,16 +285,16 @@ struct TrustPublish: AsyncParsableCommand {
         let next = try after.plan(settings)
         let feed = try Wiring.place(feed, bucket, settings)
         let root = try TrustFile.read(file)
-        if try feed.isNew { Output.say("clientctl: \(feed.isNewWarning)") }
+        if try feed.isNew { Output.warn(feed.isNewWarning) }
         let report = try TrustPublisher(
             feed: feed, isClockAccepted: try settings.isOn("accept-clock", acceptClock), wait: waiting.wait(settings)
         ).publish(root)
         for name in report.channelsToSign {
-            Output.say(
-                "clientctl: devices with this root refuse the current file of channel \(name): sign it with the new key by "
+            Output.warn(
+                "devices with this root refuse the current file of channel \(name): sign it with the new key by "
                     + "`clientctl channel renew --channel \(name)`, and give the old key with --trust")
         }
-        Self.warnings(report).forEach { Output.say("clientctl: \($0)") }
+        Self.warnings(report).forEach { Output.warn($0) }
         let outcome = report.isNew ? "published" : report.isCompleted ? "completed" : "unchanged"
         try await next.finish(
             Publication(feed: feed, outcome: outcome, documents: report.documents),

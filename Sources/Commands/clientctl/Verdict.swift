@@ -21,7 +21,7 @@ struct VerdictOptions: ParsableArguments {
         let version = try version.required(settings)
         let store = try settings.required("store", place.store)
         let token = LaunchToken(text: try settings.required("token", token))
-        let verdicts = try Verdicts(store: store) { Output.say("clientctl: \($0)") }
+        let verdicts = try Verdicts(store: store) { Output.warn($0) }
         let inventory = try Inventory.read(at: store)
         // The launched client is preferred to others with the same version.
         let launched = inventory.ledger.launch.map { [$0.name] } ?? []

@@ -177,8 +177,8 @@ struct Verify: AsyncParsableCommand {
         }
         for release in device.refused(of: document) {
             if release.isMissed { throw release.failure }
-            Output.say(
-                "clientctl: devices refuse version \(release.version). Remove it: "
+            Output.warn(
+                "devices refuse version \(release.version). Remove it: "
                     + "clientctl release withdraw --version \(release.version) --channel \(channel)")
         }
         Output.give(

@@ -162,7 +162,7 @@ enum Wiring {
         return try DeviceContainer.fetcher(
             options, for: url,
             sessions: keepingSession ? KeptSessions(sessions: sessions(store)) : sessions(store),
-            report: { Output.say("clientctl: \(UpdateFailure($0).message)") })
+            report: { Output.warn(UpdateFailure($0).message) })
     }
 
     /// Returns a fetcher for reports, which any server may receive. It sends the token only to the origin of the feed or the Meteor server
@@ -237,7 +237,7 @@ enum Wiring {
         if feed == nil, meteor == nil, options.trust != nil {
             throw ValidationError("--trust needs a feed: add --channel or --manifest.")
         }
-        var container = DeviceContainer(configuration) { Output.say("clientctl: \($0)") }
+        var container = DeviceContainer(configuration) { Output.warn($0) }
         container.report = report
         container.feed = try feed.map { try self.feed($0, options, keepingSession: keepingSession, settings) }
         container.server = try meteor.map {
@@ -366,7 +366,7 @@ enum Wiring {
         let configuration = ShellConfiguration(device: try device(place.store, shell, settings))
         // Without a seed, an empty store has nothing to launch, so none is created.
         if configuration.device.seed == nil { try requireStore(configuration.device.store) }
-        return try DeviceContainer(configuration) { Output.say("clientctl: \($0)") }
+        return try DeviceContainer(configuration) { Output.warn($0) }
             .launch(for: sessionStatus(configuration.device.store))
     }
 
@@ -375,7 +375,7 @@ enum Wiring {
         do {
             return try sessions(store).record().status(at: .now)
         } catch {
-            Output.say("clientctl: \(UpdateFailure(error).message) Guests see the seed.")
+            Output.warn("\(UpdateFailure(error).message) Guests see the seed.")
             return .unauthenticated(.unreadable)
         }
     }
@@ -425,8 +425,8 @@ enum Wiring {
         if let folder { try StoreMark.require(in: folder) }
         // `clientctl screen lock` may have created the store.
         let isEmpty = try folder?.list().isEmpty ?? true
-        if isEmpty { Output.say("clientctl: there is no store at \(store) yet") }
-        return try Inventory.read(at: store) { Output.say("clientctl: \($0.message)") }
+        if isEmpty { Output.say("there is no store at \(store) yet") }
+        return try Inventory.read(at: store) { Output.warn($0.message) }
     }
 
     /// Throws `UpdateFailure` if the seed has no index page. Checked before an installation, because the device falls back to the seed.

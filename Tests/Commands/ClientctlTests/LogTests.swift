@@ -47,6 +47,18 @@ import Testing
         #expect(log == "clientctl: v1.0.0 is shown, on trial\nclientctl: v1.0.0 confirmed its start\n")
     }
 
+    @Test func `errors name their code, usage errors the usage, and warnings are marked`() throws {
+        let list = try Clientctl.run(["list", "--store", site.folder.file("dist/none")])
+        #expect(list.errors.hasPrefix("error[configInvalid]: "), "\(list.errors)")
+        let command = try Clientctl.run(["list"])
+        #expect(command.errors.hasPrefix("error[usage]: Missing --store"), "\(command.errors)")
+        let parser = try Clientctl.run(["list", "--nonsense"])
+        #expect(parser.errors.hasPrefix("error[usage]: Unknown option '--nonsense'"), "\(parser.errors)")
+        let keys = try Clientctl.run(["keys", "generate", "--out", site.folder.file("plain")]).succeeded()
+        #expect(keys.errors.hasPrefix("warning: the key is not encrypted"), "\(keys.errors)")
+        #expect(access("\(Checkout.root)/Guide/reference/errors/configInvalid.md", F_OK) == 0)
+    }
+
     @Test func `log lines for the journal have priorities`() throws {
         let log = try life([], wrapper: Self.inJournal)
         #expect(log == "<6>clientctl: v1.0.0 is shown, on trial\n<6>clientctl: v1.0.0 confirmed its start\n")

@@ -111,7 +111,7 @@ import Testing
         #expect(try refused(24, "archiveRejected").errors.contains("\(source) has no index.html at its top"))
         #expect(try refused(24, "archiveRejected").errors.contains("It has Index.htm"))
         #expect(
-            try refused(64, "usage", ["--min-shell", "1.0"]).errors.hasPrefix("clientctl: --min-shell: the version"))
+            try refused(64, "usage", ["--min-shell", "1.0"]).errors.hasPrefix("error[usage]: --min-shell: the version"))
         let many = try site.folder.write([UInt8](repeating: 0x61, count: 100_000), to: "notes")
         #expect(
             try refused(78, "configInvalid", ["--notes", many]).errors.contains(
