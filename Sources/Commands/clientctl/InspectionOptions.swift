@@ -48,8 +48,8 @@ struct ExcludeOptions: ParsableArguments {
 struct InspectionOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Publish nothing if a file is larger than this, such as 5MB. Exits with 52 in that case.", valueName: "size"
-        ))
+            "Publish nothing if all files together are larger than this, or grow by more, such as 20MB, +10% or 20MB,+500kB. Exits with 52 in that case. --max-file-size limits a single file.",
+            valueName: "size,+growth"))
     var budget: String?
 
     @Option(
@@ -57,9 +57,14 @@ struct InspectionOptions: ParsableArguments {
         completion: .directory)
     var archiveMaps: String?
 
-    func bytes(_ settings: Settings) throws -> Int? {
+    func budget(_ settings: Settings) throws -> ReleaseBudget? {
         try settings.optional("budget", budget).map { text in
-            try settings.parsed("budget", text) { try ByteCount(parsing: $0).bytes }
+            guard let budget = ReleaseBudget(parsing: text) else {
+                throw ValidationError(
+                    "--budget takes a size, a growth or both, such as 20MB, +10% or 20MB,+500kB, not \(UntrustedName.display(text))."
+                )
+            }
+            return budget
         }
     }
 }
@@ -147,7 +152,7 @@ extension FolderFinding.Code {
     /// Whether the finding is about the number or size of files.
     fileprivate var isAboutBytes: Bool {
         switch self {
-        case .precompressed, .maps, .junk, .duplicates, .overBudget: true
+        case .precompressed, .maps, .junk, .duplicates: true
         case .sameContent, .emptyPage, .missingScript, .neverConfirms, .blocksConfirmation, .serviceWorker,
             .reservedPath,
             .missingFile,
@@ -162,7 +167,6 @@ extension FolderFinding.Code {
         case .maps: ("source map", "source maps")
         case .junk: ("leftover file of editors or tools", "leftover files of editors or tools")
         case .duplicates: ("duplicate file", "duplicate files")
-        case .overBudget: ("file over the budget", "files over the budget")
         case .sameContent, .emptyPage, .neverConfirms, .blocksConfirmation: ("client", "clients")
         case .missingScript: ("missing script of index.html", "missing scripts of index.html")
         case .serviceWorker:
@@ -185,7 +189,6 @@ extension FolderFinding.Code {
         case .maps: "Only developers need them. --drop maps excludes them, and --archive-maps DIR keeps copies of them."
         case .junk: "--drop junk excludes them."
         case .duplicates: "You can keep one copy and link to it."
-        case .overBudget: "Make them smaller."
         case .sameContent: "Did you build?"
         case .emptyPage: "Devices would show a white screen and roll this client back. Did you build?"
         case .neverConfirms: "Call WebAppLocalServer.startupDidComplete() when the page works."

@@ -238,7 +238,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         options.wait = try waiting.wait(settings)
         options.excluded = try excluding.patterns(settings)
         options.drops = try excluding.drops(settings)
-        options.budget = try looking.bytes(settings)
+        options.budget = try looking.budget(settings)
         options.mapsFolder = try settings.optional("archive-maps", looking.archiveMaps)
         options.allowed = try ExcludeOptions.patterns("allow", allow, settings)
         options.secretFiles =

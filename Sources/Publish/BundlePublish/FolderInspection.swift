@@ -26,12 +26,11 @@ package struct FolderInspection: Sendable {
 
     /// Inspects `folder`. `allowed` files cause no findings.
     package init(
-        _ folder: Directory, excluding excluded: [PathPattern], dropping drops: Set<Drop>, allowed: [PathPattern] = [],
-        budget: Int? = nil
+        _ folder: Directory, excluding excluded: [PathPattern], dropping drops: Set<Drop>, allowed: [PathPattern] = []
     ) throws {
         let named = excluded + (drops.contains(.junk) ? FolderRule.junk : [])
         let whole = try CanonicalTree(folder, excluding: named)
-        let found = FolderRule(budget: budget, allowed: allowed).findings(of: try FolderFactsReader(whole).facts())
+        let found = FolderRule(allowed: allowed).findings(of: try FolderFactsReader(whole).facts())
         let codes = Set(drops.map(\.code))
         let gone = Set(found.filter { codes.contains($0.code) }.map(\.path))
         tree = whole.leavingOut(gone)
@@ -41,16 +40,22 @@ package struct FolderInspection: Sendable {
         maps = found.filter { $0.code == .maps }.map(\.path)
     }
 
-    /// Throws if files are larger than `budget`.
-    package func requireBudget(_ budget: Int?, of source: String) throws {
-        let large = findings.filter { $0.code == .overBudget }.sorted { $0.size > $1.size }
-        guard let budget, let first = large.first else { return }
-        let names = large.prefix(20).map { "\($0.path) \(ByteCount(bytes: $0.size))" }.joined(separator: ", ")
+    /// Throws if the files have more bytes than `budget` allows over `previous`, the release before.
+    func requireBudget(_ budget: ReleaseBudget, over previous: UnverifiedManifest?, of source: String) throws {
+        guard let excess = budget.excess(of: tree.totalBytes, over: previous?.claims.installedSize) else { return }
+        let size = "\(source) has \(ByteCount(bytes: tree.totalBytes))"
+        let what =
+            switch excess {
+            case .size(let more): "\(size), \(ByteCount(bytes: more)) more than --budget allows."
+            case .growth(let more, let allowed):
+                "\(size), \(ByteCount(bytes: more)) more than \(previous.map { "\($0.claims.version)" } ?? ""), and --budget "
+                    + "allows \(ByteCount(bytes: allowed)) more."
+            }
+        let large = tree.entries.sorted { $0.size > $1.size }.prefix(5)
+        let names = large.map { "\($0.path) \(ByteCount(bytes: $0.size))" }.joined(separator: ", ")
         throw UpdateFailure(
-            .overBudget, subject: first.path.string,
-            "\(source) has \(large.count) \(large.count == 1 ? "file" : "files") of more than \(ByteCount(bytes: budget)): \(names)"
-                + "\(large.count > 20 ? " and others" : ""). Make them smaller, exclude them with --exclude, or raise --budget."
-        )
+            .overBudget, subject: source,
+            "\(what) The largest files: \(names). Make them smaller, exclude files with --exclude, or raise --budget.")
     }
 
     /// Throws if `index.html` loads scripts that are not in the folder, because no device could start it. `--allow

@@ -15,8 +15,6 @@ package struct FolderFinding: Sendable, Equatable {
         case junk
         /// A copy of another file.
         case duplicates
-        /// A file above the size budget.
-        case overBudget
         /// The content of a release that the feed already has.
         case sameContent
         case emptyPage
@@ -103,8 +101,6 @@ struct FolderFacts {
 /// Finds problems in the files of a folder. Findings are sorted by code; `index.html` comes first, then the other
 /// paths in order.
 struct FolderRule {
-    /// The maximum size of a file in bytes; nil for no limit.
-    var budget: Int?
     /// The files that cause no findings.
     var allowed: [PathPattern] = []
 
@@ -134,7 +130,6 @@ struct FolderRule {
         if isJunk, !allowed.contains(where: { $0.covers(file.path.bytes) }) {
             found.append(FolderFinding(.junk, file))
         }
-        if let budget, file.size > budget { found.append(FolderFinding(.overBudget, file)) }
         if let page = file.page { found += Self.findings(of: page, in: file, among: paths) }
         if file.usesEval, ContentSecurityPolicy.refuses("script-src", "eval") {
             found.append(

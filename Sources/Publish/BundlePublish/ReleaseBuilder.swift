@@ -29,8 +29,7 @@ package struct ReleaseBuilder {
     package func inspect(_ source: String) throws -> FolderInspection {
         try MisplacedContent.refuse(in: source, feed: feed.folder, options)
         let inspection = try FolderInspection(
-            Directory.open(source), excluding: options.excluded, dropping: options.drops, allowed: options.allowed,
-            budget: options.budget)
+            Directory.open(source), excluding: options.excluded, dropping: options.drops, allowed: options.allowed)
         try inspection.tree.requireInstallable(options.limits)
         try Self.requireBridge(inspection.tree.folder, source)
         try inspection.requireScripts(allowing: options.allowed, of: source)
@@ -38,8 +37,16 @@ package struct ReleaseBuilder {
         {
             throw UpdateFailure(.archiveRejected, subject: "format: \(source)", "\(source) \(problem)")
         }
-        try inspection.requireBudget(options.budget, of: source)
+        if let budget = options.budget {
+            try inspection.requireBudget(budget, over: try previous(), of: source)
+        }
         return inspection
+    }
+
+    /// Returns the highest release of the feed below the new one; nil if there is none.
+    private func previous() throws -> UnverifiedManifest? {
+        let lower = try ReleaseFeed.versions(in: feed).filter { $0 < options.version }
+        return try lower.max().flatMap { try ReleaseFeed.published($0, in: feed) }
     }
 
     /// Throws for a UTF-16 page: the host cannot insert `WebAppLocalServer` into it, so the page could never confirm

@@ -26,7 +26,7 @@ package struct ReleaseOptions: Sendable {
     /// The kinds of files that are not published.
     package var drops: Set<FolderInspection.Drop> = []
     /// The maximum size of a file in bytes; nil for no limit.
-    package var budget: Int?
+    package var budget: ReleaseBudget?
     /// The folder for the source maps of each version; nil to store none.
     package var mapsFolder: String?
     /// The deltas to the release; nil for none.

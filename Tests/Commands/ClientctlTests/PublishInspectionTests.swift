@@ -140,14 +140,19 @@ import Testing
         try site.publish(source, as: "1.0.0", ["--drop", "junk"]).succeeded("published")
     }
 
-    @Test func `publish rejects files over --budget with status 52`() throws {
-        let refused = try site.publish(source, as: "1.0.0", ["--budget", "2999B"]).failed(52, "overBudget")
-        #expect(refused.subject == "large.bin")
-        #expect(refused.errors.contains("1 file of more than 3.0 kB: large.bin 3.0 kB"))
+    @Test func `publish rejects a release over --budget, or that grows by more, with status 52`() throws {
+        let refused = try site.publish(source, as: "1.0.0", ["--budget", "2kB"]).failed(52, "overBudget")
+        #expect(refused.subject == source)
+        #expect(refused.errors.contains("more than --budget allows. The largest files: large.bin 3.0 kB"))
         #expect(access(site.feed, F_OK) != 0)
-        try site.publish(source, as: "1.0.0", ["--budget", "2kB", "--exclude", "large.bin"]).succeeded("published")
-        try site.publish(source, as: "1.0.1", ["--budget", "3000B"]).succeeded("published")
+        try site.publish(source, as: "1.0.0", ["--budget", "2kB,+10%", "--exclude", "large.bin"])
+            .succeeded("published")
+        let grown = try site.publish(source, as: "1.0.1", ["--budget", "1MB,+10%"]).failed(52, "overBudget")
+        #expect(grown.errors.contains("more than 1.0.0, and --budget allows"), "\(grown.errors)")
+        try site.publish(source, as: "1.0.1", ["--budget", "1MB,+1MB"]).succeeded("published")
         try site.publish(source, as: "1.0.2", ["--budget", "some"]).failed(64, "usage")
+        let single = try site.publish(source, as: "1.0.2", ["--max-file-size", "2999B"]).failed(24, "archiveRejected")
+        #expect(single.errors.contains("large.bin"))
     }
 
     @Test func `publish --archive-maps stores source maps by version and keeps them in the release`() throws {

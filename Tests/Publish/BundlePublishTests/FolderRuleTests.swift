@@ -73,11 +73,21 @@ import Testing
         #expect(found(files) == ["precompressed f of b", "duplicates b as a", "duplicates c as a"])
     }
 
-    @Test func `reports files above the budget, but not at the budget`() throws {
-        let files = [try file("a", size: 100), try file("b", size: 101)]
-        #expect(found(files, FolderRule(budget: 100)) == ["overBudget b"])
-        #expect(found(files) == [])
+    @Test(
+        arguments: [
+            ("100B", 100, nil, nil), ("100B", 101, nil, ReleaseBudget.Excess.size(by: 1)),
+            ("+10%", 110, 100, nil), ("+10%", 111, 100, .growth(by: 11, allowed: 10)), ("+10%", 500, nil, nil),
+            ("+5B", 105, 100, nil), ("+5B", 106, 100, .growth(by: 6, allowed: 5)), ("+0B", 99, 100, nil),
+            ("200B,+5B", 106, 100, .growth(by: 6, allowed: 5)), ("+5B,200B", 201, 200, .size(by: 1)),
+        ] as [(String, Int, Int?, ReleaseBudget.Excess?)])
+    func `a budget limits the size of a release and its growth`(
+        text: String, size: Int, previous: Int?, expected: ReleaseBudget.Excess?
+    ) throws {
+        #expect(try #require(ReleaseBudget(parsing: text)).excess(of: size, over: previous) == expected)
     }
+
+    @Test(arguments: ["", "some", "5MB,6MB", "+1%,+2%", "+", "5MB,", "+x%"])
+    func `a budget is a size, a growth or both`(text: String) { #expect(ReleaseBudget(parsing: text) == nil) }
 
     @Test(arguments: [
         ("index.html", "<img src=a.png>", nil), ("index.html", "<img src=./a.png?v=1#x>", nil),
