@@ -120,7 +120,7 @@ struct AfterPublish {
                 object["public"] = .object([
                     "url": .string(base.display), "milliseconds": .integer(Int(took / .milliseconds(1))),
                 ])
-                lines.append("  public     \(base.display) has the change after \(Int(took / .seconds(1))) s")
+                lines.append("  url        \(base.display) has the change after \(Int(took / .seconds(1))) s")
             }
         } catch {
             if !json { Output.give(json: false, afterChange: true, object, lines) }

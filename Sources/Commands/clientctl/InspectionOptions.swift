@@ -71,13 +71,17 @@ struct InspectionOptions: ParsableArguments {
 
 /// The output of an inspection of a folder, as lines and as JSON.
 enum InspectionOutput {
-    /// Returns one line for each kind of excluded file, each unused `--exclude` and each kind of finding.
-    static func lines(_ inspection: FolderInspection) -> [String] {
+    /// Returns one line for each kind of excluded file.
+    static func excluded(_ inspection: FolderInspection) -> [String] {
         groups(inspection.dropped).map { "excluded \($0.count(of: $0.code.words)) (\($0.names))" }
+    }
+
+    /// Returns one line for each kind of finding and each unused `--exclude`.
+    static func lines(_ inspection: FolderInspection) -> [String] {
+        lines(inspection.findings)
             + inspection.unmatched.map {
                 "--exclude \(UntrustedName.display($0)) excludes nothing: no file has that name or path"
             }
-            + lines(inspection.findings)
     }
 
     static func lines(_ findings: [FolderFinding]) -> [String] {
@@ -110,6 +114,7 @@ enum InspectionOutput {
         let code: FolderFinding.Code
         let findings: [FolderFinding]
 
+        var isAboutIndex: Bool { findings.contains(where: \.isAboutIndex) }
         var bytes: Int { findings.reduce(0) { $0 + $1.size } }
         var allowances: [String] { Set(findings.compactMap(\.allowance)).sorted() }
 
@@ -140,11 +145,13 @@ enum InspectionOutput {
         }
     }
 
+    /// Returns the findings by code, those about `index.html` first.
     private static func groups(_ findings: [FolderFinding]) -> [Group] {
-        FolderFinding.Code.allCases.compactMap { code in
+        let groups = FolderFinding.Code.allCases.compactMap { code in
             let found = findings.filter { $0.code == code }
             return found.isEmpty ? nil : Group(code: code, findings: found)
         }
+        return groups.filter(\.isAboutIndex) + groups.filter { !$0.isAboutIndex }
     }
 }
 

@@ -179,12 +179,19 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
             release: signers, isDryRun: isDryRun, passphrase, settings)
         let builder = ReleaseBuilder(options, feed: feed, report: progress.report)
         let inspection = try builder.inspect(directory)
-        for line in InspectionOutput.lines(inspection) { Output.warn(line) }
         let release = try builder.publish(inspection, signers: signers, to: plan)
         progress.end()
-        for line in InspectionOutput.lines([release.sameContent].compactMap(\.self)) {
-            Output.warn(line)
-        }
+        // After the result, or before the failure of a step that follows it.
+        defer { Self.warn(inspection, release) }
+        try await next.finish(
+            Publication(of: release, in: feed, isDryRun: isDryRun), try settings.isOn("json", common.json),
+            object(release, inspection, feed.address), lines(release, feed.address))
+    }
+
+    private static func warn(_ inspection: FolderInspection, _ release: ReleaseReport) {
+        for line in InspectionOutput.excluded(inspection) { Output.say(line) }
+        for line in InspectionOutput.lines(inspection) { Output.warn(line) }
+        for line in InspectionOutput.lines([release.sameContent].compactMap(\.self)) { Output.warn(line) }
         if !release.raisedLimits.isEmpty {
             Output.warn(
                 "this release is larger than devices allow by default: give every device "
@@ -192,10 +199,6 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         }
         for warning in release.warnings { Output.warn(warning) }
         release.channel.map(ChannelOutput.warn)
-        let json = try settings.isOn("json", common.json)
-        try await next.finish(
-            Publication(of: release, in: feed, isDryRun: isDryRun), json, object(release, inspection, feed.address),
-            lines(release, feed.address))
     }
 
     private func releaseOptions(_ settings: Settings, _ isDryRun: Bool) throws -> ReleaseOptions {
@@ -315,16 +318,22 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
                 "\(manifest.version) was already in \(feed) with this content; the files that offer it were written"
             case .dryRun: "would publish \(manifest.version) to \(feed) (dry run; nothing was written)"
             }
-        return [
-            what,
-            "  files      \(manifest.fileCount ?? 0), \(ByteCount(bytes: installed))",
-            "  archive    \(ByteCount(bytes: archive))\(percent), sha256 \(manifest.sha256.hex)",
-            "  content    sha256 \(manifest.contentSha256?.hex ?? "")",
-            "  newest     \(release.isNewest ? "yes: manifest.json offers it" : "no: manifest.json offers \(release.offered.map { "\($0)" } ?? "nothing")")",
-        ]
-            + release.largest.enumerated().map { index, file in
-                "  \(index == 0 ? "largest" : "       ")    \(file.path) \(ByteCount(bytes: file.size))"
-            } + DeltaOutput.lines(release.deltas, archive: archive) + (release.channel.map(ChannelOutput.lines) ?? [])
+        let size = "\(counted(manifest.fileCount ?? 0, "file")), \(ByteCount(bytes: installed))"
+        return [what, "  size       \(size); archive \(ByteCount(bytes: archive))\(percent)"]
+            + DeltaOutput.summary(release.deltas, archive: archive) + [target(release)]
             + WriteOutput.lines(release.writes)
+    }
+
+    /// Returns the line about the devices that get the release.
+    private func target(_ release: ReleaseReport) -> String {
+        let version = release.manifest.version
+        if let document = release.channel?.document {
+            let audience = document.releases.first { $0.version == version }?.audience(at: .now) ?? "no device"
+            return
+                "  channel    \(document.channel), for \(audience); sequence \(document.sequence) \(document.expires <= .now ? "expired at" : "until") \(document.expires)"
+        }
+        let verb = release.outcome == .dryRun ? "would offer" : "offers"
+        if release.isNewest { return "  manifest   manifest.json \(verb) \(version) to every device" }
+        return "  manifest   manifest.json still offers \(release.offered.map { "\($0)" } ?? "nothing")"
     }
 }

@@ -132,6 +132,11 @@ enum DeltaOutput {
         return .object(object)
     }
 
+    /// Returns one line about all deltas; none if there are no deltas.
+    static func summary(_ reports: [DeltaReport], archive: Int?) -> [String] {
+        reports.isEmpty ? [] : ["  deltas     " + reports.map { line($0, archive: archive) }.joined(separator: "; ")]
+    }
+
     static func lines(_ reports: [DeltaReport], archive: Int?) -> [String] {
         reports.enumerated().map { index, report in
             (index == 0 ? "  deltas     " : "             ") + line(report, archive: archive)

@@ -71,7 +71,7 @@ package struct FolderFinding: Sendable, Equatable {
     }
 
     /// Whether it is about the page that devices show first.
-    var isAboutIndex: Bool { path.bytes.elementsEqual("index.html".utf8) }
+    package var isAboutIndex: Bool { path.bytes.elementsEqual("index.html".utf8) }
 }
 
 /// The facts about a file. A member that was not read has no effect.

@@ -1,4 +1,5 @@
-package import BundleValues
+import ArchiveSource
+import BundleValues
 
 /// The maximum size of a release, and of its growth over the release before it.
 package struct ReleaseBudget: Sendable, Equatable {

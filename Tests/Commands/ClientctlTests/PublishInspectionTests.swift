@@ -134,6 +134,20 @@ import Testing
         #expect(codes(again["findings"])["sameContent"] == nil)
     }
 
+    @Test func `publish prints at most five lines, then the findings`() throws {
+        let outcome = try Clientctl.run([
+            "publish", source, "--version", "1.0.0", "--feed", site.feed, "--key", site.key, "--level", "1",
+        ])
+        #expect(outcome.status == 0, "\(outcome.errors)")
+        let lines = outcome.text.split(separator: "\n")
+        #expect(lines.first?.hasPrefix("published 1.0.0 to ") == true && lines.count <= 5, "\(outcome.text)")
+        #expect(lines.contains { $0.hasPrefix("  size       ") } && lines.contains { $0.contains("offers 1.0.0") })
+        let warnings = outcome.errors.split(separator: "\n")
+        #expect(!warnings.isEmpty && warnings.allSatisfy { $0.hasPrefix("warning: ") }, "\(outcome.errors)")
+        let index = warnings.map { $0.contains("index.html") || $0.contains("startupDidComplete") }
+        #expect(index.first == true, "\(outcome.errors)")
+    }
+
     @Test func `publish treats repositories and dependencies as junk`() throws {
         _ = try site.folder.writeTree([".git/HEAD": bytes("ref"), "lib/node_modules/x.js": bytes("1")], to: "web")
         try site.publish(source, as: "1.0.0", ["--drop", "maps"]).failed(24, "archiveRejected")
