@@ -8,9 +8,8 @@ struct Clientctl: AsyncParsableCommand {
         abstract: "Publish web clients as signed archives, and install them on devices.",
         discussion: """
             A release engineer:
-              clientctl keys generate --out release
-              clientctl publish dist --version 1.5.0 --feed feed \\
-                --key release.key.pem
+              clientctl init
+              clientctl publish dist --version 1.5.0
             A device:
               clientctl install --trust release.pub.pem \\
                 --manifest https://updates.example.com/manifest.json \\
@@ -20,7 +19,9 @@ struct Clientctl: AsyncParsableCommand {
             Each flag can also be set in the environment, as CLIENTCTL_STORE and
             CLIENTCTL_CHECK_INTERVAL, or in a JSON file, as in
             {"store": "/var/lib/clientctl", "check-interval": "5m"}. --config names the
-            file (default: /etc/clientctl.json, then $XDG_CONFIG_HOME/clientctl.json).
+            file. Without it, commands that publish read clientctl.json in the working
+            folder, which `clientctl init` writes. Otherwise, the file is
+            /etc/clientctl.json, then $XDG_CONFIG_HOME/clientctl.json.
             Flags override the environment, and the environment overrides the file. A
             variable or key that is not a flag is an error. `clientctl --version` prints
             the version of this program, and `clientctl help exit-statuses` its exit
@@ -32,6 +33,7 @@ struct Clientctl: AsyncParsableCommand {
                 name: "Publish",
                 subcommands: [
                     Publish.self, Release.self, ChannelCommand.self, Keys.self, Trust.self, Inspect.self, Verify.self,
+                    Initialize.self,
                 ]),
             CommandGroup(name: "Operate", subcommands: [FeedCommand.self, Fleet.self]),
             CommandGroup(

@@ -13,7 +13,7 @@ struct CommonOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Read flags from this JSON file, or from a file of variables for systemd (*.env) (default: /etc/clientctl.json, then ~/.config/clientctl.json).",
+            "Read flags from this JSON file, or from a file of variables for systemd (*.env) (default: clientctl.json in the working folder for commands that publish, then /etc/clientctl.json, then ~/.config/clientctl.json).",
             valueName: "file"),
         completion: .file())
     var config: String?
@@ -292,7 +292,7 @@ struct Settings {
     /// The folder of relative paths in the file; empty for the working folder.
     private let folder: String
 
-    /// Reads the file `config`, or the first default file that exists. Throws `UpdateFailure` if the environment or the file has an unknown
+    /// Reads the file `config`, the project file, or the first default file that exists. Throws `UpdateFailure` if the environment or the file has an unknown
     /// name.
     init(config: String?) throws {
         if let unknown = FlagNames.unknownVariable() {
@@ -306,7 +306,8 @@ struct Settings {
             ?? (getenv("HOME").map { String(cString: $0) + "/.config" })
         let defaults = ["/etc/clientctl.json"] + (home.map { [$0 + "/clientctl.json"] } ?? [])
         let named = try config ?? Self.environment("config")
-        guard let path = named ?? defaults.first(where: File.exists) else {
+        let project = ProjectFile.path(for: CommandLine.arguments.dropFirst())
+        guard let path = named ?? project ?? defaults.first(where: File.exists) else {
             (file, path, folder) = ([:], "", "")
             return
         }

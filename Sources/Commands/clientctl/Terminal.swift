@@ -4,7 +4,7 @@ import BundleValues
 import CLibrary
 import Synchronization
 
-/// The terminal of this process, for input without echo. Keys that send signals, such as Ctrl-C, still end the process.
+/// The terminal of this process, for input with or without echo. Keys that send signals, such as Ctrl-C, still end the process.
 struct Terminal: ~Copyable {
     /// The signals that end or stop a process.
     private static let signals = [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGTSTP]
@@ -19,19 +19,20 @@ struct Terminal: ~Copyable {
 
     deinit { close(descriptor) }
 
-    /// Returns the line that the user types, without its line feed; nil if the input ends before one.
-    func ask(_ question: String) -> [UInt8]? {
+    /// Returns the line that the user types, without its line feed; nil if the input ends before one. A secret is not
+    /// echoed.
+    func ask(_ question: String, isSecret: Bool = true) -> [UInt8]? {
         var shown = termios()
         guard tcgetattr(descriptor, &shown) == 0 else { return nil }
         var hidden = shown
-        hidden.c_lflag &= ~tcflag_t(ECHO)
+        if isSecret { hidden.c_lflag &= ~tcflag_t(ECHO) }
         // A signal must not end the process while the terminal is without echo.
         return HeldSignals.holding(Self.signals) { signals in
             tcsetattr(descriptor, TCSAFLUSH, &hidden)
             write(PrintableText.line(question))
             let line = readLine(until: signals)
             tcsetattr(descriptor, TCSAFLUSH, &shown)
-            write("\n")
+            if isSecret { write("\n") }
             return line
         }
     }

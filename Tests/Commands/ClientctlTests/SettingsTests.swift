@@ -1,6 +1,7 @@
 import BundleValues
 import BundleTestTraits
 import BundleTesting
+import Glibc
 import Testing
 
 /// Flags from the environment and from configuration files.
@@ -136,6 +137,41 @@ import Testing
             "to", "token-file", "trust", "upstream-token-file",
         ]
         #expect(found == known)
+    }
+
+    /// The project in `folder`, with the commands that `init` prints.
+    private func initialize(_ more: [String] = []) throws -> (folder: String, next: [[String]]) {
+        let folder = try site.folder.makeFolder("project")
+        try site.folder.writeTree(Site.client("1.0.0"), to: "project/dist")
+        let made = try Clientctl.run(["init", "--yes", "--app-id", "com.example.kiosk", "--json"] + more, in: folder)
+        made.succeeded("created")
+        return (folder, (made.strings("next") ?? []).map { $0.split(separator: " ").dropFirst().map(String.init) })
+    }
+
+    @Test func `init writes a project file and a key, and the commands that it prints work`() throws {
+        let (folder, next) = try initialize()
+        #expect(next.count == 3)
+        #expect(try site.object("\(folder)/clientctl.json")["channel"] == .string("stable"))
+        #expect(access("\(folder)/release.key.pem", F_OK) == 0)
+        try Clientctl.run(next[0] + ["--json"], in: folder).succeeded("published")
+        try Clientctl.run(next[1] + ["--json"], in: folder).succeeded("installed")
+        #expect(next[2].first == "serve")
+        try Clientctl.run(["release", "rollout", "50%", "--version", "1.0.0", "--json"], in: folder).succeeded(
+            "changed")
+        // A flag overrides the project file.
+        try Clientctl.run(["channel", "list", "--channel", "beta", "--json"], in: folder).failed(78, "configInvalid")
+        try Clientctl.run(["init", "--yes", "--json"], in: folder).failed(78, "configInvalid")
+    }
+
+    @Test func `init keeps an existing key and asks only at a terminal`() throws {
+        let refused = try Clientctl.run(["init", "--json"], in: site.folder.path).failed(64, "usage")
+        #expect(refused.errors.contains("--yes"))
+        let before = try contents(ofFile: site.key)
+        let made = try Clientctl.run(["init", "--yes", "--channel", "none", "--json"], in: site.folder.path)
+        #expect(made.succeeded("created")["keyCreated"] == .bool(false))
+        #expect(try contents(ofFile: site.key) == before)
+        try Clientctl.run(["publish", "web-1.0.0", "--version", "1.2.0", "--json"], in: site.folder.path)
+            .succeeded("published")
     }
 
     @Test func `help exit-statuses lists the exit statuses, and the help of the program does not`() throws {

@@ -1,0 +1,163 @@
+import ArgumentParser
+import BundleDisk
+import BundlePublish
+import BundleSigning
+import BundleValues
+import Glibc
+
+struct Initialize: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "init",
+        abstract: "Write the project file clientctl.json, and create a key if there is none.",
+        discussion: """
+            The commands that publish then read their flags from clientctl.json in the
+            working folder. Relative paths in it start at its folder. Each key is a flag,
+            so you can add others, such as "exclude" or "drop".
+
+            The command asks for what no flag states. With --yes, it asks nothing and uses
+            the defaults.
+
+            Examples:
+              clientctl init
+              clientctl init --yes --app-id com.example.kiosk --feed s3://bucket/kiosk
+            """)
+
+    @Option(help: ArgumentHelp("The application, such as com.example.kiosk. (default: none)", valueName: "id"))
+    var appId: String?
+
+    @Option(
+        help: ArgumentHelp("The feed: a folder or s3://bucket/prefix. (default: feed)", valueName: "place"),
+        completion: .directory)
+    var feed: String?
+
+    @Option(help: ArgumentHelp("The channel, or none for a feed without one. (default: stable)", valueName: "name"))
+    var channel: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The private key, PREFIX.key.pem; it is created if it does not exist. (default: release.key.pem)",
+            valueName: "file"), completion: .file())
+    var key: String?
+
+    @OptionGroup var passphrase: PassphraseOptions
+
+    @Flag(help: "Ask nothing, and use the defaults.")
+    var yes = false
+
+    @OptionGroup var common: CommonOptions
+
+    func run() throws {
+        let settings = try common.settings()
+        if File.exists(ProjectFile.name) {
+            throw UpdateFailure(
+                .configInvalid, subject: ProjectFile.name,
+                "\(ProjectFile.name) already exists. Edit it, or remove it and run the command again.")
+        }
+        let answers = try Answers(asks: !settings.isOn("yes", yes), settings)
+        let project = Project(
+            appId: try answers.value("app-id", appId, "Application, such as com.example.kiosk", "none"),
+            feed: try answers.value("feed", feed, "Feed, a folder or s3://bucket/prefix", "feed"),
+            channel: try answers.value("channel", channel, "Channel", "stable"),
+            key: try answers.value("key", key, "Private key", "release.key.pem"))
+        try project.require()
+        let isNew = !File.exists(project.key)
+        let publicKey = try isNew ? project.createKey(passphrase.read(settings)) : nil
+        try Directory.open(".").createDurableFile(
+            ProjectFile.name, JSONWriter.bytes(of: .object(project.object), layout: .pretty))
+        if isNew, try passphrase.read(settings) == nil {
+            Output.warn("the key \(project.key) is not encrypted: `clientctl keys passwd` encrypts it")
+        }
+        let next = project.next
+        Output.give(
+            json: try settings.isOn("json", common.json), afterChange: true,
+            [
+                "outcome": .string("created"), "file": .string(ProjectFile.name), "key": .string(project.key),
+                "keyCreated": .bool(isNew), "next": .array(next.map(JSONValue.string)),
+            ],
+            ["wrote \(ProjectFile.name)"]
+                + (publicKey.map { ["created \(project.key), keep it secret, and \($0) for --trust"] }
+                    ?? ["uses the existing \(project.key)"])
+                + ["Next, with your built folder:"] + next.map { "  \($0)" })
+    }
+}
+
+/// The values of `init`: from flags, from the environment, or from the user at the terminal.
+private struct Answers {
+    private let asks: Bool
+    private let settings: Settings
+
+    /// Throws `ValidationError` if the user has to answer and this process has no terminal.
+    init(asks: Bool, _ settings: Settings) throws {
+        if asks, isatty(0) != 1 {
+            throw ValidationError("This process has no terminal to ask at: give --yes, and flags for other values.")
+        }
+        (self.asks, self.settings) = (asks, settings)
+    }
+
+    /// Returns the value of the flag `name`, or the answer to `question`; `usual` if neither is given. Returns nil for `none`.
+    func value(_ name: String, _ given: String?, _ question: String, _ usual: String) throws -> String? {
+        var value = try settings.optional(name, given)
+        if value == nil, asks {
+            guard let line = Terminal()?.ask("\(question) [\(usual)]: ", isSecret: false) else {
+                throw ValidationError("The input ended before the answers. Run the command again, or give --yes.")
+            }
+            value = line.isEmpty ? nil : String(decoding: line, as: UTF8.self)
+        }
+        let chosen = value ?? usual
+        return chosen == "none" ? nil : chosen
+    }
+}
+
+/// The content of a project file.
+private struct Project {
+    let appId: String?
+    let feed: String
+    let channel: String?
+    let key: String
+
+    private static let keySuffix = ".key.pem"
+
+    init(appId: String?, feed: String?, channel: String?, key: String?) {
+        (self.appId, self.channel) = (appId, channel)
+        (self.feed, self.key) = (feed ?? "", key ?? "")
+    }
+
+    private var keyPrefix: String { String(key.dropLast(Self.keySuffix.count)) }
+
+    /// Throws `ValidationError` if a value is invalid.
+    func require() throws {
+        if let appId, !AppId.isReverseDNS(appId) { throw ValidationError(AppId.usage) }
+        if let channel { try ChannelView.requireName(channel) }
+        if feed.isEmpty { throw ValidationError("--feed takes a folder or s3://bucket/prefix.") }
+        guard File.exists(key) || key.hasSuffix(Self.keySuffix) && key.count > Self.keySuffix.count else {
+            throw ValidationError("--key takes an existing private key, or a new one such as release.key.pem.")
+        }
+    }
+
+    /// Creates the key. Returns the path of its public half.
+    func createKey(_ passphrase: [UInt8]?) throws -> String {
+        try KeyFile.generate(.ed25519, prefix: keyPrefix, passphrase: passphrase).publicPath
+    }
+
+    var object: JSONObject {
+        var object: JSONObject = [:]
+        object["app-id"] = appId.map(JSONValue.string)
+        object["feed"] = .string(feed)
+        object["key"] = .string(key)
+        object["channel"] = channel.map(JSONValue.string)
+        // `publish` signs the channel with the key of the release, and `release` needs its own flag.
+        object["channel-key"] = channel.map { _ in .string(key) }
+        return object
+    }
+
+    /// The commands that publish a first release, install it and show it.
+    var next: [String] {
+        let trust = key.hasSuffix(Self.keySuffix) ? "\(keyPrefix).pub.pem" : "release.pub.pem"
+        let source = channel.map { "--channel \(feed)/channels/\($0).json" } ?? "--manifest \(feed)/manifest.json"
+        return [
+            "clientctl publish dist --version 1.0.0" + (channel == nil ? "" : " --create"),
+            "clientctl install \(source) --trust \(trust) --store store",
+            "clientctl serve --store store",
+        ]
+    }
+}

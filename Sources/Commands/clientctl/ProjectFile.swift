@@ -1,0 +1,17 @@
+import BundleDisk
+import BundleValues
+
+/// The settings of a project: flags of the commands that publish, in a file beside the build.
+enum ProjectFile {
+    static let name = "clientctl.json"
+
+    /// The commands that read the file. The commands of a device do not: `--channel`, for example, is an address for
+    /// them.
+    private static let commands: Set = ["publish", "release", "channel", "feed", "fleet", "trust", "keys"]
+
+    /// Returns the path of the file in the working folder; nil if it does not exist or `arguments` name another command.
+    static func path(for arguments: some Collection<String>) -> String? {
+        guard let command = arguments.first, commands.contains(command), File.exists(name) else { return nil }
+        return name
+    }
+}
