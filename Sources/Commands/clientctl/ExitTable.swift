@@ -28,6 +28,8 @@ enum ExitTable {
             doctorFailed: ["doctor: found a failure"], silent: ["fleet list --silent: found a device"],
         ]
         for code in FailureCode.allCases { codes[code.exitStatus, default: []].append(code.rawValue) }
-        return codes.sorted { $0.key < $1.key }.map { "  \($0.key)\t\($0.value.joined(separator: ", "))" }
+        return codes.sorted { $0.key < $1.key }.map { status, words in
+            "\(status < 10 ? "   " : "  ")\(status)  \(words.joined(separator: ", "))"
+        }
     }
 }

@@ -177,7 +177,7 @@ import Testing
     @Test func `help exit-statuses lists the exit statuses, and the help of the program does not`() throws {
         let table = try Clientctl.run(["help", "exit-statuses"])
         #expect(table.status == 0 && table.errors.isEmpty)
-        #expect(table.text.contains("  64\tusage\n") && table.text.contains("  62\tdoctor: found a failure\n"))
+        #expect(table.text.contains("  64  usage\n") && table.text.contains("  62  doctor: found a failure\n"))
         let help = try Clientctl.run(["--help"])
         #expect(help.text.contains("clientctl help exit-statuses") && !help.text.contains("doctor: found a failure"))
     }
