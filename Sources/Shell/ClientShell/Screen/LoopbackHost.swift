@@ -298,7 +298,7 @@ package final class LoopbackHost: PageHost {
         case "startupDidFail":
             try await shell.pageDidFail(token, body["reason"]?.stringValue ?? "")
         case "startupDidComplete":
-            let required = bridge.withScreen { $0.requiredEndpoints }
+            let required = bridge.withScreen(\.clientOnTrial)?.requiredEndpoints ?? []
             if !required.isEmpty { endpoints?.begin() }
             try await shell.startupDidComplete(token)
             if required.isEmpty || endpoints == nil { break }

@@ -16,6 +16,7 @@ struct Screen {
         let id: String
         let token: String
         let files: OpenClient
+        let isTrial: Bool
     }
 
     /// The open event stream of a page.
@@ -146,7 +147,7 @@ struct Screen {
         let ended = isOther ? reload() : []
         if outgoing == token { outgoing = nil }
         let known = launches.last { $0.token == token }
-        let launch = known ?? ShownLaunch(id: newId, token: token, files: files)
+        let launch = known ?? ShownLaunch(id: newId, token: token, files: files, isTrial: launched.isTrial)
         if known == nil {
             launches.append(launch)
             if launches.count > Self.rememberedLaunches { launches.removeFirst() }
@@ -200,9 +201,9 @@ struct Screen {
         return launch
     }
 
-    /// The addresses that the page of the running launch has to reach.
-    var requiredEndpoints: [String] {
-        launches.last { $0.files.client.name == status.current }?.files.client.requiredEndpoints ?? []
+    /// The client of the running launch, if it is on trial.
+    var clientOnTrial: ReadyClient? {
+        launches.last { $0.files.client.name == status.current }.flatMap { $0.isTrial ? $0.files.client : nil }
     }
 
     /// Returns the client of the page with `token`, even if it is unloading; nil for a page that was not shown
