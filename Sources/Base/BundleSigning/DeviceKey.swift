@@ -9,8 +9,9 @@ package struct DeviceKey: ~Copyable {
 
     /// Reads a file with exactly one unencrypted Ed25519 key. Throws `KeyError`.
     package init(parsingPEM bytes: [UInt8]) throws {
-        key = try PrivateKey(parsingPEM: bytes) { throw KeyError.emptyPassphrase }
-        guard key.publicKey.algorithm == .ed25519 else { throw KeyError.unexpectedPEMBlock(label: "PRIVATE KEY") }
+        let parsed = try PrivateKey(parsingPEM: bytes) { throw KeyError.emptyPassphrase }
+        guard parsed.publicKey.algorithm == .ed25519 else { throw KeyError.unexpectedPEMBlock(label: "PRIVATE KEY") }
+        key = parsed
     }
 
     /// The key as an unencrypted PKCS#8 block, which is secret.
