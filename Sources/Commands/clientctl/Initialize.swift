@@ -63,7 +63,7 @@ struct Initialize: ParsableCommand {
         let isNew = !File.exists(project.key)
         let publicKey = try isNew ? project.createKey(passphrase.read(settings)) : nil
         try Directory.open(".").createDurableFile(
-            ProjectFile.name, JSONWriter.bytes(of: .object(project.object), layout: .pretty))
+            ProjectFile.name, with: JSONWriter.bytes(of: .object(project.object), layout: .pretty))
         if isNew, try passphrase.read(settings) == nil {
             Output.warn("the key \(project.key) is not encrypted: `clientctl keys passwd` encrypts it")
         }
