@@ -445,7 +445,7 @@ private struct UpstreamFetcher: Fetcher {
     let fetcher: any Fetcher
 
     func fetch<Sink: FetchSink & ~Copyable>(
-        _ request: FetchRequest, into sink: inout sending Sink
+        _ request: FetchRequest, into sink: inout Sink
     ) async throws -> FetchHead {
         do {
             return try await fetcher.fetch(request, into: &sink)

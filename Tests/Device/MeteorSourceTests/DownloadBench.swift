@@ -108,7 +108,7 @@ struct Detour: Fetcher {
     }
 
     func fetch<Sink: FetchSink & ~Copyable>(
-        _ request: FetchRequest, into sink: inout sending Sink
+        _ request: FetchRequest, into sink: inout Sink
     ) async throws -> FetchHead {
         urls.add(request.url)
         var request = request

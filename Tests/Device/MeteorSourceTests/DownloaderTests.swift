@@ -359,7 +359,7 @@ final class Counting: Fetcher {
     var most: Int { count.withLock { $0.most } }
 
     func fetch<Sink: FetchSink & ~Copyable>(
-        _ request: FetchRequest, into sink: inout sending Sink
+        _ request: FetchRequest, into sink: inout Sink
     ) async throws -> FetchHead {
         count.withLock { count in
             count.now += 1

@@ -56,7 +56,7 @@ import Testing
     /// Returns wrong and too many bytes, and ignores errors of the sink.
     private struct WrongFetcher: Fetcher {
         func fetch<Sink: FetchSink & ~Copyable>(
-            _ request: FetchRequest, into sink: inout sending Sink
+            _ request: FetchRequest, into sink: inout Sink
         ) async throws -> FetchHead {
             let head = FetchHead(status: 206, effectiveURL: request.url, entityTag: "\"e\"", rangeStart: 3)
             try? [UInt8](repeating: 1, count: 3).withUnsafeBytes { try sink.receive($0) }

@@ -116,7 +116,7 @@ public struct FetchHead: Sendable, Equatable {
 ///
 /// An error from either function ends the transfer, and `fetch` throws it unchanged. Neither function is called for
 /// redirects, error responses and 304.
-public protocol FetchSink: ~Copyable {
+public protocol FetchSink: ~Copyable, Sendable {
     /// Receives the head of an acceptable response. If `rangeStart` is nil, the body starts at byte 0 even if the request
     /// asked for a range.
     mutating func begin(_ head: FetchHead) throws
@@ -131,7 +131,7 @@ public protocol Fetcher: Sendable {
     /// The fetcher uses the sink on another thread during the call and returns it with its state, also after an error. A
     /// slow sink delays the other transfers of the fetcher. Throws `FetchError`, the sink's own error, or
     /// `CancellationError`.
-    func fetch<Sink: FetchSink & ~Copyable>(_ request: FetchRequest, into sink: inout sending Sink) async throws
+    func fetch<Sink: FetchSink & ~Copyable>(_ request: FetchRequest, into sink: inout Sink) async throws
         -> FetchHead
 }
 

@@ -16,14 +16,14 @@ package final class CurlFetcher: Fetcher {
 
     /// Passes the response to `sink`. Cancelling the task ends the transfer at once. See `Fetcher`.
     package func fetch<Sink: FetchSink & ~Copyable>(
-        _ request: FetchRequest, into sink: inout sending Sink
+        _ request: FetchRequest, into sink: inout Sink
     ) async throws -> FetchHead {
         try await fetch(request, into: &sink, credential: options.credential)
     }
 
     /// Fetches with `credential` instead of that of the options.
     package func fetch<Sink: FetchSink & ~Copyable>(
-        _ request: FetchRequest, into sink: inout sending Sink, credential: BearerCredential?
+        _ request: FetchRequest, into sink: inout Sink, credential: BearerCredential?
     ) async throws -> FetchHead {
         if request.url.isFile {
             if request.upload != nil {

@@ -174,7 +174,7 @@ struct TransferSink {
 final class SinkCell<Sink: FetchSink & ~Copyable>: @unchecked Sendable {
     private let pointer: UnsafeMutablePointer<Sink>
 
-    init(_ sink: consuming sending Sink) {
+    init(_ sink: consuming Sink) {
         pointer = .allocate(capacity: 1)
         pointer.initialize(to: sink)
     }
@@ -182,7 +182,7 @@ final class SinkCell<Sink: FetchSink & ~Copyable>: @unchecked Sendable {
     deinit { pointer.deallocate() }
 
     /// Returns the sink. Called exactly once, after the transfer.
-    func moveOut() -> sending Sink { pointer.move() }
+    func moveOut() -> Sink { pointer.move() }
 
     var erased: TransferSink {
         TransferSink(

@@ -27,7 +27,7 @@ package final class SessionFetcher: Fetcher {
 
     /// Passes the response to `sink`. See `Fetcher`.
     package func fetch<Sink: FetchSink & ~Copyable>(
-        _ request: FetchRequest, into sink: inout sending Sink
+        _ request: FetchRequest, into sink: inout Sink
     ) async throws -> FetchHead {
         guard let (session, isRefused) = await validSession() else {
             return try await fetcher.fetch(request, into: &sink, credential: nil)

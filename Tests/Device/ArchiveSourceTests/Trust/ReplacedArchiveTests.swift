@@ -196,7 +196,7 @@ private struct ShortTimeoutFetcher: Fetcher {
     }
 
     func fetch<Sink: FetchSink & ~Copyable>(
-        _ request: FetchRequest, into sink: inout sending Sink
+        _ request: FetchRequest, into sink: inout Sink
     ) async throws -> FetchHead {
         let fetcher = request.url == url ? shortTimeout : standard
         return try await fetcher.fetch(request, into: &sink)

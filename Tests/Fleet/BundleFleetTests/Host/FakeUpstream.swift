@@ -44,7 +44,7 @@ final class FakeUpstream: Fetcher {
     func fail(_ error: FetchError?) { state.withLock { $0.failure = error } }
 
     func fetch<Sink: FetchSink & ~Copyable>(
-        _ request: FetchRequest, into sink: inout sending Sink
+        _ request: FetchRequest, into sink: inout Sink
     ) async throws -> FetchHead {
         let found = try state.withLock { state in
             state.polls.append(
