@@ -7,19 +7,39 @@ enum Engine: String, CaseIterable, CustomTestStringConvertible, Sendable {
     case chromium = "Chromium"
     case firefox = "Firefox"
     case webKit = "WebKitGTK"
+    case webKitView = "WebKitGTK-in-Python"
+    case wpe = "WPE"
+    case qt = "QtWebEngine"
 
-    /// The installed engines.
-    static let installed = allCases.filter(\.isInstalled)
+    /// The installed browsers.
+    static let installed = [chromium, firefox, webKit].filter(\.isInstalled)
+    /// The engines of kiosks, installed or not. Surf and a web view in Python have the same engine.
+    static let kiosks = [chromium, firefox, webKitView, wpe, qt]
 
     var testDescription: String { rawValue }
+
+    /// Cancels the test if the engine is not installed.
+    func require() throws {
+        if !isInstalled { try Test.cancel("\(rawValue) is not installed: Scripts/bootstrap --engines installs it") }
+    }
 
     private var isInstalled: Bool {
         switch self {
         case .chromium: Browser.isInstalled
         case .firefox: Self.isThere("firefox-esr")
         case .webKit: Self.isThere("surf") && Self.isThere("xvfb-run")
+        case .webKitView: access(Self.webKitLibrary, R_OK) == 0 && Self.isThere("xvfb-run")
+        case .wpe: Self.isThere("cog")
+        case .qt: access(Self.python, X_OK) == 0
         }
     }
+
+    /// The description of WebKitGTK for Python, in Debian's place.
+    private static let webKitLibrary = "/usr/lib/x86_64-linux-gnu/girepository-1.0/WebKit2-4.1.typelib"
+    /// The Python that has QtWebEngine.
+    private static let python =
+        (getenv("SWAP_CLIENTS_CACHE").map { String(cString: $0) }
+            ?? getenv("HOME").map { String(cString: $0) + "/.cache/swap-clients" } ?? "") + "/qt/bin/python"
 
     private static func isThere(_ program: String) -> Bool {
         let path = getenv("PATH").map { String(cString: $0) } ?? "/usr/bin:/bin"
@@ -58,6 +78,38 @@ enum Engine: String, CaseIterable, CustomTestStringConvertible, Sendable {
             start = """
                 export HOME="$1" XDG_CACHE_HOME="$1/cache" XDG_DATA_HOME="$1/data" XDG_CONFIG_HOME="$1/config"
                 exec xvfb-run -a surf "$2"
+                """
+        case .webKitView:
+            start = """
+                export HOME="$1" XDG_CACHE_HOME="$1/cache" XDG_DATA_HOME="$1/data" XDG_CONFIG_HOME="$1/config"
+                cat >"$1/view.py" <<'END'
+                import sys, gi
+                gi.require_version('Gtk', '3.0'); gi.require_version('WebKit2', '4.1')
+                from gi.repository import Gtk, WebKit2
+                window, view = Gtk.Window(), WebKit2.WebView()
+                window.add(view); window.fullscreen(); window.show_all()
+                view.load_uri(sys.argv[1]); Gtk.main()
+                END
+                exec xvfb-run -a /usr/bin/python3 "$1/view.py" "$2"
+                """
+        case .wpe:
+            start = """
+                export HOME="$1" XDG_CACHE_HOME="$1/cache" XDG_DATA_HOME="$1/data" XDG_CONFIG_HOME="$1/config"
+                export XDG_RUNTIME_DIR="$1"
+                exec cog --platform=headless "$2"
+                """
+        case .qt:
+            start = """
+                export HOME="$1" QT_QPA_PLATFORM=offscreen QTWEBENGINE_DISABLE_SANDBOX=1
+                cat >"$1/view.py" <<'END'
+                import sys
+                from PyQt6.QtCore import QUrl
+                from PyQt6.QtWidgets import QApplication
+                from PyQt6.QtWebEngineWidgets import QWebEngineView
+                application, view = QApplication(sys.argv), QWebEngineView()
+                view.load(QUrl(sys.argv[1])); view.showFullScreen(); application.exec()
+                END
+                exec '\(Self.python)' "$1/view.py" "$2"
                 """
         }
         let path = try folder.write(Array("#!/bin/sh\n\(settings)\n\(start)\n".utf8), to: "start-\(rawValue)")

@@ -1,0 +1,125 @@
+import BundleTestTraits
+import BundleTesting
+import BundleValues
+import Glibc
+import Synchronization
+import Testing
+
+/// `serve --browser` with the engines of kiosks.
+@Suite(.serialized, .ownThread) struct EngineTests {
+    private let kiosk: Kiosk
+    /// Receives the reports of pages.
+    private let witness: LoopbackServer
+    private let folder: TemporaryFolder
+    /// The number of page loads that hang, which the witness decreases.
+    private let hangs = Counter()
+
+    /// A number that the thread of the witness changes.
+    private final class Counter: Sendable {
+        let left = Mutex(0)
+
+        func take() -> Bool {
+            left.withLock { left in
+                defer { left = max(left - 1, 0) }
+                return left > 0
+            }
+        }
+    }
+
+    init() throws {
+        kiosk = try Kiosk()
+        folder = try TemporaryFolder()
+        witness = try LoopbackServer { [hangs] request in
+            Route(bytes(request.path == "/hang" && hangs.take() ? "hang" : "work")).with {
+                $0.headers = [("Access-Control-Allow-Origin", "*"), ("Content-Type", "text/plain")]
+            }
+        }
+    }
+
+    /// Returns a client that reports that it is shown, confirms and then runs `script`.
+    private func client(_ version: String, _ script: String = "") -> DemoClient {
+        let report = """
+            function tell(what) { fetch('\(witness.root)/' + what).catch(() => {}); }
+            tell('shown/' + version);
+
+            """
+        return DemoClient.doing(
+            version,
+            report + DemoClient.Scripts.update + DemoClient.Scripts.errors + DemoClient.Scripts.confirm + script)
+    }
+
+    private func serve(_ engine: Engine, heartbeat: Int = BusyMachine.seconds(30)) throws -> Serving {
+        try kiosk.serve(
+            timeout: "\(BusyMachine.seconds(10))s",
+            [
+                "--browser", "\(engine.program(in: folder)) {profile} {url}", "--heartbeat", "\(heartbeat)s", "--csp",
+                "connect-src \(witness.root)",
+            ])
+    }
+
+    private func times(_ path: String) -> Int { witness.requests.count { $0.path == path } }
+
+    private func wait(_ trouble: String, _ serving: Serving, until isMet: () throws -> Bool) throws {
+        let deadline = ContinuousClock.now + Browser.patience * 2
+        while try !isMet() {
+            try #require(
+                ContinuousClock.now < deadline, "\(trouble): \((try? serving.program.printed().errors) ?? "")")
+            poll(nil, 0, 20)
+        }
+    }
+
+    private func end(_ serving: Serving) throws {
+        serving.program.send(SIGTERM)
+        #expect(try serving.program.wait(within: Browser.patience)?.status == 0)
+    }
+
+    @Test(arguments: Engine.kiosks)
+    func `an engine confirms a good release, leaves a broken one, and keeps nothing of a session`(engine: Engine) throws
+    {
+        try engine.require()
+        try kiosk.folder.writeTree(
+            client("embedded", "tell('guest-' + (localStorage.secret || 'nothing'));\n").files, to: "seed")
+        try kiosk.install(client("1.0.0", "localStorage.secret = 'secret'; tell('kept-' + localStorage.secret);\n"))
+        try kiosk.login()
+        let serving = try serve(engine)
+        try wait("1.0.0 stores nothing", serving) { times("/kept-secret") > 0 }
+        try kiosk.wait(until: "v1.0.0", is: "good")
+
+        let broken = "throw new Error('2.0.0 is broken');\n"
+        try kiosk.install(.doing("2.0.0", "fetch('\(witness.root)/shown/2.0.0');\n" + broken))
+        try wait("2.0.0 is not shown", serving) { times("/shown/2.0.0") > 0 }
+        let before = times("/shown/1.0.0")
+        try kiosk.wait(until: "v2.0.0", is: "failed")
+        let detail = try kiosk.status(of: "v2.0.0").failures.first?["detail"]?.stringValue
+        #expect(detail?.contains("2.0.0 is broken") == true, "\(detail ?? "nothing")")
+        try wait("1.0.0 does not return", serving) { times("/shown/1.0.0") > before }
+
+        try kiosk.on("session logout")
+        try wait("the guest sees no page", serving) { times("/guest-nothing") + times("/guest-secret") > 0 }
+        #expect(times("/guest-secret") == 0)
+        try end(serving)
+    }
+
+    @Test(arguments: Engine.kiosks)
+    func `serve restarts an engine that ends, and one that hangs`(engine: Engine) throws {
+        try engine.require()
+        let hanging = """
+            fetch('\(witness.root)/hang').then(answer => answer.text()).then(text => { while (text === 'hang') {} });
+
+            """
+        try kiosk.install(client("1.0.0", hanging))
+        let serving = try serve(engine, heartbeat: BusyMachine.seconds(6))
+        try wait("1.0.0 is not shown", serving) { times("/shown/1.0.0") == 1 }
+        try kiosk.wait(until: "v1.0.0", is: "good")
+        let children = try Program.run(
+            ["pgrep", "-P", "\(serving.program.number)"], environment: ["PATH": "/usr/bin:/bin"])
+        let leader = try #require(children.text.split(separator: "\n").compactMap { pid_t($0) }.first)
+        hangs.left.withLock { $0 = 1 }
+        kill(-leader, SIGKILL)
+        try wait("the engine is not restarted", serving) { times("/shown/1.0.0") >= 2 }
+        try wait("a hung engine is not restarted", serving) { times("/shown/1.0.0") >= 3 }
+        // The page stays good: its start was confirmed before.
+        #expect(try kiosk.status(of: "v1.0.0").state == "good")
+        try end(serving)
+    }
+}
