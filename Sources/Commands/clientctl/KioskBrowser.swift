@@ -155,7 +155,7 @@ final class Kiosk: Sendable {
             }
             let began = SuspendingClock().now
             let program = try await onThread {
-                try StartedProgram(words, without: .secrets, input: store ?? "/dev/null")
+                try StartedProgram(words, without: .secrets, mark: store)
             }
             running.withLock { $0 = Run(program: program, isFresh: isFresh && hasProfile) }
             started()

@@ -24,17 +24,17 @@ final class StartedProgram: Sendable {
     private let isRunning = Mutex(true)
 
     /// Starts the command `words`, which is searched on the path. Its environment is this program's without `withheld`, plus `more`. Its
-    /// standard output goes to the descriptor `output`, because standard output of this program has only results. Its standard input is the
-    /// file or folder at `input`. Throws `UpdateFailure` if it cannot be started.
+    /// standard output goes to the descriptor `output`, because standard output of this program has only results. Its standard input is
+    /// `/dev/null`. Its descriptor 3 is the folder `mark`, which identifies it to later runs. Throws `UpdateFailure` if it cannot be started.
     init(
         _ words: [String], _ more: [String: String] = [:], without withheld: WithheldVariables = .ofService,
-        input: String = "/dev/null", output: Int32 = 2
+        mark: String? = nil, output: Int32 = 2
     ) throws {
-        process = try SpawnThread.run { try Self.spawn(words, more, without: withheld, input: input, output: output) }
+        process = try SpawnThread.run { try Self.spawn(words, more, without: withheld, mark: mark, output: output) }
     }
 
     private static func spawn(
-        _ words: [String], _ more: [String: String], without withheld: WithheldVariables, input: String, output: Int32
+        _ words: [String], _ more: [String: String], without withheld: WithheldVariables, mark: String?, output: Int32
     ) throws -> pid_t {
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
@@ -51,9 +51,10 @@ final class StartedProgram: Sendable {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
-        posix_spawn_file_actions_addopen(&actions, 0, input, O_RDONLY, 0)
+        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         posix_spawn_file_actions_adddup2(&actions, output, 1)
         try OpenFiles.keep(from: 3, outOf: &actions)
+        if let mark { posix_spawn_file_actions_addopen(&actions, 3, mark, O_RDONLY | O_DIRECTORY, 0) }
         var variables = inherited(without: withheld) + more.map { strdup("\($0)=\($1)") } + [nil]
         var arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
         defer { for text in arguments + variables { free(text) } }

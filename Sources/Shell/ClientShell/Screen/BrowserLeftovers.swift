@@ -83,7 +83,8 @@ package enum BrowserLeftovers {
     /// Ends the browsers of an earlier `serve` on `store`, for example after a SIGKILL, and returns their number. The caller
     /// holds the lock of the store, so no other `serve` uses it.
     ///
-    /// Their standard input identifies them: it is the store's folder. Chromium overwrites its arguments and its environment.
+    /// Their descriptor 3 identifies them: it is the store's folder. Chromium overwrites its arguments and its environment, and
+    /// Python does not start with a folder as its standard input.
     package static func endOrphans(of store: String) -> Int {
         guard let folder = file(store), let listing = opendir("/proc") else { return 0 }
         defer { closedir(listing) }
@@ -92,8 +93,8 @@ package enum BrowserLeftovers {
             let name = withUnsafePointer(to: &entry.pointee.d_name) { name in
                 name.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
             }
-            guard let process = pid_t(name), process != getpid(), let input = file("/proc/\(process)/fd/0"),
-                input == folder
+            guard let process = pid_t(name), process != getpid(), let mark = file("/proc/\(process)/fd/3"),
+                mark == folder
             else { continue }
             let group = getpgid(process)
             if group > 1 && group != getpgrp() { groups.insert(group) }

@@ -50,7 +50,7 @@ import Testing
             return folder.file(name)
         }
         func start(_ store: String) throws -> Program {
-            let script = "exec setsid -w sh -c 'echo started; sleep 1000 & sleep 1000' <\(store)"
+            let script = "exec setsid -w sh -c 'echo started; sleep 1000 & sleep 1000' 3<\(store)"
             return try Program(["sh", "-c", script], environment: ["PATH": "/usr/bin:/bin"])
         }
         let (program, other) = (try start(stores[0]), try start(stores[1]))
