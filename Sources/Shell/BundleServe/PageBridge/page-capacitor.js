@@ -14,7 +14,7 @@ function refuse() {
 
 // The seed has no id.
 function idOf(client) {
-  return client && client.state !== 'seed' ? client.version : null;
+  return client && client.version !== 'embedded' ? client.version : null;
 }
 
 function bundle(client) {
@@ -77,10 +77,10 @@ var plugins = {
     setNextBundle: ifReady(ignore)
   }
 };
-var others = 'removeAllListeners download delete reset setBundleError setChannel unsetChannel downloadBundle deleteBundle'.split(' ');
+var rest = 'removeAllListeners download delete reset setBundleError setChannel unsetChannel downloadBundle deleteBundle'.split(' ');
 
 // The events of the shell that have another name in a plugin. An error is a failed start if it names a version.
-var sources = {
+var names = {
   downloadComplete: 'updateAvailable', noNeedUpdate: 'upToDate', updateFailed: 'error'
 };
 var held = [];
@@ -90,7 +90,7 @@ function callNative(plugin, method, options, callback) {
   if (method === 'removeListener') {
     return held[options.callbackId].then((handle) => handle.remove());
   }
-  return String(held.push(addListener(sources[event] || event, (data) => {
+  return String(held.push(addListener(names[event] || event, (data) => {
     if (data.bundle || data.version) {
       callback(data.bundle ? data : { bundle: bundle({ version: data.version, state: data.code || 'staged' }) });
     }
@@ -100,7 +100,7 @@ function callNative(plugin, method, options, callback) {
 if (!window.androidBridge && !((window.webkit || {}).messageHandlers || {}).bridge) {
   Object.assign(window.Capacitor, {
     PluginHeaders: Object.keys(plugins).map((plugin) => ({
-      name: plugin, methods: Object.keys(plugins[plugin]).concat(others).map((name) => ({ name: name, rtype: 'promise' }))
+      name: plugin, methods: Object.keys(plugins[plugin]).concat(rest).map((name) => ({ name: name, rtype: 'promise' }))
         .concat({ name: 'addListener' }, { name: 'removeListener' })
     })),
     nativePromise: (plugin, method, options) => (
