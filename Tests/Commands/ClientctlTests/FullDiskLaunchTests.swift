@@ -22,7 +22,7 @@ import Testing
         fill() { head -c 8m /dev/zero > "$mount/filler" 2> /dev/null; echo x > "$mount/more" 2> /dev/null && cat /dev/zero >> "$mount/more" 2> /dev/null; }
         free() { rm -f "$mount/filler" "$mount/more"; }
         member() { sed -n 's/.*"'"$1"'": "\\([^"]*\\)".*/\\1/p'; }
-        page() { curl -s --max-time 60 -H 'Accept: text/html' "$url" | grep -o 'client [0-9.]*' > "$results/$1"; }
+        page() { curl -s --max-time 60 -H 'Accept: text/html' "$url" | grep -o 'client [0-9][0-9.]*' > "$results/$1"; }
 
         install 1.0.0
         launch first
