@@ -5,7 +5,7 @@ import BundleValues
 import ClientShell
 import Synchronization
 
-/// A program of another package with its own WebSocket and screen. It configures its downloads and declines a version.
+/// A program of another package with its own WebSocket, screen and health check. It configures its downloads and declines a version.
 /// `Scripts/checks/library` builds it against the product ClientBundles.
 @main
 struct Embedder {
@@ -24,7 +24,9 @@ struct Embedder {
 
         let device = Launcher.Device(
             store: store, shell: try SemanticVersion(parsing: arguments[2]), seed: nil, verifies: false)
-        var container = DeviceContainer(ShellConfiguration(device: device)) { print("shell: \($0)") }
+        var configuration = ShellConfiguration(device: device)
+        configuration.healthCheck = { client in { client.root.path.isEmpty ? .failed("there is no page") : .passed } }
+        var container = DeviceContainer(configuration) { print("shell: \($0)") }
         container.feed = DeviceContainer.Feed(
             .channel(feed), trust: arguments[4], appId: nil,
             fetcher: try DeviceContainer.fetcher(options, for: feed, sessions: sessions) { print("session: \($0)") })
