@@ -10,7 +10,7 @@ static const char library_name[] = "libcurl.so.4";
 // The functions in use, with the types of the header.
 #define FUNCTIONS(USE) \
     USE(curl_global_init) USE(curl_easy_init) USE(curl_easy_cleanup) USE(curl_easy_reset) USE(curl_easy_setopt) \
-    USE(curl_easy_strerror) USE(curl_easy_getinfo) USE(curl_easy_send) USE(curl_easy_recv) \
+    USE(curl_easy_strerror) USE(curl_easy_getinfo) USE(curl_easy_send) USE(curl_easy_recv) USE(curl_easy_pause) \
     USE(curl_multi_init) USE(curl_multi_cleanup) USE(curl_multi_add_handle) USE(curl_multi_remove_handle) \
     USE(curl_multi_perform) USE(curl_multi_poll) USE(curl_multi_wakeup) \
     USE(curl_multi_info_read) USE(curl_multi_setopt) USE(curl_multi_strerror) USE(curl_slist_append) USE(curl_slist_free_all)
@@ -49,6 +49,7 @@ CURLcode ccurl_easy_send(CURL *handle, const void *bytes, size_t count, size_t *
 CURLcode ccurl_easy_recv(CURL *handle, void *bytes, size_t count, size_t *received) {
     return loaded.curl_easy_recv(handle, bytes, count, received);
 }
+CURLcode ccurl_easy_pause(CURL *handle, int mask) { return loaded.curl_easy_pause(handle, mask); }
 CURLM *ccurl_multi_init(void) { return loaded.curl_multi_init(); }
 CURLMcode ccurl_multi_cleanup(CURLM *multi) { return loaded.curl_multi_cleanup(multi); }
 CURLMcode ccurl_multi_add_handle(CURLM *multi, CURL *handle) { return loaded.curl_multi_add_handle(multi, handle); }

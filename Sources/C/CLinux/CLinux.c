@@ -2,6 +2,7 @@
 #include "CLinux.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -184,4 +185,30 @@ int clinux_landlock_allow(int ruleset, uint64_t rights, const char *path) {
 int clinux_landlock_enforce(int ruleset) {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) return -errno;
     return answer(syscall(LANDLOCK_RESTRICT, ruleset, 0u));
+}
+
+// The functions of libsystemd in use, which is loaded only for this.
+typedef int (*bus_open)(void **bus);
+typedef int (*bus_limit)(void *bus, uint64_t microseconds);
+typedef int (*bus_get)(void *bus, const char *destination, const char *path, const char *interface, const char *member,
+                       void *error, char type, void *value);
+typedef void *(*bus_close)(void *bus);
+
+int clinux_network_manager_metered(void) {
+    void *library = dlopen("libsystemd.so.0", RTLD_NOW | RTLD_LOCAL);
+    if (!library) return -ENOENT;
+    bus_open open_system = (bus_open)dlsym(library, "sd_bus_open_system");
+    bus_limit set_timeout = (bus_limit)dlsym(library, "sd_bus_set_method_call_timeout");
+    bus_get get = (bus_get)dlsym(library, "sd_bus_get_property_trivial");
+    bus_close close_bus = (bus_close)dlsym(library, "sd_bus_flush_close_unref");
+    if (!open_system || !get || !close_bus) return -ENOSYS;
+    void *bus = NULL;
+    int result = open_system(&bus);
+    if (result < 0) return result;
+    if (set_timeout) set_timeout(bus, 2000000);
+    uint32_t metered = 0;
+    result = get(bus, "org.freedesktop.NetworkManager", "/org/freedesktop/NetworkManager",
+                 "org.freedesktop.NetworkManager", "Metered", NULL, 'u', &metered);
+    close_bus(bus);
+    return result < 0 ? result : (int)metered;
 }

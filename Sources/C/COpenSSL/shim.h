@@ -8,6 +8,7 @@
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/objects.h>
+#include <openssl/pem.h>
 #include <openssl/pkcs12.h>
 #include <openssl/pkcs12err.h>
 #include <openssl/provider.h>

@@ -7,7 +7,7 @@ import BundlePublish
 struct ChannelSet: ChannelEdit {
     static let configuration = CommandConfiguration(
         commandName: "set",
-        abstract: "Set how often devices check for updates, and how long a busy page delays another client.",
+        abstract: "Set how often devices check, how they download, and how long a busy page delays another client.",
         discussion: """
             --poll takes effect at the next check. The --check-interval of a device wins.
             The jitter also spreads the checks that a push notification causes.
@@ -16,16 +16,23 @@ struct ChannelSet: ChannelEdit {
             or the time of --busy ends, `serve` does not switch to another client, not even
             to an urgent release. For a recalled client the limit is one minute.
 
+            The other flags limit the downloads of devices. A device also obeys its own
+            settings; the stricter one applies. An urgent release ignores --max-rate and
+            --download-window.
+
             Examples:
               clientctl channel set --poll 5m --jitter 1m --feed feed --channel stable \\
                 --channel-key channel.key.pem
               clientctl channel set --poll default --busy 2m --feed feed \\
                 --channel stable --channel-key channel.key.pem
+              clientctl channel set --download-window 22:00-05:00 --max-rate 256kB \\
+                --metered-budget 2MB --feed feed --channel stable \\
+                --channel-key channel.key.pem
             """)
 
     @Option(
         help: ArgumentHelp(
-            "(required, or --busy) Time between two checks of a device, 10s to 7d; default leaves it to each device.",
+            "(required, or another setting) Time between two checks of a device, 10s to 7d; default leaves it to each device.",
             valueName: "duration"))
     var poll: String?
 
@@ -39,11 +46,44 @@ struct ChannelSet: ChannelEdit {
             "Time for which a busy page delays another client, 0s to 1h; default restores 10m.", valueName: "duration"))
     var busy: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "Maximum rate of all downloads of a device together, in bytes per second, such as 256kB; default removes it.",
+            valueName: "size"))
+    var maxRate: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Hours for downloads of releases, in the time zone of each device, such as 22:00-05:00; default removes them.",
+            valueName: "window,..."))
+    var downloadWindow: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Maximum number of bytes of a device on metered networks in a calendar month; default removes it.",
+            valueName: "size"))
+    var meteredBudget: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Use of deltas: prefer, only (archives wait) or never; default is prefer.", valueName: "word"))
+    var deltas: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "URL of a copy of the feed, from which devices download archives and deltas first. Repeatable; default removes all.",
+            valueName: "url"))
+    var mirror: [String] = []
+
     @OptionGroup var edit: ChannelEditOptions
 
     func change(_ settings: Settings) throws -> ChannelChange {
-        let changes = try [pollChange(settings), busyChange(settings)].compactMap(\.self)
-        if changes.isEmpty { throw MissingFlag(flags: ["poll", "busy"]) }
+        let changes = try [pollChange(settings), busyChange(settings), networkChange(settings)].compactMap(\.self)
+        if changes.isEmpty {
+            throw MissingFlag(flags: [
+                "poll", "busy", "max-rate", "download-window", "metered-budget", "deltas", "mirror",
+            ])
+        }
         return .all(changes)
     }
 
@@ -72,6 +112,28 @@ struct ChannelSet: ChannelEdit {
         let limit = try seconds("busy", text, settings)
         guard (0...Int(BusyPages.longest)).contains(limit) else { throw ValidationError("--busy takes 0s to 1h.") }
         return .busyLimit(limit)
+    }
+
+    private func networkChange(_ settings: Settings) throws -> ChannelChange? {
+        func value<Content>(_ text: String?, _ parse: (String) throws -> Content) throws -> NetworkChange.Value<Content>
+        {
+            guard let text else { return .unchanged }
+            return text == Self.unset ? .removed : .set(try parse(text))
+        }
+        var change = NetworkChange()
+        change.rate = try value(settings.optional("max-rate", maxRate)) { try FetchPolicy.rate($0, settings) }
+        change.hours = try value(settings.optional("download-window", downloadWindow)) { text in
+            try settings.parsed("download-window", text) { try ActivationWindows(parsing: $0) }
+        }
+        change.meteredBudget = try value(settings.optional("metered-budget", meteredBudget)) { text in
+            try settings.parsed("metered-budget", text) { try ByteCount(parsing: $0).bytes }
+        }
+        change.deltas = try value(settings.optional("deltas", deltas), FetchPolicy.use)
+        let mirrors = try settings.list("mirror", mirror)
+        if !mirrors.isEmpty {
+            change.mirrors = mirrors == [Self.unset] ? .removed : .set(try FetchPolicy.mirrors(mirrors, settings))
+        }
+        return change == NetworkChange() ? nil : .network(change)
     }
 
     /// The value that removes a setting.

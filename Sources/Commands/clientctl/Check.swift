@@ -77,13 +77,15 @@ struct CheckOutput {
     /// Whether `install` would change something.
     var isToDo: Bool {
         switch decision.verdict {
-        case .install, .choose: true
+        case .install: findings.wait == nil
+        case .choose: true
         default: false
         }
     }
 
     private var word: String {
         switch decision.verdict {
+        case .install where findings.wait != nil: "waiting"
         case .install, .choose: "available"
         case .upToDate: "upToDate"
         case .incompatible, .wrongApp, .unsuitable: "incompatible"
@@ -100,6 +102,9 @@ struct CheckOutput {
             "routeReason": .string(orNull: findings.plan?.route.reason.rawValue),
             "routeDetail": .string(orNull: findings.plan?.route.detail),
             "bytesToDownload": findings.plan?.bytes.map { .integer($0) } ?? .null,
+            "secondsToDownload": seconds.map { .integer($0) } ?? .null,
+            "waiting": .string(orNull: findings.wait?.reason.rawValue),
+            "waitingDetail": .string(orNull: findings.wait?.description),
             "rules": .array(
                 (decision.outcomes + others).map {
                     .object([
@@ -109,14 +114,22 @@ struct CheckOutput {
         ]
     }
 
+    /// The shortest time of the download at the limited rate; nil without a limit.
+    private var seconds: Int? {
+        guard let rate = findings.rate, let bytes = findings.plan?.bytes else { return nil }
+        return (bytes + rate - 1) / rate
+    }
+
     var lines: [String] {
-        ["\(word): \(version)"] + (findings.plan.map { [Self.line($0)] } ?? [])
+        ["\(word): \(version)"] + (findings.plan.map { [line($0)] } ?? [])
+            + (findings.wait.map { ["  waits: \($0)"] } ?? [])
             + (decision.outcomes + others).map { "  \($0.passed ? "yes" : "no ")  \($0.rule): \($0.detail)" }
     }
 
-    private static func line(_ plan: PlannedRoute) -> String {
+    private func line(_ plan: PlannedRoute) -> String {
         let why = plan.route.detail.map { ", \($0)" } ?? ""
         let size = plan.bytes.map { ": \(ByteCount(bytes: $0))" } ?? ""
-        return "  download: \(plan.route.word) (\(plan.route.reason.rawValue)\(why))\(size)"
+        let time = seconds.map { ", at least \(DurationText(.seconds($0)))" } ?? ""
+        return "  download: \(plan.route.word) (\(plan.route.reason.rawValue)\(why))\(size)\(time)"
     }
 }

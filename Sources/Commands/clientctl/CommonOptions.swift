@@ -105,10 +105,14 @@ struct NetworkOptions: ParsableArguments {
     @Option(help: .caFile, completion: .file()) var caFile: String?
     @Option(help: .proxy) var proxy: String?
     @Option(help: .tokenFile, completion: .file()) var tokenFile: String?
+    @Option(help: .clientCert, completion: .file()) var clientCert: String?
+    @Option(help: .clientKey, completion: .file()) var clientKey: String?
+    @Option(help: .headerFile, completion: .file()) var headerFile: String?
 
     func fetching(_ settings: Settings) throws -> FetchOptions {
         var way = WayOptions()
         (way.caFile, way.proxy) = (caFile, proxy)
+        (way.clientCert, way.clientKey) = (clientCert, clientKey)
         return try way.fetching(settings)
     }
 }
@@ -117,12 +121,16 @@ struct NetworkOptions: ParsableArguments {
 struct WayOptions: ParsableArguments {
     @Option(help: .caFile, completion: .file()) var caFile: String?
     @Option(help: .proxy) var proxy: String?
+    @Option(help: .clientCert, completion: .file()) var clientCert: String?
+    @Option(help: .clientKey, completion: .file()) var clientKey: String?
 
     /// Returns the options of all requests. Throws `ValidationError` or `UpdateFailure` if a flag has a wrong value.
     func fetching(_ settings: Settings) throws -> FetchOptions {
         var options = FetchOptions(userAgent: Product.userAgent)
         options.caFile = try settings.optional("ca-file", caFile).map(Self.authorities)
         options.proxy = try settings.optional("proxy", proxy).map(address)
+        options.clientCertificate = try Wiring.clientCertificate(clientCert, clientKey, settings)
+        options.traffic = Wiring.traffic
         return options
     }
 
@@ -261,6 +269,15 @@ struct UpdateOptions: ParsableArguments {
     @Option(help: .caFile, completion: .file()) var caFile: String?
     @Option(help: .proxy) var proxy: String?
     @Option(help: .tokenFile, completion: .file()) var tokenFile: String?
+    @Option(help: .clientCert, completion: .file()) var clientCert: String?
+    @Option(help: .clientKey, completion: .file()) var clientKey: String?
+    @Option(help: .headerFile, completion: .file()) var headerFile: String?
+    @Option(help: .maxRate) var maxRate: String?
+    @Option(help: .downloadWindow) var downloadWindow: String?
+    @Option(help: .metered) var metered: String?
+    @Option(help: .meteredBudget) var meteredBudget: String?
+    @Option(help: .deltas) var deltas: String?
+    @Option(help: .mirror) var mirror: [String] = []
     @Option(help: .maxArchiveSize) var maxArchiveSize: String?
     @Option(help: .maxInstalledSize) var maxInstalledSize: String?
     @Option(help: .maxFileSize) var maxFileSize: String?
@@ -271,6 +288,7 @@ struct UpdateOptions: ParsableArguments {
     var network: NetworkOptions {
         var network = NetworkOptions()
         (network.caFile, network.proxy, network.tokenFile) = (caFile, proxy, tokenFile)
+        (network.clientCert, network.clientKey, network.headerFile) = (clientCert, clientKey, headerFile)
         return network
     }
 

@@ -72,7 +72,7 @@ struct FleetInsights: AsyncParsableCommand {
 }
 
 private enum InsightsOutput {
-    private static let facts = ["installed", "started", "confirmed", "failed", "rolledBack", "blocked"]
+    private static let facts = ["installed", "started", "confirmed", "failed", "rolledBack", "blocked", "waiting"]
 
     static func object(_ insights: ReleaseInsights) -> JSONObject {
         var object: JSONObject = [
@@ -124,6 +124,7 @@ private enum InsightsOutput {
                 insights.failures.map { "\($0.devices) \($0.code.isEmpty ? "without a code" : shown($0.code))" }),
             row("rolled back", reports.count("rolledBack")), row("blocked", reports.count("blocked")),
         ]
+            + (reports.count("waiting") > 0 ? [row("waited", reports.count("waiting"))] : [])
             + share(insights)
             + (insights.verdicts.map { lines($0, insights.rule) }
                 ?? ["  the starts are not known, or their counters restarted. Try again later"])

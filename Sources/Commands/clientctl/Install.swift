@@ -34,8 +34,9 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
             With --meteor, the command installs a hot code push from a Meteor server. It
             downloads only files that neither the seed nor an installed client has.
 
-            If a release is not for this device yet, the outcome is `notInRollout` and the
-            exit status is 0, or 3 if the device has no client at all.
+            If a release is not for this device yet, the outcome is `notInRollout`; if its
+            download waits for hours, another network or a delta, it is `waiting`. The
+            exit status is then 0, or 3 if the device has no client at all.
             """)
 
     @OptionGroup var update: UpdateOptions
@@ -105,13 +106,18 @@ struct InstallOutput {
     var hasChanged: Bool {
         switch outcome {
         case .installed, .chosen: true
-        case .upToDate, .notInRollout: false
+        case .upToDate, .notInRollout, .waiting: false
         }
     }
 
     /// Whether the device has a client to show. False if its first release is not for this device yet.
     var leavesClient: Bool {
-        guard case .notInRollout(_, let inventory, let newest, _) = outcome else { return true }
+        let (inventory, newest): (Inventory, ClientName)
+        switch outcome {
+        case .notInRollout(_, let found, let name, _), .waiting(_, let found, let name, _):
+            (inventory, newest) = (found, name)
+        case .installed, .chosen, .upToDate: return true
+        }
         return newest != .embedded || hasSeed || inventory.ledger.seed != nil
     }
 
@@ -137,7 +143,16 @@ struct InstallOutput {
             kept("upToDate", version: newest.shortDescription, offered, inventory, newest)
         case .notInRollout(let offered, let inventory, let newest, _):
             kept("notInRollout", version: offered.description, offered, inventory, newest)
+        case .waiting(let offered, let inventory, let newest, let wait):
+            waiting(kept("waiting", version: offered.description, offered, inventory, newest), wait)
         }
+    }
+
+    private func waiting(_ kept: JSONObject, _ wait: FetchWait) -> JSONObject {
+        var object = kept
+        object["waiting"] = .string(wait.reason.rawValue)
+        object["waitingDetail"] = .string(wait.description)
+        return object
     }
 
     private func kept(
@@ -177,6 +192,8 @@ struct InstallOutput {
             ]
         case .notInRollout(let offered, _, let newest, let detail):
             ["\(offered) is not for this device yet: \(detail). \(rest(newest))"]
+        case .waiting(let offered, _, let newest, let wait):
+            ["\(offered) waits for its download: \(wait). \(rest(newest))"]
         }
     }
 

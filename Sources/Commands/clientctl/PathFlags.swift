@@ -2,9 +2,10 @@
 enum PathFlags {
     /// The flags that take only a path, an address or `none`.
     private static let plain: Set = [
-        "access-log", "archive-maps", "ca-file", "channel-key", "channel-sign-public-key", "feed", "guard-key",
+        "access-log", "archive-maps", "ca-file", "cache", "channel-key", "channel-sign-public-key", "feed", "guard-key",
         "guard-sign-public-key",
-        "key", "manifest", "metrics-file", "new", "new-passphrase-file", "notes", "out", "passphrase-file", "previous",
+        "client-cert", "client-key", "header-file", "key", "manifest", "metrics-file", "new", "new-passphrase-file",
+        "notes", "out", "passphrase-file", "previous",
         "public-key",
         "publisher-state", "rebuild", "release-key", "reports", "root-key", "seed", "sign-key", "sign-public-key",
         "store", "style", "texts", "token-file",

@@ -60,6 +60,8 @@ struct Status: ParsableCommand {
                 "clients": .array(rows.map { describe($0, ledger, complaints[$0.name.description] ?? []) }),
                 "blocked": .array(ledger.blocks.map(describe)),
                 "wanted": .array(ledger.wanted.map(describe)),
+                "waiting": ledger.waiting?.json ?? .null,
+                "metered": ledger.metered?.json ?? .null,
                 "feed": try describe(ledger.feed, stale),
                 "updateRequired": .string(orNull: missing?.description), "session": session.value,
                 "screen": .string(orNull: screen),
@@ -70,6 +72,8 @@ struct Status: ParsableCommand {
                     [line(row)] + (complaints[row.name.description] ?? []).map { "    page error: \($0)" }
                 } + blocked(ledger, rows) + session.lines
                 + (try identity(ledger)) + ledger.wanted.map { "! \($0)" }
+                + (ledger.waiting.map { ["! \($0)"] } ?? [])
+                + (ledger.metered.map { ["  metered networks: \(ByteCount(bytes: $0.bytes)) in \($0.month)"] } ?? [])
                 + (missing.map { ["! a newer client needs shell \($0): update the shell"] } ?? [])
                 + (stale.map { ["! \($0)"] } ?? []) + (screen.map { ["! \($0)"] } ?? []) + landlock.lines)
     }

@@ -1,6 +1,7 @@
 import ArchiveSource
 import ArgumentParser
 import BundleCore
+import BundleFetch
 import ClientShell
 import BundleTransport
 import BundleValues
@@ -47,8 +48,10 @@ extension Wiring {
     private static func connector(
         _ network: NetworkOptions, for url: FetchURL, store: String, maximumMessage: Int, _ settings: Settings
     ) throws -> any TransportConnector {
-        try Listening.connector(
-            try network.fetching(settings), for: url, sessions: sessions(store),
+        var options = try network.fetching(settings)
+        options.headers = try headers(network, for: url, settings)
+        return try Listening.connector(
+            options, for: url, sessions: sessions(store),
             named: try credential(network, for: url, settings), userAgent: Product.userAgent,
             maximumMessage: maximumMessage)
     }

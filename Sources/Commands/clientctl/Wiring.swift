@@ -158,6 +158,7 @@ enum Wiring {
     ) throws -> any Fetcher {
         var options = try network.fetching(settings)
         options.credential = try credential(network, for: url, settings)
+        options.headers = try headers(network, for: url, settings)
         guard options.credential == nil, let store else { return try DeviceContainer.fetcher(options) }
         return try DeviceContainer.fetcher(
             options, for: url,
@@ -239,6 +240,7 @@ enum Wiring {
         }
         var container = DeviceContainer(configuration) { Output.warn($0) }
         container.report = report
+        container.gate = try gate(options, store: configuration.device.store, settings)
         container.feed = try feed.map { try self.feed($0, options, keepingSession: keepingSession, settings) }
         container.server = try meteor.map {
             try server($0, isAlone: feed == nil, options, keepingSession: keepingSession, settings)
@@ -324,6 +326,7 @@ enum Wiring {
             return groups
         }
         feed.limits = try options.limits.limits(settings)
+        feed.mirrorFetcher = try mirrorFetcher(options.network, settings)
         return feed
     }
 

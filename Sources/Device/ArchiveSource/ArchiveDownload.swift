@@ -33,6 +33,9 @@ struct ArchiveDownload {
     private let job: DownloadJob
     private let spool: ArchiveSpool
     private let fetcher: any Fetcher
+    private let downloads: Directory
+    /// The copies of the file on mirrors, which are tried first.
+    var copies: Mirrors.Copies?
 
     init(
         _ manifest: Manifest, at url: FetchURL, limits: ArchiveLimits, fetcher: any Fetcher, into downloads: Directory,
@@ -52,7 +55,7 @@ struct ArchiveDownload {
             fetcher: fetcher, into: downloads, report: report)
     }
 
-    private init(
+    init(
         _ file: SignedFile, at url: FetchURL, maximumBytes: Int, fetcher: any Fetcher, into downloads: Directory,
         report: @escaping @Sendable (UpdateEvent) -> Void
     ) {
@@ -65,6 +68,17 @@ struct ArchiveDownload {
         self.job = job
         spool = ArchiveSpool(file, in: downloads, report: report)
         self.fetcher = fetcher
+        self.downloads = downloads
+        digest = file.sha256
+    }
+
+    private let digest: SHA256Digest
+
+    /// The bytes that are not on the disk yet; nil if the size is unknown.
+    var missingBytes: Int? {
+        guard let size = job.size else { return nil }
+        guard case .file(let part)? = try? downloads.kind(of: digest.hex + ArchiveSpool.partSuffix) else { return size }
+        return max(0, size - part)
     }
 
     /// Returns whether the downloads folder has a part of the file with this digest.
@@ -85,8 +99,45 @@ struct ArchiveDownload {
 
     /// Downloads the file. Keeps the part for the next run if the transport fails, and removes bytes that differ from
     /// the signed ones.
+    ///
+    /// A mirror that fails or sends other bytes is left for the next one, and at last for the feed.
     func run() async throws -> VerifiedArchive {
         try spool.removeOthers()
+        for (mirror, url) in copies?.usable ?? [] {
+            guard let mirrors = copies?.mirrors else { break }
+            do {
+                let archive = try await waiting { try await run(job.moved(to: url), mirrors.fetcher) }
+                mirrors.ended(mirror, isFailure: false)
+                return archive
+            } catch let error where error is CancellationError || error is DiskError {
+                throw error
+            } catch {
+                mirrors.ended(mirror, isFailure: true)
+            }
+        }
+        return try await run(job, fetcher)
+    }
+
+    /// The longest wait for a cache that is fetching the file itself.
+    private static let longestWait = Duration.seconds(600)
+
+    /// Repeats `download` while a cache answers that it is fetching the file (503 with Retry-After), for ten minutes at most.
+    private func waiting(_ download: () async throws -> VerifiedArchive) async throws -> VerifiedArchive {
+        let end = SuspendingClock.now.advanced(by: Self.longestWait)
+        while true {
+            do {
+                return try await download()
+            } catch FetchError.httpStatus(503, let url, let wait?) {
+                let wait = min(max(wait, .seconds(1)), .seconds(30))
+                guard SuspendingClock.now.advanced(by: wait) < end else {
+                    throw FetchError.httpStatus(503, url, retryAfter: wait)
+                }
+                try await Task.sleep(for: wait)
+            }
+        }
+    }
+
+    private func run(_ job: DownloadJob, _ fetcher: any Fetcher) async throws -> VerifiedArchive {
         let downloaded: DownloadedFiles
         do {
             downloaded = try await Downloader(to: spool, fetcher: fetcher, policy: Self.policy).run([job])

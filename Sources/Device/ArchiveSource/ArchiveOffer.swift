@@ -64,6 +64,12 @@ package struct ArchiveOffer: UpdateOffer {
         return channel.document.poll.map { PollPace(asked: $0.interval, jitter: $0.jitter) }
     }
 
+    /// The conditions of the channel for the download of this release.
+    package var terms: FetchTerms {
+        guard case .channel(let channel) = content else { return FetchTerms() }
+        return FetchTerms(channel.document.network, isUrgent: channel.candidate?.release.isUrgent ?? false)
+    }
+
     func requireRelease() throws -> VerifiedManifest {
         if let release { return release }
         throw UpdateFailure(

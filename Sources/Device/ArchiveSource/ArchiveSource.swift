@@ -40,13 +40,17 @@ package struct ArchiveSource: UpdateSource {
     private let fetcher: any Fetcher
     private let now: @Sendable () -> Timestamp
     private let report: @Sendable (UpdateEvent) -> Void
+    private let gate: FetchGate
+    private let mirrors: Mirrors
     private let last = LastDocument()
 
-    /// Creates a source that trusts `anchor`. A delta may use the folder `seed` as its base.
+    /// Creates a source that trusts `anchor`. A delta may use the folder `seed` as its base. `gate` admits downloads, and
+    /// `mirrorFetcher` fetches from mirrors.
     package init(
         source: FeedAddress, anchor: TrustAnchor, deviceId: DeviceId = DeviceId(), seed: String? = nil,
         limits: ArchiveLimits,
-        fetcher: any Fetcher, now: @escaping @Sendable () -> Timestamp = { .now },
+        fetcher: any Fetcher, mirrorFetcher: (any Fetcher)? = nil, gate: FetchGate = FetchGate(),
+        now: @escaping @Sendable () -> Timestamp = { .now },
         report: @escaping @Sendable (UpdateEvent) -> Void
     ) {
         self.source = source
@@ -55,6 +59,8 @@ package struct ArchiveSource: UpdateSource {
         self.seed = seed
         self.limits = limits
         self.fetcher = fetcher
+        self.gate = gate
+        mirrors = Mirrors(of: source, fetcher: mirrorFetcher ?? fetcher)
         self.now = now
         self.report = report
     }
@@ -107,16 +113,23 @@ package struct ArchiveSource: UpdateSource {
         let release = try offer.requireRelease()
         let url = try ManifestRequest.archiveURL(of: release.manifest, at: source.url)
         let installed = inventory.bundles.filter { $0.version.source == .archive }.map(\.entry.contentSha256)
+        if !policy(offer).deltas.allowsDelta {
+            return PlannedRoute(DownloadRoute(.excluded), bytes: release.manifest.size)
+        }
         if seed == nil && installed.isEmpty {
             return PlannedRoute(DownloadRoute(.noBase), bytes: release.manifest.size)
         }
         return try await deltas(to: release, offer, url).plan(installed, try inventory.downloads())
     }
 
+    private func policy(_ offer: ArchiveOffer) -> FetchPolicy { gate.policy.joined(with: offer.terms.policy) }
+
     private func deltas(to release: VerifiedManifest, _ offer: ArchiveOffer, _ url: FetchURL) -> DeltaInstall {
         DeltaInstall(
             release: release, trusted: offer.releaseKeys, archiveURL: url, limits: limits, seed: seed,
-            fetcher: fetcher, report: report)
+            fetcher: fetcher, report: report,
+            admission: DownloadAdmission(
+                gate: gate, terms: offer.terms, mirrors: mirrors, roots: policy(offer).mirrors))
     }
 
     /// Downloads, verifies and unpacks a delta to `offer` if one fits an installed client, or else the archive. Then downloads the
@@ -135,25 +148,26 @@ package struct ArchiveSource: UpdateSource {
         _ release: VerifiedManifest, _ offer: ArchiveOffer, at url: FetchURL, in area: StagingArea,
         reusing installed: ReuseIndex
     ) async throws -> StagedBundle {
-        var (route, bytes) = (DownloadRoute(.noBase), 0)
-        if seed != nil || !installed.sources(of: .archive).isEmpty {
+        let usesDeltas = policy(offer).deltas.allowsDelta
+        var (route, bytes) = (DownloadRoute(usesDeltas ? .noBase : .excluded), 0)
+        if usesDeltas, seed != nil || !installed.sources(of: .archive).isEmpty {
             switch try await deltas(to: release, offer, url).run(in: area, reusing: installed) {
             case .staged(let bundle): return bundle
             case .archive(let why, let wasted): (route, bytes) = (why, wasted)
             }
         }
-        let staged = try await stage(release, at: url, in: area, reusing: installed, route)
+        let staged = try await stage(release, offer, at: url, in: area, reusing: installed, route)
         report(.routed(route))
         return staged.adding(bytes)
     }
 
     private func stage(
-        _ release: VerifiedManifest, at url: FetchURL, in area: StagingArea, reusing installed: ReuseIndex,
-        _ route: DownloadRoute
+        _ release: VerifiedManifest, _ offer: ArchiveOffer, at url: FetchURL, in area: StagingArea,
+        reusing installed: ReuseIndex, _ route: DownloadRoute
     ) async throws -> StagedBundle {
         let download = ArchiveDownload(
             release.manifest, at: url, limits: limits, fetcher: fetcher, into: area.downloads, report: report)
-        let archive = try await download.run()
+        let archive = try await deltas(to: release, offer, url).admission.run(download, .archive, at: url)
         let unpacker = ArchiveUnpacker(limits: limits, report: report)
         do {
             let staged = try await onThread {

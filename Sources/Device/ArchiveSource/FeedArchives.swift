@@ -8,14 +8,16 @@ package struct FeedArchives: ReleaseArchives {
     private let limits: ArchiveLimits
     private let fetcher: any Fetcher
     private let report: @Sendable (UpdateEvent) -> Void
+    private let gate: FetchGate
 
     package init(
-        source: FeedAddress, limits: ArchiveLimits, fetcher: any Fetcher,
+        source: FeedAddress, limits: ArchiveLimits, fetcher: any Fetcher, gate: FetchGate = FetchGate(),
         report: @escaping @Sendable (UpdateEvent) -> Void
     ) {
         self.source = source
         self.limits = limits
         self.fetcher = fetcher
+        self.gate = gate
         self.report = report
     }
 
@@ -30,7 +32,9 @@ package struct FeedArchives: ReleaseArchives {
             manifest, at: try ManifestRequest.archiveURL(of: manifest, at: source.url), limits: limits,
             fetcher: fetcher,
             into: downloads, report: report)
-        let archive = try await download.run()
+        let archive = try await gate.admit(FetchTerms(), .archive, bytes: download.missingBytes) {
+            try await download.run()
+        }
         let limits = limits.lowered(by: manifest)
         try await onThread {
             _ = try ArchiveContents.walk(

@@ -12,6 +12,7 @@ struct BundleStaging {
     let seed: SeedFolder?
     let stored: PageCheck.Stored
     let fetcher: any Fetcher
+    let gate: FetchGate
     let area: StagingArea
     let installed: ReuseIndex
     let report: @Sendable (UpdateEvent) -> Void
@@ -39,7 +40,13 @@ struct BundleStaging {
         let links = plan.links.filter { $0.kept == nil }
         async let linked: Void = onThread { try linker.link(links[..<(links.count / 2)]) }
         async let linkedToo: Void = onThread { try linker.link(links[(links.count / 2)...]) }
-        let downloaded = try await downloader(interrupted).run(jobs)
+        let downloader = downloader(interrupted)
+        let downloaded =
+            jobs.isEmpty
+            ? try await downloader.run(jobs)
+            : try await gate.admit(offer.terms, .files, bytes: plan.footprint.downloadBytes) {
+                try await downloader.run(jobs)
+            }
         _ = try await (linked, linkedToo)
         try refuseInconsistencies(of: downloaded, plan: plan)
         report(.settling)

@@ -10,17 +10,19 @@ package struct MeteorSource: UpdateSource {
     private let seed: SeedFolder?
     private let fetcher: any Fetcher
     private let report: @Sendable (UpdateEvent) -> Void
+    private let gate: FetchGate
 
     /// Creates a source for `server`. `seed` is the shell's own client, whose files are inherited.
     ///
     /// Throws if the URL of the server is invalid.
     package init(
-        _ server: MeteorServerOptions, seed: SeedFolder?, fetcher: any Fetcher,
+        _ server: MeteorServerOptions, seed: SeedFolder?, fetcher: any Fetcher, gate: FetchGate = FetchGate(),
         report: @escaping @Sendable (UpdateEvent) -> Void
     ) throws {
         self.server = server
         self.seed = seed
         self.fetcher = fetcher
+        self.gate = gate
         self.report = report
         urls = try MeteorURLs(rootURL: server.rootURL, architecture: server.architecture)
     }
@@ -48,8 +50,8 @@ package struct MeteorSource: UpdateSource {
         let stored = PageCheck.Stored(
             appId: known?.appId ?? server.appId, rootURL: known?.rootURL.flatMap { try? FetchURL(parsing: $0) })
         let staging = BundleStaging(
-            offer: offer, server: server, urls: urls, seed: seed, stored: stored, fetcher: fetcher, area: area,
-            installed: installed, report: report)
+            offer: offer, server: server, urls: urls, seed: seed, stored: stored, fetcher: fetcher, gate: gate,
+            area: area, installed: installed, report: report)
         return try await staging.run()
     }
 }

@@ -151,8 +151,10 @@ import Testing
         case ("inspect", "credential-command"), ("verify", "credential-command"):
             arguments = arguments.map { $0 == "feed/manifest.json" ? "s3://bucket/manifest.json" : $0 }
         case ("feed", "channel") where words.last == "serve", ("feed", "ca-file") where words.last == "serve",
-            ("feed", "proxy") where words.last == "serve", ("feed", "upstream-token-file"):
+            ("feed", "proxy") where words.last == "serve", ("feed", "upstream-token-file"),
+            ("feed", "cache"):
             arguments = ["--upstream", "http://127.0.0.1:1/"]
+        case ("feed", "cache-size"): arguments = ["--upstream", "http://127.0.0.1:1/", "--cache", "cache"]
         case ("feed", "token-file") where words.last == "serve": break
         case ("feed", "document-max-age") where words == ["feed", "copy"],
             ("feed", "single-writer") where words == ["feed", "copy"]:
@@ -207,7 +209,7 @@ import Testing
         case "notes", "texts", "style", "key", "public-key", "sign-public-key", "channel-key",
             "channel-sign-public-key", "trust",
             "token-file", "ca-file", "seed",
-            "upstream-token-file", "roster-token-file",
+            "upstream-token-file", "roster-token-file", "client-cert", "header-file",
             "passphrase-file", "new-passphrase-file", "root-key", "release-key", "guard-key", "guard-sign-public-key",
             "sign-key", "rebuild", "manifest",
             "channel", "access-log",
@@ -233,6 +235,7 @@ import Testing
         case "browser", "on-rollback", "health-command", "login-command", "after-publish", "on-decision": "a 'b"
         case "exclude", "allow": "a//b"
         case "archive-maps": "/dev/null/maps"
+        case "cache": "/dev/null/cache"
         case "delta-from": "no/folder"
         default: "many"
         }

@@ -12,6 +12,8 @@ package struct DeviceReport: Sendable, Equatable {
         case rolledBack
         /// The device does not start the version again.
         case blocked
+        /// The version is offered, and its download waits.
+        case waiting
 
         /// The causes that an event can have.
         package var codes: [Code] {
@@ -21,6 +23,7 @@ package struct DeviceReport: Sendable, Equatable {
             case .failed: [.notConfirmed, .interrupted, .reported, .notPrepared]
             case .rolledBack: [.notConfirmed, .interrupted, .reported, .notPrepared, .byHand, .recalled]
             case .blocked: [.failedStarts, .byHand, .notPrepared]
+            case .waiting: [.hours, .budget, .deltas]
             }
         }
     }
@@ -43,6 +46,12 @@ package struct DeviceReport: Sendable, Equatable {
         case recalled
         /// The version was confirmed after an earlier start of it had failed.
         case afterFailure
+        /// The hours for downloads have not begun.
+        case hours
+        /// The budget of a metered link does not suffice.
+        case budget
+        /// Only deltas, or no deltas, are downloaded.
+        case deltas
     }
 
     package enum Route: String, Sendable, CaseIterable {

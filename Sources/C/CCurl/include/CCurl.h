@@ -22,6 +22,7 @@ const char *curl_easy_strerror(CURLcode code) __asm__("ccurl_easy_strerror");
 CURLcode curl_easy_send(CURL *handle, const void *bytes, size_t count, size_t *sent) __asm__("ccurl_easy_send");
 CURLcode curl_easy_recv(CURL *handle, void *bytes, size_t count, size_t *received) __asm__("ccurl_easy_recv");
 CURLM *curl_multi_init(void) __asm__("ccurl_multi_init");
+CURLcode curl_easy_pause(CURL *handle, int mask) __asm__("ccurl_easy_pause");
 CURLMcode curl_multi_cleanup(CURLM *multi) __asm__("ccurl_multi_cleanup");
 CURLMcode curl_multi_add_handle(CURLM *multi, CURL *handle) __asm__("ccurl_multi_add_handle");
 CURLMcode curl_multi_remove_handle(CURLM *multi, CURL *handle) __asm__("ccurl_multi_remove_handle");

@@ -76,4 +76,8 @@ int clinux_landlock_allow(int ruleset, uint64_t rights, const char *path);
 /// Applies `ruleset` to this thread and all threads and processes that it starts afterwards. None of them can gain privileges.
 int clinux_landlock_enforce(int ruleset);
 
+/// Returns NetworkManager's property `Metered` (0 unknown, 1 yes, 2 no, 3 probably yes, 4 probably no), or a negative error if
+/// the system bus, NetworkManager or libsystemd is missing.
+int clinux_network_manager_metered(void);
+
 #endif

@@ -84,6 +84,8 @@ package struct ChannelDocument: Sendable {
     package var poll: Poll?
     /// The longest time that a busy page delays a change of the client, in seconds, 0 to 3600; nil to use the default.
     package var busyLimit: Int?
+    /// The conditions for downloads.
+    package var network = FetchPolicy()
     /// The unknown members, which are kept when the document is written again.
     var others: JSONObject
 

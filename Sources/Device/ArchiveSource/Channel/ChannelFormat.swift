@@ -14,7 +14,7 @@ package enum ChannelFormat {
     private static let name = "channel document"
     private static let members = [
         "schema", "appId", "channel", "sequence", "previous", "issuedAt", "expires", "minimumVersion", "poll",
-        "busyLimit",
+        "busyLimit", "network",
         "recalled", "reinstated", "releases",
     ]
     private static let releaseMembers = ["rollout", "ramp", "groups", "only", "urgent", "retries", "salt", "paused"]
@@ -54,6 +54,9 @@ package enum ChannelFormat {
         if let limit = document.busyLimit, limit > BusyPages.longest {
             throw reader.refusal("busyLimit", "is more than \(BusyPages.longest) seconds")
         }
+        document.network =
+            try reader.optional("network").map { try FetchPolicy(MemberReader($0, of: "\(name).network")) }
+            ?? FetchPolicy()
         document.recalled = reader.optional("recalled") == nil ? [] : try reader.objects("recalled").map(recall)
         document.reinstated =
             reader.optional("reinstated") == nil ? [] : try reader.objects("reinstated").map(reinstatement)
@@ -160,6 +163,7 @@ package enum ChannelFormat {
             .object(["interval": .integer($0.interval), "jitter": .integer($0.jitter)])
         }
         object["busyLimit"] = document.busyLimit.map(JSONValue.integer)
+        object["network"] = document.network.json
         object["recalled"] = .array(
             document.recalled.map {
                 .object(["version": .string($0.version.description), "reason": .string($0.reason)])

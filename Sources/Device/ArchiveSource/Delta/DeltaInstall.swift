@@ -20,6 +20,7 @@ struct DeltaInstall {
     let seed: String?
     let fetcher: any Fetcher
     let report: @Sendable (UpdateEvent) -> Void
+    let admission: DownloadAdmission
 
     /// Tries the delta. Throws only errors that would fail the archive too, or that the next run resumes after.
     func run(in area: StagingArea, reusing installed: ReuseIndex) async throws -> Outcome {
@@ -92,7 +93,7 @@ struct DeltaInstall {
             let url = try archiveURL.resolve(relative: delta.url)
             guard archiveURL.isFile || archiveURL.mayLead(to: url) else { throw FetchError.fileMissing(url) }
             let download = ArchiveDownload(delta, at: url, fetcher: fetcher, into: area.downloads, report: report)
-            let file = try await download.run()
+            let file = try await admission.run(download, .delta, at: url)
             bytes = file.bytesDownloaded
             let route = DownloadRoute(.taken, "from \(delta.baseName)")
             let staged = try await onThread {
@@ -116,7 +117,7 @@ struct DeltaInstall {
         after error: any Error, _ delta: DeltaList.Delta, in area: StagingArea
     ) throws -> (DownloadRoute, isPermanent: Bool)? {
         switch error {
-        case is CancellationError, is DiskError: return nil
+        case is CancellationError, is DiskError, is FetchPause: return nil
         case let error as FetchError:
             if try ArchiveDownload.hasPart(of: delta.sha256, in: area.downloads), error.isTemporary { return nil }
             return (DownloadRoute(.notFetched, UpdateFailure(error).message), false)
@@ -132,6 +133,25 @@ struct DeltaInstall {
             default: return nil
             }
         }
+    }
+}
+
+/// Runs downloads of one release under the policies of the device and its channel.
+struct DownloadAdmission: Sendable {
+    let gate: FetchGate
+    let terms: FetchTerms
+    let mirrors: Mirrors
+    /// The roots of mirrors.
+    let roots: [FetchURL]
+
+    /// Downloads a file, from mirrors first. Throws `FetchPause` if it has to wait.
+    func run(
+        _ download: ArchiveDownload, _ load: FetchRule.Load, at url: FetchURL
+    ) async throws -> VerifiedArchive {
+        var download = download
+        download.copies = mirrors.copies(of: url, on: roots)
+        let copy = download
+        return try await gate.admit(terms, load, bytes: copy.missingBytes) { try await copy.run() }
     }
 }
 

@@ -12,6 +12,8 @@ package struct DownloadRoute: Sendable, Equatable {
         case noDeltas
         /// No delta applies to an installed client.
         case noMatch
+        /// The device or its channel uses no deltas.
+        case excluded
         /// The deltas that apply need more memory than this device allows.
         case tooMuchMemory
         /// The list or the delta could not be downloaded.

@@ -98,6 +98,10 @@ package struct Ledger: Sendable, Equatable {
     package internal(set) var reports: ReportQueue?
     /// The offered versions that this device could not install, at most one for each source.
     package internal(set) var wanted: [Wanted] = []
+    /// The offer that waits for its download; nil if none does.
+    package internal(set) var waiting: WaitingOffer?
+    /// The bytes on metered links; nil if none were counted.
+    package internal(set) var metered: MeteredUse?
 
     /// Creates the ledger of an empty store.
     package init() {}

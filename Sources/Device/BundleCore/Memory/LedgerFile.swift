@@ -189,6 +189,8 @@ extension Ledger {
         reports = try reader.optionalObject("reports").map { reader in try ReportQueue(reader) }
         if reader.optional("wanted") != nil { wanted = try reader.objects("wanted").map(Wanted.init) }
         wanted.sortByVersion(\.version)
+        waiting = try reader.optionalObject("waiting").map { reader in try WaitingOffer(reader) }
+        metered = try reader.optionalObject("metered").map { reader in try MeteredUse(reader) }
         for (list, versions) in [
             ("versions", entries.map(\.version)), ("blocked", blocks.map(\.version)),
             ("starts", records.map(\.version)),
@@ -201,7 +203,7 @@ extension Ledger {
     }
 
     var object: JSONObject {
-        [
+        var object: JSONObject = [
             "schema": .integer(Self.schema),
             "appId": .string(orNull: appId),
             "current": .string(current.description),
@@ -220,5 +222,8 @@ extension Ledger {
             "feed": feed.json, "reports": reports.map(\.json) ?? .null,
             "wanted": .array(wanted.map(\.json)),
         ]
+        object["waiting"] = waiting?.json
+        object["metered"] = metered?.json
+        return object
     }
 }

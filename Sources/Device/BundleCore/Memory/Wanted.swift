@@ -47,5 +47,15 @@ extension Ledger {
     }
 
     /// Removes the entry of `source`: the device has the version, or the source no longer offers it.
-    mutating func forgetWanted(of source: SourceName) { wanted.removeAll { $0.version.source == source } }
+    mutating func forgetWanted(of source: SourceName) {
+        wanted.removeAll { $0.version.source == source }
+        if waiting?.version.source == source { waiting = nil }
+    }
+
+    /// Stores that `version` waits for its download. The same version keeps the time since which it waits for the same reason.
+    mutating func setWaiting(_ version: ClientVersion, _ wait: FetchWait, at time: Timestamp) {
+        let isSame = waiting?.version == version && waiting?.reason == wait.reason
+        waiting = WaitingOffer(
+            version: version, reason: wait.reason, detail: wait.detail, since: isSame ? waiting?.since ?? time : time)
+    }
 }

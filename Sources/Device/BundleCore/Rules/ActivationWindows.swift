@@ -1,7 +1,8 @@
 import BundleValues
 
-/// The times of a week, by the device's own clock, at which a shell may show another client without a user's action.
-public struct ActivationWindows: Sendable, Equatable {
+/// The times of a week, by the device's own clock, at which a shell may show another client without a user's action, or at
+/// which a device may download releases.
+public struct ActivationWindows: Sendable, Equatable, CustomStringConvertible {
     /// A day and a minute in the device's time zone.
     public struct LocalTime: Sendable, Equatable {
         /// 0 for Monday to 6 for Sunday.
@@ -13,6 +14,12 @@ public struct ActivationWindows: Sendable, Equatable {
         public init(day: Int, minute: Int) {
             self.day = min(max(day, 0), 6)
             self.minute = min(max(minute, 0), 1439)
+        }
+
+        /// Returns the time `minutes` later, in a week without a change of the clock.
+        func adding(minutes: Int) -> LocalTime {
+            let total = (day * 1440 + minute + minutes % (7 * 1440)) % (7 * 1440)
+            return LocalTime(day: total / 1440, minute: total % 1440)
         }
     }
 
@@ -29,6 +36,8 @@ public struct ActivationWindows: Sendable, Equatable {
     }
 
     private let windows: [Window]
+    /// The windows as they were written.
+    public let description: String
 
     /// Parses windows separated by commas, such as `02:00-04:00` for every day, `Mon-Fri 22:00-01:30`, `Sun
     /// 00:00-24:00`. A window whose end is before its begin continues after midnight.
@@ -39,6 +48,7 @@ public struct ActivationWindows: Sendable, Equatable {
             windows.append(window)
         }
         self.windows = windows
+        description = String(text)
     }
 
     /// Returns whether a window contains `time`.
@@ -85,7 +95,7 @@ package enum ActivationWindowsError: Error, Sendable, Equatable, CustomStringCon
     package var description: String {
         switch self {
         case .notAWindow(let text):
-            "\"\(text)\" is not an activation window. Write it like 02:00-04:00, or Mon-Fri 22:00-01:30, separated by commas"
+            "\"\(text)\" is not a window of time. Write it like 02:00-04:00, or Mon-Fri 22:00-01:30, separated by commas"
         }
     }
 }

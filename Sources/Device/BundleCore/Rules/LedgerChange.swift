@@ -23,6 +23,10 @@ enum LedgerChange: Sendable, Equatable {
     case removed(ClientVersion)
     /// Stores that an attempt to install an offered version failed.
     case missed(ClientVersion, UpdateFailure, at: Timestamp)
+    /// Stores that an offer waits for its download, and why.
+    case waiting(ClientVersion, FetchWait, at: Timestamp)
+    /// Counts bytes on a metered link. A negative number gives back bytes that were reserved.
+    case metered(Int, at: Timestamp)
     /// Stores that the device has everything that the source offers.
     case supplied(SourceName)
 
@@ -106,6 +110,8 @@ extension Ledger {
         case .recorded(let news): self = recording(news)
         case .ordered(let sources): self.sources = sources
         case .missed(let version, let failure, let time): miss(version, failure, at: time)
+        case .waiting(let version, let wait, let time): setWaiting(version, wait, at: time)
+        case .metered(let bytes, let time): metered = MeteredUse.adding(bytes, to: metered, at: time)
         case .supplied(let source): forgetWanted(of: source)
         case .offered(let name): offered = name
         case .installed(let entry): record(entry)

@@ -28,6 +28,10 @@ enum ReportRule {
             return ReportFact(.failed, version, code: after.record(of: name)?.failures.last.map { Self.code($0.cause) })
         case .blocked:
             return ReportFact(.blocked, version, code: after.block(on: name).map { Self.code($0.cause) })
+        case .waiting:
+            return ReportFact(
+                .waiting, version, previous: after.current.version?.semantic,
+                code: (after.waiting?.reason).flatMap { DeviceReport.Code(rawValue: $0.rawValue) })
         case .removed, .unblocked, .selected, .channel: return nil
         }
     }

@@ -20,6 +20,8 @@ package struct StoreEvent: Sendable, Equatable {
         case unblocked
         /// The next client changed.
         case selected
+        /// An offer waits for its download; `detail` is the reason.
+        case waiting
         /// The device received a newer channel file; `detail` is its sequence.
         case channel
     }
@@ -85,6 +87,14 @@ package struct StoreEvent: Sendable, Equatable {
         if let channel = after.feed.followed, channel.sequence != before.feed.followed?.sequence {
             events.append(
                 StoreEvent(.channel, nil, at: channel.issuedAt, detail: "\(channel.name) \(channel.sequence)"))
+        }
+        if let waiting = after.waiting,
+            waiting.version != before.waiting?.version || waiting.reason != before.waiting?.reason
+        {
+            events.append(
+                StoreEvent(
+                    .waiting, .installed(waiting.version), at: waiting.since,
+                    detail: "\(waiting.reason.rawValue): \(waiting.detail)"))
         }
         if after.scheduled != before.scheduled { events.append(StoreEvent(.selected, after.scheduled)) }
         return events

@@ -13,12 +13,15 @@ package protocol UpdateOffer: Sendable {
     var pace: PollPace? { get }
     /// The application of the offer, verified by its source; nil if the offer names none.
     var appId: String? { get }
+    /// The conditions for the download.
+    var terms: FetchTerms { get }
 }
 
 extension UpdateOffer {
     package var feed: FeedUpdate? { nil }
     package var pace: PollPace? { nil }
     package var appId: String? { nil }
+    package var terms: FetchTerms { FetchTerms() }
 }
 
 /// The device for which a source finds an offer.

@@ -9,6 +9,8 @@ package enum UpdateOutcome: Sendable {
     case upToDate(ClientVersion, inventory: Inventory, newest: ClientName)
     /// The rollout excludes this device for now. `newest` is its best client.
     case notInRollout(ClientVersion, inventory: Inventory, newest: ClientName, detail: String)
+    /// The offer is for this device, and its download waits. `newest` is the device's best client.
+    case waiting(ClientVersion, inventory: Inventory, newest: ClientName, FetchWait)
 
     static func nothing(
         _ offered: ClientVersion, _ verdict: Decision.Verdict, inventory: Inventory, newest: ClientName

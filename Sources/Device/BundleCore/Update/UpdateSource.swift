@@ -45,6 +45,10 @@ package struct CheckFindings: Sendable {
     package let plan: PlannedRoute?
     /// The state of the feed that `update` would store: trust root, channel file, signed time.
     package let memory: FeedMemory
+    /// Why the download waits; nil if it may start, or if there is none.
+    package let wait: FetchWait?
+    /// The limit on the rate, in bytes per second; nil for none.
+    package let rate: Int?
 }
 
 extension UpdateSource where Offer: ReleaseOffer {

@@ -26,20 +26,22 @@ package struct Updater<Source: UpdateSource>: Sendable {
 
     private let source: Source
     private let device: Device
+    private let gate: FetchGate
     private let shouldDownload: @Sendable (ClientVersion) async -> Bool
     private let now: @Sendable () -> Timestamp
     private let warn: @Sendable (String) -> Void
 
-    /// Creates an updater. `shouldDownload` can decline a version before its download. `now` is the clock for the
-    /// ledger; `warn` receives messages about repairs.
+    /// Creates an updater. `gate` answers checks; the source passes it before a download. `shouldDownload` can decline a version
+    /// before its download. `now` is the clock for the ledger; `warn` receives messages about repairs.
     package init(
-        source: Source, device: Device,
+        source: Source, device: Device, gate: FetchGate = FetchGate(),
         shouldDownload: @escaping @Sendable (ClientVersion) async -> Bool = { _ in true },
         now: @escaping @Sendable () -> Timestamp = { .now },
         warn: @escaping @Sendable (String) -> Void
     ) {
         self.source = source
         self.device = device
+        self.gate = gate
         self.shouldDownload = shouldDownload
         self.now = now
         self.warn = warn
@@ -52,10 +54,19 @@ package struct Updater<Source: UpdateSource>: Sendable {
         let offer = try await follow(&inventory, remembering: false)
         let noted = offer.feed.map(inventory.recording) ?? inventory
         let decision = decide(offer, noted)
+        let plan = try await plan(offer, decision.verdict, noted)
         return CheckFindings(
             offered: offer.clientVersion, decision: decision,
             others: explaining ? source.explain(offer, noted, shell: device.shell, appId: device.appId) : [],
-            plan: try await plan(offer, decision.verdict, noted), memory: noted.ledger.feed)
+            plan: plan, memory: noted.ledger.feed, wait: await wait(offer, decision.verdict, plan),
+            rate: gate.policy.joined(with: offer.terms.policy, isUrgent: offer.terms.isUrgent).rate)
+    }
+
+    private func wait(_ offer: Source.Offer, _ verdict: Decision.Verdict, _ plan: PlannedRoute?) async -> FetchWait? {
+        guard case .install = verdict else { return nil }
+        // Only a download shows which files of a Meteor bundle are missing.
+        guard let plan else { return await gate.wait(offer.terms, .files, bytes: 0) }
+        return await gate.wait(offer.terms, plan.route.reason == .taken ? .delta : .archive, bytes: plan.bytes)
     }
 
     private func plan(
@@ -185,7 +196,12 @@ package struct Updater<Source: UpdateSource>: Sendable {
         }
 
         guard await shouldDownload(offer.clientVersion) else { return try await decline(offer, in: store) }
-        let staged = try await stage(offer, in: store)
+        let staged: StagedBundle
+        do {
+            staged = try await stage(offer, in: store)
+        } catch let pause as FetchPause {
+            return try await wait(pause.wait, for: offer, in: store)
+        }
         let inventory = try await store.install(staged, at: now(), with: changes(offer, nil, installing: true))
         // The release is installed, so nothing after this may fail: a failed run must not have changed anything.
         return .installed(
@@ -194,6 +210,16 @@ package struct Updater<Source: UpdateSource>: Sendable {
                 .installed(staged.identity.version), inventory, bytesDownloaded: staged.bytesDownloaded,
                 route: staged.route,
                 retention: await retain(in: store, inventory)))
+    }
+
+    /// Keeps the present clients, because the download waits.
+    private func wait(_ wait: FetchWait, for offer: Source.Offer, in store: BundleStore) async throws -> UpdateOutcome {
+        let inventory = try await store.apply([
+            .waiting(offer.clientVersion, wait, at: now()), .selected(shell: device.shell),
+        ])
+        return .waiting(
+            offer.clientVersion, inventory: inventory, newest: inventory.ledger.pending ?? inventory.ledger.current,
+            wait)
     }
 
     /// Keeps the present clients, because `shouldDownload` declined the version.

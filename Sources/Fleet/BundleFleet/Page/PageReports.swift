@@ -32,7 +32,7 @@ extension PageDocument {
         let parts = [
             counted("installed", "installed"), counted("confirmed", "confirmed"),
             counted("failed", "failed").map { $0 + codes(release) }, counted("rolledBack", "rolled back"),
-            counted("blocked", "blocked"),
+            counted("blocked", "blocked"), counted("waiting", "waited for their download"),
         ].compactMap { $0 }
         return parts.isEmpty ? "nothing yet" : parts.joined(separator: " · ")
     }

@@ -7,7 +7,8 @@ package struct ChannelReports: Sendable, Equatable {
     package struct Release: Sendable, Equatable {
         /// The version label of the engine, unverified.
         package let version: String
-        /// The number of devices by fact: `installed`, `started`, `confirmed`, `failed`, `rolledBack`, `blocked`.
+        /// The number of devices by fact: `installed`, `started`, `confirmed`, `failed`, `rolledBack`,
+        /// `blocked`, `waiting`.
         package internal(set) var facts: [String: Int] = [:]
         /// The number of failed devices by failure code.
         package internal(set) var failures: [String: Int] = [:]

@@ -76,10 +76,12 @@ struct CurlEasy: ~Copyable {
         // Without this option, an aborted name lookup waits for the resolver.
         set(CURLOPT_QUICK_EXIT, 1)
         set(CURLOPT_CONNECTTIMEOUT_MS, options.connectTimeout.wholeMilliseconds)
-        set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
+        // Over HTTP/2, a server sends up to 10 MB to a paused transfer.
+        let isLimited = options.traffic?.isLimited == true
+        set(CURLOPT_HTTP_VERSION, Int(isLimited ? CURL_HTTP_VERSION_1_1 : CURL_HTTP_VERSION_2TLS))
         set(CURLOPT_PIPEWAIT, 1)
         set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
-        set(CURLOPT_BUFFERSIZE, 128 * 1024)
+        set(CURLOPT_BUFFERSIZE, (isLimited ? 16 : 128) * 1024)
         // Requests to this machine do not use a proxy.
         if url.origin.isThisMachine {
             set(CURLOPT_NOPROXY, "*")
@@ -92,7 +94,17 @@ struct CurlEasy: ~Copyable {
             // Without this, the built-in folder would be trusted too.
             check(ccurl_set_text(handle, CURLOPT_CAPATH, nil))
         }
+        if url.scheme == .https, let certificate = options.clientCertificate { setCertificate(certificate) }
         check(ccurl_set_pointer(handle, CURLOPT_ERRORBUFFER, errorText))
+    }
+
+    /// libcurl reads the files for each connection, so a renewed certificate is used without a restart.
+    private mutating func setCertificate(_ certificate: ClientCertificate) {
+        set(CURLOPT_SSLCERT, certificate.path)
+        set(CURLOPT_SSLCERTTYPE, certificate.isPKCS12 ? "P12" : "PEM")
+        if let key = certificate.keyPath { set(CURLOPT_SSLKEY, key) }
+        // Without a passphrase, OpenSSL would ask the terminal for that of an encrypted key.
+        set(CURLOPT_KEYPASSWD, "")
     }
 
     /// libcurl copies the body and needs its length before.
@@ -108,6 +120,9 @@ struct CurlEasy: ~Copyable {
         set(CURLOPT_USERAGENT, options.userAgent)
         if let credential = options.credential, credential.origin == url.origin {
             add(header: "\(credential.field.name): \(credential.field.value)")
+        }
+        if let extra = options.headers, extra.origin == url.origin {
+            for field in extra.fields { add(header: "\(field.name): \(field.value)") }
         }
         if let upload = request.upload { add(header: "Content-Type: \(upload.type)") }
         if let key = request.upload?.deviceKey { add(header: "X-Device-Key: \(key)") }
@@ -143,7 +158,9 @@ struct CurlEasy: ~Copyable {
         check(
             ccurl_set_bytes_callback(handle, CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
                 let chunk = UnsafeRawBufferPointer(start: bytes, count: size * count)
-                return CurlTransfer.from(context)?.receive(body: chunk) == true ? chunk.count : CurlTransfer.stop
+                guard let transfer = CurlTransfer.from(context) else { return CurlTransfer.stop }
+                guard transfer.mayReceive() else { return CurlTransfer.hold }
+                return transfer.receive(body: chunk) ? chunk.count : CurlTransfer.stop
             })
     }
 

@@ -57,15 +57,61 @@ enum CurlFailure {
 
     /// Returns the reason of a TLS failure; nil for other failures.
     private static func tlsReason(_ code: CURLcode, _ reason: String, _ options: FetchOptions) -> String? {
-        switch code {
+        // A server that uses TLS 1.3 refuses a certificate after the handshake.
+        if let reason = alertReason(reason, options) { return reason }
+        return switch code {
+        case CURLE_SSL_CERTPROBLEM:
+            options.clientCertificate.map { "the client certificate \($0.path) or its key cannot be used (\(reason))" }
+                ?? reason
         case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CIPHER, CURLE_SSL_ISSUER_ERROR,
-            CURLE_SSL_CERTPROBLEM, CURLE_SSL_ENGINE_INITFAILED:
+            CURLE_SSL_ENGINE_INITFAILED:
             reason
         case CURLE_SSL_CACERT_BADFILE:
             options.caFile.map { "the CA file \($0) has no certificate that can be read" }
                 ?? "this machine's CA certificates cannot be read (package ca-certificates; or give --ca-file)"
         default: nil
         }
+    }
+
+    /// Returns the error of a server that refuses a client by its certificate, which some servers report in an HTTP response;
+    /// nil for other errors.
+    static func certificateError(
+        after error: FetchError, _ body: [UInt8], _ options: FetchOptions
+    ) -> FetchError? {
+        guard case .httpStatus(let status, let url, _) = error, [400, 403, 495, 496].contains(status),
+            url.scheme == .https
+        else { return nil }
+        let text = String(decoding: body, as: UTF8.self)
+        if status == 496 || text.contains("No required SSL certificate was sent") {
+            return .tlsFailed(url, reason: missingCertificate(options))
+        }
+        if status == 495 || text.contains("SSL certificate error") {
+            return .tlsFailed(url, reason: refusedCertificate(options))
+        }
+        return nil
+    }
+
+    /// Returns the reason of a TLS alert about the client's certificate; nil for other reasons.
+    private static func alertReason(_ reason: String, _ options: FetchOptions) -> String? {
+        let text = reason.lowercased()
+        if text.contains("certificate required") { return missingCertificate(options) }
+        let alerts = [
+            "alert bad certificate", "alert certificate expired", "alert certificate unknown", "alert unknown ca",
+        ]
+        return alerts.contains(where: text.contains) ? refusedCertificate(options) : nil
+    }
+
+    private static func missingCertificate(_ options: FetchOptions) -> String {
+        options.clientCertificate.map { "the server requires a client certificate, and did not accept \($0.path)" }
+            ?? "the server requires a client certificate (--client-cert and --client-key)"
+    }
+
+    private static func refusedCertificate(_ options: FetchOptions) -> String {
+        guard let certificate = options.clientCertificate else { return missingCertificate(options) }
+        let validity = certificate.validity.map { "; it is valid until \($0)" } ?? ""
+        return
+            "the server refuses the client certificate \(certificate.path): it has expired, was revoked, or is of an "
+            + "authority that the server does not trust\(validity)"
     }
 
     static func name(_ code: CURLcode) -> String { String(cString: curl_easy_strerror(code)) }

@@ -1,4 +1,4 @@
-package import BundleValues
+public import BundleValues
 internal import Synchronization
 
 /// Fetches over http and https with libcurl, and reads files.
@@ -42,7 +42,9 @@ package final class CurlFetcher: Fetcher {
 
     private func runningLoop(for url: FetchURL) throws(FetchError) -> CurlLoop {
         let running = thread.withLock { thread in
-            if thread == nil { thread = CurlThread(maximumTransfers: options.maximumTransfers) }
+            if thread == nil {
+                thread = CurlThread(maximumTransfers: options.maximumTransfers, traffic: options.traffic)
+            }
             return thread?.loop
         }
         guard let running else {
@@ -76,6 +78,12 @@ public struct FetchOptions: Sendable {
     public var proxy: String?
     /// A token and the origin that receives it.
     package var credential: BearerCredential?
+    /// Header fields and the origin that receives them.
+    package var headers: OriginHeaders?
+    /// The certificate that is sent to servers that request one; nil for none.
+    public var clientCertificate: ClientCertificate?
+    /// The count and the limit of the received bytes, shared by all fetchers of a process.
+    public var traffic: Traffic?
     /// The timeout of name lookup, connection and TLS handshake together.
     public var connectTimeout: Duration = .seconds(15)
     /// The longest time from the request to the first byte of the body, and between two bytes after it.

@@ -14,9 +14,11 @@ final class CurlLoop: Sendable {
     private let inbox = Mutex(Inbox())
     private let multi: MultiHandle
     private let maximumTransfers: Int
+    private let traffic: Traffic?
 
     /// Returns nil if the memory does not suffice.
-    init?(maximumTransfers: Int) {
+    init?(maximumTransfers: Int, traffic: Traffic? = nil) {
+        self.traffic = traffic
         self.maximumTransfers = max(1, maximumTransfers)
         guard let multi = MultiHandle(connections: self.maximumTransfers) else { return nil }
         self.multi = multi
@@ -58,6 +60,7 @@ final class CurlLoop: Sendable {
     func run() {
         var waiting: [CurlTransfer] = []
         var running: [UnsafeMutableRawPointer: CurlTransfer] = [:]
+        var held: [UnsafeMutableRawPointer] = []
         while true {
             let received = inbox.withLock { inbox in
                 defer {
@@ -69,6 +72,7 @@ final class CurlLoop: Sendable {
             waiting += received.arrivals
             cancel(received.cancellations, waiting: &waiting, running: &running)
             while running.count < maximumTransfers, !waiting.isEmpty { addHop(of: waiting.removeFirst(), &running) }
+            proceed(&held, running)
             var count: Int32 = 0
             let code = curl_multi_perform(multi.pointer, &count)
             let hasNextHops = collectEnded(&running)
@@ -77,6 +81,19 @@ final class CurlLoop: Sendable {
             if received.isStopping, waiting.isEmpty, running.isEmpty { return }
             if hasNextHops || (!waiting.isEmpty && running.count < maximumTransfers) { continue }
             curl_multi_poll(multi.pointer, nil, 0, pause(running), nil)
+        }
+    }
+
+    /// Continues the transfers that the rate limit paused, the first one first, while it allows bytes.
+    private func proceed(
+        _ held: inout [UnsafeMutableRawPointer], _ running: [UnsafeMutableRawPointer: CurlTransfer]
+    ) {
+        guard let traffic else { return }
+        held.removeAll { running[$0]?.isHeld != true }
+        held += running.filter { $0.value.isHeld && !held.contains($0.key) }.keys
+        while !held.isEmpty, traffic.delay == .zero {
+            let handle = held.removeFirst()
+            running[handle]?.proceed(handle, at: .now)
         }
     }
 
@@ -157,7 +174,8 @@ final class CurlLoop: Sendable {
     /// ends it.
     private func pause(_ running: [UnsafeMutableRawPointer: CurlTransfer]) -> Int32 {
         let now = SuspendingClock.now
-        let pauses = running.values.compactMap { $0.nextCheck.map { now.duration(to: $0) } }
+        var pauses = running.values.compactMap { $0.nextCheck.map { now.duration(to: $0) } }
+        if let traffic, running.values.contains(where: \.isHeld) { pauses.append(traffic.delay) }
         return Int32(clamping: min(Self.idle, pauses.min() ?? Self.idle).wholeMilliseconds)
     }
 }
@@ -171,8 +189,8 @@ final class CurlThread: Sendable {
     static let isReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
 
     /// Returns nil if the memory does not suffice or no thread can be created.
-    init?(maximumTransfers: Int) {
-        guard Self.isReady, let loop = CurlLoop(maximumTransfers: maximumTransfers),
+    init?(maximumTransfers: Int, traffic: Traffic? = nil) {
+        guard Self.isReady, let loop = CurlLoop(maximumTransfers: maximumTransfers, traffic: traffic),
             let thread = try? BlockingThread({ loop.run() })
         else { return nil }
         self.loop = loop

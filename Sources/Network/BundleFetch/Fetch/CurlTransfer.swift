@@ -10,6 +10,8 @@ final class CurlTransfer: @unchecked Sendable {
 
     /// The return value of a callback that aborts the transfer. It differs from every number of bytes.
     static let stop = Int(CURL_WRITEFUNC_ERROR)
+    /// The return value of a callback that pauses the transfer.
+    static let hold = Int(CURL_WRITEFUNC_PAUSE)
     /// The largest unwanted body that is read to its end, so that the connection can be reused.
     private static let maximumUnwantedBytes = 64 * 1024
 
@@ -28,6 +30,10 @@ final class CurlTransfer: @unchecked Sendable {
     private var failure: (any Error)?
     private var ceiling: SuspendingClock.Instant?
     private var pace: TransferPace?
+    /// The time since which the rate limit pauses the transfer; nil while it receives.
+    private var heldSince: SuspendingClock.Instant?
+    /// The first bytes of a refused response, which name the cause.
+    private var refusedBody: [UInt8] = []
 
     enum Custody { case caller, cancelledBefore, loop }
 
@@ -57,6 +63,8 @@ final class CurlTransfer: @unchecked Sendable {
         decision = nil
         bodyBytes = 0
         pace = nil
+        heldSince = nil
+        refusedBody = []
         let context = Unmanaged.passUnretained(self).toOpaque()
         try easy?.prepare(url, for: request, options: options, context: context)
         guard let handle = easy?.handle else { throw .exhausted(url, reason: "the memory does not suffice") }
@@ -68,7 +76,7 @@ final class CurlTransfer: @unchecked Sendable {
         if let failure { return .failure(failure) }
         switch decision {
         case .refuse(let error):
-            return .failure(error)
+            return .failure(CurlFailure.certificateError(after: error, refusedBody, options) ?? error)
         case .follow(let next):
             url = next
             redirects += 1
@@ -102,13 +110,31 @@ final class CurlTransfer: @unchecked Sendable {
     /// Starts the measurement of the server's rate after the connection.
     func requestStarted() { pace = TransferPace(options: options, start: .now) }
 
+    /// Whether the rate limit pauses the transfer.
+    var isHeld: Bool { heldSince != nil }
+
+    /// Continues a paused transfer. libcurl passes on the bytes that it kept during the call. The pause does not count for any timeout.
+    func proceed(_ handle: UnsafeMutableRawPointer, at now: SuspendingClock.Instant) {
+        guard let since = heldSince else { return }
+        heldSince = nil
+        ceiling = ceiling.map { $0.advanced(by: since.duration(to: now)) }
+        pace = TransferPace(options: options, start: now)
+        let code = curl_easy_pause(handle, CURLPAUSE_CONT)
+        if code != CURLE_OK, failure == nil {
+            failure = FetchError.unreachable(url, reason: "libcurl cannot continue: \(CurlFailure.name(code))")
+        }
+    }
+
     var nextCheck: SuspendingClock.Instant? {
+        if isHeld { return nil }
         guard let ceiling else { return pace?.nextCheck }
         return pace.map { min($0.nextCheck, ceiling) } ?? ceiling
     }
 
     /// Returns the outcome of a transfer that exceeded a timeout; nil if it may continue.
     func overdue(at now: SuspendingClock.Instant) -> Outcome? {
+        if let failure { return .failure(failure) }
+        if isHeld { return nil }
         let error: FetchError
         if let ceiling, now >= ceiling {
             error = .timedOut(url)
@@ -136,10 +162,19 @@ final class CurlTransfer: @unchecked Sendable {
         }
     }
 
+    /// Returns false if the rate limit does not allow further bytes yet. libcurl then keeps the chunk and stops reading.
+    func mayReceive() -> Bool {
+        guard let traffic = options.traffic, traffic.delay > .zero else { return true }
+        heldSince = .now
+        return false
+    }
+
     func receive(body chunk: UnsafeRawBufferPointer) -> Bool {
         bodyBytes += chunk.count
+        options.traffic?.receive(chunk.count)
         defer { pace?.received(chunk.count, at: .now) }
         guard case .accept(let accepted) = decision, accepted.status != 304 else {
+            refusedBody += chunk.prefix(512 - min(512, refusedBody.count))
             return bodyBytes <= Self.maximumUnwantedBytes
         }
         return attempt {

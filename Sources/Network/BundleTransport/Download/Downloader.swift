@@ -175,6 +175,14 @@ package struct DownloadJob: Sendable {
         self.maximumBytes = maximumBytes
         self.makeInspector = makeInspector
     }
+
+    /// Returns a job for a copy of the same file at `url`.
+    package func moved(to url: FetchURL) -> DownloadJob {
+        var job = DownloadJob(url: url, maximumBytes: maximumBytes, makeInspector: makeInspector)
+        (job.size, job.isOptional) = (size, isOptional)
+        (job.mayBeEncoded, job.isContentSigned) = (mayBeEncoded, isContentSigned)
+        return job
+    }
 }
 
 /// Inspects the bytes of one attempt, on one thread at a time. A file is moved to its place only if its inspector accepts

@@ -30,6 +30,8 @@ package enum ChannelChange: Sendable {
     case poll(ChannelDocument.Poll?)
     /// How long a busy page may defer an activation, in seconds; nil leaves it to devices.
     case busyLimit(Int?)
+    /// The conditions for the downloads of devices.
+    case network(NetworkChange)
     /// The file is signed again with a later expiry.
     case renew
     /// Several changes, in this order.
@@ -42,7 +44,7 @@ package enum ChannelChange: Sendable {
             .reinstate(let version), .withdraw(let version), .ramp(let version, _, _, _), .groups(let version, _, _),
             .urgent(let version, _), .retry(let version):
             version
-        case .recallBelow, .poll, .busyLimit, .renew, .all: nil
+        case .recallBelow, .poll, .busyLimit, .network, .renew, .all: nil
         }
     }
 
@@ -66,6 +68,7 @@ package enum ChannelChange: Sendable {
         case .withdraw(let version): try document.withdraw(version)
         case .poll(let poll): document.setPoll(poll)
         case .busyLimit(let seconds): document.setBusyLimit(seconds)
+        case .network(let change): change.apply(to: &document.network)
         case .renew: ["signed again"]
         case .all(let changes): try changes.flatMap { try $0.apply(to: &document, at: time) }
         }

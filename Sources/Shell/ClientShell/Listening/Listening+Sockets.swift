@@ -79,7 +79,10 @@ extension Listening {
         configuration.limits.message = maximumMessage
         // As for downloads, no openssl.cnf may change the TLS of libcurl.
         try OpenSSLIsolation.begin()
-        return TokenConnector(configuration, over: CurlStreamConnector(options: options), origin: url.origin) {
+        let extra = options.headers.flatMap { $0.origin == url.origin ? $0.fields : nil } ?? []
+        return TokenConnector(
+            configuration, over: CurlStreamConnector(options: options), origin: url.origin, extra: extra
+        ) {
             if let named { return named }
             guard let session = try await sessions.record().session, session.isValid(at: .now) else { return nil }
             return try BearerCredential(session.token, origin: url.origin)
@@ -92,24 +95,27 @@ struct TokenConnector: TransportConnector {
     private let configuration: SocketConnector.Configuration
     private let streams: any StreamConnector
     private let origin: FetchURL.Origin
+    private let extra: [(name: String, value: String)]
     private let credential: @Sendable () async throws -> BearerCredential?
 
-    /// Creates a connector. `credential` is called for each connection to `origin`, and for no other.
+    /// Creates a connector. Only connections to `origin` receive the result of `credential` and the fields `extra`.
     init(
         _ configuration: SocketConnector.Configuration, over streams: any StreamConnector, origin: FetchURL.Origin,
+        extra: [(name: String, value: String)] = [],
         credential: @escaping @Sendable () async throws -> BearerCredential?
     ) {
         self.configuration = configuration
         self.streams = streams
         self.origin = origin
+        self.extra = extra
         self.credential = credential
     }
 
     func connect(_ url: SocketURL) async throws -> any SyncTransport {
         var configuration = configuration
-        if url.start.origin == origin, let credential = try await credential() {
-            let field = credential.field
-            configuration.fields = { _ in [field] }
+        if url.start.origin == origin {
+            let fields = (try await credential()).map { [$0.field] + extra } ?? extra
+            configuration.fields = { _ in fields }
         }
         return try await SocketConnector(configuration, over: streams).connect(url)
     }

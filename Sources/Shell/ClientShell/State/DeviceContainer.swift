@@ -21,6 +21,8 @@ public struct DeviceContainer: Sendable {
         public var groups: [String]?
         /// The limits of archives.
         package var limits = ArchiveLimits()
+        /// Fetches from mirrors of the feed; nil to use the fetcher of the feed.
+        package var mirrorFetcher: (any Fetcher)?
         fileprivate let fetcher: any Fetcher
 
         /// Creates a feed that `fetcher` downloads from.
@@ -61,6 +63,8 @@ public struct DeviceContainer: Sendable {
     public var shouldDownload: @Sendable (ClientVersion) async -> Bool = { _ in true }
     /// Receives the events of running updates.
     package var report: @Sendable (UpdateEvent) -> Void = { _ in }
+    /// Admits the downloads of releases.
+    package var gate: FetchGate
     private let now: @Sendable () -> Timestamp
     private let warn: @Sendable (String) -> Void
 
@@ -71,6 +75,9 @@ public struct DeviceContainer: Sendable {
         warn: @escaping @Sendable (String) -> Void
     ) {
         self.configuration = configuration
+        gate = FetchGate(store: configuration.device.store)
+        gate.localTime = { .now }
+        gate.now = now
         self.now = now
         self.warn = warn
     }
@@ -122,8 +129,10 @@ public struct DeviceContainer: Sendable {
             deviceId: ArchiveSource.DeviceId(
                 given: feed.deviceId, machine: try MachineIdentity.deviceId(), groups: try groups(feed)),
             seed: configuration.device.seed,
-            limits: feed.limits, fetcher: feed.fetcher, now: now, report: report)
-        let archives = FeedArchives(source: feed.source, limits: feed.limits, fetcher: feed.fetcher, report: report)
+            limits: feed.limits, fetcher: feed.fetcher, mirrorFetcher: feed.mirrorFetcher, gate: gate, now: now,
+            report: report)
+        let archives = FeedArchives(
+            source: feed.source, limits: feed.limits, fetcher: feed.fetcher, gate: gate, report: report)
         return joined(source, appId: feed.appId, archives)
     }
 
@@ -140,7 +149,7 @@ public struct DeviceContainer: Sendable {
     private func pushes(_ server: Server) throws -> any DeviceSource {
         let layout = MeteorBundles(platform: server.source.platform)
         let seed = try configuration.device.seed.map { try SeedFolder(at: $0, layout: layout) }
-        let source = try MeteorSource(server.source, seed: seed, fetcher: server.fetcher, report: report)
+        let source = try MeteorSource(server.source, seed: seed, fetcher: server.fetcher, gate: gate, report: report)
         if let failure = seed?.manifestFailure { warn(failure) }
         return joined(source, appId: nil, nil)
     }
@@ -154,7 +163,7 @@ public struct DeviceContainer: Sendable {
         let (seed, now, warn) = (configuration.device.seed, now, warn)
         let layout = configuration.device.layout ?? MeteorBundles(platform: .android)
         return JoinedSource(
-            Updater(source: source, device: device, shouldDownload: shouldDownload, now: now, warn: warn),
+            Updater(source: source, device: device, gate: gate, shouldDownload: shouldDownload, now: now, warn: warn),
             repair: {
                 StoreRepair(
                     store: device.store, seed: try seed.map { try SeedFolder(at: $0, layout: layout) },

@@ -1,5 +1,6 @@
 package import BundleCore
 import BundleValues
+import Synchronization
 
 /// One source of clients on a device, of any kind.
 package protocol DeviceSource: Sendable {
@@ -18,7 +19,19 @@ package protocol DeviceSource: Sendable {
 
 extension DeviceSource {
     /// A check for a shell.
-    var step: UpdateStep { { await .of(pace: { await pace }) { _ = try await follow() } } }
+    var step: UpdateStep {
+        {
+            let outcome = Mutex<UpdateOutcome?>(nil)
+            var result = await CheckResult.of(pace: { await pace }) {
+                let found = try await follow()
+                outcome.withLock { $0 = found }
+            }
+            if case .waiting(_, _, _, let wait)? = outcome.withLock({ $0 }) {
+                result.resumesIn = wait.minutes.map { .seconds($0 * 60) }
+            }
+            return result
+        }
+    }
 }
 
 /// A source with the updates of one process.

@@ -76,6 +76,8 @@ public struct CheckResult: Sendable {
     public let hasResponse: Bool
     /// The shortest interval that a source requested; nil if none did.
     public let pace: PollPace?
+    /// The time until the hours begin for which a download waits; nil if none does.
+    package var resumesIn: Duration?
 
     /// Returns the result of one source's `check`. `pace` is what the source requested in its last response.
     public static func of(
@@ -103,6 +105,7 @@ package func allOf(_ steps: [UpdateStep]) -> UpdateStep {
         for step in steps { results.append(await step()) }
         return CheckResult(
             failures: results.flatMap(\.failures), hasResponse: results.contains(where: \.hasResponse),
-            pace: results.compactMap(\.pace).min { $0.interval < $1.interval })
+            pace: results.compactMap(\.pace).min { $0.interval < $1.interval },
+            resumesIn: results.compactMap(\.resumesIn).min())
     }
 }

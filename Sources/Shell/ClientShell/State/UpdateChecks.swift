@@ -2,6 +2,9 @@ import BundleCore
 
 /// The checks for updates of a shell: periodic, and early after a notification.
 actor UpdateChecks {
+    /// The shortest time over which devices spread their downloads when the hours begin.
+    private static let shortestSpread = Duration.seconds(60)
+
     private let step: UpdateStep?
     private let clock: any Clock<Duration>
     private let reading: @Sendable () -> Duration
@@ -71,6 +74,11 @@ actor UpdateChecks {
     /// Records the end of a check. Returns the time until the next one; nil if none is planned.
     func ended(_ result: CheckResult) -> Duration? {
         polls?.ended(result.outcome, asked: result.pace, now: reading(), fraction: random(0...1))
+        if let resumes = result.resumesIn, let polls {
+            // The hours begin on all devices at once.
+            let spread = max(polls.spread, Self.shortestSpread)
+            self.polls?.request(by: reading() + resumes + spread * random(0...1))
+        }
         sleep?.cancel()
         return polls.map { max($0.next - reading(), .zero) }
     }

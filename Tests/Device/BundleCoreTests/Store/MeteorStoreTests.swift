@@ -13,6 +13,7 @@ struct MeteorStoreTests {
         case .chosen(let version, let report): "chosen \(version), then \(report.pending ?? report.current)"
         case .upToDate(_, _, let newest): "upToDate \(newest)"
         case .notInRollout(_, _, let newest, _): "notInRollout \(newest)"
+        case .waiting(_, _, let newest, let wait): "waiting \(wait.reason), then \(newest)"
         }
     }
 

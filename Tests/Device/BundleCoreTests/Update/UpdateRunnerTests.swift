@@ -78,6 +78,7 @@ private struct HeldSource: UpdateSource {
         case .chosen(let version, _): "chosen \(version)"
         case .upToDate(let version, _, _): "upToDate \(version)"
         case .notInRollout(let version, _, _, _): "notInRollout \(version)"
+        case .waiting(let version, _, _, _): "waiting \(version)"
         }
     }
 

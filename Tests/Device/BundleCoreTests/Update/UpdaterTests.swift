@@ -13,6 +13,7 @@ struct UpdaterTests {
         case .chosen(let version, _): "chosen \(version)"
         case .upToDate(_, _, let newest): "upToDate \(newest.shortDescription)"
         case .notInRollout(_, _, let newest, _): "notInRollout \(newest.shortDescription)"
+        case .waiting(_, _, let newest, let wait): "waiting \(wait.reason), then \(newest.shortDescription)"
         }
     }
 

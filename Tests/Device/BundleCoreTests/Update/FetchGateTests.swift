@@ -1,0 +1,90 @@
+import BundleDisk
+import BundleTesting
+import BundleValues
+import Synchronization
+import Testing
+
+@testable import BundleCore
+
+@Suite("FetchGate")
+struct FetchGateTests {
+    private static let noon = ActivationWindows.LocalTime(day: 2, minute: 720)
+
+    private static func gate(_ change: (inout FetchPolicy) throws -> Void) rethrows -> FetchGate {
+        var gate = FetchGate()
+        try change(&gate.policy)
+        gate.localTime = { noon }
+        return gate
+    }
+
+    @Test func `runs a download without conditions at once`() async throws {
+        #expect(try await FetchGate().admit(FetchTerms(), .archive, bytes: nil) { 7 } == 7)
+    }
+
+    @Test func `throws the reason for which a download waits, and does not start it`() async throws {
+        let gate = try Self.gate { $0.hours = [try ActivationWindows(parsing: "22:00-05:00")] }
+        let pause = try await #require(throws: FetchPause.self) {
+            try await gate.admit(FetchTerms(), .archive, bytes: 1) { Issue.record("the download started") }
+        }
+        #expect(pause.wait.reason == .hours)
+        #expect(await gate.wait(FetchTerms(FetchPolicy(), isUrgent: true), .archive, bytes: 1) == nil)
+    }
+
+    @Test func `cancels a download when its hours end`() async throws {
+        var gate = try Self.gate { $0.hours = [try ActivationWindows(parsing: "12:00-13:00")] }
+        let time = Mutex(Self.noon)
+        let clock = BoxedTime(time: time)
+        gate.localTime = { clock.now }
+        let pause = try await #require(throws: FetchPause.self) {
+            try await gate.admit(FetchTerms(), .archive, bytes: 1) {
+                clock.now = .init(day: 2, minute: 800)
+                try await Task.sleep(for: .seconds(600))
+            }
+        }
+        #expect(pause.wait.minutes == 1440 - 80)
+    }
+
+    private final class BoxedTime: Sendable {
+        private let time: Mutex<ActivationWindows.LocalTime>
+
+        init(time: consuming Mutex<ActivationWindows.LocalTime>) { self.time = time }
+
+        var now: ActivationWindows.LocalTime {
+            get { time.withLock { $0 } }
+            set { time.withLock { $0 = newValue } }
+        }
+    }
+
+    @Test func `keeps the waiting offer and the metered bytes in the ledger`() throws {
+        let folder = try TemporaryFolder()
+        let directory = try Directory.open(folder.path)
+        let time = try Timestamp(parsing: "2026-11-26T00:00:00Z")
+        let later = try Timestamp(parsing: "2026-11-27T00:00:00Z")
+        let version = ClientVersion.archive(try SemanticVersion(parsing: "1.5.0"))
+        let wait = FetchWait(.budget, "no bytes are left")
+        var ledger = Ledger()
+        for change in [
+            LedgerChange.waiting(version, wait, at: time), .waiting(version, wait, at: later), .metered(70, at: time),
+            .metered(-20, at: later),
+        ] {
+            guard case .accepted(let next) = ledger.applying([change], in: StoredTrees(path: "", names: [])) else {
+                Issue.record("\(change) was refused")
+                continue
+            }
+            ledger = next
+        }
+        try LedgerFile.write(ledger, to: directory)
+        let read = try #require(try LedgerFile.read(directory))
+        let waiting = WaitingOffer(version: version, reason: .budget, detail: wait.detail, since: time)
+        #expect(read.waiting == waiting)
+        #expect(read.metered == MeteredUse(month: "2026-11", bytes: 50))
+        #expect(StoreEvent.between(Ledger(), read).map(\.kind) == [.waiting])
+        let supplied = read.applying([.supplied(.archive)], in: StoredTrees(path: "", names: []))
+        guard case .accepted(let done) = supplied else {
+            Issue.record("the change was refused")
+            return
+        }
+        #expect(done.waiting == nil)
+        #expect(done.metered == read.metered)
+    }
+}
