@@ -25,7 +25,7 @@ enum ExitTable {
                 "fleet guard: waiting",
             ],
             stopped: ["fleet guard: stopped"], noData: ["fleet guard, insights: no data"],
-            doctorFailed: ["doctor: found a failure"], silent: ["fleet list --silent: found a device"],
+            doctorFailed: ["doctor: found a failure"], silent: ["fleet list: found a silent device"],
         ]
         for code in FailureCode.allCases { codes[code.exitStatus, default: []].append(code.rawValue) }
         return codes.sorted { $0.key < $1.key }.map { status, words in
