@@ -38,6 +38,10 @@ struct FeedServe: AsyncParsableCommand {
             the feed fails. Any number of relays can run side by side. Devices name their
             channel in the address: /push?channel=stable.
 
+            With --cache, a relay also serves the files below releases/. It fetches each
+            one once, compares it with the digest in the feed's documents, and removes the
+            least recently used ones. Devices name it with --mirror and need not trust it.
+
             Examples:
               clientctl feed serve feed
               clientctl feed serve /srv/feed --bind 0.0.0.0 --port 8080 \\
@@ -45,6 +49,8 @@ struct FeedServe: AsyncParsableCommand {
                 --access-log /var/log/clientctl/access.log
               clientctl feed serve --upstream https://cdn.example.com/ --channel stable \\
                 --bind 0.0.0.0 --port 8080
+              clientctl feed serve --upstream https://cdn.example.com/ \\
+                --cache /var/cache/clientctl --cache-size 2GB --bind 0.0.0.0 --port 8080
               clientctl install --channel http://127.0.0.1:8080/channels/stable.json \\
                 --token-file token --trust trust.json --store store
             """)
@@ -177,14 +183,15 @@ struct FeedServe: AsyncParsableCommand {
     /// The feed whose changes the host announces.
     private enum Source {
         case folder(Directory)
-        case upstream(Upstream)
+        case upstream(Upstream, cache: (folder: Directory, bytes: Int)?)
 
         func start(_ configuration: FeedConfiguration, say: @escaping @Sendable (String) -> Void) async throws
             -> FeedHost
         {
             switch self {
             case .folder(let feed): try await FeedHost.start(configuration, serving: feed, say: say)
-            case .upstream(let upstream): try await FeedHost.start(configuration, relaying: upstream, say: say)
+            case .upstream(let upstream, let cache):
+                try await FeedHost.start(configuration, relaying: upstream, cache: cache, say: say)
             }
         }
     }
@@ -198,7 +205,8 @@ struct FeedServe: AsyncParsableCommand {
         case (let folder?, nil):
             try relay.refuseFlags()
             return .folder(try self.folder(folder, settings))
-        case (nil, let upstream?): return .upstream(try relay.upstream(at: upstream, settings))
+        case (nil, let upstream?):
+            return .upstream(try relay.upstream(at: upstream, settings), cache: try relay.cache(settings))
         case (nil, nil):
             throw ValidationError(
                 "Missing <feed>: name the folder that publish writes, or give the address of a feed on another server with --upstream."
@@ -247,7 +255,7 @@ struct FeedServe: AsyncParsableCommand {
 struct RelayOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Instead of a folder, the address of a feed on another server. Announce its changes, and serve no files.",
+            "Instead of a folder, the address of a feed on another server. Announce its changes, and serve no files without --cache.",
             valueName: "url"))
     var upstream: String?
 
@@ -262,7 +270,30 @@ struct RelayOptions: ParsableArguments {
         completion: .file())
     var upstreamTokenFile: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "With --upstream, folder for files of releases. Serve them to devices, and fetch each one once.",
+            valueName: "dir"), completion: .directory)
+    var cache: String?
+
+    @Option(
+        help: ArgumentHelp("With --cache, the maximum size of the folder (default: 2GB).", valueName: "size"))
+    var cacheSize: String?
+
     @OptionGroup var way: WayOptions
+
+    /// Returns the folder of the cache, which is created, and its size; nil without `--cache`.
+    func cache(_ settings: Settings) throws -> (folder: Directory, bytes: Int)? {
+        let size = try settings.optional("cache-size", cacheSize).map { text in
+            try settings.parsed("cache-size", text) { try ByteCount(parsing: $0).bytes }
+        }
+        guard let path = try settings.optional("cache", cache) else {
+            if cacheSize != nil { throw ValidationError("--cache-size needs the folder: add --cache.") }
+            return nil
+        }
+        try Directory.createAll(path)
+        return (try Directory.open(path), size ?? 2_000_000_000)
+    }
 
     /// Returns the feed at the address `text`. Throws `ValidationError` if the address or a channel is invalid.
     func upstream(at text: String, _ settings: Settings) throws -> Upstream {
@@ -281,7 +312,8 @@ struct RelayOptions: ParsableArguments {
     /// accepted, because several commands can share the file.
     func refuseFlags() throws {
         let given = [
-            ("channel", !channel.isEmpty), ("upstream-token-file", upstreamTokenFile != nil),
+            ("channel", !channel.isEmpty), ("upstream-token-file", upstreamTokenFile != nil), ("cache", cache != nil),
+            ("cache-size", cacheSize != nil),
             ("ca-file", way.caFile != nil),
             ("proxy", way.proxy != nil),
         ]

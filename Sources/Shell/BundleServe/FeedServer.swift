@@ -6,6 +6,8 @@ import NIOCore
 package struct FeedConfiguration: Sendable {
     /// The folder of the feed; nil for a server without files.
     package var feed: Directory?
+    /// Fetches the files of releases that the folder does not have; nil for a folder that is the feed itself.
+    package var fill: (any FileFill)?
     /// A numeric address of this machine.
     package var address = "127.0.0.1"
     /// The port; 0 selects a free one.

@@ -13,6 +13,7 @@ final class FeedService: Service {
     private let reports: (any ReportReceiver)?
     private let roster: RosterService?
     private let operators: Mutex<BearerTokens?>
+    private let fill: (any FileFill)?
 
     init(_ configuration: FeedConfiguration) {
         limits = configuration.limits
@@ -21,6 +22,7 @@ final class FeedService: Service {
         reports = configuration.reports
         roster = configuration.roster
         operators = Mutex(configuration.roster?.operators)
+        fill = configuration.fill
         log = configuration.log
     }
 
@@ -80,7 +82,26 @@ final class FeedService: Service {
         case .metrics: return await showMetrics()
         case .roster: return await showRoster(request)
         case .rosterPage: return await showPage(request)
-        case .file(let file): return show(file, of: content.files, request)
+        case .file(let file):
+            if let fill { return await show(file, of: content.files, request, filledBy: fill) }
+            return show(file, of: content.files, request)
+        }
+    }
+
+    /// Responds with a file of a cache, which fetches it first if necessary. A cache has no documents.
+    private nonisolated(nonsending) func show(
+        _ file: FeedFile, of files: FeedFiles?, _ request: Request, filledBy fill: any FileFill
+    ) async -> Response {
+        guard case .lasting(let path) = file else {
+            return .text(.notFound, "This is a cache of releases. Request documents from the feed itself.")
+        }
+        let name = String(decoding: path.bytes, as: UTF8.self)
+        switch try? await elsewhere({ await fill.fill(name) }) {
+        case .present?:
+            fill.used(name)
+            return show(file, of: files, request)
+        case .later(let seconds)?: return .refusal(.unavailable, fields: "Retry-After: \(seconds)\r\n")
+        case .missing?, nil: return .refusal(.notFound)
         }
     }
 

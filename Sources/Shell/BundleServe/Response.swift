@@ -225,6 +225,7 @@ enum Status: Int, Sendable {
     case headTooLarge = 431
     case failed = 500
     case badGateway = 502
+    case unavailable = 503
     case versionNotSupported = 505
     case insufficientStorage = 507
 
@@ -257,6 +258,7 @@ enum Status: Int, Sendable {
         case .failed: "Internal Server Error"
         case .badGateway: "Bad Gateway"
         case .insufficientStorage: "Insufficient Storage"
+        case .unavailable: "Service Unavailable"
         case .versionNotSupported: "HTTP Version Not Supported"
         }
     }

@@ -43,14 +43,17 @@ package final class FeedHost: Sendable {
         }
     }
 
-    /// Announces the channels of `upstream` and serves no files. `say` receives log messages. Throws `ServerFailure`.
+    /// Announces the channels of `upstream`, and serves the files of its releases from `cache`; without a cache, no files. `say` receives
+    /// log messages. Throws `ServerFailure`, or `DiskError` if the cache cannot be read.
     package static func start(
-        _ configuration: FeedConfiguration, relaying upstream: Upstream, say: @escaping @Sendable (String) -> Void
+        _ configuration: FeedConfiguration, relaying upstream: Upstream, cache: (folder: Directory, bytes: Int)? = nil,
+        say: @escaping @Sendable (String) -> Void
     ) async throws -> FeedHost {
         let announcer = Announcer()
         let watch = UpstreamWatch(upstream, announcer, say: say)
         var served = configuration
-        served.feed = nil
+        served.feed = cache?.folder
+        served.fill = try cache.map { try ReleaseCache(of: upstream, in: $0.folder, limit: $0.bytes, say: say) }
         served.push = SocketSwitch(pushPath, limits) { socket, subscription in
             announcer.add(socket, subscription)
             guard watch.enter(subscription) else { return }
