@@ -141,7 +141,14 @@ import Testing
         let port = try #require(Int(server.nextLine()))
         var options = FetchOptions(userAgent: "t", caFile: authority.authorityFile)
         options.clientCertificate = certificate
-        return await Fetched(CurlFetcher(options: options), try FetchURL(parsing: "https://127.0.0.1:\(port)/"))
+        let url = try FetchURL(parsing: "https://127.0.0.1:\(port)/")
+        var fetched = await Fetched(CurlFetcher(options: options), url)
+        // A server may close the connection before the client has read its alert.
+        for _ in 0..<20 {
+            guard case .unreachable? = fetched.fetchError else { break }
+            fetched = await Fetched(CurlFetcher(options: options), url)
+        }
+        return fetched
     }
 
     private static func reason(_ fetched: Fetched) -> String {
