@@ -54,7 +54,8 @@ import Testing
         for path in [
             "manifest.json", "releases/v1.0.0/other.tar.zst", "releases/v9.0.0/x", "releases/v1.0.0/deltas.json",
         ] {
-            let answer = try Program.run(["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", cache.url + path],
+            let answer = try Program.run(
+                ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", cache.url + path],
                 environment: ["PATH": "/usr/bin:/bin"])
             #expect(answer.text == "404", "\(path)")
         }
