@@ -1,5 +1,6 @@
 import BundleTestTraits
 import BundleTesting
+import BundleValues
 import Glibc
 import Testing
 
