@@ -131,7 +131,7 @@ struct CapacitorManagerTests {
         for check in [first, second] {
             switch try await check.value {
             case .installed(let version, _), .upToDate(let version, _, _): #expect(version.description == "v1")
-            case .chosen, .notInRollout: Issue.record("it was not downloaded")
+            case .chosen, .notInRollout, .waiting: Issue.record("it was not downloaded")
             }
         }
         #expect(device.requests == expectedRequests("/app/main.js", manifest: 2))

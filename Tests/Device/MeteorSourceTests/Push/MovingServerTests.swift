@@ -132,7 +132,7 @@ struct MovingServerTests {
         for check in [first, second] {
             switch try await check.value {
             case .installed(let version, _), .upToDate(let version, _, _): #expect(version.description == "v2")
-            case .chosen, .notInRollout: Issue.record("it was not downloaded")
+            case .chosen, .notInRollout, .waiting: Issue.record("it was not downloaded")
             }
         }
         #expect(
