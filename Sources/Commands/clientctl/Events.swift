@@ -13,8 +13,9 @@ struct Events: ParsableCommand {
             Shells and monitors can use this command instead of polling. The first line is
             the current state. Each later line is one event: installed, removed, launched,
             confirmed, failed, blocked, unblocked, selected (the client to launch next),
-            waiting (an offer waits for its download), channel, locked, unlocked, loggedIn or loggedOut. If one change follows another
-            closely, the state between them can be missing.
+            waiting (an offer waits for its download), channel, locked, unlocked, loggedIn
+            or loggedOut. If one change follows another closely, the state between them
+            can be missing.
 
             Example:
               clientctl events --store /var/lib/clientctl

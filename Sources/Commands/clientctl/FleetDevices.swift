@@ -29,9 +29,9 @@ struct RosterPlaceOptions: ParsableArguments {
 
     /// Returns the groups that `words` name: devices of the roster by name or ID, which take precedence, and groups. Without `--roster`,
     /// returns `words`.
-    func groups(_ words: [String], _ settings: Settings) async throws -> [String] {
+    func groups(_ words: [String], _ way: WayOptions, _ settings: Settings) async throws -> [String] {
         guard try settings.optional("roster", roster) != nil else { return words }
-        let (access, now) = (try access(WayOptions(), settings), Timestamp.now)
+        let (access, now) = (try access(way, settings), Timestamp.now)
         var groups: [String] = []
         for word in words {
             do {

@@ -158,6 +158,7 @@ struct ReleaseTarget: ChannelEdit {
     var undo = false
 
     @OptionGroup var devices: RosterPlaceOptions
+    @OptionGroup var way: WayOptions
     @OptionGroup var edit: ChannelEditOptions
 
     func change(_ settings: Settings) async throws -> ChannelChange {
@@ -169,7 +170,7 @@ struct ReleaseTarget: ChannelEdit {
         }
         guard let groups else { throw ValidationError("Missing groups: name them, such as qa,eu, or give --undo.") }
         let words = groups.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
-        let names = Set(try await devices.groups(words, settings))
+        let names = Set(try await devices.groups(words, way, settings))
         guard names.count <= ChannelDocument.Release.mostGroups, names.allSatisfy(DeviceGroup.isNamedByReleases) else {
             throw ValidationError(
                 "Groups are at most \(ChannelDocument.Release.mostGroups) names with commas between them: \(DeviceGroup.rule). A single "

@@ -19,13 +19,13 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
 
             With --meteor, or --trust and --channel or --manifest, it checks for updates.
             Without them, it detects the versions that `clientctl install` adds. With
-            --push, a host (`clientctl feed serve`) announces changes of the channel. A Meteor
-            server announces them over DDP. The command then checks at once.
+            --push, a host (`clientctl feed serve`) announces changes of the channel. A
+            Meteor server announces them over DDP. The command then checks at once.
 
             It checks for updates every 15 minutes. Change the interval with
-            --check-interval, or for a whole fleet with `clientctl channel set --poll`. Checks
-            are spread out at random. The first comes within a minute, and at once on a
-            device that has nothing to show. While the feed fails, the pause between
+            --check-interval, or for a whole fleet with `clientctl channel set --poll`.
+            Checks are spread out at random. The first comes within a minute, and at once
+            on a device that has nothing to show. While the feed fails, the pause between
             checks grows from a minute to four intervals. A server can request a longer
             wait (Retry-After), up to four intervals and an hour.
 
@@ -34,9 +34,9 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             --once checks at once and ends with the verdict: 0 if the client confirms its
             start, 40 if it is rolled back.
 
-            After the first `clientctl session login`, the device requires a session. Users who
-            are logged in see the client. Other users see the seed. A locked device shows
-            a single message. Changes appear within a second.
+            After the first `clientctl session login`, the device requires a session.
+            Users who are logged in see the client. Other users see the seed. A locked
+            device shows a single message. Changes appear within a second.
 
             With --browser, it also starts the browser. It starts the browser again when
             the browser ends, or when the visible page sends no heartbeat for the time of

@@ -34,8 +34,10 @@ struct SessionLogin: ParsableCommand {
             the end of the current session, for example after the clock was set.
 
             Examples:
-              clientctl session login --store /var/lib/clientctl --token-file /run/secrets/token
-              clientctl session login --store /var/lib/clientctl --token-file token --expires 12h
+              clientctl session login --store /var/lib/clientctl \\
+                --token-file /run/secrets/token
+              clientctl session login --store /var/lib/clientctl --token-file token \\
+                --expires 12h
               clientctl session login --store /var/lib/clientctl --token-file token \\
                 --expires 2027-01-31T00:00:00Z --json
               clientctl session login --store /var/lib/clientctl --renew --expires 30d

@@ -163,7 +163,9 @@ import Testing
         case ("feed", "ca-file"), ("feed", "proxy"), ("feed", "token-file"): arguments = ["http://127.0.0.1:1/"]
         case (_, "credential-command"), (_, "document-max-age"), (_, "single-writer"):
             arguments = arguments.map { $0 == "feed" || $0 == "plain" ? "s3://bucket" : $0 }
-        case (_, let flag) where words == ["channel", "list"] && ["ca-file", "proxy", "token-file"].contains(flag):
+        case (_, let flag)
+        where words == ["channel", "list"]
+            && ["ca-file", "proxy", "token-file", "header-file", "client-cert", "client-key"].contains(flag):
             arguments = arguments.map { $0 == "feed" ? "http://127.0.0.1:1/" : $0 }
         case ("publish", "channel-key"), ("publish", "expires-in"): useChannel()
         case ("publish", "channel-sign-command"):
@@ -176,6 +178,7 @@ import Testing
             drop("--key", "--channel-key")
             arguments += ["--sign-public-key", "release.pub.pem"]
         case ("activate", "wait"): drop("--wait")
+        case ("release", "no-urgent"): arguments.removeFirst()
         case ("fleet", "trust-reports"): arguments.removeAll { $0 == "--trust-reports" }
         case ("fleet", "guard-key"): drop("--channel-key")
         case ("fleet", "guard-sign-command"):
@@ -357,6 +360,8 @@ import Testing
         ["channel restore", "dry-run"],
         // `RosterTests` covers this flag.
         ["fleet list", "version"],
+        // No page is open here. `ActivateTests` covers this flag.
+        ["activate", "now"],
     ]
     /// A device may have its store in the configuration and still verify a manifest, so the result differs.
     private static let different: Set<[String]> = [["verify", "store"]]

@@ -126,7 +126,7 @@ import Testing
         try edit(["channel", "set", "--download-window", Self.closedWindow, "--max-rate", "64kB"]).succeeded("changed")
         #expect(try channelCheck().string("waiting") == "hours")
         #expect(try channelCheck(["--download-window", "00:00-24:00"]).string("waiting") == "hours")
-        #expect(try channelCheck(["--metered", "yes", "--metered-budget", "1kB"]).string("waiting") == "budget")
+        #expect(try channelCheck(["--metered", "yes", "--metered-budget", "100B"]).string("waiting") == "budget")
         try edit(["release", "set", "--urgent", "--version", "1.1.0"]).succeeded("changed")
         let urgent = try channelCheck()
         #expect(urgent.string("outcome") == "available")

@@ -113,6 +113,7 @@ import Testing
             case "publish": "."
             case "release rollout": "10%"
             case "release target": "qa"
+            case "feed offer": "1.0.0"
             default: site.trust
             }
         let hasOperand = usage.contains(try Regex("clientctl \(command.words.joined(separator: " ")) \\[?<"))

@@ -177,7 +177,7 @@ import Testing
             let plan = try Clientctl.run(arguments + ["--dry-run"]).succeeded("dryRun")
             #expect(plan.strings("retained") == ["v1.10.0", "v1.10.1"])
         }
-        let done = try Clientctl.run(arguments).succeeded("collected")
+        let done = try Clientctl.run(arguments).succeeded("removed")
         #expect(done.strings("removed") == versions.dropLast(2).map { "v\($0)" })
         #expect(try site.list().strings("versions") == ["embedded", "v1.10.0", "v1.10.1"])
     }

@@ -286,7 +286,6 @@ import Testing
 
     @Test(
         arguments: [
-            (["launch"], 64, "usage", "--shell-version"),
             (["launch", "--shell-version", "one"], 64, "usage", "--shell-version"),
             (["launch", "--shell-version", "1.0.0"], 78, "configInvalid", "no seed was named"),
             (["launch", "--shell-version", "1.0.0", "--seed", "/nonexistent"], 78, "configInvalid", "cannot be shown"),

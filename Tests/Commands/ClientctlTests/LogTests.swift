@@ -48,8 +48,8 @@ import Testing
     }
 
     @Test func `errors name their code, usage errors the usage, and warnings are marked`() throws {
-        let list = try Clientctl.run(["list", "--store", site.folder.file("dist/none")])
-        #expect(list.errors.hasPrefix("error[configInvalid]: "), "\(list.errors)")
+        let missing = try Clientctl.run(["verify", "--store", site.folder.file("dist/none")])
+        #expect(missing.errors.hasPrefix("error[configInvalid]: "), "\(missing.errors)")
         let command = try Clientctl.run(["list"])
         #expect(command.errors.hasPrefix("error[usage]: Missing --store"), "\(command.errors)")
         let parser = try Clientctl.run(["list", "--nonsense"])

@@ -228,7 +228,8 @@ import Testing
         try Clientctl.run(
             [
                 "release", "target", "Lobby 3,qa", "--only", "--version", "1.0.0", "--feed", site.feed, "--channel",
-                "stable", "--channel-key", site.key("channel"), "--roster", database, "--json",
+                "stable", "--channel-key", site.key("channel"), "--roster", host.url + "roster",
+                "--roster-token-file", operators, "--json",
             ]
         ).succeeded()
         let list = try Clientctl.run(["channel", "list", "--feed", site.feed, "--channel", "stable", "--json"])

@@ -129,12 +129,13 @@ import Testing
         found.remove("config")
         // Those of `PathFlags`.
         let known: Set = [
-            "access-log", "archive-maps", "ca-file", "channel", "channel-key", "channel-sign-public-key", "delta-from",
-            "feed", "guard-key", "guard-sign-public-key", "key", "manifest", "metrics-file", "new",
+            "access-log", "archive-maps", "ca-file", "cache", "channel", "channel-key", "channel-sign-public-key",
+            "client-cert", "client-key", "delta-from", "feed", "guard-key", "guard-sign-public-key", "header-file",
+            "key", "manifest", "metrics-file", "new",
             "new-passphrase-file", "notes", "old", "out", "passphrase-file", "previous", "public-key",
-            "publisher-state",
-            "rebuild", "release-key", "reports", "root-key", "seed", "sign-key", "sign-public-key", "store",
-            "to", "token-file", "trust", "upstream-token-file",
+            "publisher-state", "rebuild", "release-key", "reports", "root-key", "roster", "roster-token-file", "seed",
+            "sign-key", "sign-public-key", "store", "style", "texts", "to", "token-file", "trust",
+            "upstream-token-file",
         ]
         #expect(found == known)
     }
