@@ -3,7 +3,7 @@ import BundleDisk
 import BundlePublish
 import BundleSigning
 import BundleValues
-import Glibc
+import CLibrary
 
 struct Initialize: ParsableCommand {
     static let configuration = CommandConfiguration(

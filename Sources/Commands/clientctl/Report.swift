@@ -57,10 +57,11 @@ struct Report: AsyncParsableCommand {
         discussion: """
             The first run makes the store record events: installed, started, confirmed,
             failed, rolledBack, blocked and waiting. Each event is sent once, with its
-            version and channel, and without data that identifies the device. Events that the receiver
-            does not accept wait for the next run. With --off, the store stops recording
-            events and deletes pending ones. The token of the feed is sent only if the
-            receiver has the origin of the feed: the same scheme, host and port.
+            version and channel, and without data that identifies the device. Events that
+            the receiver does not accept wait for the next run. With --off, the store
+            stops recording events and deletes pending ones. The token of the feed is sent
+            only if the receiver has the origin of the feed: the same scheme, host and
+            port.
 
             Examples:
               clientctl report --store /var/lib/clientctl \\

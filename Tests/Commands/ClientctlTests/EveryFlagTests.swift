@@ -133,7 +133,9 @@ import Testing
         }
         switch (words.first ?? "", flag) {
         case ("report", "off"): drop("--report")
-        case ("release", "roster-token-file"): arguments += ["--roster", "http://127.0.0.1:1/roster"]
+        case ("release", "roster-token-file"), ("release", "ca-file"), ("release", "proxy"), ("release", "client-cert"),
+            ("release", "client-key"):
+            arguments += ["--roster", "http://127.0.0.1:1/roster"]
         case (_, "report-within"): arguments += ["--report", "http://127.0.0.1:1/report"]
         case ("check", "explain"):
             drop("--manifest")
