@@ -89,7 +89,9 @@ private func look(at head: RequestHead, _ bytes: [UInt8]) {
     require(names.allSatisfy { !$0.isEmpty && $0 != [46] && $0 != [46, 46] }, "no component is empty or dots")
     require(!path.bytes.contains(0) && !path.bytes.contains(92), "no byte is a separator of another system")
     _ = Route(head.method, path)
-    for (hasPush, hasReports) in [(false, false), (false, true), (true, false), (true, true)] {
-        _ = FeedRoute(head.method, path, hasPush: hasPush, hasReports: hasReports)
+    for bits in 0..<16 {
+        let services = FeedRoute.Services(
+            push: bits & 1 != 0, reports: bits & 2 != 0, roster: bits & 4 != 0, reader: bits & 8 != 0)
+        _ = FeedRoute(head.method, path, services)
     }
 }

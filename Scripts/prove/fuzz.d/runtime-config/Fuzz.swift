@@ -33,9 +33,6 @@ private func check(_ config: RuntimeConfig?) {
     require((try? FetchURL(parsing: root.description)) == root, "a URL is read as it was written")
     guard let urls = try? MeteorURLs(rootURL: root) else { return }
     require(urls.manifest.origin == root.origin, "the manifest has the origin of the server")
-    if let again = try? MeteorURLs(rootURL: urls.index) {
-        require(MeteorURLs.areSame(again.index, again.index), "equal")
-    }
 }
 
 /// Checks that an object which the strict reader accepts is read with the same values.
@@ -43,7 +40,6 @@ private func checkAgainstScanner(_ input: [UInt8]) throws {
     guard let value = try? JSONScanner.parse(input, maximumBytes: 4096), let object = value.objectValue else { return }
     let read = require(try config(in: page(of: input)), "an object of the strict reader is a configuration")
     require(same(read.rootURL, object["ROOT_URL"]), "ROOT_URL")
-    require(same(read.rootURLPathPrefix, object["ROOT_URL_PATH_PREFIX"]), "ROOT_URL_PATH_PREFIX")
     require(same(read.ddpURL, object["DDP_DEFAULT_CONNECTION_URL"]), "DDP_DEFAULT_CONNECTION_URL")
     require(object["appId"]?.stringValue == "" || same(read.appId, object["appId"]), "appId")
     let versions = object["autoupdate"]?.objectValue?["versions"]?.objectValue
