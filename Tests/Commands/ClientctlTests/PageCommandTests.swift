@@ -22,7 +22,7 @@ import Testing
 
     private func html() throws -> String { String(decoding: try contents(ofFile: out), as: UTF8.self) }
 
-    @Test func `release page shows the feed as verified with the trust root`() throws {
+    @Test func `fleet page shows the feed as verified with the trust root`() throws {
         let done = try page("--trust", site.pinned).succeeded("written")
         let channel = done["channels"]?.arrayValue?.first?.objectValue
         #expect(channel?["channel"] == .string("stable") && channel?["verified"] == .bool(true))
@@ -38,14 +38,14 @@ import Testing
         #expect(try self.html().contains("not verified"))
     }
 
-    @Test func `release page shows the future steps of a ramp`() throws {
+    @Test func `fleet page shows the future steps of a ramp`() throws {
         try site.release("rollout", "--ramp", "1%,10%,100%", "--every", "1d", "--version", "1.1.0").succeeded("changed")
         try page().succeeded("written")
         let html = try html()
         #expect(html.contains("<b>1.1.0</b> is for 1% of the devices, 10% from ") && html.contains(", 100% from "))
     }
 
-    @Test func `release page marks a channel that the trusted keys do not verify`() throws {
+    @Test func `fleet page marks a channel that the trusted keys do not verify`() throws {
         let outcome = try page("--trust", site.pub("new")).succeeded("written")
         #expect(outcome["channels"]?.arrayValue?.first?.objectValue?["verified"] == .bool(false))
         #expect(
@@ -54,7 +54,7 @@ import Testing
         #expect(try html().contains("not trusted"))
     }
 
-    @Test func `release page shows reports of devices, and works without a Prometheus engine`() throws {
+    @Test func `fleet page shows reports of devices, and works without a Prometheus engine`() throws {
         let engine = try LoopbackServer { request in
             let isRange = request.target.contains("query_range")
             let labels = #""version":"1.1.0","fact":"failed","code":"healthFailed""#
@@ -79,7 +79,7 @@ import Testing
             try page("--prometheus", "http://127.0.0.1:\(wrong.port)").succeeded()["warnings"]?.arrayValue?.count == 1)
     }
 
-    @Test func `release page replaces a file atomically and rejects anything else`() throws {
+    @Test func `fleet page replaces a file atomically and rejects anything else`() throws {
         try site.folder.write(bytes("before"), to: "page.html")
         let before = try #require(try FileIdentity(out))
         try page().succeeded("written")
