@@ -2,6 +2,7 @@
 
 var STALE_PAUSE = 10000;
 var STAY_PAUSE = 10000;
+var LONGEST_REPORT = 2000;
 var LONGEST_NAVIGATION = 10000;
 var NAVIGATION_PAUSE = 250;
 var FIRST_LEAVING_PAUSE = 1000;
@@ -53,11 +54,19 @@ function attempt(navigate) {
   }
 }
 
-// A user can cancel the dialog of a beforeunload listener, and a script can cancel the navigation.
+// A user can cancel the dialog of a beforeunload listener, and a script can cancel the navigation. The server refuses the report of
+// a page whose launch has ended, so the page waits for the response, but not for long.
 function loadOnceMore() {
   if (isLoading && !isOver) {
-    send('report', { kind: 'stays' }, true).then(ignore, ignore);
-    load();
+    var isReported = false;
+    var loadAfterReport = function () {
+      if (!isReported) {
+        isReported = true;
+        load();
+      }
+    };
+    send('report', { kind: 'stays' }, true).then(loadAfterReport, loadAfterReport);
+    setTimeout(loadAfterReport, LONGEST_REPORT);
   }
 }
 
