@@ -125,7 +125,7 @@ let package = Package(
             .device, "MeteorSource",
             ["BundleSigning", "BundleDisk", "BundleValues", "BundleTransport", "BundleCore"]),
 
-        // Shell: the web server, and what a shell embeds.
+        // Shell: the web server, and the library for shells.
         ours(
             .shell, "BundleServe",
             [
@@ -142,7 +142,7 @@ let package = Package(
                 "BundleCore", "ArchiveSource", "MeteorSource", "BundleServe",
             ]),
 
-        // Publish: what release engineers run.
+        // Publish: the commands of release engineers.
         ours(
             .publish, "BundlePublish",
             [
@@ -150,7 +150,7 @@ let package = Package(
                 "ArchiveSource", "BundleServe",
             ]),
 
-        // Fleet: what operators of many devices run.
+        // Fleet: the commands of operators of many devices.
         ours(
             .fleet, "BundleFleet",
             [
@@ -176,7 +176,7 @@ let package = Package(
             name: "TinyShell", dependencies: ["BundleValues", "BundleCore", "ClientShell"],
             path: "Sources/Commands/TinyShell", swiftSettings: strict),
 
-        // Tests: what they share.
+        // Tests: shared support.
         .target(
             name: "BundleTestTraits", dependencies: ["BundleValues"],
             path: "Tests/Support/BundleTestTraits", swiftSettings: strict),
