@@ -117,10 +117,14 @@ extension Wiring {
         }
         let found = ClientCertificate(path: path, keyPath: try settings.optional("client-key", key))
         let keyPath = found.keyPath ?? path
-        try requirePrivate(keyPath, what: "private key")
+        let keyFile = try File.open(reading: keyPath)
+        try requirePrivate(keyFile, keyPath, what: "private key")
         if found.isPKCS12 { return found }
-        if found.keyPath != nil { _ = try contents(of: path, with: "-----BEGIN CERTIFICATE-----", what: "certificate") }
-        let key = try contents(of: keyPath, with: "PRIVATE KEY-----", what: "private key")
+        if found.keyPath != nil {
+            _ = try contents(
+                of: File.open(reading: path), path, with: "-----BEGIN CERTIFICATE-----", what: "certificate")
+        }
+        let key = try contents(of: keyFile, keyPath, with: "PRIVATE KEY-----", what: "private key")
         if key.contains("ENCRYPTED") {
             throw UpdateFailure(
                 .configInvalid, subject: keyPath,
@@ -130,8 +134,8 @@ extension Wiring {
         return found
     }
 
-    private static func contents(of path: String, with mark: String, what: String) throws -> String {
-        let text = String(decoding: try File.open(reading: path).readAll(maximumBytes: 1 << 20), as: UTF8.self)
+    private static func contents(of file: File, _ path: String, with mark: String, what: String) throws -> String {
+        let text = String(decoding: try file.readAll(maximumBytes: 1 << 20), as: UTF8.self)
         guard text.contains(mark) else {
             throw UpdateFailure(
                 .configInvalid, subject: path, "\(path) has no \(what) in PEM format. Give a PEM file with a \(what).")
@@ -139,8 +143,8 @@ extension Wiring {
         return text
     }
 
-    private static func requirePrivate(_ path: String, what: String) throws {
-        guard try File.open(reading: path).permissions() & 0o077 != 0 else { return }
+    private static func requirePrivate(_ file: File, _ path: String, what: String) throws {
+        guard try file.permissions() & 0o077 != 0 else { return }
         throw UpdateFailure(
             .permissionDenied, subject: path, "Other users can read the \(what) in \(path): run `chmod 600 \(path)`.")
     }
@@ -148,12 +152,7 @@ extension Wiring {
     /// Returns the fields of `--header-file` for the origin of `url`; nil without the flag.
     static func headers(_ network: NetworkOptions, for url: FetchURL, _ settings: Settings) throws -> OriginHeaders? {
         guard let path = try settings.optional("header-file", network.headerFile), !url.isFile else { return nil }
-        let bytes = try TokenFile.contents(of: path) { file in
-            guard try file.permissions() & 0o077 != 0 else { return }
-            throw UpdateFailure(
-                .permissionDenied, subject: path,
-                "Other users can read the header fields in \(path): run `chmod 600 \(path)`.")
-        }
+        let bytes = try TokenFile.contents(of: path) { try requirePrivate($0, path, what: "header fields") }
         do {
             return try OriginHeaders(try HeaderFile.parse(bytes), origin: url.origin)
         } catch {

@@ -101,7 +101,7 @@ struct FleetGuard: AsyncParsableCommand {
         let query = VerdictQuery(
             server: server,
             query: try settings.optional("query", query) ?? VerdictQuery.standard(version, channel: channel),
-            timeout: try limits.patience(settings))
+            timeout: try limits.timeout(settings))
 
         let document = try ChannelEditor.read(channel, in: feed, trust: terms.trust, clock: terms.clock)
         try Self.requireSigners(isGuard: !guards.isEmpty, of: channel, in: feed, terms)

@@ -47,8 +47,8 @@ struct FleetInsights: AsyncParsableCommand {
     func run() async throws {
         let settings = try common.settings()
         let version = try version.semantic(settings)
-        let (server, rule, patience) = try (
-            limits.server(settings), limits.rule(settings), limits.patience(settings)
+        let (server, rule, timeout) = try (
+            limits.server(settings), limits.rule(settings), limits.timeout(settings)
         )
         let trust = try settings.optional("trust", trust).map(TrustAnchor.read)
         let feed = try Wiring.place(at: settings.required("feed", feed), reading, settings)
@@ -58,7 +58,7 @@ struct FleetInsights: AsyncParsableCommand {
         let document = try ChannelEditor.read(channel, in: feed, trust: trust, clock: now)
         let fetcher = try Wiring.fetcher(network, for: server, settings)
         let query = VerdictQuery(
-            server: server, query: VerdictQuery.standard(version, channel: channel), timeout: patience)
+            server: server, query: VerdictQuery.standard(version, channel: channel), timeout: timeout)
         let insights = ReleaseInsights(
             version, in: document, at: now, deltas: DeltaEditor.list(of: version, in: feed),
             reports: try await ChannelReports.ask(

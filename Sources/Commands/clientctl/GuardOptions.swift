@@ -28,7 +28,7 @@ struct GuardOptions: ParsableArguments {
         try FetchURL(parsing: settings.required("prometheus", prometheus))
     }
 
-    func patience(_ settings: Settings) throws -> Duration {
+    func timeout(_ settings: Settings) throws -> Duration {
         try PublishTime.duration("verdict-within", verdictWithin, settings) ?? .seconds(600)
     }
 

@@ -61,10 +61,11 @@ struct Initialize: ParsableCommand {
             key: try answers.value("key", key, "Private key", "release.key.pem"))
         try project.require()
         let isNew = !File.exists(project.key)
-        let publicKey = try isNew ? project.createKey(passphrase.read(settings)) : nil
+        let secret = try isNew ? passphrase.read(settings) : nil
+        let publicKey = try isNew ? project.createKey(secret) : nil
         try Directory.open(".").createDurableFile(
             ProjectFile.name, with: JSONWriter.bytes(of: .object(project.object), layout: .pretty))
-        if isNew, try passphrase.read(settings) == nil {
+        if isNew, secret == nil {
             Output.warn("the key \(project.key) is not encrypted: `clientctl keys passwd` encrypts it")
         }
         let next = project.next

@@ -12,23 +12,19 @@ import Synchronization
 /// The cache checks no signatures: devices compare each file with a signed digest.
 package actor ReleaseCache: FileFill {
     /// The longest wait of a request for a file that is being fetched.
-    private static let patience = Duration.seconds(4)
+    private static let longestWait = Duration.seconds(4)
     /// The time for which the documents of the feed are used.
     private static let freshness = Duration.seconds(10)
     private static let releases = "releases"
     /// The folder of downloads, beside `releases`.
     private static let downloads = "downloads"
 
-    private struct Entry {
-        var size: Int
-        var use: Int
-    }
-
     private let upstream: Upstream
     private let root: Directory
     private let limit: Int
     private let say: @Sendable (String) -> Void
-    private var files: [String: Entry] = [:]
+    /// The sizes of the files that the cache has.
+    private var files: [String: Int] = [:]
     private var running: [String: Task<Void, Never>] = [:]
     private var offered: [String: ReleaseFile] = [:]
     private var readAt: SuspendingClock.Instant?
@@ -51,7 +47,7 @@ package actor ReleaseCache: FileFill {
             let release = try releases.directory(version)
             for name in try release.list() {
                 guard case .file(let size)? = try release.kind(of: name) else { continue }
-                files["\(Self.releases)/\(version)/\(name)"] = Entry(size: size, use: 0)
+                files["\(Self.releases)/\(version)/\(name)"] = size
             }
         }
     }
@@ -68,7 +64,7 @@ package actor ReleaseCache: FileFill {
     package func fill(_ path: String) async -> FillOutcome {
         if files[path] != nil { return .present }
         if running[path] == nil { start(path) }
-        let end = SuspendingClock.now.advanced(by: Self.patience)
+        let end = SuspendingClock.now.advanced(by: Self.longestWait)
         while running[path] != nil {
             if SuspendingClock.now >= end { return .later(seconds: 5) }
             try? await Task.sleep(for: .milliseconds(100))
@@ -90,7 +86,7 @@ package actor ReleaseCache: FileFill {
             let release = try root.directory(creating: Self.releases).directory(creating: parts[1])
             try folder.rename(file.partName, to: release, as: parts[2])
             try root.directory(Self.downloads).removeTree(file.sha256.hex)
-            files[path] = Entry(size: size, use: 0)
+            files[path] = size
             say("cached \(path) (\(ByteCount(bytes: size)))")
         } catch {
             say("\(path) was not cached: \(UpdateFailure(error).message)")
@@ -141,11 +137,11 @@ package actor ReleaseCache: FileFill {
 
     /// Removes the least recently used files until `size` bytes fit. Files of releases that the feed offers now stay.
     private func makeRoom(for size: Int, besides path: String) async throws {
-        let total = files.values.reduce(size) { $0 + $1.size }
+        let total = files.values.reduce(size, +)
         if total <= limit { return }
         let last = uses.withLock { $0.last }
         for victim in CacheRule.victims(
-            files.map { CacheRule.File(path: $0.key, size: $0.value.size, use: last[$0.key] ?? 0) },
+            files.map { CacheRule.File(path: $0.key, size: $0.value, use: last[$0.key] ?? 0) },
             offered: Set(offered.keys),
             excess: total - limit)
         {
