@@ -36,7 +36,7 @@ struct ChannelPrune: AsyncParsableCommand {
         let (feed, channel) = try edit.place(settings)
         let terms = try edit.options(settings)
         let upkeep = ChannelUpkeep(feed, isDryRun: terms.isDryRun, wait: terms.wait)
-        let done = try upkeep.prune(channel, keep: keep, copies: copies, terms)
+        let done = try upkeep.prune(channel, keep: keep, copies: copies, terms: terms)
         guard let report = done.document else { return }
         ChannelOutput.warn(report)
         var object = ChannelOutput.object(report)

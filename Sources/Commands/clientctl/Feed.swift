@@ -61,7 +61,7 @@ struct FeedPrune: ParsableCommand {
             terms.leastAge = try settings.parsed("min-age", age) { try DurationText(parsing: $0).duration }
         }
         terms.isDryRun = try settings.isOn("dry-run", dryRun)
-        let plan = try FeedSweep(Wiring.place(feed, bucket, settings), terms, clock: .now)
+        let plan = try FeedSweep(Wiring.place(feed, bucket, settings), terms: terms, clock: .now)
             .run(waiting.wait(settings))
         Output.give(
             json: try settings.isOn("json", common.json), afterChange: !terms.isDryRun,

@@ -124,9 +124,9 @@ struct FleetGuard: AsyncParsableCommand {
                 try ChannelEditor(feed: feed, terms).apply($0, to: channel)
             }
         } else if try Self.mustHold(
-            decision, situation, plan, isDue: { try HoldEditor(feed, terms).isDue(version, of: channel) })
+            decision, situation, plan, isDue: { try HoldEditor(feed, terms: terms).isDue(version, of: channel) })
         {
-            answer.hold = try HoldEditor(feed, terms).hold(version, of: channel, reason: situation.reason)
+            answer.hold = try HoldEditor(feed, terms: terms).hold(version, of: channel, reason: situation.reason)
         }
         if let hook, answer.isNews { await Self.run(hook, with: answer.facts(channel: channel)) }
         try await give(answer, next, in: feed, isDryRun: terms.isDryRun, settings)
@@ -165,7 +165,7 @@ struct FleetGuard: AsyncParsableCommand {
         isGuard: Bool, of channel: String, in feed: any FeedLocation, _ terms: ChannelTerms
     ) throws {
         if isGuard {
-            try HoldEditor(feed, terms).requireSigners(of: channel)
+            try HoldEditor(feed, terms: terms).requireSigners(of: channel)
         } else {
             try ChannelEditor(feed: feed, terms).requireSigners(of: channel)
         }

@@ -103,7 +103,7 @@ struct PublishChannelOptions: ParsableArguments {
         let rollout = try settings.optional("rollout", rollout).map {
             try ChannelEditOptions.share("--rollout", $0).permille
         }
-        var plan = ChannelPlan(name, rollout: rollout, options)
+        var plan = ChannelPlan(name, rollout: rollout, terms: options)
         plan.isUrgent = try settings.isOn("urgent", urgent)
         return plan
     }

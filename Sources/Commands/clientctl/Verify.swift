@@ -133,7 +133,7 @@ struct Verify: AsyncParsableCommand {
             let (place, path) = try Wiring.bucketDocument(source, reading, settings)
             let target = try folder.directory(creating: "feed")
             let device = try NewDevice(following: anchor, in: place, clock: .now)
-            try FeedCopy.copyRelease(path, from: place, into: target, limits)
+            try FeedCopy.copyRelease(path, from: place, into: target, limits: limits)
             return (try Wiring.url("\(target.path)/\(path)"), device)
         }
         let url = try Wiring.url(Wiring.document(source))

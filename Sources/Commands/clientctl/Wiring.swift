@@ -63,7 +63,7 @@ enum Wiring {
         }
         let client = try reading.client(address, settings)
         if let progress { client.progress = progress.uploaded }
-        return BucketLocation(address, client, terms)
+        return BucketLocation(address, client: client, terms: terms)
     }
 
     /// Throws `ValidationError` for an address of another machine, such as scp and rsync accept. No device would see a local folder with
@@ -89,7 +89,7 @@ enum Wiring {
         _ settings: Settings
     ) throws -> String {
         let (place, path) = try bucketDocument(text, reading, settings)
-        try FeedCopy.copyRelease(path, from: place, into: folder, limits)
+        try FeedCopy.copyRelease(path, from: place, into: folder, limits: limits)
         return "\(folder.path)/\(path)"
     }
 

@@ -43,33 +43,33 @@ final class DryRunLocation: FeedLocation {
 
     func read(_ name: String, maximumBytes: Int) throws -> FeedRecord? {
         guard let bytes = written[name] ?? nil else { return try base.read(name, maximumBytes: maximumBytes) }
-        return FeedRecord(bytes, try Self.version(of: bytes))
+        return FeedRecord(bytes, version: try Self.version(of: bytes))
     }
 
-    func stream(_ name: String, maximumBytes: Int, _ body: (UnsafeRawBufferPointer) throws -> Void) throws -> Bool {
+    func stream(_ name: String, maximumBytes: Int, body: (UnsafeRawBufferPointer) throws -> Void) throws -> Bool {
         guard let bytes = written[name] ?? nil else {
-            return try base.stream(name, maximumBytes: maximumBytes, body)
+            return try base.stream(name, maximumBytes: maximumBytes, body: body)
         }
         try bytes.withUnsafeBytes(body)
         return true
     }
 
-    func create(_ name: String, _ content: FeedContent) throws -> Bool {
+    func create(_ name: String, with content: FeedContent) throws -> Bool {
         let folder = name.split(separator: "/").dropLast().joined(separator: "/")
         if try written[name] != nil || base.list(folder).contains(where: { $0.name == name }) { return false }
         switch content {
-        case .bytes(let bytes): note(.create, name, bytes.count, bytes)
-        case .file(let file): note(.create, name, try file.size(), nil)
+        case .bytes(let bytes): note(.create, name: name, size: bytes.count, bytes: bytes)
+        case .file(let file): note(.create, name: name, size: try file.size(), bytes: nil)
         }
         return true
     }
 
     func replace(_ name: String, with bytes: [UInt8], version: FeedVersion?) throws {
         guard try read(name, maximumBytes: 64 << 20)?.version == version else { throw FeedConflict(name, in: self) }
-        note(version == nil ? .create : .replace, name, bytes.count, bytes)
+        note(version == nil ? .create : .replace, name: name, size: bytes.count, bytes: bytes)
     }
 
-    private func note(_ kind: FeedWrite.Kind, _ name: String, _ size: Int, _ bytes: [UInt8]?) {
+    private func note(_ kind: FeedWrite.Kind, name: String, size: Int, bytes: [UInt8]?) {
         if writes.isEmpty, let probe = base.probe { writes.append(probe) }
         writes.append(FeedWrite(kind: kind, name: name, size: size, headers: base.headers(of: name)))
         written[name] = .some(bytes)
@@ -88,7 +88,7 @@ final class DryRunLocation: FeedLocation {
     func isIncomplete(_ release: String) throws -> Bool { try base.isIncomplete(release) }
     func requireExists() throws { try base.requireExists() }
     func draft(_ wait: FeedWait) throws -> any ReleaseDraft { try DryRunDraft(of: self) }
-    func locked<Answer>(_ wait: FeedWait, _ work: () throws -> Answer) throws -> Answer { try work() }
+    func locked<Answer>(_ wait: FeedWait, work: () throws -> Answer) throws -> Answer { try work() }
 
     // A dry run removes nothing, makes no folder, and has nothing to make durable.
     func remove(_ name: String) throws {}
@@ -112,9 +112,9 @@ private final class DryRunDraft: ReleaseDraft {
     func commit(_ name: String, archive: String, besides others: [String], manifest: [UInt8]) throws {
         let folder = "\(ReleaseFeed.releasesName)/\(name)"
         for file in [archive] + others {
-            _ = try location.create("\(folder)/\(file)", .file(try scratch.file(file)))
+            _ = try location.create("\(folder)/\(file)", with: .file(try scratch.file(file)))
         }
-        _ = try location.create("\(folder)/\(ReleaseFeed.manifestName)", .bytes(manifest))
+        _ = try location.create("\(folder)/\(ReleaseFeed.manifestName)", with: .bytes(manifest))
         isCommitted = true
     }
 }

@@ -164,12 +164,12 @@ package struct FeedCheck {
         return report
     }
 
-    private mutating func find(_ code: FeedFinding.Code, _ url: FetchURL, _ message: String) {
-        find(code, url, message, code.failure)
+    private mutating func find(_ code: FeedFinding.Code, at url: FetchURL, message: String) {
+        find(code, at: url, message: message, failure: code.failure)
     }
 
     private mutating func find(
-        _ code: FeedFinding.Code, _ url: FetchURL, _ message: String, _ failure: FailureCode?
+        _ code: FeedFinding.Code, at url: FetchURL, message: String, failure: FailureCode?
     ) {
         report.findings.append(FeedFinding(code: code, subject: url.display, message: message, failure: failure))
     }
@@ -182,18 +182,18 @@ package struct FeedCheck {
         for _ in 0..<OfferRequest.maximumSteps {
             guard let name = device?.nextRoot else { break }
             let url = try base.resolve(relative: name)
-            guard let bytes = try await document(url, TrustRootFormat.maximumBytes, isNeeded: false) else { break }
+            guard let bytes = try await document(url, maximumBytes: TrustRootFormat.maximumBytes, isNeeded: false) else { break }
             do {
                 try device?.advance(toRoot: bytes)
             } catch {
                 let failure = UpdateFailure(error)
                 let what = "No device updates any more: it does not follow the trust root before it. Restore it. "
-                return find(.brokenChain, url, what + failure.message, failure.code)
+                return find(.brokenChain, at: url, message: what + failure.message, failure: failure.code)
             }
             last = url
         }
         guard let device else { return }
-        _ = attempt(last) { try device.requireFresh() }
+        _ = attempt(at: last) { try device.requireFresh() }
     }
 
     // MARK: Channels and manifest
@@ -202,14 +202,14 @@ package struct FeedCheck {
         let url = try base.resolve(relative: ReleaseFeed.manifestName)
         let newest = try origin.flatMap { try ReleaseFeed.newestRecord(in: $0) }
         let isNeeded = origin == nil ? isNeeded : newest != nil
-        guard let bytes = try await document(url, ManifestFormat.maximumBytes, isNeeded: isNeeded) else { return }
-        guard let manifest = attempt(url, { try ManifestFormat.parse(bytes) }) else { return }
+        guard let bytes = try await document(url, maximumBytes: ManifestFormat.maximumBytes, isNeeded: isNeeded) else { return }
+        guard let manifest = attempt(at: url, { try ManifestFormat.parse(bytes) }) else { return }
         report.offered = manifest.claims.version
         if let newest, newest.record.bytes != bytes {
             let published = newest.manifest.claims.version
             find(
-                .stale, url,
-                published == manifest.claims.version
+                .stale, at: url,
+                message: published == manifest.claims.version
                     ? Self.otherBytes("It offers \(published)")
                     : "It offers \(manifest.claims.version), and \(published) was published: purge the caches in front of the feed."
             )
@@ -217,33 +217,33 @@ package struct FeedCheck {
         if let device {
             if device.revocation(of: manifest) != nil {
                 return find(
-                    .revokedKey, url,
-                    "The key of version \(manifest.claims.version) is revoked, so no device takes it: publish a new release."
+                    .revokedKey, at: url,
+                    message: "The key of version \(manifest.claims.version) is revoked, so no device takes it: publish a new release."
                 )
             }
-            guard attempt(url, { try device.verify(manifest) }) != nil else { return }
+            guard attempt(at: url, { try device.verify(manifest) }) != nil else { return }
         }
         try await check(manifest, at: url)
     }
 
     private mutating func check(_ channel: String, isNeeded: Bool) async throws {
         let url = try base.resolve(relative: "\(ChannelWriter.folder)/\(ChannelFileName.file(of: channel))")
-        guard let bytes = try await document(url, ChannelFormat.maximumBytes, isNeeded: isNeeded) else { return }
+        guard let bytes = try await document(url, maximumBytes: ChannelFormat.maximumBytes, isNeeded: isNeeded) else { return }
         let device = device
-        let parsed = attempt(url) { () throws -> ChannelDocument in
+        let parsed = attempt(at: url) { () throws -> ChannelDocument in
             let envelope = try ChannelFormat.envelope(parsing: bytes)
             guard let device else { return try ChannelFormat.parse(envelope).claims }
             return try device.verify(envelope, channel: channel).document
         }
         guard let document = parsed else { return }
         report.channels[channel] = document.sequence
-        checkExpiry(document, url)
+        checkExpiry(document, at: url)
         if let record = try origin.flatMap({ try ChannelWriter.record(of: channel, in: $0) }) {
             let published = try ChannelFormat.parse(ChannelFormat.envelope(parsing: record.bytes)).claims.sequence
             if record.bytes != bytes {
                 find(
-                    .stale, url,
-                    published == document.sequence
+                    .stale, at: url,
+                    message: published == document.sequence
                         ? Self.otherBytes("It has sequence \(published)")
                         : "It has sequence \(document.sequence), and \(published) was published: purge the caches in front of the feed, "
                             + "or wait until they have what is new.")
@@ -251,21 +251,21 @@ package struct FeedCheck {
         }
         try await checkHold(of: document)
         let refused = device?.refused(of: document) ?? []
-        for release in refused { find(release, of: channel, url) }
+        for release in refused { find(release, of: channel, at: url) }
         for release in document.releases where !refused.contains(where: { $0.version == release.version }) {
             try await check(release.manifest, at: url)
         }
     }
 
-    private mutating func find(_ release: NewDevice.RefusedRelease, of channel: String, _ url: FetchURL) {
+    private mutating func find(_ release: NewDevice.RefusedRelease, of channel: String, at url: FetchURL) {
         let version = release.version
         let failure = release.isMissed ? release.failure.code : nil
         let remove = "clientctl release withdraw --version \(version) --channel \(channel)"
         if release.isRevoked {
             let rest = release.isMissed ? "so no device takes it: publish a new release, and remove it" : "so remove it"
-            find(.revokedKey, url, "The key of version \(version) is revoked, \(rest): \(remove)", failure)
+            find(.revokedKey, at: url, message: "The key of version \(version) is revoked, \(rest): \(remove)", failure: failure)
         } else {
-            find(Self.code(of: release.failure), url, release.failure.message, failure)
+            find(Self.code(of: release.failure), at: url, message: release.failure.message, failure: failure)
         }
     }
 
@@ -278,19 +278,19 @@ package struct FeedCheck {
         let url = try base.resolve(relative: path)
         guard
             let bytes = try await self.document(
-                url, HoldFormat.maximumBytes, isNeeded: record != nil, isAbsence: { $0.isAbsenceOfHold })
+                url, maximumBytes: HoldFormat.maximumBytes, isNeeded: record != nil, isAbsence: { $0.isAbsenceOfHold })
         else { return }
         if let record, bytes != record.bytes {
             find(
-                .stale, url,
-                "It is not the hold that was published: purge the caches in front of the feed, or wait until they have what is new."
+                .stale, at: url,
+                message: "It is not the hold that was published: purge the caches in front of the feed, or wait until they have what is new."
             )
         }
         guard let device, device.hasGuard else { return }
         do {
             _ = try device.verify(hold: bytes, channel: document.channel)
         } catch {
-            find(.voidHold, url, "Devices ignore this hold: \(UpdateFailure(error).message)")
+            find(.voidHold, at: url, message: "Devices ignore this hold: \(UpdateFailure(error).message)")
         }
     }
 
@@ -298,21 +298,21 @@ package struct FeedCheck {
         "\(found), as was published, and has other bytes: purge the caches in front of the feed, and let nothing on the way change files."
     }
 
-    private mutating func checkExpiry(_ document: ChannelDocument, _ url: FetchURL) {
+    private mutating func checkExpiry(_ document: ChannelDocument, at url: FetchURL) {
         if document.expires <= clock {
-            find(.expired, url, "It expired at \(document.expires): sign it again with `clientctl channel renew`.")
+            find(.expired, at: url, message: "It expired at \(document.expires): sign it again with `clientctl channel renew`.")
         } else if document.expires < clock.adding(.seconds(3 * 86_400)) {
-            find(.expiresSoon, url, "It expires at \(document.expires): sign it again with `clientctl channel renew`.")
+            find(.expiresSoon, at: url, message: "It expires at \(document.expires): sign it again with `clientctl channel renew`.")
         }
     }
 
     /// Returns the result of `read`; adds a finding and returns nil if it throws.
-    private mutating func attempt<Answer>(_ url: FetchURL, _ read: () throws -> Answer) -> Answer? {
+    private mutating func attempt<Answer>(at url: FetchURL, _ read: () throws -> Answer) -> Answer? {
         do {
             return try read()
         } catch {
             let failure = UpdateFailure(error)
-            find(Self.code(of: failure), url, failure.message, failure.code)
+            find(Self.code(of: failure), at: url, message: failure.message, failure: failure.code)
             return nil
         }
     }
@@ -331,21 +331,21 @@ package struct FeedCheck {
     private mutating func check(_ manifest: UnverifiedManifest, at url: FetchURL) async throws {
         if leavesOut(manifest.claims.version) { return }
         guard looksInto(manifest.claims.version),
-            let archive = attempt(url, { try url.resolve(relative: manifest.claims.url) })
+            let archive = attempt(at: url, { try url.resolve(relative: manifest.claims.url) })
         else { return }
         guard url.mayLead(to: archive) else {
             return find(
-                .malformed, url,
-                "Version \(manifest.claims.version) leads to \(archive.display), which is less protected.")
+                .malformed, at: url,
+                message: "Version \(manifest.claims.version) leads to \(archive.display), which is less protected.")
         }
-        guard try await content(archive, size: manifest.claims.size, \.archives) else { return }
+        guard try await content(archive, size: manifest.claims.size, counting: \.archives) else { return }
         let list = try archive.resolve(relative: DeltaListFormat.fileName)
-        guard let bytes = try await document(list, DeltaListFormat.maximumBytes, isNeeded: false),
-            let deltas = attempt(list, { try DeltaListFormat.parse(DeltaListFormat.envelope(parsing: bytes)).deltas })
+        guard let bytes = try await document(list, maximumBytes: DeltaListFormat.maximumBytes, isNeeded: false),
+            let deltas = attempt(at: list, { try DeltaListFormat.parse(DeltaListFormat.envelope(parsing: bytes)).deltas })
         else { return }
         for delta in deltas {
-            guard let file = attempt(list, { try list.resolve(relative: delta.url) }) else { continue }
-            _ = try await content(file, size: delta.size, \.deltas)
+            guard let file = attempt(at: list, { try list.resolve(relative: delta.url) }) else { continue }
+            _ = try await content(file, size: delta.size, counting: \.deltas)
         }
     }
 
@@ -353,19 +353,19 @@ package struct FeedCheck {
 
     /// Returns the file at `url`; nil if it does not exist, which is a finding if the file is required.
     private mutating func document(
-        _ url: FetchURL, _ limit: Int, isNeeded: Bool, isAbsence: (FetchError) -> Bool = { $0.isAbsence }
+        _ url: FetchURL, maximumBytes limit: Int, isNeeded: Bool, isAbsence: (FetchError) -> Bool = { $0.isAbsence }
     ) async throws -> [UInt8]? {
         var sink = CheckSink(keeps: true)
         do {
             let head = try await fetcher.fetch(FetchRequest(url: url, maximumBytes: limit), into: &sink)
-            for code in ResponseRule.document(head) { find(code, url, Self.words(code, head)) }
+            for code in ResponseRule.document(head) { find(code, at: url, message: Self.words(code, of: head)) }
             return sink.bytes
         } catch let error as FetchError {
             if !isNeeded, isAbsence(error) { return nil }
             if case .tooLarge = error {
-                find(.malformed, url, error.description)
+                find(.malformed, at: url, message: error.description)
             } else {
-                find(Self.code(of: error), url, error.description)
+                find(Self.code(of: error), at: url, message: error.description)
             }
             return nil
         }
@@ -373,18 +373,18 @@ package struct FeedCheck {
 
     /// Requests a file and, if it exists, its last byte, as a device does after an interruption; returns false if it was requested before.
     private mutating func content(
-        _ url: FetchURL, size: Int?, _ count: WritableKeyPath<Report, Int>
+        _ url: FetchURL, size: Int?, counting count: WritableKeyPath<Report, Int>
     ) async throws -> Bool {
         guard seen.insert(url).inserted else { return false }
         report[keyPath: count] += 1
         report.bytes += size ?? 0
         guard let head = try await head(FetchRequest(url: url, maximumBytes: .max)) else { return true }
-        for code in ResponseRule.content(head, size: size) { find(code, url, Self.words(code, head, size)) }
+        for code in ResponseRule.content(head, size: size) { find(code, at: url, message: Self.words(code, of: head, size: size)) }
         guard !url.isFile, let size = head.contentLength, size > 1,
             let rest = FetchRequest.Resume(ofKnownContent: size - 1),
             let part = try await self.head(FetchRequest(url: url, maximumBytes: .max, resume: rest))
         else { return true }
-        if part.rangeStart != size - 1 { find(.noRanges, url, Self.words(.noRanges, part)) }
+        if part.rangeStart != size - 1 { find(.noRanges, at: url, message: Self.words(.noRanges, of: part)) }
         return true
     }
 
@@ -396,7 +396,7 @@ package struct FeedCheck {
         } catch let seen as CheckSink.Seen {
             return seen.head
         } catch let error as FetchError {
-            find(Self.code(of: error), request.url, error.description)
+            find(Self.code(of: error), at: request.url, message: error.description)
             return nil
         }
     }
@@ -406,7 +406,7 @@ package struct FeedCheck {
         return UpdateFailure(error).code == .networkUnavailable ? .unreachable : .missing
     }
 
-    private static func words(_ code: FeedFinding.Code, _ head: FetchHead, _ size: Int? = nil) -> String {
+    private static func words(_ code: FeedFinding.Code, of head: FetchHead, size: Int? = nil) -> String {
         let cache = head.cacheControl.map { "Cache-Control: \(UntrustedName.display($0))" } ?? "no Cache-Control"
         return switch code {
         case .encoded:

@@ -15,14 +15,14 @@ package enum FeedCopy {
         let part = randomName("part-")
         let file = try scratch.file(creating: part)
         defer { try? scratch.removeFile(part) }
-        guard try source.stream(name, maximumBytes: maximumBytes, { try file.write($0) }) else { return false }
-        return try target.create(name, .file(file))
+        guard try source.stream(name, maximumBytes: maximumBytes, body: { try file.write($0) }) else { return false }
+        return try target.create(name, with: .file(file))
     }
 
     /// Copies the file `name` and, if it is a manifest, its archive into the folder `scratch`. Throws if a file is
     /// larger than its manifest or `limits` allow.
     package static func copyRelease(
-        _ name: String, from source: any FeedLocation, into scratch: Directory, _ limits: ArchiveLimits
+        _ name: String, from source: any FeedLocation, into scratch: Directory, limits: ArchiveLimits
     ) throws {
         let target = FeedFolder(scratch.path)
         let copy = { (name: String, maximumBytes: Int) in
@@ -112,7 +112,7 @@ package struct FeedTransfer {
                 "\(source.address) has no manifest.json and no channel, so it is not a feed. Check the first address.")
         }
         try requireSameApplication(documents.map { ($0.entry.name, $0.bytes) })
-        for document in documents { try requireForward(document.entry.name, document.bytes) }
+        for document in documents { try requireForward(of: document.entry.name, to: document.bytes) }
         let listed = try source.list("").sorted { $0.name < $1.name }
         let all = listed.compactMap { entry in Part(of: entry.name).map { (part: $0, entry: entry) } }
         var present: Set<String> = []
@@ -127,7 +127,7 @@ package struct FeedTransfer {
             let isWritten: Bool
             if part.isDocument {
                 guard let document = documents.first(where: { $0.entry.name == entry.name }) else { continue }
-                isWritten = try put(document.bytes, entry.name, wait)
+                isWritten = try put(document.bytes, to: entry.name, waiting: wait)
             } else if present.contains(entry.name) {
                 isWritten = false
             } else {
@@ -152,7 +152,7 @@ package struct FeedTransfer {
             throw other(entry)
         }
         guard let present else { return false }
-        if try source.holds(entry.name, present, size: entry.size) == true { return true }
+        if try source.holds(entry.name, digest: present, size: entry.size) == true { return true }
         throw other(entry)
     }
 
@@ -189,19 +189,19 @@ package struct FeedTransfer {
     }
 
     /// Replaces the target's file. Returns false if it is the same.
-    private func put(_ bytes: [UInt8], _ name: String, _ wait: FeedWait) throws -> Bool {
+    private func put(_ bytes: [UInt8], to name: String, waiting wait: FeedWait) throws -> Bool {
         if isDryRun { return try target.read(name, maximumBytes: Self.largestDocument)?.bytes != bytes }
         return try target.change(wait, channels: [], draft: { nil as Bool? }) { _ in
             let present = try target.read(name, maximumBytes: Self.largestDocument)
             if present?.bytes == bytes { return false }
-            try requireForward(name, bytes)
+            try requireForward(of: name, to: bytes)
             try target.replace(name, with: bytes, version: present?.version)
             return true
         }
     }
 
     /// Throws if devices of the target would refuse the file, or if it is older than theirs.
-    private func requireForward(_ name: String, _ bytes: [UInt8]) throws {
+    private func requireForward(of name: String, to bytes: [UInt8]) throws {
         guard let present = try target.read(name, maximumBytes: Self.largestDocument)?.bytes, present != bytes else {
             return
         }

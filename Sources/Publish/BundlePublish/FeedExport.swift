@@ -50,15 +50,15 @@ package struct FeedExport {
         var report = Kit()
         report.leftOut = try leaveOut(from: &documents)
         for (name, claim) in try files(of: documents.compactMap(\.live)).sorted(by: { $0.key < $1.key }) {
-            report.written.append(try folder.copy(name, from: source, claim))
+            report.written.append(try folder.copy(name, from: source, claim: claim))
         }
         for document in documents {
             report.written.append(try folder.write(document.bytes, to: document.name))
             document.live?.add(to: &report)
         }
         report.releases.sort(by: >)
-        report.written.append(try folder.write(Self.readme(report, clock), to: Self.readmeName))
-        report.verifiedBy = try await check(folder, report, with: fetcher)
+        report.written.append(try folder.write(Self.readme(of: report, at: clock), to: Self.readmeName))
+        report.verifiedBy = try await check(folder, of: report, with: fetcher)
         try folder.publish()
         return report
     }
@@ -233,7 +233,7 @@ package struct FeedExport {
     private static let readmeName = "README.txt"
 
     /// Returns three lines for the person who stands at the device.
-    private static func readme(_ report: Kit, _ clock: Timestamp) -> [UInt8] {
+    private static func readme(of report: Kit, at clock: Timestamp) -> [UInt8] {
         let channels = report.channels.sorted { $0.key < $1.key }
         let what =
             channels.map { "channel \($0.key) at \($0.value)" }
@@ -253,7 +253,7 @@ package struct FeedExport {
 
     // MARK: Verification
 
-    private func check(_ folder: KitFolder, _ report: Kit, with fetcher: any Fetcher) async throws -> Voucher {
+    private func check(_ folder: KitFolder, of report: Kit, with fetcher: any Fetcher) async throws -> Voucher {
         let base = try FetchURL(filePath: Array("\(try folder.path)/".utf8))
         let anchor = try trust ?? folder.root()
         var check = try FeedCheck(base, with: fetcher, trust: anchor, origin: nil, clock: clock)

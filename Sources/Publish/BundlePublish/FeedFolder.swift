@@ -34,7 +34,7 @@ package final class FeedFolder: FeedLocation {
 
     package func read(_ name: String, maximumBytes: Int) throws -> FeedRecord? {
         guard let bytes = try root?.contents(name, maximumBytes: maximumBytes) else { return nil }
-        return FeedRecord(bytes, try Self.version(of: bytes))
+        return FeedRecord(bytes, version: try Self.version(of: bytes))
     }
 
     private static func version(of bytes: [UInt8]) throws -> FeedVersion {
@@ -42,7 +42,7 @@ package final class FeedFolder: FeedLocation {
     }
 
     package func stream(
-        _ name: String, maximumBytes: Int, _ body: (UnsafeRawBufferPointer) throws -> Void
+        _ name: String, maximumBytes: Int, body: (UnsafeRawBufferPointer) throws -> Void
     ) throws -> Bool {
         guard let root = try root else { return false }
         let file: File
@@ -62,7 +62,7 @@ package final class FeedFolder: FeedLocation {
         return true
     }
 
-    package func create(_ name: String, _ content: FeedContent) throws -> Bool {
+    package func create(_ name: String, with content: FeedContent) throws -> Bool {
         try locked(FeedWait()) {
             let (above, last) = try location(of: name)
             if try above.kind(of: last) != nil { return false }
@@ -194,7 +194,7 @@ package final class FeedFolder: FeedLocation {
 
     // MARK: The lock
 
-    package func locked<Answer>(_ wait: FeedWait, _ work: () throws -> Answer) throws -> Answer {
+    package func locked<Answer>(_ wait: FeedWait, work: () throws -> Answer) throws -> Answer {
         if lock != nil { return try work() }
         lock = try take(wait)
         defer { lock = nil }
@@ -287,10 +287,10 @@ private final class FolderDraft: ReleaseDraft {
 
     /// Removes abandoned drafts from `releases`.
     static func removeAbandoned(in releases: Directory) throws {
-        for name in try releases.list() where name.hasPrefix(prefix) { try removeAbandoned(name, releases) }
+        for name in try releases.list() where name.hasPrefix(prefix) { try removeAbandoned(name, in: releases) }
     }
 
-    private static func removeAbandoned(_ name: String, _ releases: Directory) throws {
+    private static func removeAbandoned(_ name: String, in releases: Directory) throws {
         guard case .directory? = try releases.kind(of: name) else { return try releases.removeTree(name) }
         guard let lock = try FileLock.take(releases.directory(name)) else { return }
         try withExtendedLifetime(lock) { try releases.removeTree(name) }

@@ -18,7 +18,7 @@ package struct FeedRecord: Equatable, Sendable {
     /// The version to pass to `replace`.
     package let version: FeedVersion
 
-    package init(_ bytes: [UInt8], _ version: FeedVersion) {
+    package init(_ bytes: [UInt8], version: FeedVersion) {
         self.bytes = bytes
         self.version = version
     }
@@ -61,9 +61,9 @@ package protocol FeedLocation: AnyObject {
     func read(_ name: String, maximumBytes: Int) throws -> FeedRecord?
     /// Passes the file's bytes to `body` in order. Returns false if the file does not exist. Throws `sizeMismatch` if
     /// it has more than `maximumBytes`.
-    func stream(_ name: String, maximumBytes: Int, _ body: (UnsafeRawBufferPointer) throws -> Void) throws -> Bool
+    func stream(_ name: String, maximumBytes: Int, body: (UnsafeRawBufferPointer) throws -> Void) throws -> Bool
     /// Creates the file. Returns false, and changes nothing, if it exists.
-    func create(_ name: String, _ content: FeedContent) throws -> Bool
+    func create(_ name: String, with content: FeedContent) throws -> Bool
     /// Replaces the file that was read as `version`, nil for a file that did not exist. Throws `FeedConflict` if it
     /// has changed since.
     func replace(_ name: String, with bytes: [UInt8], version: FeedVersion?) throws
@@ -90,7 +90,7 @@ package protocol FeedLocation: AnyObject {
     func sync(_ folder: String) throws
     /// Runs `work` with other publishers locked out, as far as the location can. A conflict that it cannot prevent is
     /// a `FeedConflict`.
-    func locked<Answer>(_ wait: FeedWait, _ work: () throws -> Answer) throws -> Answer
+    func locked<Answer>(_ wait: FeedWait, work: () throws -> Answer) throws -> Answer
 }
 
 /// A release that is being written.
@@ -163,12 +163,12 @@ extension FeedLocation {
     /// `maximumBytes`.
     func digest(of name: String, maximumBytes: Int) throws -> SHA256Digest? {
         var hasher = try SHA256Hasher()
-        guard try stream(name, maximumBytes: maximumBytes, { try hasher.update($0) }) else { return nil }
+        guard try stream(name, maximumBytes: maximumBytes, body: { try hasher.update($0) }) else { return nil }
         return try hasher.finish()
     }
 
     /// Returns whether a file has at most `size` bytes and that digest; nil if it does not exist.
-    func holds(_ name: String, _ digest: SHA256Digest, size: Int) throws -> Bool? {
+    func holds(_ name: String, digest: SHA256Digest, size: Int) throws -> Bool? {
         do {
             return try self.digest(of: name, maximumBytes: size).map { $0 == digest }
         } catch  where UpdateFailure(error).code == .sizeMismatch {
@@ -178,7 +178,7 @@ extension FeedLocation {
 
     /// Creates a file that never changes. Returns false if it exists with the same bytes; throws if its bytes differ.
     func write(once name: String, _ bytes: [UInt8], refusal: () -> UpdateFailure) throws -> Bool {
-        if try create(name, .bytes(bytes)) { return true }
+        if try create(name, with: .bytes(bytes)) { return true }
         guard try read(name, maximumBytes: max(bytes.count, 1))?.bytes == bytes else { throw refusal() }
         return false
     }
@@ -187,7 +187,7 @@ extension FeedLocation {
     /// conflict. Slow steps, such as signing with a token, run first in `draft`, which returns nil if there are none.
     /// It runs again if one of its `channels`, or a hold of one, has changed.
     func change<Draft, Answer>(
-        _ wait: FeedWait, channels: [String], draft: () throws -> Draft?, _ work: (Draft?) throws -> Answer
+        _ wait: FeedWait, channels: [String], draft: () throws -> Draft?, work: (Draft?) throws -> Answer
     ) throws -> Answer {
         for attempt in 0..<Self.attempts {
             let before = try channels.map(inputs)

@@ -93,9 +93,9 @@ enum SweepRule {
 
         var bytes: Int { files.reduce(0) { $0 + $1.size } }
 
-        func isYoung(_ oldest: Timestamp) -> Bool { files.contains { isYoung($0, oldest) } }
+        func isYoung(since oldest: Timestamp) -> Bool { files.contains { isYoung($0, since: oldest) } }
 
-        func isYoung(_ file: FeedEntry, _ oldest: Timestamp) -> Bool { file.written.map { $0 > oldest } ?? true }
+        func isYoung(_ file: FeedEntry, since oldest: Timestamp) -> Bool { file.written.map { $0 > oldest } ?? true }
     }
 
     /// Plans for `stored` if channels and manifests name the versions `named`. The `keep` newest releases and files
@@ -107,7 +107,7 @@ enum SweepRule {
         for release in stored.filter(\.isRelease).sorted(by: { $0.version > $1.version }).prefix(keep) {
             reasons[release.version, default: []].insert(.newest)
         }
-        for release in stored where release.isYoung(oldest) { reasons[release.version, default: []].insert(.young) }
+        for release in stored where release.isYoung(since: oldest) { reasons[release.version, default: []].insert(.young) }
         // Only the bases of releases that stay for another reason stay; the bases of bases do not.
         let alone = reasons
         for release in stored where alone[release.version] != nil {
@@ -135,7 +135,7 @@ enum SweepRule {
     private static func unlisted(in release: Stored, _ oldest: Timestamp) -> [SweepPlan.Removed] {
         release.files.filter { file in
             let name = String(file.name.split(separator: "/").last ?? "")
-            return name.hasSuffix(".delta") && release.deltas?[name] == nil && !release.isYoung(file, oldest)
+            return name.hasSuffix(".delta") && release.deltas?[name] == nil && !release.isYoung(file, since: oldest)
         }.map { .init(path: $0.name, release: nil, bytes: $0.size, reason: .unlisted) }
     }
 }
@@ -158,7 +158,7 @@ package struct FeedSweep {
     private let clock: Timestamp
 
     /// Sweeps `feed` at the time `clock`.
-    package init(_ feed: any FeedLocation, _ terms: Terms, clock: Timestamp) {
+    package init(_ feed: any FeedLocation, terms: Terms, clock: Timestamp) {
         (self.feed, self.terms, self.clock) = (feed, terms, clock)
     }
 
@@ -252,26 +252,26 @@ package struct FeedSweep {
     private func named(copies: Int) throws -> [SemanticVersion: Set<KeptReason>] {
         var named: [SemanticVersion: Set<KeptReason>] = [:]
         if let newest = try ReleaseFeed.newest(in: feed) { named[newest.claims.version] = [.manifest] }
-        func add(_ bytes: [UInt8], _ path: String, _ reason: (ChannelDocument) -> KeptReason) throws {
+        func add(_ bytes: [UInt8], at path: String, reason: (ChannelDocument) -> KeptReason) throws {
             let document = try reading(path) { try ChannelFormat.parse(ChannelFormat.envelope(parsing: bytes)).claims }
             for release in document.releases { named[release.version, default: []].insert(reason(document)) }
             for recall in document.recalled { named[recall.version, default: []].insert(.recalled(document.channel)) }
         }
         for channel in try ChannelHistory.channels(in: feed) {
             if let record = try ChannelWriter.record(of: channel, in: feed) {
-                try add(record.bytes, ChannelWriter.path(of: channel)) { .channel($0.channel) }
+                try add(record.bytes, at: ChannelWriter.path(of: channel)) { .channel($0.channel) }
             }
             for sequence in try ChannelHistory.sequences(of: channel, in: feed).suffix(copies) {
                 let path = ChannelWriter.copyPath(of: channel, sequence: sequence)
                 guard let record = try feed.read(path, maximumBytes: ChannelFormat.maximumBytes) else { continue }
-                try add(record.bytes, path) { .copy($0.channel, $0.sequence) }
+                try add(record.bytes, at: path) { .copy($0.channel, $0.sequence) }
             }
         }
         return named
     }
 
     /// An unreadable file could name any release, so nothing is removed.
-    private func reading<Answer>(_ path: String, _ work: () throws -> Answer) throws -> Answer {
+    private func reading<Answer>(_ path: String, work: () throws -> Answer) throws -> Answer {
         do {
             return try work()
         } catch {

@@ -88,7 +88,7 @@ package struct FeedTrust {
         )
     }
 
-    private func explaining(_ role: TrustRole, _ check: () throws -> Void) throws {
+    private func explaining(_ role: TrustRole, check: () throws -> Void) throws {
         do {
             try check()
         } catch let failure as UpdateFailure where failure.code == .keyUnknown {

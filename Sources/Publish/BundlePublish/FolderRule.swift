@@ -53,13 +53,13 @@ package struct FolderFinding: Sendable, Equatable {
     let target: [UInt8]?
 
     init(
-        _ code: Code, _ file: FolderFacts, _ detail: String? = nil, allowance: String? = nil, target: [UInt8]? = nil
+        _ code: Code, in file: FolderFacts, detail: String? = nil, allowance: String? = nil, target: [UInt8]? = nil
     ) {
         self.init(code, file.path, size: file.size, detail, allowance: allowance, target: target)
     }
 
     init(
-        _ code: Code, _ path: BundlePath, size: Int, _ detail: String? = nil, allowance: String? = nil,
+        _ code: Code, in path: BundlePath, size: Int, detail: String? = nil, allowance: String? = nil,
         target: [UInt8]? = nil
     ) {
         self.code = code
@@ -108,7 +108,7 @@ struct FolderRule {
         let paths = Set(files.map(\.path.bytes))
         var folders: [ArraySlice<UInt8>: Bool] = [:]
         let found =
-            files.flatMap { findings(of: $0, among: paths, isJunk: Self.isJunk($0.path.bytes[...], &folders)) }
+            files.flatMap { findings(of: $0, among: paths, isJunk: Self.isJunk($0.path.bytes[...], folders: &folders)) }
             + Self.duplicates(files) + Self.startFindings(files)
         return found.enumerated().sorted {
             let (one, other) = ($0.element, $1.element)
@@ -125,23 +125,23 @@ struct FolderRule {
 
     private func findings(of file: FolderFacts, among paths: Set<[UInt8]>, isJunk: Bool) -> [FolderFinding] {
         var found: [FolderFinding] = []
-        if let copied = file.copied { found.append(FolderFinding(.precompressed, file, "of \(copied)")) }
-        if Self.isSourceMap((file.copied ?? file.path).bytes, among: paths) { found.append(FolderFinding(.maps, file)) }
+        if let copied = file.copied { found.append(FolderFinding(.precompressed, in: file, detail: "of \(copied)")) }
+        if Self.isSourceMap((file.copied ?? file.path).bytes, among: paths) { found.append(FolderFinding(.maps, in: file)) }
         if isJunk, !allowed.contains(where: { $0.covers(file.path.bytes) }) {
-            found.append(FolderFinding(.junk, file))
+            found.append(FolderFinding(.junk, in: file))
         }
         if let page = file.page { found += Self.findings(of: page, in: file, among: paths) }
         if file.usesEval, ContentSecurityPolicy.refuses("script-src", "eval") {
             found.append(
-                FolderFinding(.eval, file, allowance: ContentSecurityPolicy.allowance("script-src", "eval")))
+                FolderFinding(.eval, in: file, allowance: ContentSecurityPolicy.allowance("script-src", "eval")))
         }
-        if !isJunk, !ServedPath.isServed(file.path.bytes) { found.append(FolderFinding(.reservedPath, file)) }
-        if file.registersWorker { found.append(FolderFinding(.serviceWorker, file)) }
+        if !isJunk, !ServedPath.isServed(file.path.bytes) { found.append(FolderFinding(.reservedPath, in: file)) }
+        if file.registersWorker { found.append(FolderFinding(.serviceWorker, in: file)) }
         if file.path.bytes.suffix(5).elementsEqual(".wasm".utf8),
             ContentSecurityPolicy.refuses("script-src", "wasm-eval")
         {
             found.append(
-                FolderFinding(.wasm, file, allowance: ContentSecurityPolicy.allowance("script-src", "wasm-eval")))
+                FolderFinding(.wasm, in: file, allowance: ContentSecurityPolicy.allowance("script-src", "wasm-eval")))
         }
         return found
     }
@@ -149,13 +149,13 @@ struct FolderRule {
     /// Returns the findings that prevent the client from confirming its start, so that devices roll it back.
     private static func startFindings(_ files: [FolderFacts]) -> [FolderFinding] {
         guard let index = files.first(where: { $0.path.bytes.elementsEqual("index.html".utf8) }) else { return [] }
-        if index.isBlank { return [FolderFinding(.emptyPage, index)] }
+        if index.isBlank { return [FolderFinding(.emptyPage, in: index)] }
         var found: [FolderFinding] = []
         let answers = files.compactMap(\.confirms)
-        if !answers.isEmpty, !answers.contains(true) { found.append(FolderFinding(.neverConfirms, index)) }
+        if !answers.isEmpty, !answers.contains(true) { found.append(FolderFinding(.neverConfirms, in: index)) }
         let policies = index.page?.policies ?? []
         if let policy = policies.first(where: ContentSecurityPolicy.refusesOwnCalls) {
-            found.append(FolderFinding(.blocksConfirmation, index, UntrustedName.display(policy)))
+            found.append(FolderFinding(.blocksConfirmation, in: index, detail: UntrustedName.display(policy)))
         }
         return found
     }
@@ -169,10 +169,10 @@ struct FolderRule {
     }
 
     /// Returns whether `path` or a folder above it is junk. `folders` caches the results.
-    private static func isJunk(_ path: ArraySlice<UInt8>, _ folders: inout [ArraySlice<UInt8>: Bool]) -> Bool {
+    private static func isJunk(_ path: ArraySlice<UInt8>, folders: inout [ArraySlice<UInt8>: Bool]) -> Bool {
         if let slash = path.lastIndex(of: UInt8(ascii: "/")) {
             let folder = path[..<slash]
-            let isFolderJunk = folders[folder] ?? isJunk(folder, &folders)
+            let isFolderJunk = folders[folder] ?? isJunk(folder, folders: &folders)
             folders[folder] = isFolderJunk
             if isFolderJunk { return true }
         }
@@ -194,7 +194,7 @@ struct FolderRule {
         for file in files where file.size > 0 && file.copied == nil {
             guard let digest = file.digest else { continue }
             if let path = first[digest] {
-                found.append(FolderFinding(.duplicates, file, "as \(path)"))
+                found.append(FolderFinding(.duplicates, in: file, detail: "as \(path)"))
             } else {
                 first[digest] = file.path
             }
@@ -217,28 +217,28 @@ struct FolderRule {
                 guard ContentSecurityPolicy.refuses(reference.directive, url) else { continue }
                 found.append(
                     FolderFinding(
-                        .foreignOrigin, file, element,
+                        .foreignOrigin, in: file, detail: element,
                         allowance: ContentSecurityPolicy.allowance(reference.directive, url)))
             case .local(let name):
                 guard isRelative, reference.isLoaded else { continue }
                 let base = page.base.flatMap { PageAddress($0).path(from: file.path) } ?? file.path.bytes
                 guard let target = PageAddress.path(name, from: base) else { continue }
-                if !isThere(target, paths) {
+                if !isThere(target, among: paths) {
                     let isEntry = reference.element == "script" && file.path.bytes.elementsEqual("index.html".utf8)
-                    found.append(FolderFinding(isEntry ? .missingScript : .missingFile, file, element, target: target))
+                    found.append(FolderFinding(isEntry ? .missingScript : .missingFile, in: file, detail: element, target: target))
                 } else if reference.directive == "frame-src" {
-                    found.append(FolderFinding(.ownFrame, file, element, allowance: ContentSecurityPolicy.framing))
+                    found.append(FolderFinding(.ownFrame, in: file, detail: element, allowance: ContentSecurityPolicy.framing))
                 }
             case .none: continue
             }
         }
         guard ContentSecurityPolicy.refuses("script-src-attr", "inline") else { return found }
         let allowance = ContentSecurityPolicy.allowance("script-src-attr", "inline")
-        return found + page.handlers.map { FolderFinding(.inlineHandler, file, $0, allowance: allowance) }
+        return found + page.handlers.map { FolderFinding(.inlineHandler, in: file, detail: $0, allowance: allowance) }
     }
 
     /// Returns whether a server responds with a file of the client, or with its own.
-    private static func isThere(_ path: [UInt8], _ paths: Set<[UInt8]>) -> Bool {
+    private static func isThere(_ path: [UInt8], among paths: Set<[UInt8]>) -> Bool {
         if path.starts(with: "__clientctl/".utf8) { return true }
         let index =
             (path.isEmpty || path.last == UInt8(ascii: "/") ? path : path + [UInt8(ascii: "/")]) + "index.html".utf8

@@ -14,15 +14,15 @@ package enum KeyFile {
         if (try? PublicKey(parsingPEM: secret.bytes)) != nil {
             throw UpdateFailure(.configInvalid, subject: path, "\(path) cannot be used: \(KeyError.publicKeyGiven).")
         }
-        return try signer(of: secret, path, passphrase)
+        return try signer(of: secret, path: path, passphrase: passphrase)
     }
 
-    private static func signer(of secret: Secret, _ path: String, _ passphrase: () throws -> [UInt8]) throws -> Signer {
-        Signer(try privateKey(of: secret, path, passphrase))
+    private static func signer(of secret: Secret, path: String, passphrase: () throws -> [UInt8]) throws -> Signer {
+        Signer(try privateKey(of: secret, path: path, passphrase: passphrase))
     }
 
     private static func privateKey(
-        of secret: Secret, _ path: String, _ passphrase: () throws -> [UInt8]
+        of secret: Secret, path: String, passphrase: () throws -> [UInt8]
     ) throws -> PrivateKey {
         if secret.isOpenToOthers {
             throw UpdateFailure(
@@ -84,7 +84,7 @@ package enum KeyFile {
             throw UpdateFailure(
                 .configInvalid, subject: path, "\(path) is not a regular file. Give the path of the key file itself.")
         }
-        let key = try privateKey(of: try Secret(at: path), path, old)
+        let key = try privateKey(of: try Secret(at: path), path: path, passphrase: old)
         let passphrase = try new()
         do {
             try folder.replaceFile(name, with: try key.pem(passphrase: passphrase), mode: 0o600)
@@ -110,7 +110,7 @@ package enum KeyFile {
         do {
             return (try PublicKey(parsingPEM: secret.bytes), false)
         } catch KeyError.privateKeyGiven {
-            return (try signer(of: secret, path, passphrase).publicKey, true)
+            return (try signer(of: secret, path: path, passphrase: passphrase).publicKey, true)
         } catch {
             throw UpdateFailure(.configInvalid, subject: path, "\(path) is not a key: \(error).")
         }

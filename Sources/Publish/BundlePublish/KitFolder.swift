@@ -26,7 +26,7 @@ final class KitFolder {
         let top = (trimmed.hasPrefix("/") ? "/" : "") + above
         name = last
         parent = try Directory.open(top.isEmpty ? "." : top)
-        for left in try parent.list() where left.hasPrefix(Self.prefix) { try Self.removeAbandoned(left, parent) }
+        for left in try parent.list() where left.hasPrefix(Self.prefix) { try Self.removeAbandoned(left, in: parent) }
         try Self.requireRoom(for: last, in: parent, path)
         aside = randomName(Self.prefix)
         try parent.makeDirectory(aside)
@@ -52,7 +52,7 @@ final class KitFolder {
         }
     }
 
-    private static func removeAbandoned(_ name: String, _ parent: Directory) throws {
+    private static func removeAbandoned(_ name: String, in parent: Directory) throws {
         guard case .directory? = try parent.kind(of: name), let lock = try FileLock.take(parent.directory(name)) else {
             return
         }
@@ -84,7 +84,7 @@ final class KitFolder {
     }
 
     /// Copies a file, and verifies its size and digest.
-    func copy(_ name: String, from source: any FeedLocation, _ claim: FeedExport.FileClaim) throws -> FeedEntry {
+    func copy(_ name: String, from source: any FeedLocation, claim: FeedExport.FileClaim) throws -> FeedEntry {
         let file = try create(name)
         var hasher = try SHA256Hasher()
         var size = 0
@@ -105,7 +105,7 @@ final class KitFolder {
         return FeedEntry(name: name, size: size)
     }
 
-    private static func altered(_ name: String, _ source: any FeedLocation) -> UpdateFailure {
+    private static func altered(_ name: String, from source: any FeedLocation) -> UpdateFailure {
         UpdateFailure(
             .digestMismatch, subject: "\(source.address)/\(name)",
             "\(source.address)/\(name) differs from its signed size or digest, so no kit was made. Restore it, or publish it again."

@@ -40,7 +40,7 @@ struct MisplacedContent: Equatable {
                 "The folder of --archive-maps, \(maps), is in \(open), so the source maps would be published. Give a folder outside it."
             )
         }
-        try search(Directory.open(source), prefix: [], options, into: &found)
+        try search(Directory.open(source), prefix: [], options: options, into: &found)
         var paths: Set<String> = []
         found.removeAll { !paths.insert($0.path).inserted }
         guard let first = found.first else { return }
@@ -55,7 +55,7 @@ struct MisplacedContent: Equatable {
     }
 
     private static func search(
-        _ folder: Directory, prefix: [UInt8], _ options: ReleaseOptions, into found: inout [MisplacedContent]
+        _ folder: Directory, prefix: [UInt8], options: ReleaseOptions, into found: inout [MisplacedContent]
     ) throws {
         for entry in try folder.entries().sorted(by: { $0.name.lexicographicallyPrecedes($1.name) }) {
             let path = prefix + entry.name
@@ -70,7 +70,7 @@ struct MisplacedContent: Equatable {
                     found.append(MisplacedContent(kind: .otherFeed, path: UntrustedName.display(path)))
                     continue
                 }
-                try search(folder.directory(name), prefix: path + [UInt8(ascii: "/")], options, into: &found)
+                try search(folder.directory(name), prefix: path + [UInt8(ascii: "/")], options: options, into: &found)
             } else if entry.kind == .file {
                 let file = try folder.file(name)
                 let bytes = try file.head(min(file.size(), mostBytes))

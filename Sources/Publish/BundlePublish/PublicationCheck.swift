@@ -41,7 +41,7 @@ package struct PublicationCheck: Sendable {
             failure: UpdateFailure(.networkUnavailable, subject: base.display, "It did not respond in time."))
         while true {
             let rest = limit - (ContinuousClock.now - start)
-            let found = try await obstacle(documents, channel, release, within: rest, else: known)
+            let found = try await obstacle(documents, channel: channel, release: release, within: rest, else: known)
             let passed = ContinuousClock.now - start
             guard let found else { return passed }
             guard passed < (found.isRefusal ? min(limit, Self.refusalLimit) : limit) else {
@@ -55,11 +55,11 @@ package struct PublicationCheck: Sendable {
 
     /// Checks once, for at most `rest`. Returns `known` if the server does not respond in time.
     private func obstacle(
-        _ documents: [String], _ channel: String?, _ release: SemanticVersion?, within rest: Duration,
+        _ documents: [String], channel: String?, release: SemanticVersion?, within rest: Duration,
         else known: Obstacle
     ) async throws -> Obstacle? {
         try await withThrowingTaskGroup(of: Obstacle?.self) { group in
-            group.addTask { await obstacle(documents, channel, release) }
+            group.addTask { await obstacle(documents, channel: channel, release: release) }
             group.addTask {
                 try await Task.sleep(for: rest)
                 return known
@@ -71,11 +71,11 @@ package struct PublicationCheck: Sendable {
 
     /// Returns what prevents devices from getting the publication; nil if nothing does.
     private func obstacle(
-        _ documents: [String], _ channel: String?, _ release: SemanticVersion?
+        _ documents: [String], channel: String?, release: SemanticVersion?
     ) async -> Obstacle? {
         let isOfClients = channel != nil || release != nil
         do {
-            if isOfClients, let found = try await check(channel, { _ in false }) { return found }
+            if isOfClients, let found = try await check(channel, looksInto: { _ in false }) { return found }
             for name in documents {
                 if let found = try await difference(in: name) { return found }
             }
@@ -96,7 +96,7 @@ package struct PublicationCheck: Sendable {
             failure: UpdateFailure(.notPublic, subject: url.display, "It differs from the published file."))
     }
 
-    private func check(_ channel: String?, _ looksInto: @escaping (SemanticVersion) -> Bool) async throws
+    private func check(_ channel: String?, looksInto: @escaping (SemanticVersion) -> Bool) async throws
         -> Obstacle?
     {
         var check = try FeedCheck(base, with: fetcher, trust: nil, origin: origin, clock: .now)

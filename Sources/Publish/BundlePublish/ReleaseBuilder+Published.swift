@@ -9,10 +9,10 @@ extension ReleaseBuilder {
     /// Publishing the same release again changes nothing, except that it completes a feed whose publisher stopped
     /// before its last step.
     func confirm(
-        _ published: UnverifiedManifest, _ tree: CanonicalTree, _ team: Team, _ channel: ChannelPlan?
+        _ published: UnverifiedManifest, tree: CanonicalTree, team: Team, channel: ChannelPlan?
     ) throws -> ReleaseReport {
         let claims = published.claims
-        if let difference = difference(claims, try tree.digest()) {
+        if let difference = difference(claims, content: try tree.digest()) {
             throw UpdateFailure(
                 .versionExists, subject: options.version.description,
                 "Version \(options.version) was published before with \(difference). "
@@ -23,7 +23,7 @@ extension ReleaseBuilder {
             try requireTrusted(published)
         }
         let path = "releases/\(options.version.folderName)/\(claims.url)"
-        return try change(channel, { try $0.prepare(published, at: path) }) { drafted in
+        return try change(channel, draft: { try $0.prepare(published, at: path) }) { drafted in
             let publication = publication(channel)
             var isCompleted = false
             if publication == nil, try wouldBeNewest(), try !isNewest() {
@@ -36,14 +36,14 @@ extension ReleaseBuilder {
             let report = try prepared.flatMap { try publication?.put($0) }
             if let report, report.outcome != .unchanged { isCompleted = true }
             return try summary(
-                isCompleted ? .completed : .unchanged, claims, tree, isNewest: isNewest(), report)
+                isCompleted ? .completed : .unchanged, of: claims, tree: tree, isNewest: isNewest(), channel: report)
         }
     }
 
     /// Throws if a removed release of this version had other content, because devices that have it would keep it.
     func requireSameContent(_ tree: CanonicalTree) throws {
         guard let retired = try RetiredRelease.manifest(of: options.version, in: feed)?.claims,
-            let difference = difference(retired, try tree.digest())
+            let difference = difference(retired, content: try tree.digest())
         else { return }
         throw UpdateFailure(
             .versionExists, subject: options.version.description,
@@ -68,7 +68,7 @@ extension ReleaseBuilder {
         }
     }
 
-    private func difference(_ published: Manifest, _ content: SHA256Digest) -> String? {
+    private func difference(_ published: Manifest, content: SHA256Digest) -> String? {
         if published.contentSha256 != content { return "different content" }
         if published.appId != options.appId { return "another application" }
         if published.shells != options.shells { return "another range of shells" }
@@ -76,15 +76,15 @@ extension ReleaseBuilder {
     }
 
     func summary(
-        _ outcome: ReleaseReport.Outcome, _ manifest: Manifest, _ tree: CanonicalTree, isNewest: Bool,
-        _ channel: ChannelReport?
+        _ outcome: ReleaseReport.Outcome, of manifest: Manifest, tree: CanonicalTree, isNewest: Bool,
+        channel: ChannelReport?
     ) throws -> ReleaseReport {
         let offered = try ReleaseFeed.newest(in: feed)?.claims
         var report = ReleaseReport(
             outcome: options.isDryRun && outcome != .unchanged ? .dryRun : outcome, manifest: manifest,
             isNewest: isNewest, offered: isNewest ? manifest.version : offered?.version,
             largest: Array(tree.entries.sorted { $0.size > $1.size }.prefix(5)),
-            raisedLimits: raisedLimits(manifest, tree), channel: channel, writes: dryRun?.writes)
+            raisedLimits: raisedLimits(manifest, tree: tree), channel: channel, writes: dryRun?.writes)
         report.warnings = try keptWarnings(manifest)
         if channel == nil, let offered, offered.version > manifest.version {
             report.warnings.append(
@@ -108,7 +108,7 @@ extension ReleaseBuilder {
         ]
     }
 
-    private func raisedLimits(_ manifest: Manifest, _ tree: CanonicalTree) -> [String] {
+    private func raisedLimits(_ manifest: Manifest, tree: CanonicalTree) -> [String] {
         let usual = ArchiveLimits()
         var flags: [String] = []
         if manifest.size ?? 0 > usual.archiveBytes { flags.append("--max-archive-size") }

@@ -31,7 +31,7 @@ package struct ReleaseBuilder {
         let inspection = try FolderInspection(
             Directory.open(source), excluding: options.excluded, dropping: options.drops, allowed: options.allowed)
         try inspection.tree.requireInstallable(options.limits)
-        try Self.requireBridge(inspection.tree.folder, source)
+        try Self.requireBridge(inspection.tree.folder, source: source)
         try inspection.requireScripts(allowing: options.allowed, of: source)
         if let problem = options.format.problem(files: inspection.tree.entries.count, bytes: inspection.tree.totalBytes)
         {
@@ -51,7 +51,7 @@ package struct ReleaseBuilder {
 
     /// Throws for a UTF-16 page: the host cannot insert `WebAppLocalServer` into it, so the page could never confirm
     /// its start.
-    private static func requireBridge(_ folder: Directory, _ source: String) throws {
+    private static func requireBridge(_ folder: Directory, source: String) throws {
         let mark = try folder.file("index.html").head(2)
         guard mark == [0xFF, 0xFE] || mark == [0xFE, 0xFF] else { return }
         throw UpdateFailure(
@@ -75,7 +75,7 @@ package struct ReleaseBuilder {
         if channel == nil { try requireNoStandardChannel() }
         try requireOpen(team)
         if let published = try ReleaseFeed.published(options.version, in: feed) {
-            let report = try confirm(published, tree, team, channel)
+            let report = try confirm(published, tree: tree, team: team, channel: channel)
             try keepMaps(inspection)
             return report
         }
@@ -83,7 +83,7 @@ package struct ReleaseBuilder {
         let isNew = try feed.isNew
         let draft = try feed.draft(options.wait)
         let file = try draft.scratch.file(creating: archiveName)
-        let release = try seal(tree, into: file, team, scratch: draft.scratch)
+        let release = try seal(tree, into: file, team: team, scratch: draft.scratch)
         try file.sync()
         let same = try sameContent(release.manifest)
         // Stored before devices have the release, because crash reports need the maps.
@@ -95,10 +95,10 @@ package struct ReleaseBuilder {
         if let notes = options.notes {
             try draft.scratch.replaceFile(ReleaseNotes.fileName, with: Array(notes.utf8))
         }
-        guard var report = try commit(release, draft, deltas, tree, team, channel) else {
+        guard var report = try commit(release, draft: draft, deltas: deltas, tree: tree, team: team, channel: channel) else {
             // Another process published this version during the packing.
             guard let published = try ReleaseFeed.published(options.version, in: feed) else { throw vanished }
-            return try confirm(published, tree, team, channel)
+            return try confirm(published, tree: tree, team: team, channel: channel)
         }
         report.sameContent = same
         if isNew { report.warnings.insert(feed.isNewWarning, at: 0) }
@@ -135,10 +135,10 @@ package struct ReleaseBuilder {
     /// Writes a sealed release to the feed, which is locked only for that. Returns nil if the feed has this version
     /// by now.
     private func commit(
-        _ release: SignedRelease, _ draft: any ReleaseDraft, _ deltas: [DeltaReport], _ tree: CanonicalTree,
-        _ team: Team, _ channel: ChannelPlan?
+        _ release: SignedRelease, draft: any ReleaseDraft, deltas: [DeltaReport], tree: CanonicalTree,
+        team: Team, channel: ChannelPlan?
     ) throws -> ReleaseReport? {
-        try change(channel, { try $0.prepare(release, at: archivePath) }) { drafted in
+        try change(channel, draft: { try $0.prepare(release, at: archivePath) }) { drafted in
             let publication = publication(channel)
             if !draft.isCommitted, try ReleaseFeed.published(options.version, in: feed) != nil { return nil }
             try requireOpen(team)
@@ -154,7 +154,7 @@ package struct ReleaseBuilder {
             }
             let report = try prepared.flatMap { try publication?.put($0) }
             if report == nil { try makeNewest(try document(release, url: archivePath)) }
-            var answer = try summary(.published, release.manifest, tree, isNewest: isNewest(), report)
+            var answer = try summary(.published, of: release.manifest, tree: tree, isNewest: isNewest(), channel: report)
             answer.deltas = deltas
             return answer
         }
@@ -174,7 +174,7 @@ package struct ReleaseBuilder {
         }
         return try same.map { version in
             FolderFinding(
-                .sameContent, try BundlePath(parsing: "index.html"), size: manifest.installedSize ?? 0,
+                .sameContent, in: try BundlePath(parsing: "index.html"), size: manifest.installedSize ?? 0,
                 version.description)
         }
     }
@@ -195,8 +195,8 @@ package struct ReleaseBuilder {
 
     /// Runs `work` with other publishers locked out. If signing is slow, the channel file is drafted before.
     func change<Answer>(
-        _ channel: ChannelPlan?, _ draft: (ChannelPublication) throws -> ChannelWriter.Prepared,
-        _ work: (ChannelWriter.Prepared?) throws -> Answer
+        _ channel: ChannelPlan?, draft: (ChannelPublication) throws -> ChannelWriter.Prepared,
+        work: (ChannelWriter.Prepared?) throws -> Answer
     ) throws -> Answer {
         let isQuick = channel?.options.signers.areQuick ?? true
         return try feed.change(
@@ -217,13 +217,13 @@ package struct ReleaseBuilder {
         var all: [Signer] { [first] + others }
     }
 
-    private var archiveName: String { ReleaseFeed.archiveName(options.version, options.format.rawValue) }
+    private var archiveName: String { ReleaseFeed.archiveName(of: options.version, suffix: options.format.rawValue) }
 
     private var archivePath: String { "releases/\(options.version.folderName)/\(archiveName)" }
 
     /// Packs the tree, verifies the archive with the installer's reader, and signs it.
     private func seal(
-        _ tree: CanonicalTree, into file: File, _ team: Team, scratch: Directory
+        _ tree: CanonicalTree, into file: File, team: Team, scratch: Directory
     ) throws -> SignedRelease {
         let packed = try ArchivePacker(tree: tree, options: options, report: report).pack(into: file)
         var manifest = Manifest(

@@ -14,7 +14,7 @@ package enum ReleaseFeed {
     /// manifest.
     static func published(_ version: SemanticVersion, in location: any FeedLocation) throws -> UnverifiedManifest? {
         let name = "\(releasesName)/\(version.folderName)"
-        if let manifest = try read(location, "\(name)/\(manifestName)")?.manifest { return manifest }
+        if let manifest = try read(from: location, "\(name)/\(manifestName)")?.manifest { return manifest }
         guard try location.isIncomplete(version.folderName) else { return nil }
         throw UpdateFailure(
             .configInvalid, subject: "\(location.address)/\(name)",
@@ -24,18 +24,18 @@ package enum ReleaseFeed {
 
     /// Returns the manifest that devices see now.
     package static func newest(in location: any FeedLocation) throws -> UnverifiedManifest? {
-        try read(location, manifestName)?.manifest
+        try read(from: location, manifestName)?.manifest
     }
 
     /// Returns the manifest with its record.
     static func newestRecord(in location: any FeedLocation) throws -> (
         manifest: UnverifiedManifest, record: FeedRecord
     )? {
-        try read(location, manifestName)
+        try read(from: location, manifestName)
     }
 
     private static func read(
-        _ location: any FeedLocation, _ name: String
+        from location: any FeedLocation, _ name: String
     ) throws -> (manifest: UnverifiedManifest, record: FeedRecord)? {
         guard let record = try location.read(name, maximumBytes: ManifestFormat.maximumBytes) else { return nil }
         do {
@@ -58,7 +58,7 @@ package enum ReleaseFeed {
 
     /// Unpacks a published release into the empty folder `scratch`.
     static func unpack(
-        _ release: Manifest, in location: any FeedLocation, _ limits: ArchiveLimits, into scratch: Directory
+        _ release: Manifest, in location: any FeedLocation, limits: ArchiveLimits, into scratch: Directory
     ) throws -> CanonicalTree {
         let archive = try scratch.file(creating: "archive")
         var hasher = try SHA256Hasher()
@@ -89,12 +89,12 @@ package enum ReleaseFeed {
         // An archive is only valid beside its manifest.
         if release.url.contains("/") { return false }
         return try location.holds(
-            "\(releasesName)/\(release.version.folderName)/\(release.url)", release.sha256, size: release.size ?? .max)
+            "\(releasesName)/\(release.version.folderName)/\(release.url)", digest: release.sha256, size: release.size ?? .max)
             == true
     }
 
     /// Returns the name of the archive in its release's folder.
-    static func archiveName(_ version: SemanticVersion, _ suffix: String) -> String {
+    static func archiveName(of version: SemanticVersion, suffix: String) -> String {
         "client-\(version.folderName).\(suffix)"
     }
 

@@ -12,7 +12,7 @@ enum RetiredRelease {
     static func retire(_ name: String, in location: any FeedLocation) throws {
         let manifest = "\(ReleaseFeed.releasesName)/\(name)/\(ReleaseFeed.manifestName)"
         guard let record = try location.read(manifest, maximumBytes: ManifestFormat.maximumBytes) else { return }
-        _ = try location.create("\(folder)/\(name).json", .bytes(record.bytes))
+        _ = try location.create("\(folder)/\(name).json", with: .bytes(record.bytes))
     }
 
     /// Returns the manifest of a removed release; nil if there is none.

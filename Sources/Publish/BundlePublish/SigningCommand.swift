@@ -49,15 +49,15 @@ package struct SigningCommand: Sendable {
         // A pipe, not a file, so that the command stops when this process stops reading.
         let output = try OutputPipe()
         let end = output.writingEnd
-        let process = try input.withDescriptor { input in try SpawnThread.run { try spawn(input, end) } }
+        let process = try input.withDescriptor { input in try SpawnThread.run { try spawn(input: input, output: end) } }
         output.closeWritingEnd()
         let (status, written) = try wait(for: process, reading: output, signals)
-        guard status == 0 else { throw refusal("ended with status \(status)" + Self.hint(line, message)) }
+        guard status == 0 else { throw refusal("ended with status \(status)" + Self.hint(line, message: message)) }
         return written
     }
 
     /// Returns the reason for a known failure that the tool of a token does not print.
-    private static func hint(_ line: String, _ message: [UInt8]) -> String {
+    private static func hint(_ line: String, message: [UInt8]) -> String {
         guard line.contains("EDDSA"), message.count > 1024 else { return "" }
         return
             " (the message has \(message.count) bytes: pkcs11-tool signs at most 1024 with EDDSA, so use an ECDSA or RSA key)"
@@ -73,7 +73,7 @@ package struct SigningCommand: Sendable {
         return UpdateFailure(.configInvalid, subject: purpose.rawValue, "The \(purpose.rawValue) \(problem). \(advice)")
     }
 
-    private func spawn(_ input: Int32, _ output: Int32) throws -> pid_t {
+    private func spawn(input: Int32, output: Int32) throws -> pid_t {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }

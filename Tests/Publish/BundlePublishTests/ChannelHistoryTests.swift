@@ -62,7 +62,7 @@ import Testing
         next.previous = try .of(ChannelFormat.payload(workspace.read()))
         next.releases[1].rollout = 10
         let bytes = try [signer].sign(ChannelFormat.envelope(next)).document
-        #expect(try workspace.location.create("channels/stable/2.json", .bytes(bytes)))
+        #expect(try workspace.location.create("channels/stable/2.json", with: .bytes(bytes)))
     }
 
     @Test func `continues after a publisher that stopped before it wrote the channel file`() throws {
@@ -91,7 +91,7 @@ import Testing
         var document = try workspace.document()
         for version in versions { _ = try document.add(try workspace.manifest(version), rollout: nil) }
         let bytes = try [workspace.channel].sign(ChannelFormat.envelope(document)).document
-        #expect(try location.create("channels/stable.json", .bytes(bytes)))
+        #expect(try location.create("channels/stable.json", with: .bytes(bytes)))
         let failures = Mutex<[String]>([])
         let (path, key, start) = (workspace.folder.path, workspace.folder.file("channel"), workspace.start)
         _ = try KeyFile.generate(.ed25519, prefix: key, passphrase: nil)

@@ -123,10 +123,10 @@ import Testing
         for _ in 0..<5 { _ = try workspace.editor().apply(.renew, to: "stable") }
         var terms = workspace.terms()
         terms.isDryRun = true
-        let planned = try upkeep(isDryRun: true).prune("stable", keep: 0, copies: 2, terms)
+        let planned = try upkeep(isDryRun: true).prune("stable", keep: 0, copies: 2, terms: terms)
         #expect(planned.removed.count == 3)
         #expect(try ChannelHistory.sequences(of: "stable", in: workspace.location).count == 5)
-        let done = try upkeep().prune("stable", keep: 0, copies: 2, workspace.terms())
+        let done = try upkeep().prune("stable", keep: 0, copies: 2, terms: workspace.terms())
         #expect(done.removed == planned.removed && done.document?.outcome == .unchanged)
         #expect(try ChannelHistory.sequences(of: "stable", in: workspace.location) == [5, 6])
     }
@@ -138,7 +138,7 @@ import Testing
         let names = [
             "channels/stabel.json", "channels/stabel.hold.json", "channels/stabel/1.json", "channels/stabel/2.json",
         ]
-        for name in names + ["channels/stable.json"] { _ = try location.create(name, .bytes([0x7B, 0x7D])) }
+        for name in names + ["channels/stable.json"] { _ = try location.create(name, with: .bytes([0x7B, 0x7D])) }
         let upkeep = ChannelUpkeep(location, isDryRun: false, wait: FeedWait())
         #expect(try upkeep.delete("stabel").removed == names)
         #expect(try location.list("channels").map(\.name) == ["channels/stable.json"])

@@ -164,9 +164,9 @@ private final class ChannelWalk {
         // One value for all of it: each has its own lock of the feed.
         let location = workspace.location
         let publication = ChannelPublication(
-            ChannelPlan(name, rollout: nil, terms), in: location, appId: "com.example.kiosk")
+            ChannelPlan(name, rollout: nil, terms: terms), in: location, appId: "com.example.kiosk")
         _ = try location.create(
-            "releases/v1.\(newest).0/manifest.json", .bytes(JSONWriter.bytes(of: manifest.document)))
+            "releases/v1.\(newest).0/manifest.json", with: .bytes(JSONWriter.bytes(of: manifest.document)))
         _ = try location.change(FeedWait(.zero), channels: [name], draft: { nil as Void? }) { _ in
             try publication.map { try $0.put($0.prepare(manifest, at: "releases/v1.\(newest).0/client.tar.zst")) }
         }

@@ -29,8 +29,8 @@ import Testing
     func `creates a file once, and does not change an existing one`(_ kind: LocationKind) throws {
         let (one, other) = try locations(kind)
         #expect(try text(one, "releases/v1.0.0/manifest.json") == nil)
-        #expect(try one.create("releases/v1.0.0/manifest.json", .bytes(Array("first".utf8))))
-        #expect(try !other.create("releases/v1.0.0/manifest.json", .bytes(Array("second".utf8))))
+        #expect(try one.create("releases/v1.0.0/manifest.json", with: .bytes(Array("first".utf8))))
+        #expect(try !other.create("releases/v1.0.0/manifest.json", with: .bytes(Array("second".utf8))))
         #expect(try text(other, "releases/v1.0.0/manifest.json") == "first")
     }
 
@@ -76,8 +76,8 @@ import Testing
     func `removes a file, and ignores a missing one`(_ kind: LocationKind) throws {
         let (one, other) = try locations(kind)
         try one.remove("releases/v1.0.0/manifest.json")
-        #expect(try one.create("releases/v1.0.0/manifest.json", .bytes([1])))
-        #expect(try one.create("releases/v1.0.0/a", .bytes([1])))
+        #expect(try one.create("releases/v1.0.0/manifest.json", with: .bytes([1])))
+        #expect(try one.create("releases/v1.0.0/a", with: .bytes([1])))
         try other.remove("releases/v1.0.0/manifest.json")
         try other.remove("releases/v1.0.0/manifest.json")
         #expect(try one.read("releases/v1.0.0/manifest.json", maximumBytes: 9) == nil)
@@ -89,7 +89,7 @@ import Testing
         let (one, other) = try locations(kind)
         try one.removeRelease("v1.0.0")
         for name in ["v1.0.0/manifest.json", "v1.0.0/a.delta", "v1.0.00/a"] {
-            #expect(try one.create("releases/\(name)", .bytes([1])))
+            #expect(try one.create("releases/\(name)", with: .bytes([1])))
         }
         try other.removeRelease("v1.0.0")
         try other.removeRelease("v1.0.0")
@@ -104,9 +104,9 @@ import Testing
         let (one, other) = try locations(kind)
         #expect(try one.list("") == [])
         for (name, size) in [("manifest.json", 1), ("channels/stable.json", 2), ("channels/stable/1.json", 3)] {
-            #expect(try one.create(name, .bytes(Array(repeating: 7, count: size))))
+            #expect(try one.create(name, with: .bytes(Array(repeating: 7, count: size))))
         }
-        #expect(try one.create("channelsx/a.json", .bytes([1])))
+        #expect(try one.create("channelsx/a.json", with: .bytes([1])))
         func listed(_ folder: String) throws -> Set<String> {
             Set(try other.list(folder).map { "\($0.name) \($0.size)" })
         }
@@ -123,7 +123,7 @@ import Testing
         let (one, other) = try locations(kind)
         let bytes = noise(3_000_001)
         try folder.write(bytes, to: "large")
-        #expect(try one.create("a/large", .file(File.open(reading: folder.file("large")))))
+        #expect(try one.create("a/large", with: .file(File.open(reading: folder.file("large")))))
         var found: [UInt8] = []
         #expect(try other.stream("a/large", maximumBytes: 3_000_001) { found += $0 })
         #expect(found == bytes)
@@ -216,6 +216,6 @@ enum LocationKind: String, CaseIterable, CustomTestStringConvertible {
         let client = ObjectClient(
             bucket: try FetchURL(parsing: "\(store.url)/feeds"), region: "us-east-1", keys: keys,
             options: options)
-        return BucketLocation(address, client, terms)
+        return BucketLocation(address, client: client, terms: terms)
     }
 }

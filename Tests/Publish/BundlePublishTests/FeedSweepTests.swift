@@ -16,9 +16,9 @@ import Testing
     private func fill(_ location: any FeedLocation, _ versions: String...) throws {
         for version in versions {
             _ = try location.create(
-                "releases/v\(version)/client-v\(version).tar.zst", .bytes(Array(repeating: 1, count: 100)))
+                "releases/v\(version)/client-v\(version).tar.zst", with: .bytes(Array(repeating: 1, count: 100)))
             let manifest = JSONWriter.bytes(of: try workspace.manifest(version).document)
-            _ = try location.create("releases/v\(version)/manifest.json", .bytes(manifest))
+            _ = try location.create("releases/v\(version)/manifest.json", with: .bytes(manifest))
         }
     }
 
@@ -32,7 +32,7 @@ import Testing
     ) throws -> SweepPlan {
         var terms = FeedSweep.Terms()
         (terms.keep, terms.leastAge, terms.isDryRun) = (keep, age, isDryRun)
-        return try FeedSweep(location, terms, clock: .now).run(FeedWait())
+        return try FeedSweep(location, terms: terms, clock: .now).run(FeedWait())
     }
 
     private func releases(in location: any FeedLocation) throws -> [String] {
@@ -52,11 +52,11 @@ import Testing
         live.recalled = [.init(version: try workspace.version("1.3.0"), reason: "bad")]
         try put(live, "channels/stable.json", in: location)
         let newest = NewestManifest.manifest(of: try workspace.manifest("1.5.0"))
-        _ = try location.create("manifest.json", .bytes(newest))
-        _ = try location.create("releases/v2.0.0/client-v2.0.0.tar.zst", .bytes([1, 2, 3]))
-        _ = try location.create("releases/notes.txt", .bytes([1]))
-        _ = try location.create("releases/other/file", .bytes([1]))
-        _ = try location.create("index.html", .bytes([1]))
+        _ = try location.create("manifest.json", with: .bytes(newest))
+        _ = try location.create("releases/v2.0.0/client-v2.0.0.tar.zst", with: .bytes([1, 2, 3]))
+        _ = try location.create("releases/notes.txt", with: .bytes([1]))
+        _ = try location.create("releases/other/file", with: .bytes([1]))
+        _ = try location.create("index.html", with: .bytes([1]))
     }
 
     @Test(arguments: LocationKind.all)
@@ -117,10 +117,10 @@ import Testing
             let list = DeltaList(version: try workspace.version(version), contentSha256: digest, deltas: [entry])
             return try [workspace.release].sign(DeltaListFormat.envelope(of: list)).document
         }
-        _ = try location.create("releases/v1.4.0/deltas.json", .bytes(try list("1.4.0", from: "1.1.0")))
-        _ = try location.create("releases/v1.4.0/from-1.1.0.delta", .bytes([1]))
-        _ = try location.create("releases/v1.4.0/from-0.9.0.delta", .bytes([1]))
-        _ = try location.create("releases/v1.1.0/deltas.json", .bytes(try list("1.1.0", from: "1.0.0")))
+        _ = try location.create("releases/v1.4.0/deltas.json", with: .bytes(try list("1.4.0", from: "1.1.0")))
+        _ = try location.create("releases/v1.4.0/from-1.1.0.delta", with: .bytes([1]))
+        _ = try location.create("releases/v1.4.0/from-0.9.0.delta", with: .bytes([1]))
+        _ = try location.create("releases/v1.1.0/deltas.json", with: .bytes(try list("1.1.0", from: "1.0.0")))
         let plan = try sweep(location)
         #expect(plan.removed.map(\.path).contains("releases/v1.4.0/from-0.9.0.delta"))
         #expect(try location.list("releases/v1.4.0").count == 4)

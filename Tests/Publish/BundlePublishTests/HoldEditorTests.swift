@@ -37,7 +37,7 @@ import Testing
     private func day(_ number: Int) -> Timestamp { workspace.start.adding(.seconds(number * 86_400)) }
 
     private func hold(_ version: SemanticVersion, at day: Int) throws -> HoldDocument {
-        try HoldEditor(workspace.location, workspace.terms([guardian], after: day)).hold(
+        try HoldEditor(workspace.location, terms: workspace.terms([guardian], after: day)).hold(
             version, of: "stable", reason: "too many")
     }
 
@@ -92,7 +92,7 @@ import Testing
     @Test func `renews only a hold that expires soon`() throws {
         _ = try hold(held, at: 1)
         func isDue(_ day: Int) throws -> Bool {
-            try HoldEditor(workspace.location, workspace.terms([guardian], after: day)).isDue(held, of: "stable")
+            try HoldEditor(workspace.location, terms: workspace.terms([guardian], after: day)).isDue(held, of: "stable")
         }
         #expect(try [isDue(1), isDue(5), isDue(9)] == [false, true, false])
         _ = try hold(held, at: 5)
@@ -169,9 +169,9 @@ import Testing
     }
 
     @Test func `refuses signers whose holds devices would ignore`() throws {
-        try HoldEditor(workspace.location, workspace.terms([guardian])).requireSigners(of: "stable")
+        try HoldEditor(workspace.location, terms: workspace.terms([guardian])).requireSigners(of: "stable")
         try workspace.editor().requireSigners(of: "stable")
-        let writer = HoldEditor(workspace.location, workspace.terms([workspace.channel]))
+        let writer = HoldEditor(workspace.location, terms: workspace.terms([workspace.channel]))
         #expect(workspace.refusal { try writer.requireSigners(of: "stable") }?.code == .keyUnknown)
         var terms = workspace.terms([guardian])
         #expect(workspace.refusal { try workspace.editor(terms).requireSigners(of: "stable") }?.code == .keyUnknown)

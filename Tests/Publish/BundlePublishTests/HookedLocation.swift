@@ -18,11 +18,11 @@ final class HookedLocation: FeedLocation {
         return try inner.read(name, maximumBytes: maximumBytes)
     }
     func stream(
-        _ name: String, maximumBytes: Int, _ body: (UnsafeRawBufferPointer) throws -> Void
+        _ name: String, maximumBytes: Int, body: (UnsafeRawBufferPointer) throws -> Void
     ) throws -> Bool {
-        try inner.stream(name, maximumBytes: maximumBytes, body)
+        try inner.stream(name, maximumBytes: maximumBytes, body: body)
     }
-    func create(_ name: String, _ content: FeedContent) throws -> Bool { try inner.create(name, content) }
+    func create(_ name: String, with content: FeedContent) throws -> Bool { try inner.create(name, with: content) }
     func replace(_ name: String, with bytes: [UInt8], version: FeedVersion?) throws {
         try inner.replace(name, with: bytes, version: version)
     }
@@ -37,5 +37,5 @@ final class HookedLocation: FeedLocation {
     func make() throws { try inner.make() }
     func requireExists() throws { try inner.requireExists() }
     func sync(_ folder: String) throws { try inner.sync(folder) }
-    func locked<Answer>(_ wait: FeedWait, _ work: () throws -> Answer) throws -> Answer { try work() }
+    func locked<Answer>(_ wait: FeedWait, work: () throws -> Answer) throws -> Answer { try work() }
 }

@@ -23,14 +23,14 @@ import Testing
 
     @Test func `refuses a store that ignores conditions unless there is a single writer`() throws {
         let store = try Store { _, _ in .ignoreConditions }
-        let refused = refusal { _ = try store.location().create("releases/v1.0.0/manifest.json", .bytes(document)) }
+        let refused = refusal { _ = try store.location().create("releases/v1.0.0/manifest.json", with: .bytes(document)) }
         #expect(refused?.code == .configInvalid)
         #expect(refused?.message.contains("ignores the condition") == true)
         #expect(refused?.message.contains("--single-writer") == true)
         #expect(store.names == [])
         let single = try store.location(isSingleWriter: true)
-        #expect(try single.create("releases/v1.0.0/manifest.json", .bytes(document)))
-        #expect(try !single.create("releases/v1.0.0/manifest.json", .bytes([1])))
+        #expect(try single.create("releases/v1.0.0/manifest.json", with: .bytes(document)))
+        #expect(try !single.create("releases/v1.0.0/manifest.json", with: .bytes([1])))
         #expect(store.object("releases/v1.0.0/manifest.json") == document)
     }
 
@@ -86,8 +86,8 @@ import Testing
         #expect(refused?.code == .sizeMismatch)
         #expect(received <= 3000)
         #expect(refusal { _ = try location.digest(of: "archive", maximumBytes: 9) }?.code == .sizeMismatch)
-        #expect(try location.holds("archive", .of([]), size: 9) == false)
-        #expect(try location.holds("nothing", .of([]), size: 9) == nil)
+        #expect(try location.holds("archive", digest: .of([]), size: 9) == false)
+        #expect(try location.holds("nothing", digest: .of([]), size: 9) == nil)
     }
 
     @Test func `aborts a listing that repeats a token or does not end`() throws {
@@ -133,11 +133,11 @@ import Testing
             request.target.hasSuffix("probe") || number > 3 ? nil : .refuse(number == 1 ? 503 : 500, "SlowDown")
         }
         let location = try store.location()
-        #expect(try location.create("a.json", .bytes(document)))
+        #expect(try location.create("a.json", with: .bytes(document)))
         #expect(store.puts("a.json").count == 4)
         #expect(try location.read("a.json", maximumBytes: 9)?.bytes == document)
         let broken = try Store { request, _ in request.target.hasSuffix("probe") ? nil : .refuse(503, "SlowDown") }
-        let refused = refusal { _ = try broken.location().create("a.json", .bytes(document)) }
+        let refused = refusal { _ = try broken.location().create("a.json", with: .bytes(document)) }
         #expect(refused?.code == .httpStatus)
         #expect(refused?.message.contains("503 (SlowDown)") == true)
         #expect(broken.puts("a.json").count == 5)
@@ -148,7 +148,7 @@ import Testing
             request.method == "PUT" && !request.target.hasSuffix("probe") && number == 1 ? .forget : nil
         }
         let location = try store.location()
-        #expect(try location.create("a.json", .bytes(document)))
+        #expect(try location.create("a.json", with: .bytes(document)))
         #expect(store.puts("a.json").count == 2)
         try location.replace("b.json", with: document, version: nil)
         #expect(store.puts("b.json").count == 2)
@@ -180,18 +180,18 @@ import Testing
             try location.replace("a.json", with: document, version: nil)
         }
         #expect(store.puts("a.json").count == 1)
-        #expect(try location.create("b.json", .bytes(document)))
+        #expect(try location.create("b.json", with: .bytes(document)))
         #expect(store.puts("b.json").count == 2)
     }
 
     @Test func `reports a missing bucket and a refusal without secrets`() throws {
         let missing = try Store { _, _ in .refuse(404, "NoSuchBucket") }
         #expect(refusal { _ = try missing.location().read("a.json", maximumBytes: 9) }?.code == .configInvalid)
-        #expect(refusal { _ = try missing.location().create("a.json", .bytes(document)) }?.code == .configInvalid)
+        #expect(refusal { _ = try missing.location().create("a.json", with: .bytes(document)) }?.code == .configInvalid)
         let refusing = try Store { _, _ in .refuse(403, "SignatureDoesNotMatch") }
         for refused in [
             refusal { _ = try refusing.location().read("a.json", maximumBytes: 9) },
-            refusal { _ = try refusing.location().create("a.json", .bytes(document)) },
+            refusal { _ = try refusing.location().create("a.json", with: .bytes(document)) },
         ] {
             #expect(refused?.code == .httpStatus)
             #expect(refused?.message.contains("AWS_SECRET_ACCESS_KEY") == true)
@@ -206,7 +206,7 @@ import Testing
             "releases/v1.0.0/client.tar.zst", "releases/v1.0.0/deltas.json", "channels/stable/1.json",
             "channels/stable.json", "manifest.json", "trust/1.json",
         ] {
-            #expect(try location.create(name, .bytes(document)))
+            #expect(try location.create(name, with: .bytes(document)))
             let sent = try #require(store.puts(name).first)
             let isOnce = name.hasSuffix(".zst") || name.hasSuffix("/stable/1.json")
             #expect(
@@ -288,7 +288,7 @@ import Testing
         store.set("channels/stable.json", try signed(first))
         store.set("trust.json", TrustRootFormat.envelope(root).document)
         location.withLock { $0 = { store.set("channels/stable.json", bytes) } }
-        let writer = HoldEditor(try store.location(), workspace.terms([guardian]))
+        let writer = HoldEditor(try store.location(), terms: workspace.terms([guardian]))
         #expect(try writer.hold(workspace.version("1.1.0"), of: "stable", reason: "too many").sequence == 2)
         #expect(store.puts(hold).count == 2)
     }

@@ -72,7 +72,7 @@ final class Store: Sendable {
             bucket: try server.url("/feeds"), region: "us-east-1",
             keys: try #require(AccessKeys(id: "id", secret: "very-secret", sessionToken: "token-secret")),
             options: FetchOptions(userAgent: "test"))
-        return BucketLocation(try #require(BucketAddress(parsing: "s3://feeds/x")), client, terms)
+        return BucketLocation(try #require(BucketAddress(parsing: "s3://feeds/x")), client: client, terms: terms)
     }
 
     /// The state that the server's threads share.

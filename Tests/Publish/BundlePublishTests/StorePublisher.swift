@@ -42,6 +42,6 @@ final class StorePublisher {
         let builder = ReleaseBuilder(options, feed: try store.location(attempts: attempts)) { _ in }
         return try builder.publish(
             builder.inspect(try #require(sources[version])), signers: [workspace.release],
-            to: ChannelPlan("stable", rollout: nil, terms))
+            to: ChannelPlan("stable", rollout: nil, terms: terms))
     }
 }

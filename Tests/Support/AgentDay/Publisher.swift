@@ -63,7 +63,7 @@ final class Publisher {
         terms.firstSequence = count == 1 ? 1 : nil
         let builder = ReleaseBuilder(options, feed: FeedFolder(feed), report: { _ in })
         _ = try builder.publish(
-            builder.inspect(source), signers: [release], to: ChannelPlan(Self.channel, rollout: nil, terms))
+            builder.inspect(source), signers: [release], to: ChannelPlan(Self.channel, rollout: nil, terms: terms))
         versions.append(version)
         if isBroken { broken.insert(version) }
         while versions.count > Self.offered { try edit(.withdraw(versions.removeFirst()), at: now, for: lifetime) }

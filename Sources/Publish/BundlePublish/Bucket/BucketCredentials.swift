@@ -16,8 +16,8 @@ package enum BucketCredentials {
                 "\(path) has no profile \(UntrustedName.display(profile)). Set AWS_PROFILE to one of its profiles.")
         }
         return try keys(
-            of: "The profile \(UntrustedName.display(profile)) of \(path)", members["aws_access_key_id"],
-            members["aws_secret_access_key"], members["aws_session_token"])
+            of: "The profile \(UntrustedName.display(profile)) of \(path)", id: members["aws_access_key_id"],
+            secret: members["aws_secret_access_key"], token: members["aws_session_token"])
     }
 
     /// Returns the settings of `profile` in `text`, the content of the configuration file that other tools use too.
@@ -60,12 +60,12 @@ package enum BucketCredentials {
             )
         }
         return try keys(
-            of: "The output of the credential command", members["AccessKeyId"]?.stringValue,
-            members["SecretAccessKey"]?.stringValue, members["SessionToken"]?.stringValue)
+            of: "The output of the credential command", id: members["AccessKeyId"]?.stringValue,
+            secret: members["SecretAccessKey"]?.stringValue, token: members["SessionToken"]?.stringValue)
     }
 
     /// Returns keys from `source`, which messages name.
-    package static func keys(of source: String, _ id: String?, _ secret: String?, _ token: String?) throws -> AccessKeys
+    package static func keys(of source: String, id: String?, secret: String?, token: String?) throws -> AccessKeys
     {
         let token = token.flatMap { $0.isEmpty ? nil : $0 }
         if let id, let secret, let keys = AccessKeys(id: id, secret: secret, sessionToken: token) { return keys }

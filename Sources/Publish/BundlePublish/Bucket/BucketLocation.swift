@@ -32,7 +32,7 @@ package final class BucketLocation: FeedLocation {
     private var takesBareTags = false
 
     /// Uses the feed at `address` with requests of `client`.
-    package init(_ address: BucketAddress, _ client: ObjectClient, _ terms: BucketTerms) {
+    package init(_ address: BucketAddress, client: ObjectClient, terms: BucketTerms) {
         self.address = address.description
         prefix = address.prefix
         self.client = client
@@ -45,7 +45,7 @@ package final class BucketLocation: FeedLocation {
 
     package func sync(_ folder: String) throws {}
 
-    package func locked<Answer>(_ wait: FeedWait, _ work: () throws -> Answer) throws -> Answer { try work() }
+    package func locked<Answer>(_ wait: FeedWait, work: () throws -> Answer) throws -> Answer { try work() }
 
     package func draft(_ wait: FeedWait) throws -> any ReleaseDraft { try BucketDraft(of: self) }
 
@@ -59,34 +59,34 @@ package final class BucketLocation: FeedLocation {
 
     package func read(_ name: String, maximumBytes: Int) throws -> FeedRecord? {
         let response = try send(ObjectRequest(.get, try key(name)), maximumBytes: maximumBytes).response
-        guard try isFound(response, name) else { return nil }
+        guard try isFound(response, at: name) else { return nil }
         guard let tag = response.entityTag, !tag.isEmpty else {
             throw UpdateFailure(
                 .configInvalid, subject: shown(name),
                 "The store sends no ETag for \(shown(name)), so concurrent changes cannot be detected. Use another store."
             )
         }
-        return FeedRecord(response.body, FeedVersion(tag))
+        return FeedRecord(response.body, version: FeedVersion(tag))
     }
 
     package func stream(
-        _ name: String, maximumBytes: Int, _ body: (UnsafeRawBufferPointer) throws -> Void
+        _ name: String, maximumBytes: Int, body: (UnsafeRawBufferPointer) throws -> Void
     ) throws -> Bool {
         try withoutActuallyEscaping(body) { body in
             let request = ObjectRequest(.get, try key(name))
-            return try isFound(try send(request, maximumBytes: maximumBytes, receive: body).response, name)
+            return try isFound(try send(request, maximumBytes: maximumBytes, receive: body).response, at: name)
         }
     }
 
-    private func isFound(_ response: ObjectResponse, _ name: String) throws -> Bool {
+    private func isFound(_ response: ObjectResponse, at name: String) throws -> Bool {
         switch response.status {
         case 200: return true
         case 404 where StoreRefusal(response).code != "NoSuchBucket": return false
-        default: throw refusal(response, name)
+        default: throw refusal(response, at: name)
         }
     }
 
-    package func create(_ name: String, _ content: FeedContent) throws -> Bool {
+    package func create(_ name: String, with content: FeedContent) throws -> Bool {
         try requireConditions()
         if terms.isSingleWriter, try exists(name) { return false }
         let body: ObjectRequest.Body =
@@ -95,15 +95,15 @@ package final class BucketLocation: FeedLocation {
             case .file(let file): .file(file)
             }
         let (response, isInDoubt) = try put(
-            name, body, terms.isSingleWriter ? [:] : [.ifNoneMatch: "*"], repeats409: true)
+            name, body: body, condition: terms.isSingleWriter ? [:] : [.ifNoneMatch: "*"], repeats409: true)
         switch response.status {
         case 200, 201, 204:
-            try requireReadBack(name, content)
+            try requireReadBack(name, of: content)
             return true
         case 409, 412:
             // A request whose response was lost may have succeeded.
-            return try isInDoubt && holds(name, content.sha256(), size: content.size()) == true
-        default: throw refusal(response, name)
+            return try isInDoubt && holds(name, digest: content.sha256(), size: content.size()) == true
+        default: throw refusal(response, at: name)
         }
     }
 
@@ -114,20 +114,20 @@ package final class BucketLocation: FeedLocation {
         }
         let condition: [ObjectRequest.Header: String] =
             terms.isSingleWriter ? [:] : version.map { match($0, bare: takesBareTags) } ?? [.ifNoneMatch: "*"]
-        let (response, isInDoubt) = try put(name, .bytes(bytes), condition, repeats409: false)
+        let (response, isInDoubt) = try put(name, body: .bytes(bytes), condition: condition, repeats409: false)
         switch response.status {
         case 200, 201, 204: return
-        case 404 where StoreRefusal(response).code == "NoSuchBucket": throw refusal(response, name)
+        case 404 where StoreRefusal(response).code == "NoSuchBucket": throw refusal(response, at: name)
         case 404, 409, 412:
             if isInDoubt, try read(name, maximumBytes: Self.largestDocument)?.bytes == bytes { return }
             throw FeedConflict(name, in: self)
-        default: throw refusal(response, name)
+        default: throw refusal(response, at: name)
         }
     }
 
     package func remove(_ name: String) throws {
         let response = try send(ObjectRequest(.delete, try key(name)), maximumBytes: 0).response
-        if ![200, 204, 404].contains(response.status) { throw refusal(response, name) }
+        if ![200, 204, 404].contains(response.status) { throw refusal(response, at: name) }
     }
 
     package func removeRelease(_ release: String) throws {
@@ -148,8 +148,8 @@ package final class BucketLocation: FeedLocation {
     private struct Seen: Error {}
 
     /// Reads a file back, because not every store verifies the signed digest of a body.
-    private func requireReadBack(_ name: String, _ content: FeedContent) throws {
-        guard try holds(name, content.sha256(), size: content.size()) == true else {
+    private func requireReadBack(_ name: String, of content: FeedContent) throws {
+        guard try holds(name, digest: content.sha256(), size: content.size()) == true else {
             throw UpdateFailure(
                 .digestMismatch, subject: shown(name),
                 "The store returns other bytes for \(shown(name)) than were uploaded. Remove the file, and check the store and any proxy."
@@ -170,7 +170,7 @@ package final class BucketLocation: FeedLocation {
             if let start = whole.split(separator: "/").first { request.query["prefix"] = String(start) }
             request.query["continuation-token"] = token
             let response = try send(request, maximumBytes: 16 << 20).response
-            guard response.status == 200 else { throw refusal(response, folder) }
+            guard response.status == 200 else { throw refusal(response, at: folder) }
             let page = ObjectListing(response.body)
             for object in page.objects where object.name.hasPrefix(whole) {
                 let name = String(object.name.dropFirst(top.count))
@@ -208,7 +208,7 @@ package final class BucketLocation: FeedLocation {
     }
 
     private func put(
-        _ name: String, _ body: ObjectRequest.Body, _ condition: [ObjectRequest.Header: String], repeats409: Bool
+        _ name: String, body: ObjectRequest.Body, condition: [ObjectRequest.Header: String], repeats409: Bool
     ) throws -> (response: ObjectResponse, isInDoubt: Bool) {
         var request = ObjectRequest(.put, try key(name))
         request.body = body
@@ -240,22 +240,22 @@ package final class BucketLocation: FeedLocation {
                     [408, 429, 500, 502, 503, 504].contains(response.status) || repeats409 && response.status == 409
                 if isLast || !mayPass { return (response, isInDoubt) }
                 isInDoubt = isInDoubt || response.status >= 500
-                pause(attempt, response.retryAfter)
+                pause(after: attempt, asked: response.retryAfter)
             } catch let error as FetchError where !isLast && !isReceiving && error.mayPass {
                 isInDoubt = true
-                pause(attempt, nil)
+                pause(after: attempt, asked: nil)
             }
         }
         throw FetchError.timedOut(client.bucket)
     }
 
-    private func pause(_ attempt: Int, _ asked: Duration?) {
+    private func pause(after attempt: Int, asked: Duration?) {
         let least = terms.firstPause / .microseconds(1) * Double(1 << (attempt - 1))
         let asked = min(asked ?? .zero, .seconds(30)) / .microseconds(1)
         usleep(UInt32(max(Double.random(in: least...2 * least), asked)))
     }
 
-    private func refusal(_ response: ObjectResponse, _ name: String) -> UpdateFailure {
+    private func refusal(_ response: ObjectResponse, at name: String) -> UpdateFailure {
         StoreRefusal(response).failure(at: shown(name))
     }
 
@@ -280,21 +280,21 @@ package final class BucketLocation: FeedLocation {
         if isProbed || terms.isSingleWriter { return }
         let name = Self.probeName
         let bytes = ObjectRequest.Body.bytes(Self.probeBytes)
-        let first = try put(name, bytes, [.ifNoneMatch: "*"], repeats409: false).response
-        guard [200, 201, 204, 409, 412].contains(first.status) else { throw unprobed(first, name) }
+        let first = try put(name, body: bytes, condition: [.ifNoneMatch: "*"], repeats409: false).response
+        guard [200, 201, 204, 409, 412].contains(first.status) else { throw unprobed(first, at: name) }
         for condition in [[.ifNoneMatch: "*"], match(Self.noVersion, bare: false)] {
             try requireRefused(condition)
         }
         for _ in 1...terms.attempts {
             // A store that rejects everything does not have the file.
-            guard let version = try probedVersion() else { throw unprobed(first, name) }
+            guard let version = try probedVersion() else { throw unprobed(first, at: name) }
             // A store that rejects valid conditions would turn every change into a conflict.
             var last = first
             for bare in [false, true] {
-                let (answer, isInDoubt) = try put(name, bytes, match(version, bare: bare), repeats409: true)
+                let (answer, isInDoubt) = try put(name, body: bytes, condition: match(version, bare: bare), repeats409: true)
                 last = answer
                 let isTaken = [200, 201, 204].contains(last.status)
-                guard isTaken || [404, 409, 412].contains(last.status) else { throw unprobed(last, name) }
+                guard isTaken || [404, 409, 412].contains(last.status) else { throw unprobed(last, at: name) }
                 // A request whose response was lost may have succeeded.
                 if try isTaken || isInDoubt && probedVersion() != version {
                     if bare { try requireRefused(match(Self.noVersion, bare: true)) }
@@ -303,7 +303,7 @@ package final class BucketLocation: FeedLocation {
                 }
             }
             // Another publisher may have probed at the same time.
-            if try probedVersion() == version { throw unprobed(last, name) }
+            if try probedVersion() == version { throw unprobed(last, at: name) }
         }
         throw FeedConflict(name, in: self)
     }
@@ -320,13 +320,13 @@ package final class BucketLocation: FeedLocation {
     }
 
     private func requireRefused(_ condition: [ObjectRequest.Header: String]) throws {
-        let answer = try put(Self.probeName, .bytes(Self.probeBytes), condition, repeats409: false).response
-        guard [409, 412].contains(answer.status) else { throw unprobed(answer, Self.probeName) }
+        let answer = try put(Self.probeName, body: .bytes(Self.probeBytes), condition: condition, repeats409: false).response
+        guard [409, 412].contains(answer.status) else { throw unprobed(answer, at: Self.probeName) }
     }
 
-    private func unprobed(_ response: ObjectResponse, _ name: String) -> UpdateFailure {
+    private func unprobed(_ response: ObjectResponse, at name: String) -> UpdateFailure {
         let isAboutConditions = [200, 201, 204, 400, 405, 409, 412, 501].contains(response.status)
-        guard isAboutConditions, StoreRefusal(response).isAboutRequest == false else { return refusal(response, name) }
+        guard isAboutConditions, StoreRefusal(response).isAboutRequest == false else { return refusal(response, at: name) }
         let what =
             response.status < 300
             ? "ignores the condition of a conditional write" : "responds with \(response.status) to a conditional write"
@@ -352,8 +352,8 @@ private final class BucketDraft: ReleaseDraft {
     func commit(_ name: String, archive: String, besides others: [String], manifest: [UInt8]) throws {
         let folder = "\(ReleaseFeed.releasesName)/\(name)"
         let content = FeedContent.file(try scratch.file(archive))
-        if try !location.create("\(folder)/\(archive)", content),
-            try location.holds("\(folder)/\(archive)", content.sha256(), size: content.size()) != true
+        if try !location.create("\(folder)/\(archive)", with: content),
+            try location.holds("\(folder)/\(archive)", digest: content.sha256(), size: content.size()) != true
         {
             throw UpdateFailure(
                 .versionExists, subject: name,
@@ -363,15 +363,15 @@ private final class BucketDraft: ReleaseDraft {
         for other in others {
             // Files without a manifest were left by a stopped publisher.
             let (path, content) = ("\(folder)/\(other)", FeedContent.file(try scratch.file(other)))
-            if try !location.create(path, content),
-                try location.holds(path, content.sha256(), size: content.size()) != true
+            if try !location.create(path, with: content),
+                try location.holds(path, digest: content.sha256(), size: content.size()) != true
             {
                 try location.remove(path)
-                _ = try location.create(path, content)
+                _ = try location.create(path, with: content)
             }
         }
         // Another publisher committed it; the caller compares the releases.
-        guard try location.create("\(folder)/\(ReleaseFeed.manifestName)", .bytes(manifest)) else {
+        guard try location.create("\(folder)/\(ReleaseFeed.manifestName)", with: .bytes(manifest)) else {
             throw FeedConflict("\(folder)/\(ReleaseFeed.manifestName)", in: location)
         }
         isCommitted = true

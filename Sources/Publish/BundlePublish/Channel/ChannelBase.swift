@@ -17,7 +17,7 @@ struct ChannelBase {
     let isRestored: Bool
 
     fileprivate init(
-        _ document: VerifiedChannelDocument?, _ version: FeedVersion?, taken: Int, losses: [String],
+        _ document: VerifiedChannelDocument?, version: FeedVersion?, taken: Int, losses: [String],
         isRestored: Bool = false
     ) {
         self.document = document
@@ -115,14 +115,14 @@ extension ChannelWriter {
             let known = try known(of: name, newest?.document.appId)
             let base = try base(from: newest, version: record?.version, of: name, known: known)
             return (
-                ChannelBase(base.document, base.version, taken: base.taken, losses: base.losses, isRestored: true),
+                ChannelBase(base.document, version: base.version, taken: base.taken, losses: base.losses, isRestored: true),
                 isShown
             )
         }
     }
 
     /// Repeats `work` if another publisher replaced the file between two reads, which can look like an older file.
-    private func rereading<Base>(_ name: String, _ work: (FeedRecord?) throws -> Base) throws -> Base {
+    private func rereading<Base>(_ name: String, work: (FeedRecord?) throws -> Base) throws -> Base {
         for _ in 1..<Self.maximumReads {
             let record = try Self.record(of: name, in: location)
             do {
@@ -146,10 +146,10 @@ extension ChannelWriter {
         let failure =
             verdict.flatMap { self.failure($0, at: sequence, of: name, known: known) }
             ?? ahead.map { behind(at: sequence, copies: $0, of: name) }
-        guard let failure else { return ChannelBase(document, version, taken: sequence, losses: []) }
+        guard let failure else { return ChannelBase(document, version: version, taken: sequence, losses: []) }
         guard options.isFeedRestored else { throw failure }
         let taken = max(sequence, known?.sequence ?? 0, ahead ?? 0)
-        return ChannelBase(document, version, taken: taken, losses: [Self.loss(at: sequence, taken: taken)])
+        return ChannelBase(document, version: version, taken: taken, losses: [Self.loss(at: sequence, taken: taken)])
     }
 
     private static func loss(at sequence: Int, taken: Int) -> String {

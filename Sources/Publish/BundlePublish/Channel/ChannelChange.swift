@@ -54,11 +54,11 @@ package enum ChannelChange: Sendable {
     /// Applies the change at `time`. Returns the changes in words; none if the file already contains them.
     func apply(to document: inout ChannelDocument, at time: Timestamp) throws -> [String] {
         switch self {
-        case .rollout(let version, let permille): try document.setRollout(version, permille, at: time)
+        case .rollout(let version, let permille): try document.setRollout(version, to: permille, at: time)
         case .ramp(let version, let steps, let seconds, let start):
-            try document.setRamp(version, steps, every: seconds, from: start ?? time, at: time)
-        case .groups(let version, let groups, let isOnly): try document.setGroups(version, groups, isOnly)
-        case .urgent(let version, let isUrgent): try document.setUrgent(version, isUrgent)
+            try document.setRamp(version, to: steps, every: seconds, from: start ?? time, at: time)
+        case .groups(let version, let groups, let isOnly): try document.setGroups(version, to: groups, isOnly: isOnly)
+        case .urgent(let version, let isUrgent): try document.setUrgent(version, to: isUrgent)
         case .retry(let version): try document.retry(version)
         case .pause(let version): try document.pause(version, at: time)
         case .resume(let version): try document.resume(version, at: time)
@@ -86,7 +86,7 @@ extension ChannelDocument {
     /// Adds a release of another channel. `rollout` replaces its rollout there.
     mutating func add(_ other: Release, rollout: Int?) throws -> [String] {
         let version = other.version
-        try requireSameApp(other.manifest.claims.appId, version)
+        try requireSameApp(other.manifest.claims.appId, of: version)
         if releases.contains(where: { $0.version == version }) { return [] }
         try requireAllowed(version)
         var release = other
@@ -101,7 +101,7 @@ extension ChannelDocument {
     }
 
     fileprivate mutating func setRollout(
-        _ version: SemanticVersion, _ permille: Int, at time: Timestamp
+        _ version: SemanticVersion, to permille: Int, at time: Timestamp
     ) throws -> [String] {
         let index = try index(of: version)
         try requireAllowed(version)
@@ -115,7 +115,7 @@ extension ChannelDocument {
     }
 
     fileprivate mutating func setRamp(
-        _ version: SemanticVersion, _ steps: [Int], every seconds: Int, from start: Timestamp, at time: Timestamp
+        _ version: SemanticVersion, to steps: [Int], every seconds: Int, from start: Timestamp, at time: Timestamp
     ) throws -> [String] {
         let index = try index(of: version)
         try requireAllowed(version)
@@ -139,7 +139,7 @@ extension ChannelDocument {
     }
 
     fileprivate mutating func setGroups(
-        _ version: SemanticVersion, _ groups: [String], _ isOnly: Bool
+        _ version: SemanticVersion, to groups: [String], isOnly: Bool
     ) throws -> [String] {
         let index = try index(of: version)
         try requireAllowed(version)
@@ -149,7 +149,7 @@ extension ChannelDocument {
         return ["\(version): for \(Self.audience(of: before)) → \(Self.audience(of: releases[index]))"]
     }
 
-    fileprivate mutating func setUrgent(_ version: SemanticVersion, _ isUrgent: Bool) throws -> [String] {
+    fileprivate mutating func setUrgent(_ version: SemanticVersion, to isUrgent: Bool) throws -> [String] {
         let index = try index(of: version)
         if releases[index].isUrgent == isUrgent { return [] }
         releases[index].isUrgent = isUrgent
@@ -314,7 +314,7 @@ extension ChannelDocument {
         }
     }
 
-    private func requireSameApp(_ appId: String?, _ version: SemanticVersion) throws {
+    private func requireSameApp(_ appId: String?, of version: SemanticVersion) throws {
         if appId.map({ Array($0.utf8) }) == self.appId.map({ Array($0.utf8) }) { return }
         throw UpdateFailure(
             .appMismatch, subject: appId ?? "",

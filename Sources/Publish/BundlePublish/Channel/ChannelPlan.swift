@@ -10,7 +10,7 @@ package struct ChannelPlan {
     package var isUrgent = false
 
     /// Publishes to the channel `name`. `rollout` is in thousandths of all devices; nil means all of them.
-    package init(_ name: String, rollout: Int?, _ options: ChannelTerms) {
+    package init(_ name: String, rollout: Int?, terms options: ChannelTerms) {
         self.name = name
         self.rollout = rollout
         self.options = options

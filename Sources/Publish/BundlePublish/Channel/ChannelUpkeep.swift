@@ -23,7 +23,7 @@ package struct ChannelUpkeep {
 
     /// Removes the releases of `channel` that no device installs, except the `keep` highest, and all numbered copies
     /// except the newest `copies`; nil keeps all copies.
-    package func prune(_ channel: String, keep: Int, copies: Int?, _ terms: ChannelTerms) throws -> Removal {
+    package func prune(_ channel: String, keep: Int, copies: Int?, terms: ChannelTerms) throws -> Removal {
         let document = try ChannelEditor(feed: feed, terms).prune(channel, keeping: keep)
         guard let copies else { return Removal(document: document, removed: []) }
         let old = try ChannelHistory.sequences(of: channel, in: feed).dropLast(copies)

@@ -55,7 +55,7 @@ extension ChannelWriter {
     /// that no signed file is lost.
     private func writeCopy(_ bytes: [UInt8], of prepared: Prepared) throws {
         let path = Self.copyPath(of: prepared.name, sequence: prepared.report.document.sequence)
-        if try location.create(path, .bytes(bytes)) { return }
+        if try location.create(path, with: .bytes(bytes)) { return }
         guard let record = try location.read(path, maximumBytes: ChannelFormat.maximumBytes) else {
             throw FeedConflict(path, in: location)
         }

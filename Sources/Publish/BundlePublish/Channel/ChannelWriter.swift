@@ -12,7 +12,7 @@ package struct ChannelWriter {
         let envelope: SignedEnvelope
         let payloadSha256: SHA256Digest
 
-        fileprivate init(_ bytes: [UInt8], _ envelope: SignedEnvelope, payloadSha256: SHA256Digest) {
+        fileprivate init(_ bytes: [UInt8], envelope: SignedEnvelope, payloadSha256: SHA256Digest) {
             self.bytes = bytes
             self.envelope = envelope
             self.payloadSha256 = payloadSha256
@@ -160,7 +160,7 @@ package struct ChannelWriter {
     /// after it only.
     func prepare(
         _ name: String, creatingFor appId: String?, onto base: ChannelBase, resumed: SemanticVersion? = nil,
-        _ change: (inout ChannelDocument) throws -> [String]
+        change: (inout ChannelDocument) throws -> [String]
     ) throws -> Prepared {
         let present = base.document
         try requireChannel(name, present: present)
@@ -266,7 +266,7 @@ package struct ChannelWriter {
                     + "--expires-in.")
         }
         try FeedTrust(in: location, clock: options.clock)?.require(envelope, channel: name)
-        return SignedFile(bytes, envelope, payloadSha256: verified.payloadSha256)
+        return SignedFile(bytes, envelope: envelope, payloadSha256: verified.payloadSha256)
     }
 }
 

@@ -8,7 +8,7 @@ package struct HoldEditor {
     private let terms: ChannelTerms
 
     /// Edits the holds in `location`. The signers of `terms` are guards.
-    package init(_ location: any FeedLocation, _ terms: ChannelTerms) {
+    package init(_ location: any FeedLocation, terms: ChannelTerms) {
         self.location = location
         self.terms = terms
     }

@@ -147,7 +147,7 @@ struct DeltaBuilder {
                 "The feed \(feed.address) has no release \(version). Give one of its releases, or the published folder."
             )
         }
-        return try DeltaTree(ReleaseFeed.unpack(release.claims, in: feed, limits, into: scratch))
+        return try DeltaTree(ReleaseFeed.unpack(release.claims, in: feed, limits: limits, into: scratch))
     }
 }
 
@@ -183,9 +183,9 @@ struct DeltaPublisher {
             else { continue }
             // A stopped publisher left the file, which no list names.
             let name = "\(folder)/\(entry.url)"
-            if try !feed.create(name, .file(file)), try feed.holds(name, entry.sha256, size: entry.size) != true {
+            if try !feed.create(name, with: .file(file)), try feed.holds(name, digest: entry.sha256, size: entry.size) != true {
                 try feed.remove(name)
-                _ = try feed.create(name, .file(file))
+                _ = try feed.create(name, with: .file(file))
             }
             list.append(entry)
         }
@@ -251,12 +251,12 @@ package struct DeltaEditor {
         let publisher = DeltaPublisher(feed, signers: signers, anchor: trust)
         let temporary = try TemporaryDirectory()
         let target = try ReleaseFeed.unpack(
-            release.claims, in: feed, builder.limits, into: temporary.directory.directory(creating: "target"))
+            release.claims, in: feed, limits: builder.limits, into: temporary.directory.directory(creating: "target"))
         let reports = try builder.make(
             to: target, of: release.claims, into: temporary.directory, besides: try publisher.known(of: release).deltas)
         if reports.contains(where: { $0.entry != nil }) {
             try feed.change(
-                wait, channels: [], draft: { nil as Bool? }, { _ in try publisher.put(reports, of: release) })
+                wait, channels: [], draft: { nil as Bool? }, work: { _ in try publisher.put(reports, of: release) })
         }
         return reports
     }

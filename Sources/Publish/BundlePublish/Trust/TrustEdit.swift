@@ -42,7 +42,7 @@ extension TrustRoot {
             named.keyIds.append(key.id)
             changes.append("\(role): key \(key.id) added")
         }
-        changes += Self.setThreshold(threshold, of: role, &named)
+        changes += Self.setThreshold(threshold, of: role, in: &named)
         roles[role] = named
         return changes
     }
@@ -59,7 +59,7 @@ extension TrustRoot {
             guard var named = roles[role] else { continue }
             named.keyIds.removeAll { $0 == id }
             changes.append("\(role): key \(id) removed")
-            changes += Self.setThreshold(threshold, of: role, &named)
+            changes += Self.setThreshold(threshold, of: role, in: &named)
             // Without channel keys, the release keys sign channels.
             roles[role] = role == .channel && named.keyIds.isEmpty ? nil : named
         }
@@ -120,7 +120,7 @@ extension TrustRoot {
         }
     }
 
-    private static func setThreshold(_ threshold: Int?, of role: TrustRole, _ named: inout Role) -> [String] {
+    private static func setThreshold(_ threshold: Int?, of role: TrustRole, in named: inout Role) -> [String] {
         guard let threshold, threshold != named.threshold else { return [] }
         defer { named.threshold = threshold }
         return ["\(role): \(named.threshold) → \(counted(threshold, "signature")) needed"]

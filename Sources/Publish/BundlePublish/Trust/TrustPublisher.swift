@@ -64,7 +64,7 @@ package struct TrustPublisher {
         let chain = try chain()
         let version = file.claims.version
         if let same = chain.first(where: { $0.root.version == version }) {
-            return try confirm(same, file, newest: chain.last ?? same, shown: shown)
+            return try confirm(same, file: file, newest: chain.last ?? same, shown: shown)
         }
         let root: VerifiedTrustRoot
         if let newest = chain.last {
@@ -85,7 +85,7 @@ package struct TrustPublisher {
                 "The trust root \(version) expired at \(root.root.expires). Create the next one with a longer --expires-in."
             )
         }
-        guard try feed.create(Self.path(of: version), .bytes(root.document)) else {
+        guard try feed.create(Self.path(of: version), with: .bytes(root.document)) else {
             throw FeedConflict(Self.path(of: version), in: feed)
         }
         try feed.replace(FeedTrust.fileName, with: root.document, version: shown?.version)
@@ -122,7 +122,7 @@ package struct TrustPublisher {
     /// Publishing the same root again changes nothing, except that it completes a feed whose publisher stopped before
     /// its last step.
     private func confirm(
-        _ same: VerifiedTrustRoot, _ file: TrustFile, newest: VerifiedTrustRoot, shown: FeedRecord?
+        _ same: VerifiedTrustRoot, file: TrustFile, newest: VerifiedTrustRoot, shown: FeedRecord?
     ) throws -> PublishedRoot {
         let version = same.root.version
         guard try SHA256Digest.of(file.root.envelope.payload) == same.payloadSha256 else {
