@@ -2,111 +2,6 @@ package import ArchiveSource
 import BundleCore
 package import BundleValues
 
-/// A problem of a feed at its public URL.
-package struct FeedFinding: Sendable, Hashable {
-    /// The kinds of findings.
-    package enum Code: String, Sendable, CaseIterable {
-        /// The file is missing, or its server fails.
-        case missing
-        /// Its server refuses readers: 401 or 403.
-        case refused
-        /// The server does not send a complete response.
-        case unreachable
-        /// The file is malformed.
-        case malformed
-        /// No trusted key signed the file.
-        case notVouchedFor
-        /// The keys of a release are revoked.
-        case revokedKey
-        /// The file is for another application than the trust root.
-        case otherApp
-        /// A trust root does not follow the one before it, so devices keep that one and check nothing else.
-        case brokenChain
-        /// Devices ignore the hold.
-        case voidHold
-        /// The file has expired.
-        case expired
-        /// The file expires within three days.
-        case expiresSoon
-        /// The origin has a later file.
-        case stale
-        /// The size differs from the signed size.
-        case wrongSize
-        /// The file is sent with a content encoding, which devices do not decode.
-        case encoded
-        /// The response does not state the size.
-        case noSize
-        /// Downloads cannot be resumed, because the server ignores ranges.
-        case noRanges
-        /// Caches may keep a file that changes for more than five minutes, or without a limit.
-        case cachedTooLong
-        /// Caches keep a file that never changes for less than an hour.
-        case cachedTooShort
-
-        /// The failure of devices; nil if they are not affected.
-        package var failure: FailureCode? {
-            switch self {
-            case .missing, .refused: .httpStatus
-            case .unreachable: .networkUnavailable
-            case .malformed: .manifestMalformed
-            case .notVouchedFor, .brokenChain: .signatureInvalid
-            case .revokedKey: .keyUnknown
-            case .otherApp: .appMismatch
-            case .expired: .expired
-            case .stale: .rollbackAttempt
-            case .wrongSize: .sizeMismatch
-            case .encoded: .archiveRejected
-            case .expiresSoon, .voidHold, .noSize, .noRanges, .cachedTooLong, .cachedTooShort: nil
-            }
-        }
-    }
-
-    package let code: Code
-    /// The URL, without its query.
-    package let subject: String
-    /// The problem and its remedy.
-    package let message: String
-    /// The failure of devices; nil if they are not affected.
-    package let failure: FailureCode?
-
-    /// The message, prefixed with the URL.
-    package var sentence: String { message.hasPrefix(subject) ? message : "\(subject): \(message)" }
-}
-
-/// Checks the headers of responses.
-enum ResponseRule {
-    /// Returns the problems of a file that changes.
-    static func document(_ head: FetchHead) -> [FeedFinding.Code] {
-        if head.effectiveURL.isFile { return [] }
-        let age = maximumAge(head.cacheControl)
-        return (head.contentEncoding == nil ? [] : [.encoded])
-            + (age.map { $0 <= 300 } ?? false ? [] : [.cachedTooLong])
-    }
-
-    /// Returns the problems of an archive or delta of `size` bytes, which never changes.
-    static func content(_ head: FetchHead, size: Int?) -> [FeedFinding.Code] {
-        var found: [FeedFinding.Code] = head.contentEncoding == nil ? [] : [.encoded]
-        if let length = head.contentLength {
-            if let size, length != size, head.contentEncoding == nil { found.append(.wrongSize) }
-        } else {
-            found.append(.noSize)
-        }
-        if head.effectiveURL.isFile { return found }
-        if let age = maximumAge(head.cacheControl), age >= 3600 { return found }
-        return found + [.cachedTooShort]
-    }
-
-    /// Returns how many seconds caches may keep a response; nil without a limit.
-    static func maximumAge(_ header: String?) -> Int? {
-        let directives = (header ?? "").lowercased().split(separator: ",").map { String($0.filter { $0 != " " }) }
-        if directives.contains("no-store") || directives.contains("no-cache") { return 0 }
-        let ages = ["s-maxage=", "max-age="].compactMap { name in
-            directives.first { $0.hasPrefix(name) }.flatMap { Int($0.dropFirst(name.count).filter { $0 != "\"" }) }
-        }
-        return ages.max()
-    }
-}
-
 /// Checks a feed at its public URL as a device would, and compares it with its origin.
 package struct FeedCheck {
     /// The result of a check.
@@ -182,7 +77,8 @@ package struct FeedCheck {
         for _ in 0..<OfferRequest.maximumSteps {
             guard let name = device?.nextRoot else { break }
             let url = try base.resolve(relative: name)
-            guard let bytes = try await document(url, maximumBytes: TrustRootFormat.maximumBytes, isNeeded: false) else { break }
+            guard let bytes = try await document(url, maximumBytes: TrustRootFormat.maximumBytes, isNeeded: false)
+            else { break }
             do {
                 try device?.advance(toRoot: bytes)
             } catch {
@@ -202,7 +98,9 @@ package struct FeedCheck {
         let url = try base.resolve(relative: ReleaseFeed.manifestName)
         let newest = try origin.flatMap { try ReleaseFeed.newestRecord(in: $0) }
         let isNeeded = origin == nil ? isNeeded : newest != nil
-        guard let bytes = try await document(url, maximumBytes: ManifestFormat.maximumBytes, isNeeded: isNeeded) else { return }
+        guard let bytes = try await document(url, maximumBytes: ManifestFormat.maximumBytes, isNeeded: isNeeded) else {
+            return
+        }
         guard let manifest = attempt(at: url, { try ManifestFormat.parse(bytes) }) else { return }
         report.offered = manifest.claims.version
         if let newest, newest.record.bytes != bytes {
@@ -218,7 +116,8 @@ package struct FeedCheck {
             if device.revocation(of: manifest) != nil {
                 return find(
                     .revokedKey, at: url,
-                    message: "The key of version \(manifest.claims.version) is revoked, so no device takes it: publish a new release."
+                    message:
+                        "The key of version \(manifest.claims.version) is revoked, so no device takes it: publish a new release."
                 )
             }
             guard attempt(at: url, { try device.verify(manifest) }) != nil else { return }
@@ -228,7 +127,9 @@ package struct FeedCheck {
 
     private mutating func check(_ channel: String, isNeeded: Bool) async throws {
         let url = try base.resolve(relative: "\(ChannelWriter.folder)/\(ChannelFileName.file(of: channel))")
-        guard let bytes = try await document(url, maximumBytes: ChannelFormat.maximumBytes, isNeeded: isNeeded) else { return }
+        guard let bytes = try await document(url, maximumBytes: ChannelFormat.maximumBytes, isNeeded: isNeeded) else {
+            return
+        }
         let device = device
         let parsed = attempt(at: url) { () throws -> ChannelDocument in
             let envelope = try ChannelFormat.envelope(parsing: bytes)
@@ -263,7 +164,9 @@ package struct FeedCheck {
         let remove = "clientctl release withdraw --version \(version) --channel \(channel)"
         if release.isRevoked {
             let rest = release.isMissed ? "so no device takes it: publish a new release, and remove it" : "so remove it"
-            find(.revokedKey, at: url, message: "The key of version \(version) is revoked, \(rest): \(remove)", failure: failure)
+            find(
+                .revokedKey, at: url, message: "The key of version \(version) is revoked, \(rest): \(remove)",
+                failure: failure)
         } else {
             find(Self.code(of: release.failure), at: url, message: release.failure.message, failure: failure)
         }
@@ -283,7 +186,8 @@ package struct FeedCheck {
         if let record, bytes != record.bytes {
             find(
                 .stale, at: url,
-                message: "It is not the hold that was published: purge the caches in front of the feed, or wait until they have what is new."
+                message:
+                    "It is not the hold that was published: purge the caches in front of the feed, or wait until they have what is new."
             )
         }
         guard let device, device.hasGuard else { return }
@@ -300,9 +204,13 @@ package struct FeedCheck {
 
     private mutating func checkExpiry(_ document: ChannelDocument, at url: FetchURL) {
         if document.expires <= clock {
-            find(.expired, at: url, message: "It expired at \(document.expires): sign it again with `clientctl channel renew`.")
+            find(
+                .expired, at: url,
+                message: "It expired at \(document.expires): sign it again with `clientctl channel renew`.")
         } else if document.expires < clock.adding(.seconds(3 * 86_400)) {
-            find(.expiresSoon, at: url, message: "It expires at \(document.expires): sign it again with `clientctl channel renew`.")
+            find(
+                .expiresSoon, at: url,
+                message: "It expires at \(document.expires): sign it again with `clientctl channel renew`.")
         }
     }
 
@@ -341,7 +249,8 @@ package struct FeedCheck {
         guard try await content(archive, size: manifest.claims.size, counting: \.archives) else { return }
         let list = try archive.resolve(relative: DeltaListFormat.fileName)
         guard let bytes = try await document(list, maximumBytes: DeltaListFormat.maximumBytes, isNeeded: false),
-            let deltas = attempt(at: list, { try DeltaListFormat.parse(DeltaListFormat.envelope(parsing: bytes)).deltas })
+            let deltas = attempt(
+                at: list, { try DeltaListFormat.parse(DeltaListFormat.envelope(parsing: bytes)).deltas })
         else { return }
         for delta in deltas {
             guard let file = attempt(at: list, { try list.resolve(relative: delta.url) }) else { continue }
@@ -358,7 +267,7 @@ package struct FeedCheck {
         var sink = CheckSink(keeps: true)
         do {
             let head = try await fetcher.fetch(FetchRequest(url: url, maximumBytes: limit), into: &sink)
-            for code in ResponseRule.document(head) { find(code, at: url, message: Self.words(code, of: head)) }
+            for code in FeedResponseRule.document(head) { find(code, at: url, message: Self.words(code, of: head)) }
             return sink.bytes
         } catch let error as FetchError {
             if !isNeeded, isAbsence(error) { return nil }
@@ -379,7 +288,9 @@ package struct FeedCheck {
         report[keyPath: count] += 1
         report.bytes += size ?? 0
         guard let head = try await head(FetchRequest(url: url, maximumBytes: .max)) else { return true }
-        for code in ResponseRule.content(head, size: size) { find(code, at: url, message: Self.words(code, of: head, size: size)) }
+        for code in FeedResponseRule.content(head, size: size) {
+            find(code, at: url, message: Self.words(code, of: head, size: size))
+        }
         guard !url.isFile, let size = head.contentLength, size > 1,
             let rest = FetchRequest.Resume(ofKnownContent: size - 1),
             let part = try await self.head(FetchRequest(url: url, maximumBytes: .max, resume: rest))
@@ -420,41 +331,6 @@ package struct FeedCheck {
         case .cachedTooShort:
             "It has \(cache), and never changes. Set max-age=31536000, immutable or similar."
         default: code.rawValue
-        }
-    }
-}
-
-/// Collects a file, or ends a transfer after its head.
-private struct CheckSink: FetchSink {
-    struct Seen: Error {
-        let head: FetchHead
-    }
-
-    let keeps: Bool
-    var bytes: [UInt8] = []
-
-    init(keeps: Bool) { self.keeps = keeps }
-
-    mutating func begin(_ head: FetchHead) throws {
-        if !keeps { throw Seen(head: head) }
-    }
-
-    mutating func receive(_ chunk: UnsafeRawBufferPointer) throws { bytes.append(contentsOf: chunk) }
-}
-
-extension FetchError {
-    /// Whether the server refuses this reader.
-    var isRefusal: Bool {
-        if case .httpStatus(401, _, _) = self { return true }
-        if case .httpStatus(403, _, _) = self { return true }
-        return false
-    }
-
-    /// Whether the file does not exist.
-    fileprivate var isAbsence: Bool {
-        switch self {
-        case .fileMissing, .httpStatus(404, _, _), .httpStatus(410, _, _), .httpStatus(403, _, _): true
-        default: false
         }
     }
 }

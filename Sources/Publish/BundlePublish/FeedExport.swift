@@ -65,7 +65,7 @@ package struct FeedExport {
 
     /// Removes the releases of channels that the feed's trust root does not authorize from `documents`. Devices skip
     /// them as well.
-    private func leaveOut(from documents: inout [Document]) throws -> [(version: SemanticVersion, advice: String)] {
+    private func leaveOut(from documents: inout [KitDocument]) throws -> [(version: SemanticVersion, advice: String)] {
         guard let trust = try FeedTrust(in: source, clock: clock) else { return [] }
         var leftOut: [(version: SemanticVersion, advice: String)] = []
         for index in documents.indices {
@@ -84,7 +84,7 @@ package struct FeedExport {
     }
 
     /// A file of the feed that devices follow.
-    private struct Document {
+    private struct KitDocument {
         let name: String
         let bytes: [UInt8]
         /// The releases that it offers; nil for a trust root.
@@ -113,7 +113,7 @@ package struct FeedExport {
     }
 
     /// Returns the files in the order of writing: trust roots, channels, `manifest.json`.
-    private func documents(of chosen: [String]) throws -> [Document] {
+    private func documents(of chosen: [String]) throws -> [KitDocument] {
         let names = try chosen.isEmpty ? ChannelWriter.channels(in: source) : chosen
         let trust = try FeedTrust(in: source, clock: clock)
         let channels = try names.sorted().map { name in
@@ -125,13 +125,13 @@ package struct FeedExport {
             var live = Live(
                 name: path, manifests: claims.releases.map(\.manifest.claims), channel: (name, claims.sequence))
             if let trust { live.untrusted = claims.releases.filter { !trust.accepts($0.manifest) }.map(\.version) }
-            return Document(name: path, bytes: record.bytes, live: live)
+            return KitDocument(name: path, bytes: record.bytes, live: live)
         }
         // `manifest.json` follows the default channel, so it is omitted if only other channels are wanted.
         let isNewestWanted = chosen.isEmpty || chosen.contains(ChannelFileName.standard)
         let newest = try isNewestWanted ? ReleaseFeed.newestRecord(in: source) : nil
         let last = newest.map { found in
-            Document(
+            KitDocument(
                 name: ReleaseFeed.manifestName, bytes: found.record.bytes,
                 live: Live(name: ReleaseFeed.manifestName, manifests: [found.manifest.claims]))
         }
@@ -145,21 +145,21 @@ package struct FeedExport {
     }
 
     /// Returns the holds of the channels.
-    private func holds(of channels: [String]) throws -> [Document] {
+    private func holds(of channels: [String]) throws -> [KitDocument] {
         try channels.compactMap { channel in
             let path = HoldEditor.path(of: channel)
             return try source.read(path, maximumBytes: HoldFormat.maximumBytes).map {
-                Document(name: path, bytes: $0.bytes)
+                KitDocument(name: path, bytes: $0.bytes)
             }
         }
     }
 
     /// Returns all trust roots, because a device follows the chain from its own root to the newest.
-    private func roots() throws -> [Document] {
+    private func roots() throws -> [KitDocument] {
         let names = try source.list("trust").map(\.name).sorted() + [FeedTrust.fileName]
         return try names.compactMap { name in
             try source.read(name, maximumBytes: TrustRootFormat.maximumBytes).map {
-                Document(name: name, bytes: $0.bytes)
+                KitDocument(name: name, bytes: $0.bytes)
             }
         }
     }

@@ -46,11 +46,10 @@ package final class FeedFolder: FeedLocation {
     ) throws -> Bool {
         guard let root = try root else { return false }
         let file: File
-        do throws(DiskError) {
+        do {
             file = try root.file(name)
-        } catch {
-            if error.kind == .missing { return false }
-            throw error
+        } catch  where error.kind == .missing {
+            return false
         }
         if try file.size() > maximumBytes {
             throw UpdateFailure(
@@ -117,9 +116,9 @@ package final class FeedFolder: FeedLocation {
 
     package func removeRelease(_ release: String) throws {
         try locked(FeedWait()) {
-            guard let root = try root, case .directory? = try root.kind(of: ReleaseFeed.releasesName) else { return }
-            let releases = try root.directory(ReleaseFeed.releasesName)
-            guard try releases.kind(of: release) != nil else { return }
+            guard let releases = try root?.directory(ifPresent: ReleaseFeed.releasesName),
+                try releases.kind(of: release) != nil
+            else { return }
             let aside = randomName(FolderDraft.prefix)
             try releases.rename(release, to: aside)
             try releases.sync()
@@ -133,11 +132,10 @@ package final class FeedFolder: FeedLocation {
         var folders = [folder]
         while let path = folders.popLast() {
             let below: Directory
-            do throws(DiskError) {
+            do {
                 below = try path.isEmpty ? root : root.directory(path)
-            } catch {
-                if error.kind == .missing { continue }
-                throw error
+            } catch  where error.kind == .missing {
+                continue
             }
             for name in try below.list() where !name.hasPrefix(".") && !name.hasSuffix(Self.aside) {
                 let whole = path.isEmpty ? name : "\(path)/\(name)"
@@ -155,13 +153,12 @@ package final class FeedFolder: FeedLocation {
 
     package func sync(_ folder: String) throws {
         let root = try existing()
-        if !folder.isEmpty, case .directory? = try root.kind(of: folder) { try root.directory(folder).sync() }
+        if !folder.isEmpty { try root.directory(ifPresent: folder)?.sync() }
         try root.sync()
     }
 
     package func isIncomplete(_ release: String) throws -> Bool {
-        guard let root = try root, case .directory? = try root.kind(of: ReleaseFeed.releasesName) else { return false }
-        return try root.directory(ReleaseFeed.releasesName).kind(of: release) != nil
+        try root?.directory(ifPresent: ReleaseFeed.releasesName)?.kind(of: release) != nil
     }
 
     /// Returns the parent folder of `name`, and the name in it.
@@ -177,13 +174,10 @@ package final class FeedFolder: FeedLocation {
         var parts = name.split(separator: "/").map(String.init)
         let last = parts.popLast() ?? ""
         for part in parts {
-            if making {
-                above = try above.directory(creating: part)
-            } else if case .directory? = try above.kind(of: part) {
-                above = try above.directory(part)
-            } else {
+            guard let next = try making ? above.directory(creating: part) : above.directory(ifPresent: part) else {
                 return (nil, last)
             }
+            above = next
         }
         return (above, last)
     }
@@ -206,18 +200,15 @@ package final class FeedFolder: FeedLocation {
     private func removeTemporaryFiles() throws {
         let root = try existing()
         try Self.removeTemporaryFiles(in: root)
-        if case .directory? = try root.kind(of: ReleaseFeed.releasesName) {
-            try FolderDraft.removeAbandoned(in: root.directory(ReleaseFeed.releasesName))
+        if let releases = try root.directory(ifPresent: ReleaseFeed.releasesName) {
+            try FolderDraft.removeAbandoned(in: releases)
         }
         for name in ["channels", "trust"] {
-            guard case .directory? = try root.kind(of: name) else { continue }
-            let folder = try root.directory(name)
+            guard let folder = try root.directory(ifPresent: name) else { continue }
             try Self.removeTemporaryFiles(in: folder)
             // The copies of a channel are in a folder of its name.
             for below in try folder.list() {
-                if case .directory? = try folder.kind(of: below) {
-                    try Self.removeTemporaryFiles(in: folder.directory(below))
-                }
+                if let copies = try folder.directory(ifPresent: below) { try Self.removeTemporaryFiles(in: copies) }
             }
         }
     }
@@ -249,62 +240,6 @@ package final class FeedFolder: FeedLocation {
         try make()
         return try locked(wait) {
             try FolderDraft(in: try existing().directory(creating: ReleaseFeed.releasesName), of: self)
-        }
-    }
-}
-
-/// A draft of a release, in the feed's folder but under a name that no reader requests. It is removed with this value
-/// unless it was committed; the next publisher removes the draft of a stopped one.
-private final class FolderDraft: ReleaseDraft {
-    static let prefix = ".publish-"
-
-    let scratch: Directory
-    private(set) var isCommitted = false
-    private let feed: FeedFolder
-    private let releases: Directory
-    private let name: String
-    /// Marks the draft as in use.
-    private let lock: FileLock
-
-    /// Creates a draft in `releases` of the locked `feed`.
-    init(in releases: Directory, of feed: FeedFolder) throws {
-        self.feed = feed
-        self.releases = releases
-        name = randomName(Self.prefix)
-        try releases.makeDirectory(name)
-        scratch = try releases.directory(name)
-        guard let lock = try FileLock.take(scratch) else {
-            throw DiskError("lock", at: scratch.path, code: EWOULDBLOCK)
-        }
-        self.lock = lock
-        EndingSignals.remove(name, in: releases)
-    }
-
-    deinit {
-        if !isCommitted { try? releases.removeTree(name) }
-        EndingSignals.keep(name)
-    }
-
-    /// Removes abandoned drafts from `releases`.
-    static func removeAbandoned(in releases: Directory) throws {
-        for name in try releases.list() where name.hasPrefix(prefix) { try removeAbandoned(name, in: releases) }
-    }
-
-    private static func removeAbandoned(_ name: String, in releases: Directory) throws {
-        guard case .directory? = try releases.kind(of: name) else { return try releases.removeTree(name) }
-        guard let lock = try FileLock.take(releases.directory(name)) else { return }
-        try withExtendedLifetime(lock) { try releases.removeTree(name) }
-    }
-
-    /// Renames the draft durably. All its files are on the disk by then.
-    func commit(_ name: String, archive: String, besides others: [String], manifest: [UInt8]) throws {
-        try feed.locked(FeedWait()) {
-            try scratch.replaceFile(ReleaseFeed.manifestName, with: manifest)
-            EndingSignals.keep(self.name)
-            try releases.move(self.name, to: releases, as: name)
-            isCommitted = true
-            try releases.sync()
-            try feed.sync("")
         }
     }
 }

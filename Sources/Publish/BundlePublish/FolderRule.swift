@@ -55,7 +55,7 @@ package struct FolderFinding: Sendable, Equatable {
     init(
         _ code: Code, in file: FolderFacts, detail: String? = nil, allowance: String? = nil, target: [UInt8]? = nil
     ) {
-        self.init(code, file.path, size: file.size, detail, allowance: allowance, target: target)
+        self.init(code, in: file.path, size: file.size, detail: detail, allowance: allowance, target: target)
     }
 
     init(

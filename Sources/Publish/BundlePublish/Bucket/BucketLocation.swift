@@ -5,20 +5,6 @@ import BundleSigning
 import BundleValues
 import CLibrary
 
-/// The options of a bucket.
-package struct BucketTerms: Sendable {
-    /// Whether this is the only writer, so that conditional writes are not needed.
-    package var isSingleWriter = false
-    /// How long caches may keep files that change.
-    package var documentMaxAge = Duration.seconds(30)
-    /// The number of attempts of a request that may succeed later.
-    package var attempts = 5
-    /// The first wait between two attempts; each wait is up to twice as long as the previous one.
-    package var firstPause = Duration.milliseconds(200)
-
-    package init() {}
-}
-
 /// A feed as objects below a prefix of a bucket. Each write states the version that was read, and the store rejects a write to another version.
 package final class BucketLocation: FeedLocation {
     package let address: String
@@ -26,10 +12,10 @@ package final class BucketLocation: FeedLocation {
     package var hasLock: Bool { false }
     private let client: ObjectClient
     private let prefix: String
-    private let terms: BucketTerms
-    private var isProbed = false
+    let terms: BucketTerms
+    var isProbed = false
     /// Whether `If-Match` needs an entity tag without quotes, as in radosgw.
-    private var takesBareTags = false
+    var takesBareTags = false
 
     /// Uses the feed at `address` with requests of `client`.
     package init(_ address: BucketAddress, client: ObjectClient, terms: BucketTerms) {
@@ -187,13 +173,12 @@ package final class BucketLocation: FeedLocation {
     }
 
     private var endless: FetchError {
-        .invalidResponse(
-            client.bucket, reason: "its list of files does not end. Check the store and any proxy")
+        .invalidResponse(client.bucket, reason: "its list of files does not end. Check the store and any proxy")
     }
 
     // MARK: Requests
 
-    private static let largestDocument = 64 << 20
+    static let largestDocument = 64 << 20
     private static let mostPages = 1000
     private static let mostFiles = 1_000_000
 
@@ -207,7 +192,7 @@ package final class BucketLocation: FeedLocation {
         )
     }
 
-    private func put(
+    func put(
         _ name: String, body: ObjectRequest.Body, condition: [ObjectRequest.Header: String], repeats409: Bool
     ) throws -> (response: ObjectResponse, isInDoubt: Bool) {
         var request = ObjectRequest(.put, try key(name))
@@ -255,142 +240,8 @@ package final class BucketLocation: FeedLocation {
         usleep(UInt32(max(Double.random(in: least...2 * least), asked)))
     }
 
-    private func refusal(_ response: ObjectResponse, at name: String) -> UpdateFailure {
+    func refusal(_ response: ObjectResponse, at name: String) -> UpdateFailure {
         StoreRefusal(response).failure(at: shown(name))
-    }
-
-    // MARK: The probe
-
-    private static let probeName = ".clientctl-probe"
-    private static let probeBytes = Array("clientctl asks here whether conditional writes work.\n".utf8)
-
-    package var probe: FeedWrite? {
-        if isProbed || terms.isSingleWriter { return nil }
-        return FeedWrite(
-            kind: .probe, name: Self.probeName, size: Self.probeBytes.count, headers: headers(of: Self.probeName))
-    }
-
-    package func headers(of name: String) -> [(name: String, value: String)] {
-        BucketHeaders.of(name, documentMaxAge: terms.documentMaxAge).map { ($0.key.rawValue, $0.value) }
-            .sorted { $0.0 < $1.0 }
-    }
-
-    /// Tests conditional writes, because some stores accept and ignore the conditions.
-    private func requireConditions() throws {
-        if isProbed || terms.isSingleWriter { return }
-        let name = Self.probeName
-        let bytes = ObjectRequest.Body.bytes(Self.probeBytes)
-        let first = try put(name, body: bytes, condition: [.ifNoneMatch: "*"], repeats409: false).response
-        guard [200, 201, 204, 409, 412].contains(first.status) else { throw unprobed(first, at: name) }
-        for condition in [[.ifNoneMatch: "*"], match(Self.noVersion, bare: false)] {
-            try requireRefused(condition)
-        }
-        for _ in 1...terms.attempts {
-            // A store that rejects everything does not have the file.
-            guard let version = try probedVersion() else { throw unprobed(first, at: name) }
-            // A store that rejects valid conditions would turn every change into a conflict.
-            var last = first
-            for bare in [false, true] {
-                let (answer, isInDoubt) = try put(name, body: bytes, condition: match(version, bare: bare), repeats409: true)
-                last = answer
-                let isTaken = [200, 201, 204].contains(last.status)
-                guard isTaken || [404, 409, 412].contains(last.status) else { throw unprobed(last, at: name) }
-                // A request whose response was lost may have succeeded.
-                if try isTaken || isInDoubt && probedVersion() != version {
-                    if bare { try requireRefused(match(Self.noVersion, bare: true)) }
-                    (isProbed, takesBareTags) = (true, bare)
-                    return
-                }
-            }
-            // Another publisher may have probed at the same time.
-            if try probedVersion() == version { throw unprobed(last, at: name) }
-        }
-        throw FeedConflict(name, in: self)
-    }
-
-    private func probedVersion() throws -> FeedVersion? {
-        try read(Self.probeName, maximumBytes: Self.largestDocument)?.version
-    }
-
-    private static let noVersion = FeedVersion("\"00000000000000000000000000000000\"")
-
-    private func match(_ version: FeedVersion, bare: Bool) -> [ObjectRequest.Header: String] {
-        let tag = version.token
-        return [.ifMatch: bare && tag.utf8.count > 2 && tag.hasPrefix("\"") ? String(tag.dropFirst().dropLast()) : tag]
-    }
-
-    private func requireRefused(_ condition: [ObjectRequest.Header: String]) throws {
-        let answer = try put(Self.probeName, body: .bytes(Self.probeBytes), condition: condition, repeats409: false).response
-        guard [409, 412].contains(answer.status) else { throw unprobed(answer, at: Self.probeName) }
-    }
-
-    private func unprobed(_ response: ObjectResponse, at name: String) -> UpdateFailure {
-        let isAboutConditions = [200, 201, 204, 400, 405, 409, 412, 501].contains(response.status)
-        guard isAboutConditions, StoreRefusal(response).isAboutRequest == false else { return refusal(response, at: name) }
-        let what =
-            response.status < 300
-            ? "ignores the condition of a conditional write" : "responds with \(response.status) to a conditional write"
-        return UpdateFailure(
-            .configInvalid, subject: address,
-            "The store of \(address) \(what), so two publishers could overwrite each other's work. Use "
-                + "another store, or give --single-writer if this is its only writer, permanently.")
-    }
-}
-
-/// A draft in a local folder. A commit uploads the archive first and the manifest, which completes the release, last.
-private final class BucketDraft: ReleaseDraft {
-    var scratch: Directory { temporary.directory }
-    private(set) var isCommitted = false
-    private let temporary: TemporaryDirectory
-    private let location: BucketLocation
-
-    init(of location: BucketLocation) throws {
-        self.location = location
-        temporary = try TemporaryDirectory()
-    }
-
-    func commit(_ name: String, archive: String, besides others: [String], manifest: [UInt8]) throws {
-        let folder = "\(ReleaseFeed.releasesName)/\(name)"
-        let content = FeedContent.file(try scratch.file(archive))
-        if try !location.create("\(folder)/\(archive)", with: content),
-            try location.holds("\(folder)/\(archive)", digest: content.sha256(), size: content.size()) != true
-        {
-            throw UpdateFailure(
-                .versionExists, subject: name,
-                "The feed has another archive of \(name) and no manifest: another publisher is writing it, or was stopped. Publish the same content "
-                    + "again, or choose a higher version.")
-        }
-        for other in others {
-            // Files without a manifest were left by a stopped publisher.
-            let (path, content) = ("\(folder)/\(other)", FeedContent.file(try scratch.file(other)))
-            if try !location.create(path, with: content),
-                try location.holds(path, digest: content.sha256(), size: content.size()) != true
-            {
-                try location.remove(path)
-                _ = try location.create(path, with: content)
-            }
-        }
-        // Another publisher committed it; the caller compares the releases.
-        guard try location.create("\(folder)/\(ReleaseFeed.manifestName)", with: .bytes(manifest)) else {
-            throw FeedConflict("\(folder)/\(ReleaseFeed.manifestName)", in: location)
-        }
-        isCommitted = true
-    }
-}
-
-extension FeedContent {
-    func size() throws -> Int {
-        switch self {
-        case .bytes(let bytes): bytes.count
-        case .file(let file): try file.size()
-        }
-    }
-
-    func sha256() throws -> SHA256Digest {
-        switch self {
-        case .bytes(let bytes): try SHA256Digest.of(bytes)
-        case .file(let file): try file.sha256()
-        }
     }
 }
 

@@ -62,7 +62,7 @@ package enum ChannelChange: Sendable {
         case .retry(let version): try document.retry(version)
         case .pause(let version): try document.pause(version, at: time)
         case .resume(let version): try document.resume(version, at: time)
-        case .recall(let version, let reason): document.recall(version, reason)
+        case .recall(let version, let reason): document.recall(version, because: reason)
         case .reinstate(let version): try document.reinstate(version)
         case .recallBelow(let version): try document.raiseFloor(version)
         case .withdraw(let version): try document.withdraw(version)
@@ -109,9 +109,7 @@ extension ChannelDocument {
         if before.ramp == nil, before.rollout == permille { return [] }
         (releases[index].rollout, releases[index].ramp) = (permille, nil)
         useOwnCohort(index)
-        let change = "\(version): for \(Self.audience(of: before)) → \(Self.audience(of: releases[index]))"
-        let loss = before.share(at: time) - releases[index].share(at: time)
-        return [change + rest(without: version, losing: loss, at: time)]
+        return audienceChange(since: before, at: time)
     }
 
     fileprivate mutating func setRamp(
@@ -130,12 +128,7 @@ extension ChannelDocument {
         if before.ramp == next { return [] }
         (releases[index].ramp, releases[index].rollout) = (next, Release.allDevices)
         useOwnCohort(index)
-        let change = "\(version): for \(Self.audience(of: before)) → \(Self.audience(of: releases[index]))"
-        return [
-            change
-                + rest(
-                    without: version, losing: before.share(at: time) - releases[index].share(at: time), at: time)
-        ]
+        return audienceChange(since: before, at: time)
     }
 
     fileprivate mutating func setGroups(
@@ -180,9 +173,16 @@ extension ChannelDocument {
         if releases[index].salt.isEmpty { releases[index].salt = releases[index].version.description }
     }
 
-    /// Returns in words which release `permille` of the devices fall back to when they lose `version`.
-    private func rest(without version: SemanticVersion, losing permille: Int, at time: Timestamp) -> String {
-        permille > 0 ? "; \(RolloutPercentage(permille: permille)) go back to \(rest(without: version, at: time))" : ""
+    /// Returns in words how the audience of a release has changed, and what devices that lose it fall back to.
+    private func audienceChange(since before: Release, at time: Timestamp) -> [String] {
+        let version = before.version
+        guard let now = releases.first(where: { $0.version == version }) else { return [] }
+        let loss = before.share(at: time) - now.share(at: time)
+        return [
+            "\(version): for \(Self.audience(of: before)) → \(Self.audience(of: now))"
+                + (loss > 0
+                    ? "; \(RolloutPercentage(permille: loss)) go back to \(rest(without: version, at: time))" : "")
+        ]
     }
 
     /// Returns in words what every device may run besides `version`.
@@ -215,7 +215,7 @@ extension ChannelDocument {
         return ["\(version): no longer paused" + (rest.isEmpty ? "" : ", \(Ramp.words(rest))")]
     }
 
-    fileprivate mutating func recall(_ version: SemanticVersion, _ reason: String) -> [String] {
+    fileprivate mutating func recall(_ version: SemanticVersion, because reason: String) -> [String] {
         let recall = FeedMemory.Recall(version: version, reason: reason)
         if recalled.contains(recall) { return [] }
         recalled.removeAll { $0.version == version }
@@ -284,41 +284,5 @@ extension ChannelDocument {
         guard let poll else { return "devices check at their own interval" }
         let interval = DurationText(.seconds(poll.interval))
         return "devices check every \(interval), with a random delay of up to \(DurationText(.seconds(poll.jitter)))"
-    }
-
-    // MARK: Requirements
-
-    package func index(of version: SemanticVersion) throws -> Int {
-        if let index = releases.firstIndex(where: { $0.version == version }) { return index }
-        let known = releases.isEmpty ? "none" : releases.map(\.version.description).joined(separator: ", ")
-        throw UpdateFailure(
-            .configInvalid, subject: version.description,
-            "Channel \(channel) has no release \(version), it has \(known). Choose one of these, or publish or promote it first."
-        )
-    }
-
-    /// Throws if devices may not run `version`.
-    func requireAllowed(_ version: SemanticVersion) throws {
-        if let recall = recalled.first(where: { $0.version == version }) {
-            throw UpdateFailure(
-                .versionBlocked, subject: version.description,
-                "Version \(version) is recalled in channel \(channel)"
-                    + (recall.reason.isEmpty ? "" : " (\(UntrustedName.display(recall.reason)))")
-                    + ": publish a higher one, or undo the recall with `clientctl release recall --version \(version) --undo`."
-            )
-        }
-        if let floor = minimumVersion, version < floor {
-            throw UpdateFailure(
-                .versionBlocked, subject: version.description,
-                "Channel \(channel) requires at least \(floor), so \(version) is refused. Publish a higher version.")
-        }
-    }
-
-    private func requireSameApp(_ appId: String?, of version: SemanticVersion) throws {
-        if appId.map({ Array($0.utf8) }) == self.appId.map({ Array($0.utf8) }) { return }
-        throw UpdateFailure(
-            .appMismatch, subject: appId ?? "",
-            "Version \(version) is for \(appId ?? "no named application"), channel \(channel) for "
-                + "\(self.appId ?? "none"): check --app-id and --feed. Each application has its own feed.")
     }
 }

@@ -89,11 +89,8 @@ extension ChannelDocument {
     /// Returns the changes since `before`, in words.
     func changes(since before: ChannelDocument?) -> [String] {
         guard let before else {
-            return releases.isEmpty
-                ? ["starts without a release"]
-                : [
-                    "starts with \(releases.map { "\($0.version) for \(Self.audience(of: $0))" }.joined(separator: ", "))"
-                ]
+            let first = releases.map { "\($0.version) for \(Self.audience(of: $0))" }
+            return [first.isEmpty ? "starts without a release" : "starts with \(first.joined(separator: ", "))"]
         }
         let gap = sequence == before.sequence + 1 ? [] : ["the copies from \(before.sequence + 1) are missing"]
         let words = gap + differences(from: before)

@@ -104,14 +104,14 @@ package struct ManifestOffer: Sendable {
         }
         if let channel, let present, NewestManifest.release(of: channel, at: clock)?.version == present {
             throw refusal(
-                version,
+                of: version,
                 "Channel \(channel.channel) offers \(present) to every device, and manifest.json follows it. Pause, withdraw or "
                     + "recall \(present) there, for example with `clientctl release pause`.")
         }
         let isHigher = present.map { version > $0 } ?? true
         if let channel, isHigher, channel.releases.contains(where: { $0.version == version }) {
             throw refusal(
-                version,
+                of: version,
                 "Channel \(channel.channel) decides which devices get \(version), and manifest.json would offer it to every "
                     + "device. Use `clientctl release rollout` instead.")
         }
@@ -119,14 +119,14 @@ package struct ManifestOffer: Sendable {
         guard versions.contains(version), let manifest = try ReleaseFeed.published(version, in: feed) else {
             let known = versions.sorted(by: >).map(\.description).joined(separator: ", ")
             throw refusal(
-                version,
+                of: version,
                 "The feed has no release \(version) that is not recalled. It has \(known.isEmpty ? "none" : known).")
         }
         try FeedTrust(in: feed, clock: clock)?.require(manifest)
         return NewestManifest.manifest(of: manifest)
     }
 
-    private static func refusal(_ version: SemanticVersion, _ message: String) -> UpdateFailure {
+    private static func refusal(of version: SemanticVersion, _ message: String) -> UpdateFailure {
         UpdateFailure(.configInvalid, subject: version.description, message)
     }
 }

@@ -1,0 +1,68 @@
+import BundleValues
+
+/// Checks the headers of responses.
+enum FeedResponseRule {
+    /// Returns the problems of a file that changes.
+    static func document(_ head: FetchHead) -> [FeedFinding.Code] {
+        if head.effectiveURL.isFile { return [] }
+        let age = maximumAge(head.cacheControl)
+        return (head.contentEncoding == nil ? [] : [.encoded])
+            + (age.map { $0 <= 300 } ?? false ? [] : [.cachedTooLong])
+    }
+
+    /// Returns the problems of an archive or delta of `size` bytes, which never changes.
+    static func content(_ head: FetchHead, size: Int?) -> [FeedFinding.Code] {
+        var found: [FeedFinding.Code] = head.contentEncoding == nil ? [] : [.encoded]
+        if let length = head.contentLength {
+            if let size, length != size, head.contentEncoding == nil { found.append(.wrongSize) }
+        } else {
+            found.append(.noSize)
+        }
+        if head.effectiveURL.isFile { return found }
+        if let age = maximumAge(head.cacheControl), age >= 3600 { return found }
+        return found + [.cachedTooShort]
+    }
+
+    /// Returns how many seconds caches may keep a response; nil without a limit.
+    static func maximumAge(_ header: String?) -> Int? {
+        let directives = (header ?? "").lowercased().split(separator: ",").map { String($0.filter { $0 != " " }) }
+        if directives.contains("no-store") || directives.contains("no-cache") { return 0 }
+        let ages = ["s-maxage=", "max-age="].compactMap { name in
+            directives.first { $0.hasPrefix(name) }.flatMap { Int($0.dropFirst(name.count).filter { $0 != "\"" }) }
+        }
+        return ages.max()
+    }
+}
+
+/// Collects a file, or ends a transfer after its head.
+struct CheckSink: FetchSink {
+    struct Seen: Error {
+        let head: FetchHead
+    }
+
+    let keeps: Bool
+    var bytes: [UInt8] = []
+
+    mutating func begin(_ head: FetchHead) throws {
+        if !keeps { throw Seen(head: head) }
+    }
+
+    mutating func receive(_ chunk: UnsafeRawBufferPointer) throws { bytes.append(contentsOf: chunk) }
+}
+
+extension FetchError {
+    /// Whether the server refuses this reader.
+    var isRefusal: Bool {
+        if case .httpStatus(401, _, _) = self { return true }
+        if case .httpStatus(403, _, _) = self { return true }
+        return false
+    }
+
+    /// Whether the file does not exist.
+    var isAbsence: Bool {
+        switch self {
+        case .fileMissing, .httpStatus(404, _, _), .httpStatus(410, _, _), .httpStatus(403, _, _): true
+        default: false
+        }
+    }
+}
