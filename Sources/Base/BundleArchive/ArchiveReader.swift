@@ -101,13 +101,13 @@ package final class ArchiveReader: EntryReader {
     }
 
     /// Returns the directory entry of the current file. libarchive reads files in the order of the archive.
-    private func zipEntry() throws(ArchiveFailure) -> ZipDirectory.Entry? {
+    private func zipEntry() throws(ArchiveFailure) -> ZipDirectory.ZipEntry? {
         guard let zip else { return nil }
         guard entriesRead <= zip.entries.count else { throw .zipStructure("more files than its directory lists") }
         return zip.entries[entriesRead - 1]
     }
 
-    private func describe(_ entry: OpaquePointer, listedAs listed: ZipDirectory.Entry?) -> ArchiveEntry {
+    private func describe(_ entry: OpaquePointer, listedAs listed: ZipDirectory.ZipEntry?) -> ArchiveEntry {
         let type = archive_entry_filetype(entry)
         let kind: ArchiveEntry.Kind
         if archive_entry_hardlink(entry) != nil {

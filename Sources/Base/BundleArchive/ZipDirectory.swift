@@ -7,7 +7,7 @@ import CLibrary
 /// from the directory.
 struct ZipDirectory {
     /// The values of an entry in the directory.
-    struct Entry {
+    struct ZipEntry {
         private static let encryption: UInt16 = 1 | 1 << 6 | 1 << 13
 
         fileprivate let flags: UInt16
@@ -20,13 +20,13 @@ struct ZipDirectory {
     }
 
     /// The entries in the order of the file.
-    let entries: [Entry]
+    let entries: [ZipEntry]
 
     /// Reads the directory of the zip in the first `size` bytes of `descriptor`.
     init(descriptor: Int32, size: Int) throws(ArchiveFailure) {
         let file = ZipBytes(size: size, descriptor: descriptor)
         let end = try ZipEndRecord(file)
-        var entries: [Entry] = []
+        var entries: [ZipEntry] = []
         entries.reserveCapacity(end.count)
         var position = end.offset
         var expected = 0
@@ -38,7 +38,7 @@ struct ZipDirectory {
             }
             guard !header.name.contains(0) else { throw .zipStructure("a name contains NUL") }
             expected = try Self.end(of: header, in: file, before: end.offset)
-            entries.append(Entry(flags: header.flags, method: header.method))
+            entries.append(ZipEntry(flags: header.flags, method: header.method))
         }
         guard expected == end.offset else { throw .zipStructure("bytes precede its directory") }
         guard position == end.offset + end.size else {

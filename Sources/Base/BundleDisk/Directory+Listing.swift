@@ -2,7 +2,7 @@ import CLinux
 import CLibrary
 
 extension Directory {
-    package struct Entry: Sendable, Equatable {
+    package struct DirectoryEntry: Sendable, Equatable {
         /// The name in the bytes of the kernel.
         package let name: [UInt8]
         /// The kind of the entry itself; links are not followed.
@@ -12,12 +12,12 @@ extension Directory {
     }
 
     /// Returns the entries in no particular order, without `.` and `..`.
-    package func entries() throws(DiskError) -> [Entry] {
-        var entries: [Entry] = []
+    package func entries() throws(DiskError) -> [DirectoryEntry] {
+        var entries: [DirectoryEntry] = []
         try forEachName { name, type throws(DiskError) in
             let kind = try kind(ofType: type, name)
             let bytes = name.withUnsafeBytes { [UInt8]($0.dropLast()) }
-            entries.append(Entry(name: bytes, kind: kind))
+            entries.append(DirectoryEntry(name: bytes, kind: kind))
         }
         return entries
     }
@@ -40,7 +40,7 @@ extension Directory {
     }
 
     /// Some file systems list names without their kinds (`DT_UNKNOWN`); these need an fstatat each.
-    func kind(ofType type: UInt8, _ name: ArraySlice<CChar>) throws(DiskError) -> Entry.Kind {
+    func kind(ofType type: UInt8, _ name: ArraySlice<CChar>) throws(DiskError) -> DirectoryEntry.Kind {
         switch Int(type == UInt8(DT_UNKNOWN) ? try examinedType(name) : type) {
         case Int(DT_REG): .file
         case Int(DT_DIR): .directory

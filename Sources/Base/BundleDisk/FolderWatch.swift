@@ -3,7 +3,7 @@ import CLibrary
 /// Waits for changes in folders, by inotify where the kernel supports it, otherwise for a fixed time.
 package final class FolderWatch: Sendable {
     /// The reason why a wait ended.
-    package enum Ending: Sendable { case changed, timedOut, woken }
+    package enum WaitResult: Sendable { case changed, timedOut, woken }
 
     // A publisher's rename, and the operations of other tools.
     private static let mask =
@@ -35,7 +35,7 @@ package final class FolderWatch: Sendable {
     }
 
     /// Waits for a change, at most `milliseconds`.
-    package func wait(milliseconds: Int) -> Ending {
+    package func wait(milliseconds: Int) -> WaitResult {
         var entries = [
             pollfd(fd: sleepEnd, events: Int16(POLLIN), revents: 0),
             pollfd(fd: notices, events: Int16(POLLIN), revents: 0),

@@ -132,11 +132,11 @@ struct SignatureContext: ~Copyable {
     /// The largest signature in bytes. RSA signatures always have this length.
     private let maximumLength: Int
 
-    enum Purpose {
+    enum SignatureUse {
         case sign, verify
     }
 
-    init(to purpose: Purpose, with key: borrowing KeyHandle, algorithm: KeyAlgorithm) throws(OpenSSLFailure) {
+    init(to purpose: SignatureUse, with key: borrowing KeyHandle, algorithm: KeyAlgorithm) throws(OpenSSLFailure) {
         let library = try LibraryContext.current()
         let digestName: String? = algorithm == .ed25519 ? nil : "SHA256"
         let context = try DigestContext()

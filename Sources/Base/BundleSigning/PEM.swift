@@ -1,6 +1,6 @@
 /// The PEM encoding of keys (RFC 7468).
 enum PEM {
-    struct Block {
+    struct KeyBlock {
         let label: String
         /// Whether the block has headers such as `Proc-Type` (RFC 1421). Only keys with the traditional encryption have
         /// them.
@@ -13,9 +13,9 @@ enum PEM {
     static let byteLimit = 65_536
 
     /// Returns all blocks, and ignores text outside of them (RFC 7468, section 2).
-    static func blocks(in bytes: [UInt8]) throws(KeyError) -> [Block] {
+    static func blocks(in bytes: [UInt8]) throws(KeyError) -> [KeyBlock] {
         guard bytes.count <= byteLimit else { throw .tooLarge(byteCount: bytes.count) }
-        var blocks: [Block] = []
+        var blocks: [KeyBlock] = []
         var lines = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).map(trimmed)[...]
         while let line = lines.popFirst() {
             if line.starts(with: Array("-----BEGIN ".utf8)) {
@@ -44,7 +44,7 @@ enum PEM {
 
     private static func block(
         label: String, from lines: inout ArraySlice<ArraySlice<UInt8>>, atMost capacity: Int
-    ) throws(KeyError) -> Block {
+    ) throws(KeyError) -> KeyBlock {
         var hasHeaders = false
         var base64: [UInt8] = []
         base64.reserveCapacity(capacity)
@@ -53,7 +53,7 @@ enum PEM {
                 guard try Self.label(of: line, boundary: "-----END ") == label else {
                     throw .malformedPEM("the block \(label) ends with another label")
                 }
-                return Block(label: label, hasHeaders: hasHeaders, base64: base64)
+                return KeyBlock(label: label, hasHeaders: hasHeaders, base64: base64)
             }
             if line.contains(UInt8(ascii: ":")) {
                 hasHeaders = true
@@ -85,7 +85,7 @@ enum PEM {
     }
 }
 
-extension PEM.Block {
+extension PEM.KeyBlock {
     func der() throws(KeyError) -> [UInt8] {
         guard !hasHeaders else { throw .malformedPEM("the block \(label) has header lines") }
         do {

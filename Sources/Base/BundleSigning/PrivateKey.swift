@@ -114,7 +114,7 @@ extension PrivateKey {
 
 extension PrivateKey {
     /// The PEM label of a private key.
-    private enum Form: String {
+    private enum KeyForm: String {
         case plain = "PRIVATE KEY"
         case encrypted = "ENCRYPTED PRIVATE KEY"
         case traditionalRSA = "RSA PRIVATE KEY"
@@ -147,12 +147,12 @@ extension PrivateKey {
     }
 
     /// Returns the private key of a file. `openssl ecparam -genkey` writes a separate block with the curve before it.
-    private static func soleKey(in bytes: [UInt8]) throws(KeyError) -> (Form, PEM.Block) {
+    private static func soleKey(in bytes: [UInt8]) throws(KeyError) -> (KeyForm, PEM.KeyBlock) {
         let blocks = try PEM.blocks(in: bytes).filter { $0.label != "EC PARAMETERS" }
         guard let block = blocks.first else { throw .noPEMBlock }
         guard blocks.count == 1 else { throw .severalPEMBlocks(labels: blocks.map(\.label)) }
         guard !block.label.hasSuffix("PUBLIC KEY") else { throw .publicKeyGiven }
-        guard let form = Form(rawValue: block.label) else { throw .unexpectedPEMBlock(label: block.label) }
+        guard let form = KeyForm(rawValue: block.label) else { throw .unexpectedPEMBlock(label: block.label) }
         guard !block.hasHeaders else { throw .traditionalEncryption }
         return (form, block)
     }

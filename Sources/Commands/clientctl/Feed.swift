@@ -234,7 +234,7 @@ struct FeedCheckCommand: AsyncParsableCommand {
             members: members)
     }
 
-    private static func object(_ report: FeedCheck.Report, _ base: FetchURL, isVerified: Bool) -> JSONObject {
+    private static func object(_ report: FeedCheck.CheckReport, _ base: FetchURL, isVerified: Bool) -> JSONObject {
         let isBroken = report.findings.contains { $0.failure != nil }
         return [
             "outcome": .string(isBroken ? "broken" : report.findings.isEmpty ? "good" : "warning"),
@@ -259,7 +259,7 @@ struct FeedCheckCommand: AsyncParsableCommand {
         "\(finding.failure != nil ? "broken " : "warning")  \(finding.sentence)"
     }
 
-    private static func lines(_ report: FeedCheck.Report, isVerified: Bool) -> [String] {
+    private static func lines(_ report: FeedCheck.CheckReport, isVerified: Bool) -> [String] {
         report.findings.map(line)
             + report.channels.sorted { $0.key < $1.key }.map { "channel \($0.key) has sequence \($0.value)" }
             + (report.offered.map { ["manifest.json offers \($0)"] } ?? [])

@@ -242,7 +242,7 @@ extension DeltaTree {
     /// Creates the base or target of a delta. Reads every byte of the tree if `contentSha256` is nil.
     package init(_ tree: CanonicalTree, contentSha256: SHA256Digest? = nil) throws {
         self.init(
-            tree: tree.folder, files: tree.entries.map { Entry(path: $0.path, size: $0.size) },
+            tree: tree.folder, files: tree.entries.map { TreeFile(path: $0.path, size: $0.size) },
             contentSha256: try contentSha256 ?? tree.digest())
     }
 }

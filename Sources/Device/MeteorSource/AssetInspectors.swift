@@ -38,12 +38,12 @@ final class LadderInspector: DownloadInspector {
 /// Inspects the index page by its content, because no manifest describes it (METEOR section 2.3).
 final class PageInspector: DownloadInspector {
     private let version: MeteorVersion
-    private let stored: PageCheck.Stored
+    private let stored: PageCheck.KnownApplication
     private let accepted: AcceptedPage
     private var head: FetchHead?
     private var page: [UInt8] = []
 
-    init(version: MeteorVersion, stored: PageCheck.Stored, into accepted: AcceptedPage) {
+    init(version: MeteorVersion, stored: PageCheck.KnownApplication, into accepted: AcceptedPage) {
         self.version = version
         self.stored = stored
         self.accepted = accepted

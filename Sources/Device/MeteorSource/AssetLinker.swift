@@ -9,7 +9,7 @@ struct AssetLinker: Sendable {
     let attempt: Directory
 
     /// Places files of an interrupted attempt and adds them to the journal of this attempt, which can be interrupted too.
-    func keep(_ links: [AssetPlan.Link]) throws {
+    func keep(_ links: [AssetPlan.AssetLink]) throws {
         try link(links[...])
         if links.isEmpty { return }
         let journal = try AssetJournal(in: attempt)
@@ -21,7 +21,7 @@ struct AssetLinker: Sendable {
     }
 
     /// Places files of installed clients.
-    func link(_ links: ArraySlice<AssetPlan.Link>) throws {
+    func link(_ links: ArraySlice<AssetPlan.AssetLink>) throws {
         let folders = TreeFolders(root: tree)
         var sources: [ObjectIdentifier: FolderCache] = [:]
         for link in links {
@@ -35,7 +35,7 @@ struct AssetLinker: Sendable {
         }
     }
 
-    private func place(_ link: AssetPlan.Link, from source: Directory, in folder: Directory) throws {
+    private func place(_ link: AssetPlan.AssetLink, from source: Directory, in folder: Directory) throws {
         let name = link.source.file.name
         do {
             try source.link(name, to: folder, as: link.file.name)

@@ -7,9 +7,9 @@ import BundleSigning
 /// The source of each file of a new bundle.
 struct AssetPlan {
     /// An existing file to link.
-    struct Link: Sendable {
+    struct AssetLink: Sendable {
         let file: BundlePath
-        let source: Place
+        let source: ExistingFile
         let size: Int
         let digest: SHA256Digest
         /// The journal entry of a file from an interrupted attempt, which the next attempt can need again.
@@ -18,13 +18,13 @@ struct AssetPlan {
 
     /// The location of a file. It does not hold the folder open, because a plan can have thousands of files and a process
     /// only 1024 descriptors.
-    struct Place: Sendable {
+    struct ExistingFile: Sendable {
         let tree: Directory
         let file: BundlePath
     }
 
     /// All properties of a content in a manifest.
-    private struct Content: Hashable {
+    private struct ListedContent: Hashable {
         let hash: String
         let size: Int?
         let sri: [UInt8]?
@@ -33,7 +33,7 @@ struct AssetPlan {
     /// The assets whose source is not decided yet.
     var open: [MeteorAsset]
     /// The files to link.
-    var links: [Link] = []
+    var links: [AssetLink] = []
     /// The assets to download in order, the index page first.
     var missing: [MeteorAsset] = []
     /// The assets with the same content as a missing one, by its file. They are linked to it after its download.
@@ -49,7 +49,7 @@ struct AssetPlan {
     static func key(_ asset: MeteorAsset) -> String { "\(asset.urlPath) \(asset.hash ?? "-")" }
 
     /// Links the open assets for which `link` returns a link. The others stay open.
-    mutating func linkOpen(_ link: (MeteorAsset) throws -> Link?) rethrows {
+    mutating func linkOpen(_ link: (MeteorAsset) throws -> AssetLink?) rethrows {
         var left: [MeteorAsset] = []
         for asset in open {
             if let link = try link(asset) { links.append(link) } else { left.append(asset) }
@@ -59,10 +59,10 @@ struct AssetPlan {
 
     /// Adds assets to download. Only the first of several with the same content is downloaded.
     mutating func download(_ assets: [MeteorAsset]) {
-        var first: [Content: BundlePath] = [:]
+        var first: [ListedContent: BundlePath] = [:]
         for asset in assets {
             if let hash = asset.hash, !asset.isOptional {
-                let content = Content(hash: hash, size: asset.size, sri: asset.sri)
+                let content = ListedContent(hash: hash, size: asset.size, sri: asset.sri)
                 if let file = first[content] {
                     twins[file, default: []].append(asset)
                     continue
@@ -74,12 +74,12 @@ struct AssetPlan {
     }
 
     /// Returns the links to files that were downloaded into `tree`.
-    func twins(of downloaded: DownloadedFiles, in tree: Directory) -> [Link] {
+    func twins(of downloaded: DownloadedFiles, in tree: Directory) -> [AssetLink] {
         downloaded.files.sorted { $0.job < $1.job }.flatMap { asset in
             let file = missing[asset.job].file
             return (twins[file] ?? []).map { twin in
-                Link(
-                    file: twin.file, source: Place(tree: tree, file: file), size: asset.receipt.size,
+                AssetLink(
+                    file: twin.file, source: ExistingFile(tree: tree, file: file), size: asset.receipt.size,
                     digest: asset.receipt.sha256)
             }
         }
@@ -177,8 +177,8 @@ struct AssetPlanner {
                 return nil
             }
             isNamesake = isNamesake || asset.hash != nil
-            return AssetPlan.Link(
-                file: asset.file, source: AssetPlan.Place(tree: source.tree, file: found.path), size: found.size,
+            return AssetPlan.AssetLink(
+                file: asset.file, source: AssetPlan.ExistingFile(tree: source.tree, file: found.path), size: found.size,
                 digest: found.digest)
         }
         return isNamesake
@@ -200,9 +200,9 @@ struct AssetPlanner {
         plan.linkOpen { asset in asset.hash.flatMap { byHash[$0] }.map { Self.link(asset, to: $0) } }
     }
 
-    private static func link(_ asset: MeteorAsset, to verified: VerifiedAsset) -> AssetPlan.Link {
-        AssetPlan.Link(
-            file: asset.file, source: AssetPlan.Place(tree: verified.tree, file: verified.file),
+    private static func link(_ asset: MeteorAsset, to verified: VerifiedAsset) -> AssetPlan.AssetLink {
+        AssetPlan.AssetLink(
+            file: asset.file, source: AssetPlan.ExistingFile(tree: verified.tree, file: verified.file),
             size: verified.receipt.size, digest: verified.receipt.sha256, kept: (AssetPlan.key(asset), verified.receipt)
         )
     }

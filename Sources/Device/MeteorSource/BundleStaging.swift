@@ -10,7 +10,7 @@ struct BundleStaging {
     let server: MeteorServerOptions
     let urls: MeteorURLs
     let seed: SeedFolder?
-    let stored: PageCheck.Stored
+    let stored: PageCheck.KnownApplication
     let fetcher: any Fetcher
     let gate: FetchGate
     let area: StagingArea
@@ -107,7 +107,7 @@ struct BundleStaging {
     }
 
     private func seal(
-        _ plan: AssetPlan, links: [AssetPlan.Link], downloaded: DownloadedFiles, page: PageCheck.Accepted
+        _ plan: AssetPlan, links: [AssetPlan.AssetLink], downloaded: DownloadedFiles, page: PageCheck.Accepted
     ) throws -> StagedBundle {
         try manifest.bytes.withUnsafeBytes { try area.tree.createFile(MeteorBundles.manifestName, with: $0) }
         let facts = MeteorFacts(

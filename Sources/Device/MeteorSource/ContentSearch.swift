@@ -8,24 +8,24 @@ import BundleSigning
 final class ContentSearch {
     fileprivate typealias Name = ArraySlice<UInt8>
 
-    fileprivate struct Content {
-        let source: AssetPlan.Place
+    fileprivate struct FoundContent {
+        let source: AssetPlan.ExistingFile
         let size: Int
         let digest: SHA256Digest
     }
 
     /// The files of one size.
-    fileprivate struct Group {
+    fileprivate struct SizeGroup {
         /// Unread files by their names.
         var unread: [Name: [ReuseIndex.Candidate]] = [:]
         /// Read contents by what their digests prove.
-        var proven: [AssetProof: Content] = [:]
+        var proven: [AssetProof: FoundContent] = [:]
         /// The read contents by digest.
         var digests: Set<SHA256Digest> = []
         let withSHA512: Bool
     }
 
-    private var groups: [Int: Group] = [:]
+    private var groups: [Int: SizeGroup] = [:]
     private var folders: [ObjectIdentifier: FolderCache] = [:]
 
     /// Searches for `assets` only, in the files of `installed` except those of `known`.
@@ -37,22 +37,22 @@ final class ContentSearch {
         }
         if withSHA512.isEmpty { return }
         for (size, candidates) in try installed.candidates(ofSizes: Set(withSHA512.keys), besides: known) {
-            var group = Group(withSHA512: withSHA512[size] ?? true)
+            var group = SizeGroup(withSHA512: withSHA512[size] ?? true)
             for candidate in candidates { group.unread[candidate.record.path.nameBytes, default: []].append(candidate) }
             groups[size] = group
         }
     }
 
     /// Returns a link to a file with the content of `asset`, or nil if there is none.
-    func link(for asset: MeteorAsset) throws -> AssetPlan.Link? {
+    func link(for asset: MeteorAsset) throws -> AssetPlan.AssetLink? {
         let wanted = AssetProof.all(for: asset)
         guard !wanted.isEmpty, let size = asset.size, var group = groups.removeValue(forKey: size) else { return nil }
         defer { groups[size] = group }
         guard let content = try content(wanted, named: asset.file.nameBytes, in: &group) else { return nil }
-        return AssetPlan.Link(file: asset.file, source: content.source, size: content.size, digest: content.digest)
+        return AssetPlan.AssetLink(file: asset.file, source: content.source, size: content.size, digest: content.digest)
     }
 
-    private func content(_ wanted: [AssetProof], named name: Name, in group: inout Group) throws -> Content? {
+    private func content(_ wanted: [AssetProof], named name: Name, in group: inout SizeGroup) throws -> FoundContent? {
         if let known = group.proven(wanted) { return known }
         // Reads files of the same name first, because they most likely match.
         for candidate in group.unread.removeValue(forKey: name) ?? [] { try read(candidate, into: &group) }
@@ -65,7 +65,7 @@ final class ContentSearch {
     }
 
     /// Hashes the present content; the digest of a receipt is only a hint.
-    private func read(_ candidate: ReuseIndex.Candidate, into group: inout Group) throws {
+    private func read(_ candidate: ReuseIndex.Candidate, into group: inout SizeGroup) throws {
         if group.digests.contains(candidate.record.digest) { return }
         let id = ObjectIdentifier(candidate.tree)
         let cache = folders[id] ?? FolderCache(candidate.tree)
@@ -76,15 +76,15 @@ final class ContentSearch {
         let digests = try digester.finish()
         guard digests.size == candidate.record.size else { return }
         group.digests.insert(digests.sha256)
-        let content = Content(
-            source: AssetPlan.Place(tree: candidate.tree, file: candidate.record.path), size: digests.size,
+        let content = FoundContent(
+            source: AssetPlan.ExistingFile(tree: candidate.tree, file: candidate.record.path), size: digests.size,
             digest: digests.sha256)
         for proof in try AssetProof.all(from: digests) { group.proven[proof] = content }
     }
 }
 
-extension ContentSearch.Group {
-    fileprivate func proven(_ wanted: [AssetProof]) -> ContentSearch.Content? {
+extension ContentSearch.SizeGroup {
+    fileprivate func proven(_ wanted: [AssetProof]) -> ContentSearch.FoundContent? {
         for proof in wanted { if let content = proven[proof] { return content } }
         return nil
     }

@@ -47,7 +47,7 @@ package struct MeteorSource: UpdateSource {
         _ offer: MeteorOffer, in area: StagingArea, reusing installed: ReuseIndex
     ) async throws -> StagedBundle {
         let known = HotCodePushRule.facts(in: area.inventory, seed: seed?.facts)
-        let stored = PageCheck.Stored(
+        let stored = PageCheck.KnownApplication(
             appId: known?.appId ?? server.appId, rootURL: known?.rootURL.flatMap { try? FetchURL(parsing: $0) })
         let staging = BundleStaging(
             offer: offer, server: server, urls: urls, seed: seed, stored: stored, fetcher: fetcher, gate: gate,

@@ -5,7 +5,7 @@ package import BundleValues
 /// Checks a feed at its public URL as a device would, and compares it with its origin.
 package struct FeedCheck {
     /// The result of a check.
-    package struct Report: Sendable {
+    package struct CheckReport: Sendable {
         package var findings: [FeedFinding] = []
         /// The sequence of each channel.
         package var channels: [String: Int] = [:]
@@ -29,7 +29,7 @@ package struct FeedCheck {
     var looksInto: (SemanticVersion) -> Bool = { _ in true }
     /// Whether an offline kit omits a release.
     var leavesOut: (SemanticVersion) -> Bool = { _ in false }
-    private var report = Report()
+    private var report = CheckReport()
     private var seen: Set<FetchURL> = []
 
     /// Checks the feed at `base`, which ends with a slash. `origin` is the location of the feed, if it is known.
@@ -41,7 +41,7 @@ package struct FeedCheck {
     }
 
     /// Checks `manifest.json` and `channels`; if none are given, the channels of the origin, or the default channel.
-    package mutating func run(channels: [String]) async throws -> Report {
+    package mutating func run(channels: [String]) async throws -> CheckReport {
         let known = try channels.isEmpty ? origin.map { try ChannelWriter.channels(in: $0) } ?? [] : channels
         let isGuess = known.isEmpty
         try await followTrust()
@@ -53,7 +53,7 @@ package struct FeedCheck {
     }
 
     /// Checks `manifest.json` and, if it is given, `channel`.
-    mutating func run(channel: String?) async throws -> Report {
+    mutating func run(channel: String?) async throws -> CheckReport {
         try await checkManifest(isNeeded: channel == nil)
         if let channel { try await check(channel, isNeeded: true) }
         return report
@@ -282,7 +282,7 @@ package struct FeedCheck {
 
     /// Requests a file and, if it exists, its last byte, as a device does after an interruption; returns false if it was requested before.
     private mutating func content(
-        _ url: FetchURL, size: Int?, counting count: WritableKeyPath<Report, Int>
+        _ url: FetchURL, size: Int?, counting count: WritableKeyPath<CheckReport, Int>
     ) async throws -> Bool {
         guard seen.insert(url).inserted else { return false }
         report[keyPath: count] += 1
@@ -304,7 +304,7 @@ package struct FeedCheck {
         var sink = CheckSink(keeps: false)
         do {
             return try await fetcher.fetch(request, into: &sink)
-        } catch let seen as CheckSink.Seen {
+        } catch let seen as CheckSink.HeadSeen {
             return seen.head
         } catch let error as FetchError {
             find(Self.code(of: error), at: request.url, message: error.description)

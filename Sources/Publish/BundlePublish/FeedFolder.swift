@@ -46,10 +46,11 @@ package final class FeedFolder: FeedLocation {
     ) throws -> Bool {
         guard let root = try root else { return false }
         let file: File
-        do {
+        do throws(DiskError) {
             file = try root.file(name)
-        } catch  where error.kind == .missing {
-            return false
+        } catch {
+            if error.kind == .missing { return false }
+            throw error
         }
         if try file.size() > maximumBytes {
             throw UpdateFailure(
@@ -132,10 +133,11 @@ package final class FeedFolder: FeedLocation {
         var folders = [folder]
         while let path = folders.popLast() {
             let below: Directory
-            do {
+            do throws(DiskError) {
                 below = try path.isEmpty ? root : root.directory(path)
-            } catch  where error.kind == .missing {
-                continue
+            } catch {
+                if error.kind == .missing { continue }
+                throw error
             }
             for name in try below.list() where !name.hasPrefix(".") && !name.hasSuffix(Self.aside) {
                 let whole = path.isEmpty ? name : "\(path)/\(name)"

@@ -36,7 +36,7 @@ enum FeedResponseRule {
 
 /// Collects a file, or ends a transfer after its head.
 struct CheckSink: FetchSink {
-    struct Seen: Error {
+    struct HeadSeen: Error {
         let head: FetchHead
     }
 
@@ -44,7 +44,7 @@ struct CheckSink: FetchSink {
     var bytes: [UInt8] = []
 
     mutating func begin(_ head: FetchHead) throws {
-        if !keeps { throw Seen(head: head) }
+        if !keeps { throw HeadSeen(head: head) }
     }
 
     mutating func receive(_ chunk: UnsafeRawBufferPointer) throws { bytes.append(contentsOf: chunk) }

@@ -82,7 +82,7 @@ package struct SweepPlan: Sendable {
 /// Decides which releases stay in a feed.
 enum SweepRule {
     /// A folder below `releases` with the name of a release.
-    struct Stored {
+    struct StoredRelease {
         let folder: String
         let version: SemanticVersion
         var files: [FeedEntry] = []
@@ -101,13 +101,15 @@ enum SweepRule {
     /// Plans for `stored` if channels and manifests name the versions `named`. The `keep` newest releases and files
     /// newer than `oldest` stay.
     static func plan(
-        _ stored: [Stored], named: [SemanticVersion: Set<KeptReason>], keep: Int, youngerThan oldest: Timestamp
+        _ stored: [StoredRelease], named: [SemanticVersion: Set<KeptReason>], keep: Int, youngerThan oldest: Timestamp
     ) -> SweepPlan {
         var reasons = named
         for release in stored.filter(\.isRelease).sorted(by: { $0.version > $1.version }).prefix(keep) {
             reasons[release.version, default: []].insert(.newest)
         }
-        for release in stored where release.isYoung(since: oldest) { reasons[release.version, default: []].insert(.young) }
+        for release in stored where release.isYoung(since: oldest) {
+            reasons[release.version, default: []].insert(.young)
+        }
         // Only the bases of releases that stay for another reason stay; the bases of bases do not.
         let alone = reasons
         for release in stored where alone[release.version] != nil {
@@ -132,7 +134,7 @@ enum SweepRule {
             })
     }
 
-    private static func unlisted(in release: Stored, _ oldest: Timestamp) -> [SweepPlan.Removed] {
+    private static func unlisted(in release: StoredRelease, _ oldest: Timestamp) -> [SweepPlan.Removed] {
         release.files.filter { file in
             let name = String(file.name.split(separator: "/").last ?? "")
             return name.hasSuffix(".delta") && release.deltas?[name] == nil && !release.isYoung(file, since: oldest)
@@ -226,12 +228,12 @@ package struct FeedSweep {
         return SweepRule.plan(stored, named: named, keep: terms.keep, youngerThan: oldest)
     }
 
-    private func stored() throws -> [SweepRule.Stored] {
-        var found: [SemanticVersion: SweepRule.Stored] = [:]
+    private func stored() throws -> [SweepRule.StoredRelease] {
+        var found: [SemanticVersion: SweepRule.StoredRelease] = [:]
         for entry in try feed.list(ReleaseFeed.releasesName) {
             let parts = entry.name.split(separator: "/").map(String.init)
             guard parts.count > 2, let version = try? SemanticVersion(parsingFolderName: parts[1]) else { continue }
-            var release = found[version] ?? SweepRule.Stored(folder: parts[1], version: version)
+            var release = found[version] ?? SweepRule.StoredRelease(folder: parts[1], version: version)
             release.files.append(entry)
             if parts.count == 3, parts[2] == ReleaseFeed.manifestName { release.isRelease = true }
             if parts.count == 3, parts[2] == DeltaListFormat.fileName { release.deltas = try deltas(of: version) }

@@ -96,11 +96,11 @@ final class KitFolder {
             }
             guard isThere else { throw FeedCopy.missing(name, in: source) }
         } catch  where UpdateFailure(error).code == .sizeMismatch {
-            throw Self.altered(name, source)
+            throw Self.altered(name, from: source)
         }
         let digest = try hasher.finish()
         guard claim.sha256.map({ $0 == digest }) ?? true, claim.size.map({ $0 == size }) ?? true else {
-            throw Self.altered(name, source)
+            throw Self.altered(name, from: source)
         }
         return FeedEntry(name: name, size: size)
     }

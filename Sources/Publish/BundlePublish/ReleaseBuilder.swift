@@ -175,7 +175,7 @@ package struct ReleaseBuilder {
         return try same.map { version in
             FolderFinding(
                 .sameContent, in: try BundlePath(parsing: "index.html"), size: manifest.installedSize ?? 0,
-                version.description)
+                detail: version.description)
         }
     }
 
@@ -201,7 +201,7 @@ package struct ReleaseBuilder {
         let isQuick = channel?.options.signers.areQuick ?? true
         return try feed.change(
             options.wait, channels: isQuick ? [] : channel.map { [$0.name] } ?? [],
-            draft: { isQuick ? nil : try publication(channel).map(draft) }, work)
+            draft: { isQuick ? nil : try publication(channel).map(draft) }, work: work)
     }
 
     private var vanished: UpdateFailure {

@@ -176,7 +176,7 @@ import Testing
 @Suite("LineageRule") struct LineageRuleTests {
     private static func digest(_ number: UInt8) throws -> SHA256Digest { try .of([number]) }
 
-    private static func link(_ sequence: Int, _ own: UInt8, after previous: UInt8?) throws -> LineageRule.Link {
+    private static func link(_ sequence: Int, _ own: UInt8, after previous: UInt8?) throws -> LineageRule.LineageLink {
         .init(sequence: sequence, payloadSha256: try digest(own), previous: try previous.map(digest))
     }
 
@@ -186,7 +186,7 @@ import Testing
 
     @Test func `follows digests back to the last signed channel file`() throws {
         let copies = [try Self.link(6, 6, after: 5), try Self.link(7, 7, after: 6), try Self.link(9, 9, after: 7)]
-        func judge(_ link: LineageRule.Link?, _ known: PublisherMemory.LastSigned?) -> LineageRule {
+        func judge(_ link: LineageRule.LineageLink?, _ known: PublisherMemory.LastSigned?) -> LineageRule {
             LineageRule.judge(link, known: known) { digest, _ in copies.first { $0.payloadSha256 == digest } }
         }
         let known = try Self.known(5, 5)

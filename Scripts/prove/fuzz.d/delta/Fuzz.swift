@@ -10,7 +10,7 @@
 private let tree = require(try? TemporaryDirectory(), "a folder can be created")
 
 private let base: DeltaTree = {
-    var entries: [DeltaTree.Entry] = []
+    var entries: [DeltaTree.TreeFile] = []
     for (name, count) in [("a.js", 700), ("b.js", 0), ("index.html", 3000), ("z.css", 40)] {
         let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* $0 >> 3) }
         guard let path = try? BundlePath(parsing: name), let digest = try? SHA256Digest.of(bytes),

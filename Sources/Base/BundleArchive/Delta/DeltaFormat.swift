@@ -11,7 +11,7 @@ package enum DeltaFormat {
     package static func maximumIndexBytes(files: Int) -> Int { 4096 + 1200 * min(max(0, files), 1 << 24) }
 
     /// A step from the old tree to the new one, both in canonical order. The steps visit each file of the old tree once.
-    package enum Step: Equatable, Sendable {
+    package enum TreeStep: Equatable, Sendable {
         /// Keeps the next `count` files of the old tree.
         case keep(count: Int)
         /// Removes the next `count` files of the old tree.
@@ -37,7 +37,7 @@ package enum DeltaFormat {
     }
 
     /// Changed files that are compressed together.
-    package struct Group: Equatable, Sendable {
+    package struct FileGroup: Equatable, Sendable {
         /// The length of the zstd frame in bytes.
         package let frameBytes: Int
         /// The length of the files in bytes.
@@ -54,8 +54,8 @@ package enum DeltaFormat {
 
     /// Returns the bytes of an index.
     package static func index(
-        from base: SHA256Digest, files baseFiles: Int, to content: SHA256Digest, files: Int, groups: [Group],
-        steps: [Step]
+        from base: SHA256Digest, files baseFiles: Int, to content: SHA256Digest, files: Int, groups: [FileGroup],
+        steps: [TreeStep]
     ) -> [UInt8] {
         var bytes: [UInt8] = []
         base.withUnsafeBytes { bytes += $0 }
@@ -74,14 +74,14 @@ package enum DeltaFormat {
 
     /// Returns the bytes of the steps at the end of an index. They are part of the prefix of every group, because files
     /// refer to each other by names, which can contain hashes.
-    package static func bytes(of steps: [Step]) -> [UInt8] {
+    package static func bytes(of steps: [TreeStep]) -> [UInt8] {
         var (bytes, last, passed): ([UInt8], [UInt8], Int) = ([], [], 0)
         for step in steps { append(step, after: &last, passed: &passed, to: &bytes) }
         return bytes
     }
 
     private static func append(
-        _ step: Step, after last: inout [UInt8], passed: inout Int, to bytes: inout [UInt8]
+        _ step: TreeStep, after last: inout [UInt8], passed: inout Int, to bytes: inout [UInt8]
     ) {
         switch step {
         case .keep(let count), .skip(let count):
@@ -146,7 +146,7 @@ struct DeltaIndex {
     let content: SHA256Digest
     let baseFiles: Int
     let files: Int
-    let groups: [DeltaFormat.Group]
+    let groups: [DeltaFormat.FileGroup]
     var steps: DeltaSteps
 
     /// Reads the head of an index. `baseFiles` limits the file numbers of the groups.
@@ -161,7 +161,7 @@ struct DeltaIndex {
         guard count <= files, files < 1 << 24, baseFiles < 1 << 24 else {
             throw .corrupt("its index has too many groups")
         }
-        var (groups, left): ([DeltaFormat.Group], Int) = ([], files)
+        var (groups, left): ([DeltaFormat.FileGroup], Int) = ([], files)
         for _ in 0..<count { groups.append(try Self.group(from: &cursor, baseFiles: baseFiles, left: &left)) }
         self.groups = groups
         steps = DeltaSteps(cursor)
@@ -169,7 +169,7 @@ struct DeltaIndex {
 
     private static func group(
         from cursor: inout DeltaCursor, baseFiles: Int, left: inout Int
-    ) throws(ArchiveFailure) -> DeltaFormat.Group {
+    ) throws(ArchiveFailure) -> DeltaFormat.FileGroup {
         let (frameBytes, bytes, count) = (try cursor.number(), try cursor.number(), try cursor.number())
         guard frameBytes > 0, bytes > 0 else { throw .corrupt("a group has no bytes") }
         guard count <= left else { throw .corrupt("its groups have more old files than it has new files") }
@@ -183,7 +183,7 @@ struct DeltaIndex {
             prefix.append(number)
             expected = number + 1
         }
-        return DeltaFormat.Group(frameBytes: frameBytes, bytes: bytes, prefix: prefix)
+        return DeltaFormat.FileGroup(frameBytes: frameBytes, bytes: bytes, prefix: prefix)
     }
 }
 
@@ -200,7 +200,7 @@ struct DeltaSteps {
     var bytes: ArraySlice<UInt8> { cursor.rest }
 
     /// Returns the next step, or nil at the end.
-    mutating func next() throws(ArchiveFailure) -> DeltaFormat.Step? {
+    mutating func next() throws(ArchiveFailure) -> DeltaFormat.TreeStep? {
         if cursor.isAtEnd { return nil }
         let number = try cursor.number()
         let argument = number >> 3

@@ -54,7 +54,7 @@ package struct DeltaMaker: Sendable {
             ).run()
         else { return nil }
         let groups = zip(plan.groups, frames).map { group, frame in
-            DeltaFormat.Group(frameBytes: frame.count, bytes: group.bytes, prefix: group.prefix)
+            DeltaFormat.FileGroup(frameBytes: frame.count, bytes: group.bytes, prefix: group.prefix)
         }
         let index = DeltaFormat.index(
             from: base.contentSha256, files: base.files.count, to: target.contentSha256, files: target.files.count,
@@ -97,7 +97,7 @@ private struct DeltaOutput: ~Copyable {
 
 /// Compresses the groups of a plan in parallel.
 private final class DeltaPress: Sendable {
-    private struct State {
+    private struct PressState {
         var next = 0
         var done = 0
         var frames: [[UInt8]]
@@ -106,7 +106,7 @@ private final class DeltaPress: Sendable {
         var failure: (any Error)?
     }
 
-    private let plan: [DeltaPlan.Group]
+    private let plan: [DeltaPlan.PlannedGroup]
     private let steps: [UInt8]
     private let base: DeltaTree
     private let target: DeltaTree
@@ -114,7 +114,7 @@ private final class DeltaPress: Sendable {
     /// The parameter of zstd; nil for the default of the level.
     private let searchLog: Int?
     private let report: @Sendable (Int, Int) -> Void
-    private let state: Mutex<State>
+    private let state: Mutex<PressState>
 
     init(
         _ plan: DeltaPlan, behind steps: [UInt8], from base: DeltaTree, to target: DeltaTree,
@@ -128,7 +128,7 @@ private final class DeltaPress: Sendable {
         self.report = report
         searchLog = plan.groups.reduce(0) { $0 + $1.bytes } > options.thoroughBytes ? 3 : nil
         let stored = plan.stored.reduce(0) { $0 + target.files[$1].size }
-        state = Mutex(State(frames: [[UInt8]](repeating: [], count: plan.groups.count), size: stored))
+        state = Mutex(PressState(frames: [[UInt8]](repeating: [], count: plan.groups.count), size: stored))
     }
 
     /// Returns the frames in the order of the groups, or nil if they exceed the largest size.
@@ -168,7 +168,7 @@ private final class DeltaPress: Sendable {
         }
     }
 
-    private func press(_ group: DeltaPlan.Group, with writer: PrefixedFrameWriter) throws -> [UInt8] {
+    private func press(_ group: DeltaPlan.PlannedGroup, with writer: PrefixedFrameWriter) throws -> [UInt8] {
         var (prefix, content): ([UInt8], [UInt8]) = (steps, [])
         prefix.reserveCapacity(steps.count + group.prefixBytes)
         content.reserveCapacity(group.bytes)

@@ -4,7 +4,7 @@ import BundleValues
 /// The plan of a delta before compression.
 struct DeltaPlan {
     /// Changed files that are compressed together.
-    struct Group: Equatable {
+    struct PlannedGroup: Equatable {
         /// The numbers of the new files in order.
         var files: [Int] = []
         /// The numbers of the old files in the prefix.
@@ -36,8 +36,8 @@ struct DeltaPlan {
         }
     }
 
-    private(set) var steps: [DeltaFormat.Step] = []
-    private(set) var groups: [Group] = []
+    private(set) var steps: [DeltaFormat.TreeStep] = []
+    private(set) var groups: [PlannedGroup] = []
     /// The numbers of the new files that are stored uncompressed.
     private(set) var stored: [Int] = []
 
@@ -83,7 +83,7 @@ struct DeltaPlan {
         if isStored { stored.append(number) } else if entry.size > 0 { add(number, partner: found.partner) }
     }
 
-    private mutating func append(_ step: DeltaFormat.Step) {
+    private mutating func append(_ step: DeltaFormat.TreeStep) {
         switch (steps.last, step) {
         case (.keep(let before)?, .keep(let count)): steps[steps.count - 1] = .keep(count: before + count)
         case (.skip(let before)?, .skip(let count)): steps[steps.count - 1] = .skip(count: before + count)
@@ -102,11 +102,11 @@ struct DeltaPlan {
                 return
             }
         }
-        var group = Group()
+        var group = PlannedGroup()
         group.add(number, size: size, partner: partner)
         // Files that do not fit into the memory of a device get no prefix.
         if group.memory(behind: 0) > options.memory - Self.indexRoom || group.bytes + group.prefixBytes > 1 << 27 {
-            group = Group()
+            group = PlannedGroup()
             group.add(number, size: size, partner: nil)
         }
         groups.append(group)

@@ -174,7 +174,7 @@ package final class DeltaReader: EntryReader {
         if count > base.files.count - baseNumber { throw .corrupt("it uses more files than the base has") }
     }
 
-    private func passed() throws(ArchiveFailure) -> DeltaTree.Entry {
+    private func passed() throws(ArchiveFailure) -> DeltaTree.TreeFile {
         baseNumber += 1
         return base.files[baseNumber - 1]
     }
@@ -253,7 +253,7 @@ package final class DeltaReader: EntryReader {
     }
 
     /// Reads an old file of a group. Throws if it differs from the installed one.
-    private func readPrefix(_ entry: DeltaTree.Entry, at offset: Int) throws(ArchiveFailure) -> Int {
+    private func readPrefix(_ entry: DeltaTree.TreeFile, at offset: Int) throws(ArchiveFailure) -> Int {
         let room = UnsafeMutableRawBufferPointer(rebasing: prefix[offset..<offset + entry.size])
         do {
             let file = try open(entry)
@@ -270,7 +270,7 @@ package final class DeltaReader: EntryReader {
         return entry.size
     }
 
-    private func open(_ entry: DeltaTree.Entry) throws(ArchiveFailure) -> File {
+    private func open(_ entry: DeltaTree.TreeFile) throws(ArchiveFailure) -> File {
         do {
             return try base.tree.file(entry.path.string)
         } catch {

@@ -5,7 +5,7 @@ import CLibrary
 
 /// A tree of files in canonical order, the base or target of a delta.
 package struct DeltaTree: Sendable {
-    package struct Entry: Sendable {
+    package struct TreeFile: Sendable {
         package let path: BundlePath
         /// The size in bytes.
         package let size: Int
@@ -22,12 +22,12 @@ package struct DeltaTree: Sendable {
     /// The folder of the tree.
     package let tree: Directory
     /// The files, sorted by the bytes of their paths.
-    package let files: [Entry]
+    package let files: [TreeFile]
     /// The SHA-256 of the canonical tar.
     package let contentSha256: SHA256Digest
 
     /// `files` can be in any order.
-    package init(tree: Directory, files: [Entry], contentSha256: SHA256Digest) {
+    package init(tree: Directory, files: [TreeFile], contentSha256: SHA256Digest) {
         self.tree = tree
         self.files = files.sorted { $0.path < $1.path }
         self.contentSha256 = contentSha256
@@ -42,11 +42,11 @@ package struct DeltaTree: Sendable {
     }
 
     /// Returns the present SHA-256 of a file, or nil if the file is missing.
-    func digest(of entry: Entry) throws -> SHA256Digest? {
+    func digest(of entry: TreeFile) throws -> SHA256Digest? {
         try tree.file(ifPresent: entry.path.string)?.sha256()
     }
     /// Returns the content of a file. Throws if it changed after it was listed.
-    func contents(of entry: Entry) throws -> [UInt8] {
+    func contents(of entry: TreeFile) throws -> [UInt8] {
         let bytes = try tree.file(entry.path.string).readAll(maximumBytes: entry.size)
         guard bytes.count == entry.size else {
             throw UpdateFailure(
@@ -58,7 +58,7 @@ package struct DeltaTree: Sendable {
 
     /// Returns the tree with the digests of all files, so that several deltas share them.
     package func withDigests() throws -> DeltaTree {
-        let files = zip(files, try digests()).map { Entry(path: $0.path, size: $0.size, digest: $1) }
+        let files = zip(files, try digests()).map { TreeFile(path: $0.path, size: $0.size, digest: $1) }
         return DeltaTree(tree: tree, files: files, contentSha256: contentSha256)
     }
 

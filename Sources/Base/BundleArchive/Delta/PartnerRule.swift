@@ -6,30 +6,30 @@ import BundleValues
 /// the content, unless the file of the same name without its hash shares about as much. Bundlers rename and renumber
 /// files, and a similar file in another folder is built for other browsers.
 struct PartnerRule {
-    private struct Sample {
+    private struct TokenSample {
         let token: UInt64
         let number: Int
     }
 
     /// The old files of folders with one name, ignoring hashes in it.
-    private struct Folder {
+    private struct FolderFiles {
         var numbers: [Int] = []
         var byName: [[UInt8]: [Int]] = [:]
-        var samples: [Sample] = []
+        var samples: [TokenSample] = []
     }
 
     /// Tokens in more old files than this are ignored, because all chunks start with similar code.
     private static let commonest = 32
 
     private let old: [BundlePath]
-    private var folders: [[UInt8]: Folder] = [:]
+    private var folders: [[UInt8]: FolderFiles] = [:]
 
     init(_ old: [BundlePath]) {
         self.old = old
         for (number, path) in old.enumerated() {
             let (folder, name) = Self.key(of: path)
-            folders[folder, default: Folder()].numbers.append(number)
-            folders[folder, default: Folder()].byName[name, default: []].append(number)
+            folders[folder, default: FolderFiles()].numbers.append(number)
+            folders[folder, default: FolderFiles()].byName[name, default: []].append(number)
         }
     }
 
@@ -39,7 +39,7 @@ struct PartnerRule {
     /// Adds the content of all old files in the folder of `path`. Call it before `partner(of:_:)`.
     mutating func addSketches(_ sketches: [(number: Int, sketch: ContentSketch)], besides path: BundlePath) {
         let samples = sketches.flatMap { entry in
-            entry.sketch.tokens.map { Sample(token: $0, number: entry.number) }
+            entry.sketch.tokens.map { TokenSample(token: $0, number: entry.number) }
         }
         folders[Self.key(of: path).folder]?.samples = samples.sorted {
             ($0.token, $0.number) < ($1.token, $1.number)
@@ -62,7 +62,7 @@ struct PartnerRule {
         return byContent.value > 2 * (shared[named] ?? 0) + 8 ? byContent.key : named
     }
 
-    private static func overlaps(of sketch: ContentSketch, in samples: [Sample]) -> [Int: Int] {
+    private static func overlaps(of sketch: ContentSketch, in samples: [TokenSample]) -> [Int: Int] {
         var counts: [Int: Int] = [:]
         for token in sketch.tokens {
             var (low, high) = (0, samples.count)

@@ -4,7 +4,7 @@ import CLibrary
 /// Whether a file that decides what this program does may have come from another user.
 package enum OwnFile {
     /// Why a file is not used.
-    package enum Refusal: Sendable, Equatable {
+    package enum ForeignWriter: Sendable, Equatable {
         /// It belongs to another user than that of this process, who is not root.
         case foreign(owner: UInt32)
         /// Its group or others may write to it.
@@ -12,7 +12,7 @@ package enum OwnFile {
     }
 
     /// Returns why `user` does not use a file of `owner` with `mode`; nil if only `user` and root may write to it.
-    package static func judge(owner: UInt32, mode: UInt32, user: UInt32) -> Refusal? {
+    package static func judge(owner: UInt32, mode: UInt32, user: UInt32) -> ForeignWriter? {
         if owner != user && owner != 0 { return .foreign(owner: owner) }
         return mode & 0o022 == 0 ? nil : .writable
     }

@@ -40,16 +40,16 @@ extension JSONValue: Equatable {
 
 /// An ordered JSON object with unique member names. Names are compared by their UTF-8 bytes.
 package struct JSONObject: Sendable {
-    package struct Member: Sendable, Equatable {
+    package struct JSONMember: Sendable, Equatable {
         package let name: String
         package let value: JSONValue
 
-        package static func == (left: Member, right: Member) -> Bool {
+        package static func == (left: JSONMember, right: JSONMember) -> Bool {
             JSONName.areSame(left.name, right.name) && left.value == right.value
         }
     }
 
-    package private(set) var members: [Member] = []
+    package private(set) var members: [JSONMember] = []
 
     /// The index of each name. It is empty unless the object is too large for a linear search.
     private var positions: [JSONName: Int] = [:]
@@ -63,7 +63,7 @@ package struct JSONObject: Sendable {
         get { position(of: name).map { members[$0].value } }
         set {
             switch (position(of: name), newValue) {
-            case (let index?, let value?): members[index] = Member(name: name, value: value)
+            case (let index?, let value?): members[index] = JSONMember(name: name, value: value)
             case (let index?, nil): remove(at: index)
             case (nil, let value?): append(value, named: name)
             case (nil, nil): break
@@ -79,7 +79,7 @@ package struct JSONObject: Sendable {
     }
 
     private mutating func append(_ value: JSONValue, named name: String) {
-        members.append(Member(name: name, value: value))
+        members.append(JSONMember(name: name, value: value))
         if members.count > Self.linearSearchLimit + 1 {
             positions[JSONName(text: name)] = members.count - 1
         } else if members.count == Self.linearSearchLimit + 1 {

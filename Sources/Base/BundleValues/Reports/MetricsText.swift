@@ -2,7 +2,7 @@
 package struct MetricFamily: Sendable {
     package enum Kind: String, Sendable { case counter, gauge, histogram }
 
-    package struct Sample: Sendable {
+    package struct MetricSample: Sendable {
         let suffix: String
         let labels: [(name: String, value: String)]
         let value: Double
@@ -18,10 +18,10 @@ package struct MetricFamily: Sendable {
     package let name: String
     let help: String
     let kind: Kind
-    let samples: [Sample]
+    let samples: [MetricSample]
 
     /// Creates a family. `MetricsText` omits a family without samples.
-    package init(_ name: String, _ kind: Kind, help: String, samples: [Sample]) {
+    package init(_ name: String, _ kind: Kind, help: String, samples: [MetricSample]) {
         self.name = name
         self.help = help
         self.kind = kind

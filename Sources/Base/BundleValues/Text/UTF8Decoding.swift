@@ -15,22 +15,22 @@ enum UTF8Decoding {
         return (value, form.length)
     }
 
-    private struct Form {
+    private struct ByteForm {
         let length: Int
         let payloadMask: UInt8
         let second: ClosedRange<UInt8>
     }
 
     /// The range of the second byte excludes overlong forms, surrogates and values above U+10FFFF.
-    private static func form(ofLeadByte byte: UInt8) -> Form? {
+    private static func form(ofLeadByte byte: UInt8) -> ByteForm? {
         switch byte {
-        case 0xC2...0xDF: Form(length: 2, payloadMask: 0x1F, second: 0x80...0xBF)
-        case 0xE0: Form(length: 3, payloadMask: 0x0F, second: 0xA0...0xBF)
-        case 0xED: Form(length: 3, payloadMask: 0x0F, second: 0x80...0x9F)
-        case 0xE1...0xEF: Form(length: 3, payloadMask: 0x0F, second: 0x80...0xBF)
-        case 0xF0: Form(length: 4, payloadMask: 0x07, second: 0x90...0xBF)
-        case 0xF1...0xF3: Form(length: 4, payloadMask: 0x07, second: 0x80...0xBF)
-        case 0xF4: Form(length: 4, payloadMask: 0x07, second: 0x80...0x8F)
+        case 0xC2...0xDF: ByteForm(length: 2, payloadMask: 0x1F, second: 0x80...0xBF)
+        case 0xE0: ByteForm(length: 3, payloadMask: 0x0F, second: 0xA0...0xBF)
+        case 0xED: ByteForm(length: 3, payloadMask: 0x0F, second: 0x80...0x9F)
+        case 0xE1...0xEF: ByteForm(length: 3, payloadMask: 0x0F, second: 0x80...0xBF)
+        case 0xF0: ByteForm(length: 4, payloadMask: 0x07, second: 0x90...0xBF)
+        case 0xF1...0xF3: ByteForm(length: 4, payloadMask: 0x07, second: 0x80...0xBF)
+        case 0xF4: ByteForm(length: 4, payloadMask: 0x07, second: 0x80...0x8F)
         default: nil
         }
     }

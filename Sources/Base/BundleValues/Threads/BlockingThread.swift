@@ -16,7 +16,7 @@ package struct ThreadFailure: Error, Equatable, CustomStringConvertible {
 /// Swift's cooperative pool has one thread per core, and Dispatch limits its pool too. Work that waits for other work in
 /// the same pool could deadlock. The thread blocks all signals, which only the program's own threads handle.
 package final class BlockingThread: Sendable {
-    private final class Body: Sendable {
+    private final class ThreadBody: Sendable {
         let run: @Sendable () -> Void
         init(_ run: @escaping @Sendable () -> Void) { self.run = run }
     }
@@ -25,7 +25,7 @@ package final class BlockingThread: Sendable {
     private let isJoined = Atomic(false)
 
     package init(_ body: @escaping @Sendable () -> Void) throws(ThreadFailure) {
-        let context = Unmanaged.passRetained(Body(body))
+        let context = Unmanaged.passRetained(ThreadBody(body))
         var thread = pthread_t()
         let code = pthread_create(&thread, nil, Self.main, context.toOpaque())
         if code != 0 {
@@ -37,7 +37,7 @@ package final class BlockingThread: Sendable {
 
     private static let main: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? = { context in
         blockSignals()
-        if let context { Unmanaged<Body>.fromOpaque(context).takeRetainedValue().run() }
+        if let context { Unmanaged<ThreadBody>.fromOpaque(context).takeRetainedValue().run() }
         return nil
     }
 

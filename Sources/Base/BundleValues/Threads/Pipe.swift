@@ -8,26 +8,26 @@ import CLibrary
 ///
 /// Unchecked Sendable: a lock guards the state.
 package final class Pipe<Element: Sendable, Failure: Error>: @unchecked Sendable {
-    private enum End {
+    private enum PipeEnd {
         case finished
         case failed(Failure)
     }
 
-    private struct State {
+    private struct PipeState {
         var elements: [Element]
-        var end: End?
+        var end: PipeEnd?
     }
 
     private let capacity: Int
     private let lock: UnsafeMutablePointer<pthread_mutex_t>
     /// Signaled when the state changes.
     private let change: UnsafeMutablePointer<pthread_cond_t>
-    private var state: State
+    private var state: PipeState
 
     /// Creates a pipe for at least one element. `elements` are its first content.
     package init(capacity: Int, holding elements: [Element] = []) {
         self.capacity = max(1, capacity, elements.count)
-        state = State(elements: elements)
+        state = PipeState(elements: elements)
         lock = .allocate(capacity: 1)
         lock.initialize(to: pthread_mutex_t())
         pthread_mutex_init(lock, nil)

@@ -197,7 +197,7 @@ private struct Bases: Sendable {
         if let source = sources.first(where: { $0.contentSha256 == delta.baseContentSha256 }) {
             do {
                 let files = try source.records().values.map {
-                    DeltaTree.Entry(path: $0.path, size: $0.size, digest: $0.digest)
+                    DeltaTree.TreeFile(path: $0.path, size: $0.size, digest: $0.digest)
                 }
                 return DeltaTree(tree: source.tree, files: files, contentSha256: source.contentSha256)
             } catch {

@@ -7,7 +7,7 @@ import BundleValues
 /// that it does not have (P31).
 struct CheckTrigger: Sendable {
     /// The timing of checks.
-    struct Pace: Sendable, Equatable {
+    struct CheckPace: Sendable, Equatable {
         /// The longest random wait before a check.
         var spread = Duration.seconds(30)
         /// The shortest time between two checks.
@@ -15,7 +15,7 @@ struct CheckTrigger: Sendable {
     }
 
     /// The decision about the latest reported version.
-    enum Answer: Sendable, Equatable {
+    enum CheckDecision: Sendable, Equatable {
         /// Nothing, because the version runs.
         case rest
         case check(MeteorVersion)
@@ -25,7 +25,7 @@ struct CheckTrigger: Sendable {
 
     private static let mostChecks = 2
 
-    private let pace: Pace
+    private let pace: CheckPace
     private let random: @Sendable (ClosedRange<Double>) -> Double
     private var stated: MeteorVersion?
     private var isAnew = false
@@ -34,7 +34,7 @@ struct CheckTrigger: Sendable {
     /// The time at which to call `decide`; nil if there is nothing to decide.
     private(set) var due: Duration?
 
-    init(pace: Pace, random: @escaping @Sendable (ClosedRange<Double>) -> Double) {
+    init(pace: CheckPace, random: @escaping @Sendable (ClosedRange<Double>) -> Double) {
         self.pace = pace
         self.random = random
     }
@@ -55,7 +55,7 @@ struct CheckTrigger: Sendable {
     }
 
     /// Decides about the reported version. `running` is the version that runs, if known.
-    mutating func decide(running: MeteorVersion?, at now: Duration) -> Answer {
+    mutating func decide(running: MeteorVersion?, at now: Duration) -> CheckDecision {
         due = nil
         guard let stated, stated != running else {
             checked = nil

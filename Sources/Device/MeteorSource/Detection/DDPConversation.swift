@@ -7,7 +7,7 @@ import BundleTransport
 ///
 /// Times are durations since any fixed moment of the caller's clock.
 struct DDPConversation: Sendable {
-    enum Event: Sendable, Equatable {
+    enum DDPEvent: Sendable, Equatable {
         /// A connection attempt starts. The caller limits its time.
         case connecting
         case opened
@@ -21,7 +21,7 @@ struct DDPConversation: Sendable {
         case woken
     }
 
-    enum Action: Sendable, Equatable {
+    enum DDPAction: Sendable, Equatable {
         case send(String)
         /// Send the `woken` event at this time. A new `wake` replaces an earlier one, and the end of the connection
         /// cancels it.
@@ -41,7 +41,7 @@ struct DDPConversation: Sendable {
         case log(String)
     }
 
-    private enum State: Sendable {
+    private enum DDPState: Sendable {
         case apart
         case connecting
         case greeting(until: Duration)
@@ -54,7 +54,7 @@ struct DDPConversation: Sendable {
     private let appId: String?
     private let architecture: String
     private let random: @Sendable (ClosedRange<Double>) -> Double
-    private var state = State.apart
+    private var state = DDPState.apart
     private var versions: ClientVersions
     private var told: String?
     private var proposed = DDPRequest.versions[0]
@@ -73,7 +73,7 @@ struct DDPConversation: Sendable {
     }
 
     /// Handles an event at the time `now`. Events that do not fit the present state are ignored.
-    mutating func handle(_ event: Event, at now: Duration) -> [Action] {
+    mutating func handle(_ event: DDPEvent, at now: Duration) -> [DDPAction] {
         switch (state, event) {
         case (.apart, .connecting): return begin()
         case (.apart, _): return []
@@ -94,14 +94,14 @@ struct DDPConversation: Sendable {
 
     // MARK: Beginning and end
 
-    private mutating func begin() -> [Action] {
+    private mutating func begin() -> [DDPAction] {
         state = .connecting
         unreadable = 0
         return []
     }
 
     /// Handles the end of a connection. A connection with a long subscription was successful, which resets the waits.
-    private mutating func lose(at now: Duration) -> [Action] {
+    private mutating func lose(at now: Duration) -> [DDPAction] {
         if case .talking(let talk) = state, let since = talk.readySince, now - since >= DDPTimers.success {
             (losses, logs) = (0, 0)
         }
@@ -111,19 +111,19 @@ struct DDPConversation: Sendable {
         return [.reconnect(after: wait)]
     }
 
-    private mutating func drop(_ reason: String, at now: Duration) -> [Action] {
+    private mutating func drop(_ reason: String, at now: Duration) -> [DDPAction] {
         [.lost(reason), .close] + lose(at: now)
     }
 
     // MARK: Time
 
-    private mutating func wait(until end: Duration, at now: Duration, for reason: String) -> [Action] {
+    private mutating func wait(until end: Duration, at now: Duration, for reason: String) -> [DDPAction] {
         now < end ? [.wake(at: end)] : drop(reason, at: now)
     }
 
-    private mutating func wake(_ talk: DDPTalk, at now: Duration) -> [Action] {
+    private mutating func wake(_ talk: DDPTalk, at now: Duration) -> [DDPAction] {
         var talk = talk
-        var actions: [Action] = []
+        var actions: [DDPAction] = []
         if let pinged = talk.pinged, now >= pinged + DDPTimers.answer {
             return drop("the server did not answer a ping", at: now)
         }
@@ -142,7 +142,7 @@ struct DDPConversation: Sendable {
 
     // MARK: Messages
 
-    private mutating func receive(_ text: String, at now: Duration) -> [Action] {
+    private mutating func receive(_ text: String, at now: Duration) -> [DDPAction] {
         recordActivity(at: now)
         let message: DDPMessage
         do throws(JSONError) {
@@ -169,13 +169,13 @@ struct DDPConversation: Sendable {
     }
 
     /// Ignores an unreadable frame. Closes the connection if there are many.
-    private mutating func ignore(_ reason: String, at now: Duration) -> [Action] {
+    private mutating func ignore(_ reason: String, at now: Duration) -> [DDPAction] {
         unreadable += 1
         if unreadable < Self.mostUnreadable { return log("a frame was ignored: \(reason)") }
         return drop("the server's frames are not DDP: \(reason)", at: now)
     }
 
-    private mutating func greet(at now: Duration) -> [Action] {
+    private mutating func greet(at now: Duration) -> [DDPAction] {
         guard case .greeting = state else { return [] }
         refused = []
         let talk = DDPTalk(lastReceived: now)
@@ -184,7 +184,7 @@ struct DDPConversation: Sendable {
     }
 
     /// Handles a server that requires another version of DDP.
-    private mutating func refuse(_ version: String, at now: Duration) -> [Action] {
+    private mutating func refuse(_ version: String, at now: Duration) -> [DDPAction] {
         guard case .greeting = state else { return [] }
         refused.insert(proposed)
         guard DDPRequest.versions.contains(version), !refused.contains(version) else {
@@ -197,13 +197,13 @@ struct DDPConversation: Sendable {
         return drop("the server requires version \(version) of DDP", at: now)
     }
 
-    private mutating func subscribe(_ talk: DDPTalk) -> Action {
+    private mutating func subscribe(_ talk: DDPTalk) -> DDPAction {
         versions.begin()
         return .send(DDPRequest.subscribe(id: String(talk.subscription), appId: appId))
     }
 
     /// Handles a message of a subscription.
-    private mutating func handle(_ message: DDPMessage, at now: Duration) -> [Action] {
+    private mutating func handle(_ message: DDPMessage, at now: Duration) -> [DDPAction] {
         guard case .talking(var talk) = state else { return [] }
         switch message {
         case .ready(let subscriptions):
@@ -226,7 +226,7 @@ struct DDPConversation: Sendable {
         return versionChanges()
     }
 
-    private mutating func becomeReady() -> [Action] {
+    private mutating func becomeReady() -> [DDPAction] {
         refusedSubscriptions = 0
         versions.ready()
         told = nil
@@ -238,7 +238,7 @@ struct DDPConversation: Sendable {
     }
 
     /// Returns the version if it differs from the last reported one.
-    private mutating func versionChanges() -> [Action] {
+    private mutating func versionChanges() -> [DDPAction] {
         guard versions.isReady, versions.current != told else { return [] }
         told = versions.current
         guard let text = versions.current else { return [] }
@@ -251,7 +251,7 @@ struct DDPConversation: Sendable {
 
     // MARK: Log messages
 
-    private mutating func log(_ sentence: String) -> [Action] {
+    private mutating func log(_ sentence: String) -> [DDPAction] {
         logs += 1
         return logs <= Self.mostLogs ? [.log(sentence)] : []
     }

@@ -35,7 +35,7 @@ package struct VersionWatcher: Sendable {
     }
 
     /// Why a watch ended.
-    package enum End: Sendable, Equatable {
+    package enum WatchEnd: Sendable, Equatable {
         /// The task was cancelled.
         case cancelled
         /// The server does not speak a known protocol, for this reason.
@@ -73,12 +73,12 @@ package struct VersionWatcher: Sendable {
     /// Watches until the task is cancelled or the server turns out to speak another protocol.
     ///
     /// A cancellation closes the socket and cancels a running check. No task remains.
-    package func run() async -> End {
+    package func run() async -> WatchEnd {
         let (wanted, asking) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
         let state = WatchState(
             conversation: DDPConversation(
                 appId: configuration.appId, architecture: configuration.architecture, random: random),
-            trigger: CheckTrigger(pace: CheckTrigger.Pace(spread: configuration.spread), random: random),
+            trigger: CheckTrigger(pace: CheckTrigger.CheckPace(spread: configuration.spread), random: random),
             wanted: asking, reading: clock.reading(), report: report)
         async let checking: Void = checks(on: wanted, of: state)
         let end = await connections(state)
@@ -89,7 +89,7 @@ package struct VersionWatcher: Sendable {
 
     // MARK: Connections
 
-    private func connections(_ state: WatchState) async -> End {
+    private func connections(_ state: WatchState) async -> WatchEnd {
         await Reconnection(
             to: configuration.url.socket, over: connector, opening: DDPTimers.connect, clock: clock
         ).run(

@@ -6,18 +6,18 @@ import Synchronization
 /// The conversation of a watch and its pending actions, shared by the tasks of the watch.
 final class WatchState: Sendable {
     /// Why a connection ended.
-    enum End: Sendable, Equatable {
+    enum ConnectionEnd: Sendable, Equatable {
         case reconnect(after: Duration)
         case giveUp(String)
     }
 
-    private struct Fields: Sendable {
+    private struct WatchFields: Sendable {
         var conversation: DDPConversation
         var trigger: CheckTrigger
         var outbox: AsyncStream<String>.Continuation?
         var texts = AsyncStream<String> { $0.finish() }
         var alarm: Duration?
-        var end: End?
+        var end: ConnectionEnd?
         var news = LinkEvent()
         /// Whether too many messages are waiting to be sent.
         var isStuck = false
@@ -26,7 +26,7 @@ final class WatchState: Sendable {
     /// The number of messages that may wait to be sent. A server that does not read them is disconnected.
     private static let mostUnsent = 64
 
-    private let fields: Mutex<Fields>
+    private let fields: Mutex<WatchFields>
     private let wanted: AsyncStream<Void>.Continuation
     private let reading: @Sendable () -> Duration
     private let report: @Sendable (LinkReport) -> Void
@@ -35,7 +35,7 @@ final class WatchState: Sendable {
         conversation: DDPConversation, trigger: CheckTrigger, wanted: AsyncStream<Void>.Continuation,
         reading: @escaping @Sendable () -> Duration, report: @escaping @Sendable (LinkReport) -> Void
     ) {
-        fields = Mutex(Fields(conversation: conversation, trigger: trigger))
+        fields = Mutex(WatchFields(conversation: conversation, trigger: trigger))
         self.wanted = wanted
         self.reading = reading
         self.report = report
@@ -58,7 +58,7 @@ final class WatchState: Sendable {
     var texts: AsyncStream<String> { fields.withLock { $0.texts } }
 
     /// Handles an event and performs its actions.
-    func handle(_ event: DDPConversation.Event) {
+    func handle(_ event: DDPConversation.DDPEvent) {
         let now = reading()
         let reports = fields.withLock { fields in
             var reports = Self.perform(fields.conversation.handle(event, at: now), on: &fields, at: now)
@@ -83,11 +83,11 @@ final class WatchState: Sendable {
     var untilAlarm: Duration? { left(until: fields.withLock { $0.alarm }) }
 
     /// Why the connection ended; nil while it is open.
-    var end: End? { fields.withLock { $0.end } }
+    var end: ConnectionEnd? { fields.withLock { $0.end } }
 
     /// Performs the actions that do not wait, and returns the reports.
     private static func perform(
-        _ actions: [DDPConversation.Action], on fields: inout Fields, at now: Duration
+        _ actions: [DDPConversation.DDPAction], on fields: inout WatchFields, at now: Duration
     ) -> [LinkReport] {
         var reports: [LinkReport?] = []
         for action in actions {
@@ -109,7 +109,7 @@ final class WatchState: Sendable {
         return reports.compactMap(\.self)
     }
 
-    private static func finish(_ end: End, in fields: inout Fields) {
+    private static func finish(_ end: ConnectionEnd, in fields: inout WatchFields) {
         fields.outbox?.finish()
         fields.end = end
         fields.alarm = nil
@@ -123,7 +123,7 @@ final class WatchState: Sendable {
     private func left(until moment: Duration?) -> Duration? { moment.map { max(.zero, $0 - reading()) } }
 
     /// Decides about the latest reported version.
-    func decide(running: MeteorVersion?) -> CheckTrigger.Answer {
+    func decide(running: MeteorVersion?) -> CheckTrigger.CheckDecision {
         let now = reading()
         return fields.withLock { $0.trigger.decide(running: running, at: now) }
     }

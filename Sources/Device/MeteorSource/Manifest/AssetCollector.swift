@@ -41,7 +41,7 @@ struct AssetCollector {
 
     private mutating func add(
         _ asset: MeteorAsset, at location: ManifestEntry.Location, of entry: ManifestEntry,
-        url: ManifestEntry.Field, file: ManifestEntry.Field
+        url: ManifestEntry.EntryField, file: ManifestEntry.EntryField
     ) throws(AssetManifestError) {
         guard let folderLimit else { return assets.append(asset) }
         if let twin = byURL[location.url] {

@@ -3,15 +3,15 @@ import BundleValues
 
 /// An entry of a manifest with unchecked values.
 struct ManifestEntry {
-    enum Field: Int, CaseIterable {
+    enum EntryField: Int, CaseIterable {
         case path, `where`, type, cacheable, url, hash, size, sri, sourceMap, sourceMapUrl
     }
 
-    private static let fields = Dictionary(uniqueKeysWithValues: Field.allCases.map { ("\($0)", $0) })
+    private static let fields = Dictionary(uniqueKeysWithValues: EntryField.allCases.map { ("\($0)", $0) })
 
     let index: Int
     /// The values in the order of the fields.
-    private var values = [JSONScalar?](repeating: nil, count: Field.allCases.count)
+    private var values = [JSONScalar?](repeating: nil, count: EntryField.allCases.count)
 
     /// Reads the next element.
     init(_ reader: inout JSONReader, index: Int) throws {
@@ -31,7 +31,7 @@ struct ManifestEntry {
         }
     }
 
-    func refusal(_ field: Field, _ problem: String) -> AssetManifestError {
+    func refusal(_ field: EntryField, _ problem: String) -> AssetManifestError {
         .member("manifest[\(index)].\(field)", problem: problem)
     }
 
@@ -45,15 +45,17 @@ struct ManifestEntry {
     var isDigested: Bool { text(.where) == "client" || text(.where) == "internal" }
 
     /// Returns the text of a field, or nil if it is not a string.
-    func text(_ field: Field) -> String? { if case .string(let text) = values[field.rawValue] { text } else { nil } }
+    func text(_ field: EntryField) -> String? {
+        if case .string(let text) = values[field.rawValue] { text } else { nil }
+    }
 
-    func string(_ field: Field) throws(AssetManifestError) -> String {
+    func string(_ field: EntryField) throws(AssetManifestError) -> String {
         guard let text = try optionalString(field) else { throw refusal(field, "is missing") }
         return text
     }
 
     /// Returns nil if the field is absent or null.
-    func optionalString(_ field: Field) throws(AssetManifestError) -> String? {
+    func optionalString(_ field: EntryField) throws(AssetManifestError) -> String? {
         switch values[field.rawValue] ?? .null {
         case .null: return nil
         case .string(let text): return text
@@ -61,7 +63,7 @@ struct ManifestEntry {
         }
     }
 
-    func bool(_ field: Field) throws(AssetManifestError) -> Bool {
+    func bool(_ field: EntryField) throws(AssetManifestError) -> Bool {
         switch values[field.rawValue] ?? .null {
         case .null: throw refusal(field, "is missing")
         case .bool(let flag): return flag
@@ -70,7 +72,7 @@ struct ManifestEntry {
     }
 
     /// Returns an integer of 0 or more, or nil if the field is absent or null.
-    func optionalInteger(_ field: Field) throws(AssetManifestError) -> Int? {
+    func optionalInteger(_ field: EntryField) throws(AssetManifestError) -> Int? {
         switch values[field.rawValue] ?? .null {
         case .null: return nil
         case .integer(let number) where number >= 0: return number
@@ -116,7 +118,7 @@ extension ManifestEntry {
             size: try optionalInteger(.size), sourceMapURL: sourceMap?.urlPath)
     }
 
-    private func filePath(_ field: Field) throws(AssetManifestError) -> BundlePath {
+    private func filePath(_ field: EntryField) throws(AssetManifestError) -> BundlePath {
         let text = try string(field)
         do throws(BundlePathError) {
             return try BundlePath(parsing: text)
@@ -125,7 +127,7 @@ extension ManifestEntry {
         }
     }
 
-    private func urlPath(_ field: Field) throws(AssetManifestError) -> BundlePath {
+    private func urlPath(_ field: EntryField) throws(AssetManifestError) -> BundlePath {
         let text = try string(field)
         guard text.utf8.first == UInt8(ascii: "/") else {
             throw refusal(field, "\"\(UntrustedName.display(text))\" is refused: it does not start with a slash")

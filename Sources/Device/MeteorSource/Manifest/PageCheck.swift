@@ -3,7 +3,7 @@ package import BundleValues
 /// Decides whether a downloaded index page can replace that of the installed application (METEOR section 2.3).
 package enum PageCheck {
     /// The known application of the device.
-    package struct Stored: Sendable, Equatable {
+    package struct KnownApplication: Sendable, Equatable {
         /// The application ID; nil if it is unknown, as before the first installation without a seed.
         package var appId: String?
         /// The URL of the application's server; nil if it is unknown.
@@ -23,7 +23,7 @@ package enum PageCheck {
 
     /// Throws the first problem of the page, in the order of the specification.
     package static func check(
-        _ config: RuntimeConfig, version: MeteorVersion, stored: Stored
+        _ config: RuntimeConfig, version: MeteorVersion, stored: KnownApplication
     ) throws(PageRefusal) -> Accepted {
         if let actual = config.pageVersion, !actual.utf8.elementsEqual(version.description.utf8) {
             throw .versionMismatch(expected: version, actual: actual)

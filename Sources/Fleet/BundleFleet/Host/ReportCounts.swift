@@ -117,7 +117,7 @@ struct ReportCounts: Sendable, Equatable {
     /// The counts in the text format of Prometheus.
     var metrics: String {
         let samples = sorted().map { line, cell, count in
-            MetricFamily.Sample(
+            MetricFamily.MetricSample(
                 Double(count),
                 labels: DeviceReport(
                     id: "", fact: cell.fact, version: line.version, channel: line.channel, route: cell.route,
@@ -131,14 +131,14 @@ struct ReportCounts: Sendable, Equatable {
             MetricFamily(
                 "clientctl_reports_dropped_total", .counter,
                 help: "Events that devices dropped before they could report them.",
-                samples: [MetricFamily.Sample(Double(dropped))]),
+                samples: [MetricFamily.MetricSample(Double(dropped))]),
             MetricFamily(
                 "clientctl_reports_foreign_total", .counter,
                 help: "Reports about a version or channel that the feed does not have.",
-                samples: [MetricFamily.Sample(Double(foreign))]),
+                samples: [MetricFamily.MetricSample(Double(foreign))]),
             MetricFamily(
                 "clientctl_reports_repeated_total", .counter, help: "Reports that were received before.",
-                samples: [MetricFamily.Sample(Double(repeated))]),
+                samples: [MetricFamily.MetricSample(Double(repeated))]),
         ])
     }
 }

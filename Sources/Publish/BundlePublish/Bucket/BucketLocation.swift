@@ -124,14 +124,14 @@ package final class BucketLocation: FeedLocation {
 
     private func exists(_ name: String) throws -> Bool {
         do {
-            return try stream(name, maximumBytes: .max) { _ in throw Seen() }
-        } catch is Seen {
+            return try stream(name, maximumBytes: .max) { _ in throw FileExists() }
+        } catch is FileExists {
             return true
         }
     }
 
     /// Ends the transfer of an existing file.
-    private struct Seen: Error {}
+    private struct FileExists: Error {}
 
     /// Reads a file back, because not every store verifies the signed digest of a body.
     private func requireReadBack(_ name: String, of content: FeedContent) throws {

@@ -123,7 +123,7 @@ struct ObjectListing {
         return try? Timestamp(parsing: text.dropLast().prefix { $0 != "." } + "Z")
     }
 
-    struct Element {
+    struct ListingElement {
         let inner: ArraySlice<UInt8>
         let rest: ArraySlice<UInt8>
         /// The text; empty if it is longer than any name or message of a store.
@@ -138,11 +138,11 @@ struct ObjectListing {
 
     /// Returns the first element with that name. Elements of listings have no attributes. Reads each byte at most
     /// twice.
-    static func element(_ name: String, in xml: ArraySlice<UInt8>) -> Element? {
+    static func element(_ name: String, in xml: ArraySlice<UInt8>) -> ListingElement? {
         guard let start = range(of: Array("<\(name)>".utf8), in: xml),
             let end = range(of: Array("</\(name)>".utf8), in: xml[start.upperBound...])
         else { return nil }
-        return Element(inner: xml[start.upperBound..<end.lowerBound], rest: xml[end.upperBound...])
+        return ListingElement(inner: xml[start.upperBound..<end.lowerBound], rest: xml[end.upperBound...])
     }
 
     /// Returns the first range of `tag`. Only its first byte is `<`, so the search needs no backtracking.

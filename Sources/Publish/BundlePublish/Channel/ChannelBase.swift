@@ -42,7 +42,7 @@ enum LineageRule: Equatable {
     case untraced(known: Int)
 
     /// The parts of a channel file that form the chain.
-    struct Link: Equatable {
+    struct LineageLink: Equatable {
         let sequence: Int
         let payloadSha256: SHA256Digest
         /// The digest of the previous file; nil for the first one.
@@ -52,8 +52,8 @@ enum LineageRule: Equatable {
     /// Compares `document` with the last `known` one. `copy` returns the numbered copy with a digest and a lower
     /// sequence, if the feed has it.
     static func judge(
-        _ document: Link?, known: PublisherMemory.LastSigned?,
-        copy: (_ digest: SHA256Digest, _ sequence: Int) throws -> Link?
+        _ document: LineageLink?, known: PublisherMemory.LastSigned?,
+        copy: (_ digest: SHA256Digest, _ sequence: Int) throws -> LineageLink?
     ) rethrows -> LineageRule {
         guard let known else { return .unknown }
         guard var link = document, link.sequence >= known.sequence else { return .older(known: known.sequence) }
@@ -72,7 +72,7 @@ enum LineageRule: Equatable {
 }
 
 extension VerifiedChannelDocument {
-    fileprivate var link: LineageRule.Link {
+    fileprivate var link: LineageRule.LineageLink {
         .init(sequence: document.sequence, payloadSha256: payloadSha256, previous: document.previous)
     }
 }
@@ -115,7 +115,8 @@ extension ChannelWriter {
             let known = try known(of: name, newest?.document.appId)
             let base = try base(from: newest, version: record?.version, of: name, known: known)
             return (
-                ChannelBase(base.document, version: base.version, taken: base.taken, losses: base.losses, isRestored: true),
+                ChannelBase(
+                    base.document, version: base.version, taken: base.taken, losses: base.losses, isRestored: true),
                 isShown
             )
         }
@@ -239,7 +240,7 @@ extension ChannelWriter {
 
     /// Returns the highest sequence of the signed copies above `link`; nil if there is none, or if it is the copy of
     /// a publisher that stopped before it wrote the file.
-    private func copyAhead(of link: LineageRule.Link, in name: String) throws -> Int? {
+    private func copyAhead(of link: LineageRule.LineageLink, in name: String) throws -> Int? {
         guard let next = try signedCopy(of: name, sequence: link.sequence + 1) else { return nil }
         var highest = next
         while let later = try signedCopy(of: name, sequence: highest.sequence + 1) { highest = later }
@@ -247,7 +248,7 @@ extension ChannelWriter {
     }
 
     /// Returns the copy with that sequence; nil if trusted keys did not sign it.
-    private func signedCopy(of name: String, sequence: Int) throws -> LineageRule.Link? {
+    private func signedCopy(of name: String, sequence: Int) throws -> LineageRule.LineageLink? {
         let path = Self.copyPath(of: name, sequence: sequence)
         guard let bytes = try location.read(path, maximumBytes: ChannelFormat.maximumBytes)?.bytes,
             let document = try? verified(bytes, of: name), document.document.sequence == sequence
@@ -257,7 +258,7 @@ extension ChannelWriter {
 
     /// Returns the copy with the digest `digest` and a sequence below `limit`, newest first. Its signatures need no
     /// check, because a signed file contains the digest.
-    private func copy(of name: String, with digest: SHA256Digest, below limit: Int) throws -> LineageRule.Link? {
+    private func copy(of name: String, with digest: SHA256Digest, below limit: Int) throws -> LineageRule.LineageLink? {
         for sequence in try ChannelHistory.sequences(of: name, in: location).reversed() where sequence < limit {
             let path = Self.copyPath(of: name, sequence: sequence)
             guard let bytes = try location.read(path, maximumBytes: ChannelFormat.maximumBytes)?.bytes,

@@ -128,7 +128,7 @@ public struct Listening: Sendable {
                 say("\(configuration.url) states version \(version): checking")
                 await shell.checkSoon(within: .zero)
             }, report: { note($0, of: "meteor", configuration.url.socket) })
-        try await withThrowingTaskGroup(of: VersionWatcher.End?.self) { group in
+        try await withThrowingTaskGroup(of: VersionWatcher.WatchEnd?.self) { group in
             group.addTask { await watcher.run() }
             group.addTask {
                 try await untilAnother(configuration, server, shell)

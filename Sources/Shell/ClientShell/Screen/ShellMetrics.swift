@@ -262,7 +262,7 @@ struct DurationHistogram: Sendable {
         last = seconds
     }
 
-    var samples: [MetricFamily.Sample] {
+    var samples: [MetricFamily.MetricSample] {
         let buckets = zip(Self.bounds + [.infinity], counts + [count])
         return buckets.map { bound, count in
             .init(Double(count), labels: [(name: "le", value: MetricsText.bound(bound))], suffix: "_bucket")

@@ -168,12 +168,12 @@ import Testing
                 new: ["a.js": [1], "index.html": [9, 9], "z.js": [4]]))
     }
 
-    private typealias Group = DeltaFormat.Group
-    private typealias Step = DeltaFormat.Step
+    private typealias Group = DeltaFormat.FileGroup
+    private typealias Step = DeltaFormat.TreeStep
 
     /// Indexes with the reason for their rejection.
     @Test(arguments: [
-        ("builds on another tree", [] as [DeltaFormat.Group], [DeltaFormat.Step.keep(count: 3)], 2, 3),
+        ("builds on another tree", [] as [DeltaFormat.FileGroup], [DeltaFormat.TreeStep.keep(count: 3)], 2, 3),
         ("more files than stated", [], [.keep(count: 3)], 3, 4),
         ("uses more files", [], [.keep(count: 4)], 3, 3),
         ("uses more files", [], [.skip(count: 4)], 3, 3),
@@ -195,7 +195,7 @@ import Testing
         ("not in the base", [Group(frameBytes: 1, bytes: 1, prefix: [-1])], [], 3, 3),
     ])
     func `rejects an invalid index`(
-        reason: String, groups: [DeltaFormat.Group], steps: [DeltaFormat.Step], baseFiles: Int, files: Int
+        reason: String, groups: [DeltaFormat.FileGroup], steps: [DeltaFormat.TreeStep], baseFiles: Int, files: Int
     ) throws {
         let trees = try trees()
         let index = DeltaFormat.index(

@@ -22,7 +22,7 @@ final class Trees {
     }
 
     private static func write(_ files: [String: [UInt8]], to folder: Directory) throws -> DeltaTree {
-        var entries: [DeltaTree.Entry] = []
+        var entries: [DeltaTree.TreeFile] = []
         var tar: [UInt8] = []
         for (name, bytes) in files.sorted(by: { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }) {
             let path = try BundlePath(parsing: name)

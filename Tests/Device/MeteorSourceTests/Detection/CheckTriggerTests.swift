@@ -16,7 +16,7 @@ import Testing
 
     /// Returns a trigger whose random waits are `random` times their maximum.
     private func trigger(random: Double = 0) -> CheckTrigger {
-        CheckTrigger(pace: CheckTrigger.Pace()) { range in
+        CheckTrigger(pace: CheckTrigger.CheckPace()) { range in
             range.lowerBound + random * (range.upperBound - range.lowerBound)
         }
     }
@@ -24,14 +24,14 @@ import Testing
     /// Reports `version` in a new subscription and lets the trigger decide at its due time. Returns nil if there is none.
     private func subscribe(
         _ trigger: inout CheckTrigger, _ version: MeteorVersion, running: MeteorVersion?, at second: Int
-    ) -> CheckTrigger.Answer? {
+    ) -> CheckTrigger.CheckDecision? {
         trigger.subscribed()
         return change(&trigger, version, running: running, at: second)
     }
 
     private func change(
         _ trigger: inout CheckTrigger, _ version: MeteorVersion, running: MeteorVersion?, at second: Int
-    ) -> CheckTrigger.Answer? {
+    ) -> CheckTrigger.CheckDecision? {
         trigger.state(version, at: .seconds(second))
         guard let due = trigger.due else { return nil }
         return trigger.decide(running: running, at: due)

@@ -6,7 +6,7 @@ import Testing
 @testable import MeteorSource
 
 @Suite("DDPConversation") struct DDPConversationTests {
-    typealias Action = DDPConversation.Action
+    typealias Action = DDPConversation.DDPAction
 
     static let noVersion =
         "the server reports no version for web.cordova yet; if it never does, compare the appId with that of the server"
@@ -24,13 +24,13 @@ import Testing
             }
         }
 
-        mutating func handle(_ event: DDPConversation.Event) -> [Action] { conversation.handle(event, at: now) }
+        mutating func handle(_ event: DDPConversation.DDPEvent) -> [Action] { conversation.handle(event, at: now) }
 
         mutating func receive(_ text: String) -> [Action] { handle(.received(text)) }
 
         /// Connects and receives these frames as well.
         mutating func connect(_ texts: String...) {
-            for event in [.connecting, .opened, .received(DDPTexts.connected)] as [DDPConversation.Event] {
+            for event in [.connecting, .opened, .received(DDPTexts.connected)] as [DDPConversation.DDPEvent] {
                 _ = handle(event)
             }
             for text in texts { _ = receive(text) }

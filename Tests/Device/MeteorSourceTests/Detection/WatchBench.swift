@@ -93,8 +93,8 @@ final class WatchBench<Server: PlayedServer>: Sendable {
 
     /// Watches while `test` controls the server, then cancels. Returns the end of the watch.
     @discardableResult
-    func watch(_ test: @escaping @Sendable (WatchBench) async throws -> Void) async throws -> VersionWatcher.End {
-        try await withThrowingTaskGroup(of: VersionWatcher.End.self) { group in
+    func watch(_ test: @escaping @Sendable (WatchBench) async throws -> Void) async throws -> VersionWatcher.WatchEnd {
+        try await withThrowingTaskGroup(of: VersionWatcher.WatchEnd.self) { group in
             group.addTask { await self.watcher.run() }
             try await test(self)
             group.cancelAll()

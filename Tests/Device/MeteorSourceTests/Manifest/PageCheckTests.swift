@@ -8,7 +8,7 @@ import Testing
     private static func check(
         _ config: RuntimeConfig, appId: String? = "app", root: String? = "https://example.com"
     ) throws -> PageCheck.Accepted {
-        let stored = PageCheck.Stored(appId: appId, rootURL: try root.map { try FetchURL(parsing: $0) })
+        let stored = PageCheck.KnownApplication(appId: appId, rootURL: try root.map { try FetchURL(parsing: $0) })
         return try PageCheck.check(config, version: try MeteorVersion(parsing: "v1"), stored: stored)
     }
 
