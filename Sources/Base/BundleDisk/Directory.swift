@@ -285,45 +285,6 @@ package final class Directory: Sendable {
         _ = try checkedNegative(clinux_sync_file_system(descriptor), to: "sync", at: path)
     }
 
-    /// Returns the free space of the file system.
-    package func freeSpace() throws(DiskError) -> FreeSpace {
-        var status = statvfs()
-        _ = try checked(fstatvfs(descriptor, &status), to: "examine", at: path)
-        let block = Int(clamping: status.f_frsize)
-        return FreeSpace(
-            bytes: Int(clamping: status.f_bavail).multipliedClamping(by: block),
-            totalBytes: Int(clamping: status.f_blocks).multipliedClamping(by: block),
-            blockBytes: block,
-            files: status.f_files == 0 ? nil : Int(clamping: status.f_favail))
-    }
-
-    /// Whether the path of this directory now leads to another directory. It is false if the path does not exist.
-    package var isReplaced: Bool {
-        var (own, found) = (stat(), stat())
-        guard fstat(descriptor, &own) == 0, stat(path, &found) == 0, found.st_mode & S_IFMT == S_IFDIR else {
-            return false
-        }
-        return own.st_dev != found.st_dev || own.st_ino != found.st_ino
-    }
-
-    /// Returns the owner and the permission bits of this directory.
-    package func permissions() throws(DiskError) -> (owner: UInt32, mode: UInt32) {
-        let status = try status()
-        return (status.st_uid, status.st_mode & 0o7777)
-    }
-
-    /// Returns the time at which an entry was last added, removed or replaced, in nanoseconds since 1970.
-    package func modification() throws(DiskError) -> Int {
-        let time = try status().st_mtim
-        return time.tv_sec &* 1_000_000_000 &+ time.tv_nsec
-    }
-
-    func status() throws(DiskError) -> stat {
-        var status = stat()
-        _ = try checked(fstat(descriptor, &status), to: "examine", at: path)
-        return status
-    }
-
     private func display(_ name: String) -> String { path + "/" + name }
 
     /// These calls resolve paths without a limit to this directory, so they accept one component only.

@@ -20,6 +20,33 @@ package struct FileStamp: Sendable, Hashable {
 }
 
 extension Directory {
+    /// Whether the path of this directory now leads to another directory. It is false if the path does not exist.
+    package var isReplaced: Bool {
+        var (own, found) = (stat(), stat())
+        guard fstat(descriptor, &own) == 0, stat(path, &found) == 0, found.st_mode & S_IFMT == S_IFDIR else {
+            return false
+        }
+        return own.st_dev != found.st_dev || own.st_ino != found.st_ino
+    }
+
+    /// Returns the owner and the permission bits of this directory.
+    package func permissions() throws(DiskError) -> (owner: UInt32, mode: UInt32) {
+        let status = try status()
+        return (status.st_uid, status.st_mode & 0o7777)
+    }
+
+    /// Returns the time at which an entry was last added, removed or replaced, in nanoseconds since 1970.
+    package func modification() throws(DiskError) -> Int {
+        let time = try status().st_mtim
+        return time.tv_sec &* 1_000_000_000 &+ time.tv_nsec
+    }
+
+    func status() throws(DiskError) -> stat {
+        var status = stat()
+        _ = try checked(fstat(descriptor, &status), to: "examine", at: path)
+        return status
+    }
+
     /// Whether both are the same directory, regardless of their paths.
     package func isSame(as other: Directory) -> Bool {
         guard let mine = try? status(), let its = try? other.status() else { return false }

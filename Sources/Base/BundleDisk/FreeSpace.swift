@@ -1,3 +1,5 @@
+import CLibrary
+
 /// The free space of a file system.
 package struct FreeSpace: Sendable, Equatable {
     /// The bytes that an ordinary user can still write.
@@ -22,5 +24,19 @@ extension Int {
     func multipliedClamping(by other: Int) -> Int {
         let (product, overflow) = multipliedReportingOverflow(by: other)
         return overflow ? .max : product
+    }
+}
+
+extension Directory {
+    /// Returns the free space of the file system.
+    package func freeSpace() throws(DiskError) -> FreeSpace {
+        var status = statvfs()
+        _ = try checked(fstatvfs(descriptor, &status), to: "examine", at: path)
+        let block = Int(clamping: status.f_frsize)
+        return FreeSpace(
+            bytes: Int(clamping: status.f_bavail).multipliedClamping(by: block),
+            totalBytes: Int(clamping: status.f_blocks).multipliedClamping(by: block),
+            blockBytes: block,
+            files: status.f_files == 0 ? nil : Int(clamping: status.f_favail))
     }
 }

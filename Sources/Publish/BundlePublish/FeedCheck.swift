@@ -267,7 +267,7 @@ package struct FeedCheck {
         var sink = CheckSink(keeps: true)
         do {
             let head = try await fetcher.fetch(FetchRequest(url: url, maximumBytes: limit), into: &sink)
-            for code in FeedResponseRule.document(head) { find(code, at: url, message: Self.words(code, of: head)) }
+            for code in FeedResponseRule.document(head) { find(code, at: url, message: code.words(of: head)) }
             return sink.bytes
         } catch let error as FetchError {
             if !isNeeded, isAbsence(error) { return nil }
@@ -289,13 +289,13 @@ package struct FeedCheck {
         report.bytes += size ?? 0
         guard let head = try await head(FetchRequest(url: url, maximumBytes: .max)) else { return true }
         for code in FeedResponseRule.content(head, size: size) {
-            find(code, at: url, message: Self.words(code, of: head, size: size))
+            find(code, at: url, message: code.words(of: head, size: size))
         }
         guard !url.isFile, let size = head.contentLength, size > 1,
             let rest = FetchRequest.Resume(ofKnownContent: size - 1),
             let part = try await self.head(FetchRequest(url: url, maximumBytes: .max, resume: rest))
         else { return true }
-        if part.rangeStart != size - 1 { find(.noRanges, at: url, message: Self.words(.noRanges, of: part)) }
+        if part.rangeStart != size - 1 { find(.noRanges, at: url, message: FeedFinding.Code.noRanges.words(of: part)) }
         return true
     }
 
@@ -315,22 +315,5 @@ package struct FeedCheck {
     private static func code(of error: FetchError) -> FeedFinding.Code {
         if error.isRefusal { return .refused }
         return UpdateFailure(error).code == .networkUnavailable ? .unreachable : .missing
-    }
-
-    private static func words(_ code: FeedFinding.Code, of head: FetchHead, size: Int? = nil) -> String {
-        let cache = head.cacheControl.map { "Cache-Control: \(UntrustedName.display($0))" } ?? "no Cache-Control"
-        return switch code {
-        case .encoded:
-            "It arrives with Content-Encoding \(UntrustedName.display(head.contentEncoding ?? "")): switch compression off for the feed."
-        case .wrongSize:
-            "It has \(head.contentLength ?? 0) bytes, and its document says \(size ?? 0): publish it again."
-        case .noSize: "Its server does not tell its size: switch compression and chunking off for the feed."
-        case .noRanges: "Its server ignores Range: a download that was interrupted starts over."
-        case .cachedTooLong:
-            "It has \(cache), and is replaced: devices receive changes late. Set max-age=30 or similar."
-        case .cachedTooShort:
-            "It has \(cache), and never changes. Set max-age=31536000, immutable or similar."
-        default: code.rawValue
-        }
     }
 }

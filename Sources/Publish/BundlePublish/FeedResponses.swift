@@ -34,6 +34,26 @@ enum FeedResponseRule {
     }
 }
 
+extension FeedFinding.Code {
+    /// The problem of a response and its remedy.
+    func words(of head: FetchHead, size: Int? = nil) -> String {
+        let cache = head.cacheControl.map { "Cache-Control: \(UntrustedName.display($0))" } ?? "no Cache-Control"
+        return switch self {
+        case .encoded:
+            "It arrives with Content-Encoding \(UntrustedName.display(head.contentEncoding ?? "")): switch compression off for the feed."
+        case .wrongSize:
+            "It has \(head.contentLength ?? 0) bytes, and its document says \(size ?? 0): publish it again."
+        case .noSize: "Its server does not tell its size: switch compression and chunking off for the feed."
+        case .noRanges: "Its server ignores Range: a download that was interrupted starts over."
+        case .cachedTooLong:
+            "It has \(cache), and is replaced: devices receive changes late. Set max-age=30 or similar."
+        case .cachedTooShort:
+            "It has \(cache), and never changes. Set max-age=31536000, immutable or similar."
+        default: rawValue
+        }
+    }
+}
+
 /// Collects a file, or ends a transfer after its head.
 struct CheckSink: FetchSink {
     struct HeadSeen: Error {

@@ -1,5 +1,5 @@
 import BundleDisk
-import Glibc
+import CLibrary
 
 /// A draft of a release, in the feed's folder but under a name that no reader requests. It is removed with this value
 /// unless it was committed; the next publisher removes the draft of a stopped one.
