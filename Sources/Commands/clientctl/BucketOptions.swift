@@ -90,7 +90,8 @@ struct BucketReading: ParsableArguments {
         if let line = try line(settings) { return try BucketCredentials.command(line) }
         if let id = Self.variable("AWS_ACCESS_KEY_ID"), Self.variable("AWS_PROFILE") == nil {
             return try BucketCredentials.keys(
-                of: "The environment", id: id, secret: Self.variable("AWS_SECRET_ACCESS_KEY"), token: Self.variable("AWS_SESSION_TOKEN"))
+                of: "The environment", id: id, secret: Self.variable("AWS_SECRET_ACCESS_KEY"),
+                token: Self.variable("AWS_SESSION_TOKEN"))
         }
         let named = Self.variable("AWS_SHARED_CREDENTIALS_FILE")
         let path = Self.sharedFile

@@ -126,7 +126,9 @@ struct FolderRule {
     private func findings(of file: FolderFacts, among paths: Set<[UInt8]>, isJunk: Bool) -> [FolderFinding] {
         var found: [FolderFinding] = []
         if let copied = file.copied { found.append(FolderFinding(.precompressed, in: file, detail: "of \(copied)")) }
-        if Self.isSourceMap((file.copied ?? file.path).bytes, among: paths) { found.append(FolderFinding(.maps, in: file)) }
+        if Self.isSourceMap((file.copied ?? file.path).bytes, among: paths) {
+            found.append(FolderFinding(.maps, in: file))
+        }
         if isJunk, !allowed.contains(where: { $0.covers(file.path.bytes) }) {
             found.append(FolderFinding(.junk, in: file))
         }
@@ -225,9 +227,12 @@ struct FolderRule {
                 guard let target = PageAddress.path(name, from: base) else { continue }
                 if !isThere(target, among: paths) {
                     let isEntry = reference.element == "script" && file.path.bytes.elementsEqual("index.html".utf8)
-                    found.append(FolderFinding(isEntry ? .missingScript : .missingFile, in: file, detail: element, target: target))
+                    found.append(
+                        FolderFinding(
+                            isEntry ? .missingScript : .missingFile, in: file, detail: element, target: target))
                 } else if reference.directive == "frame-src" {
-                    found.append(FolderFinding(.ownFrame, in: file, detail: element, allowance: ContentSecurityPolicy.framing))
+                    found.append(
+                        FolderFinding(.ownFrame, in: file, detail: element, allowance: ContentSecurityPolicy.framing))
                 }
             case .none: continue
             }

@@ -95,7 +95,8 @@ package struct ReleaseBuilder {
         if let notes = options.notes {
             try draft.scratch.replaceFile(ReleaseNotes.fileName, with: Array(notes.utf8))
         }
-        guard var report = try commit(release, draft: draft, deltas: deltas, tree: tree, team: team, channel: channel) else {
+        guard var report = try commit(release, draft: draft, deltas: deltas, tree: tree, team: team, channel: channel)
+        else {
             // Another process published this version during the packing.
             guard let published = try ReleaseFeed.published(options.version, in: feed) else { throw vanished }
             return try confirm(published, tree: tree, team: team, channel: channel)
@@ -154,7 +155,8 @@ package struct ReleaseBuilder {
             }
             let report = try prepared.flatMap { try publication?.put($0) }
             if report == nil { try makeNewest(try document(release, url: archivePath)) }
-            var answer = try summary(.published, of: release.manifest, tree: tree, isNewest: isNewest(), channel: report)
+            var answer = try summary(
+                .published, of: release.manifest, tree: tree, isNewest: isNewest(), channel: report)
             answer.deltas = deltas
             return answer
         }

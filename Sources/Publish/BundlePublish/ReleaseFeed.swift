@@ -89,7 +89,8 @@ package enum ReleaseFeed {
         // An archive is only valid beside its manifest.
         if release.url.contains("/") { return false }
         return try location.holds(
-            "\(releasesName)/\(release.version.folderName)/\(release.url)", digest: release.sha256, size: release.size ?? .max)
+            "\(releasesName)/\(release.version.folderName)/\(release.url)", digest: release.sha256,
+            size: release.size ?? .max)
             == true
     }
 

@@ -23,7 +23,9 @@ import Testing
 
     @Test func `refuses a store that ignores conditions unless there is a single writer`() throws {
         let store = try Store { _, _ in .ignoreConditions }
-        let refused = refusal { _ = try store.location().create("releases/v1.0.0/manifest.json", with: .bytes(document)) }
+        let refused = refusal {
+            _ = try store.location().create("releases/v1.0.0/manifest.json", with: .bytes(document))
+        }
         #expect(refused?.code == .configInvalid)
         #expect(refused?.message.contains("ignores the condition") == true)
         #expect(refused?.message.contains("--single-writer") == true)

@@ -65,8 +65,7 @@ package enum BucketCredentials {
     }
 
     /// Returns keys from `source`, which messages name.
-    package static func keys(of source: String, id: String?, secret: String?, token: String?) throws -> AccessKeys
-    {
+    package static func keys(of source: String, id: String?, secret: String?, token: String?) throws -> AccessKeys {
         let token = token.flatMap { $0.isEmpty ? nil : $0 }
         if let id, let secret, let keys = AccessKeys(id: id, secret: secret, sessionToken: token) { return keys }
         throw UpdateFailure(

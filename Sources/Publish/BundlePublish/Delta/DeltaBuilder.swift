@@ -183,7 +183,9 @@ struct DeltaPublisher {
             else { continue }
             // A stopped publisher left the file, which no list names.
             let name = "\(folder)/\(entry.url)"
-            if try !feed.create(name, with: .file(file)), try feed.holds(name, digest: entry.sha256, size: entry.size) != true {
+            if try !feed.create(name, with: .file(file)),
+                try feed.holds(name, digest: entry.sha256, size: entry.size) != true
+            {
                 try feed.remove(name)
                 _ = try feed.create(name, with: .file(file))
             }
