@@ -27,6 +27,8 @@ interface WebAppLocalServer {
 
 interface UpToDateEvent {
   version: string;
+  /** The client that failed once and is tried once more later. */
+  waiting?: { version: string; message: string };
 }
 
 /** A client that is ready. The seed has only a version. */
@@ -75,7 +77,7 @@ interface DeviceStatus {
   ready: DeviceClient | null;
   installed: DeviceClient[];
   /** The last start that failed. */
-  lastFailure: { version: string; cause: string; message: string; at: string } | null;
+  lastFailure: { version: string; cause: string; message: string; at: string; retryAt: string | null } | null;
   /** Whether the running client replaced the one that failed, and has not confirmed a start since. */
   rolledBack: boolean;
   /** The version of the shell. */
@@ -94,7 +96,7 @@ interface CapacitorMeteorWebApp {
   busy(options: { busy: boolean }): Promise<object>;
   /** The outcome is `checking` if the check takes longer than 20 s. */
   checkForUpdates(): Promise<{
-    outcome: 'upToDate' | 'updateAvailable' | 'failed' | 'checking';
+    outcome: 'upToDate' | 'updateAvailable' | 'waiting' | 'failed' | 'checking';
     version?: string;
     code?: string;
     message?: string;

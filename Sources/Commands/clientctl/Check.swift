@@ -87,7 +87,7 @@ struct CheckOutput {
         switch decision.verdict {
         case .install where findings.wait != nil: "waiting"
         case .install, .choose: "available"
-        case .upToDate: "upToDate"
+        case .upToDate: findings.retry == nil ? "upToDate" : "waiting"
         case .incompatible, .wrongApp, .unsuitable: "incompatible"
         case .blocked, .withdrawn: "blocked"
         case .notInRollout: "notInRollout"
@@ -103,8 +103,8 @@ struct CheckOutput {
             "routeDetail": .string(orNull: findings.plan?.route.detail),
             "bytesToDownload": findings.plan?.bytes.map { .integer($0) } ?? .null,
             "secondsToDownload": seconds.map { .integer($0) } ?? .null,
-            "waiting": .string(orNull: findings.wait?.reason.rawValue),
-            "waitingDetail": .string(orNull: findings.wait?.description),
+            "waiting": .string(orNull: findings.wait?.reason.rawValue ?? findings.retry.map { _ in "trial" }),
+            "waitingDetail": .string(orNull: wait),
             "rules": .array(
                 (decision.outcomes + others).map {
                     .object([
@@ -120,10 +120,13 @@ struct CheckOutput {
         return (bytes + rate - 1) / rate
     }
 
+    /// What the release waits for; nil if it does not wait.
+    private var wait: String? { findings.wait?.description ?? findings.retry.map { "it \($0.sequel): \($0)" } }
+
     var lines: [String] {
         ["\(word): \(version)"] + (findings.plan.map { [line($0)] } ?? [])
-            + (findings.wait.map { ["  waits: \($0)"] } ?? [])
-            + (decision.outcomes + others).map { "  \($0.passed ? "yes" : "no ")  \($0.rule): \($0.detail)" }
+            + (wait.map { ["  waits: \($0)"] } ?? [])
+            + (decision.outcomes + others).map { "  \($0.passed ? "pass" : "fail")  \($0.rule): \($0.detail)" }
     }
 
     private func line(_ plan: PlannedRoute) -> String {

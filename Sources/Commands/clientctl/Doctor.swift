@@ -26,7 +26,10 @@ struct Doctor: AsyncParsableCommand, ConfinedCommand {
 
     @OptionGroup var update: UpdateOptions
 
-    @Option(help: ArgumentHelp("Port of `serve` (default: derived from --app-id, otherwise 12000).", valueName: "n"))
+    @Option(
+        help: ArgumentHelp(
+            "Port of `serve` (default: as for `serve`, from the ID of the application, otherwise 12000).",
+            valueName: "n"))
     var port: String?
 
     @OptionGroup var common: CommonOptions

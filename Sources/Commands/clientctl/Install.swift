@@ -184,11 +184,12 @@ struct InstallOutput {
         case .chosen(let version, let report):
             ["\(version) is already installed as \(report.name)"] + roles(report)
                 + report.retention.removed.map { "removed \($0)" }
-        case .upToDate(let offered, _, let newest):
+        case .upToDate(let offered, let inventory, let newest):
             [
-                newest.shortDescription == offered.description
+                (newest.shortDescription == offered.description
                     ? "up to date: \(offered) is installed"
-                    : "up to date: \(newest.shortDescription) is installed, the feed offers \(offered)"
+                    : "up to date: \(newest.shortDescription) is installed, the feed offers \(offered)")
+                    + (inventory.ledger.failureBeforeRetry(of: newest).map { ". It \($0.sequel)" } ?? "")
             ]
         case .notInRollout(let offered, _, let newest, let detail):
             ["\(offered) is not for this device yet: \(detail). \(rest(newest))"]

@@ -144,6 +144,9 @@ extension LogLine {
         case .updateAvailable(let name):
             let next = isTimed ? "it is shown in an activation window" : "the page decides when to show it"
             self.init(.info, "updateAvailable", "\(name) is ready; \(next)", name)
+        case .installed(let name, let bytes, let size):
+            let amounts = "\(ByteCount(bytes: bytes)) downloaded for \(ByteCount(bytes: size)) of files"
+            self.init(.info, "installed", "\(name) is installed (\(amounts))", name)
         // A failed check has its own event, and metrics count all checks.
         case .checked: return nil
         case .failed(let failure): self.init(failure)

@@ -30,14 +30,18 @@ struct Prune: AsyncParsableCommand {
         let path = try settings.required("store", place.store)
         let isDryRun = try settings.isOn("dry-run", dryRun)
         let plan = try await prune(path, keep: try settings.keep(keep), isDryRun)
+        let ledger = try Inventory.read(at: path).ledger
         Output.give(
             json: try settings.isOn("json", common.json), afterChange: true,
             [
                 "outcome": .string(isDryRun ? "dryRun" : plan.removed.isEmpty ? "unchanged" : "removed"),
-                "retained": .names(plan.retained),
+                "retained": .names(plan.retained), "shown": .names(plan.shown),
                 "removed": .names(plan.removed),
             ],
-            plan.retained.map { "keep    \($0)" }
+            plan.retained.map { name in
+                let reasons = ledger.roles(of: name) + (plan.shown.contains(name) ? ["still shown by a page"] : [])
+                return "keep    \(name)" + (reasons.isEmpty ? "" : ": \(reasons.joined(separator: ", "))")
+            }
                 + plan.removed.map { "\(isDryRun ? "would remove" : "removed") \($0)" }
                 + (plan.removed.isEmpty ? ["no client to remove"] : []))
     }

@@ -19,8 +19,10 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
 
             With --meteor, or --trust and --channel or --manifest, it checks for updates.
             Without them, it detects the versions that `clientctl install` adds. With
-            --push, a host (`clientctl feed serve`) announces changes of the channel. A
-            Meteor server announces them over DDP. The command then checks at once.
+            --push, a host (`clientctl feed serve`) announces changes of the channel, and
+            the command checks at once, or at a random moment within the jitter of the
+            channel. A Meteor server announces new versions over DDP, and the command
+            checks within 30 seconds.
 
             It checks for updates every 15 minutes. Change the interval with
             --check-interval, or for a whole fleet with `clientctl channel set --poll`.
@@ -78,7 +80,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Port to listen on. If it is derived and in use, the next free port. (default: from --app-id, otherwise 12000)",
+            "Port to listen on. If it is derived and in use, the next free port. (default: from the ID of the application, which --app-id or a Meteor client names, otherwise 12000)",
             valueName: "n"))
     var port: String?
 

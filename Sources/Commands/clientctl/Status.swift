@@ -151,7 +151,7 @@ struct Status: ParsableCommand {
                 row.failures.map {
                     .object([
                         "cause": .string($0.cause.rawValue), "detail": .string($0.detail),
-                        "at": .string($0.at.description),
+                        "at": .string($0.at.description), "retryAt": .string(orNull: $0.retryAt?.description),
                     ])
                 }),
         ])

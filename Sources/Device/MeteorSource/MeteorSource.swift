@@ -74,7 +74,7 @@ package struct MeteorOffer: UpdateOffer {
         let detail =
             switch manifest.identity {
             case .computed: "the version is the digest of the \(manifest.assets.count) assets that are listed"
-            case .stated: "the version is a text of the server's choice; it proves nothing"
+            case .stated: "the server states the version; it is not the digest of the assets"
             }
         return [Decision.Outcome(rule: "manifest", passed: true, detail: detail)]
     }

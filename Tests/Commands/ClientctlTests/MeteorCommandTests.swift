@@ -105,6 +105,32 @@ import Testing
         #expect(settings?.objectValue?["appId"] == .string(CordovaBundles.appId))
     }
 
+    @Test func `a bundle that install saved without a seed is the seed of a device with nothing to download`() throws {
+        try push.serve("spaced") { builder in
+            builder.entries.append(BundleEntry("app/my photo 1.png", url: "/my photo 1.png", .bytes(bytes("photo"))))
+        }
+        let source = push.folder.file("source")
+        try Clientctl.run(["install", "--meteor", push.server.rootURL, "--store", source, "--json"]).succeeded(
+            "installed")
+        let seed = push.folder.file("www")
+        try Clientctl.stock(["cp", "-a", "\(source)/meteor/spaced", seed])
+        #expect(try TreeSnapshot(of: seed).files.keys.contains { $0.contains("my photo 1.png") })
+        try push.server.serve(version: "spaced")
+        let same = try push.check(["--seed", seed])
+        #expect(same.status == 3 && same.outcome == "upToDate")
+        let installed = try push.install(["--seed", seed]).succeeded("upToDate")
+        #expect(installed.string("version") == "embedded")
+    }
+
+    @Test func `install rejects the address of the manifest and names ROOT_URL`() throws {
+        for path in ["__cordova/manifest.json", "__cordova/"] {
+            let url = push.server.rootURL.hasSuffix("/") ? push.server.rootURL + path : "\(push.server.rootURL)/\(path)"
+            let refused = try Clientctl.run(["install", "--meteor", url, "--store", push.store, "--json"])
+            #expect(refused.status != 0)
+            #expect(refused.error["message"]?.stringValue?.contains("ROOT_URL") == true, "\(refused)")
+        }
+    }
+
     @Test func `install reads the Meteor server from the configuration file`() throws {
         try push.serve(.version2)
         let file = try push.folder.write(

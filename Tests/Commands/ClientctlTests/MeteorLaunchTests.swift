@@ -138,6 +138,22 @@ import Testing
         #expect(try push.launchAndConfirm() == "version3")
     }
 
+    @Test func `check waits and install explains before the second trial of a Meteor version`() throws {
+        try install(.version2)
+        #expect(try push.launchAndFail() == "version2")
+        #expect(try push.launchAndConfirm() == "embedded")
+        try push.site.leavingStoreAlone {
+            let check = try push.check()
+            #expect(check.status == 3)
+            #expect(check.outcome == "waiting")
+            #expect(check.string("waiting") == "trial")
+            #expect(check.string("waitingDetail")?.hasPrefix("it failed once") == true)
+            let text = try Clientctl.run(["install", "--store", push.store] + push.pushing()).text
+            #expect(
+                text.hasPrefix("up to date: version2 is installed. It failed once, and is tried once more"))
+        }
+    }
+
     @Test(arguments: ["version2", "meteor-version2"])
     func `unblock allows a blocked Meteor version by version or name`(name: String) throws {
         try install(.version2)

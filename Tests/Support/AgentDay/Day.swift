@@ -288,7 +288,7 @@ actor Day {
         do {
             try await shell.reload()
             loadsOwed += 1
-        } catch ShellError.noPendingVersion {
+        } catch let error as ShellError where error.code == ShellError.noPendingVersion.code {
             // The version was recalled in the meantime, or is shown already.
         }
     }
@@ -314,7 +314,7 @@ actor Day {
         case .checked(let failure, let next): checked(failure, next)
         case .launched: tally.launches += 1
         case .confirmed: tally.confirmed += 1
-        case .complained: break
+        case .installed, .complained: break
         case .unconfirmed: wrong("\(event)")
         case .rolledBack(let name, _, let failure):
             loadsOwed += 1

@@ -59,9 +59,11 @@ package struct ClientReference: Sendable, Equatable {
         do throws(SemanticVersionError) {
             return .installed(.archive(try SemanticVersion(parsingArgument: text)))
         } catch {
+            // A Meteor version may be any text, so the form of the text is not the fault.
+            let fault = known.contains { $0.version?.source == .meteor } ? "" : ": \(error)"
             throw UpdateFailure(
                 .usage, subject: shown,
-                "\(shown) is not a client of this store: \(error). Run `clientctl list` for the names.")
+                "\(shown) is not a client of this store\(fault). Run `clientctl list` for the names.")
         }
     }
 

@@ -28,6 +28,12 @@ extension Ledger {
         return record?.goodSince.map { .good(since: $0) } ?? .staged
     }
 
+    /// Returns the failure of the first start of `name` if a second trial follows, otherwise nil.
+    package func failureBeforeRetry(of name: ClientName) -> StartFailure? {
+        guard let version = name.version, case .failed(let failure) = standing(of: version) else { return nil }
+        return failure
+    }
+
     /// Returns whether a launch of `name` is a trial. The seed and clients with a confirmed start are not on trial.
     package func isOnTrial(_ name: ClientName) -> Bool {
         guard let version = name.version else { return false }

@@ -55,6 +55,12 @@ package struct Ledger: Sendable, Equatable {
         package let count: Int
         package let since: Timestamp
 
+        /// What an operator can do about the block.
+        package var advice: String {
+            let remedy = version.source == .meteor ? "Deploy another version" : "Publish another release"
+            return "\(remedy), or run `clientctl unblock --version \(version)`."
+        }
+
         package init(version: ClientVersion, cause: Cause, reason: String, count: Int, since: Timestamp) {
             self.version = version
             self.cause = cause
@@ -135,6 +141,14 @@ package struct Ledger: Sendable, Equatable {
     /// The installed clients that have a role.
     var mentioned: [ClientVersion] {
         [current, previous, pending, lastKnownGood, launch?.name].compactMap { $0?.version }
+    }
+
+    /// Returns the roles of the client `name`, for people; empty if it has none.
+    package func roles(of name: ClientName) -> [String] {
+        let roles = [
+            ("current", current), ("next", pending), ("previous", previous), ("last known good", lastKnownGood),
+        ]
+        return roles.filter { $0.1 == name }.map(\.0)
     }
 
     // MARK: Installing and removing

@@ -42,13 +42,14 @@ extension StartFailure {
         self.init(
             written: try reader.word("cause", try reader.string("cause")), detail: try reader.string("detail"),
             at: try reader.timestamp("at"),
-            startedAt: try reader.optional("startedAt").map { _ in try reader.timestamp("startedAt") })
+            startedAt: try reader.optional("startedAt").map { _ in try reader.timestamp("startedAt") },
+            retryAt: try reader.optional("retryAt").map { _ in try reader.timestamp("retryAt") })
     }
 
     var json: JSONValue {
         .object([
             "cause": .string(cause.rawValue), "detail": .string(detail), "at": .string(at.description),
-            "startedAt": .string(orNull: startedAt?.description),
+            "startedAt": .string(orNull: startedAt?.description), "retryAt": .string(orNull: retryAt?.description),
         ])
     }
 }

@@ -21,23 +21,36 @@ package struct StartFailure: Sendable, Equatable {
     package let at: Timestamp
     /// The time of the launch; nil for a client that was never shown, and before the ledger sets it.
     package let startedAt: Timestamp?
+    /// The time before which the shell that detected the failure does not start the second trial; nil if it does not
+    /// wait.
+    package let retryAt: Timestamp?
 
     /// Creates a failure. `detail` may come from a page, so it is cut to one printable line.
-    package init(_ cause: Cause, detail: String, at: Timestamp) {
-        self.init(written: cause, detail: UntrustedName.display(detail, limit: 400), at: at, startedAt: nil)
+    package init(_ cause: Cause, detail: String, at: Timestamp, retryAt: Timestamp? = nil) {
+        self.init(
+            written: cause, detail: UntrustedName.display(detail, limit: 400), at: at, startedAt: nil, retryAt: retryAt)
     }
 
     /// Creates a failure from its members in the ledger.
-    init(written cause: Cause, detail: String, at: Timestamp, startedAt: Timestamp?) {
+    init(written cause: Cause, detail: String, at: Timestamp, startedAt: Timestamp?, retryAt: Timestamp?) {
         self.cause = cause
         self.detail = detail
         self.at = at
         self.startedAt = startedAt
+        self.retryAt = retryAt
     }
 
     /// Returns the failure with the start time of `launch`.
     func of(_ launch: Launch) -> StartFailure {
-        StartFailure(written: cause, detail: detail, at: at, startedAt: launch.at)
+        StartFailure(written: cause, detail: detail, at: at, startedAt: launch.at, retryAt: retryAt)
+    }
+
+    /// What follows the first failure of a client, and when: the end of a sentence about that client.
+    package var sequel: String {
+        let time =
+            retryAt.map { "with a check after \($0) or the next start of the shell" }
+            ?? "with the next check or the next start of the shell"
+        return "failed once, and is tried once more \(time)"
     }
 }
 

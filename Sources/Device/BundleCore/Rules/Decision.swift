@@ -107,8 +107,9 @@ extension Decision.Verdict {
 
     /// Meteor's clients match the first words of the message (METEOR section 3.2).
     private static func text(of block: Ledger.Block, on version: ClientVersion) -> String {
-        let text = "Version \(version) is blocked on this device since \(block.since): \(block.reason)"
-        return version.source == .meteor ? "Skipping downloading blacklisted version. \(text)" : text
+        let start = version.source == .meteor ? "Skipping downloading blacklisted version: version" : "Version"
+        return "\(start) \(version) is blocked on this device since \(block.since): \(block.reason). "
+            + block.advice
     }
 }
 

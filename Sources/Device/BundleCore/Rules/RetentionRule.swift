@@ -6,10 +6,13 @@ package struct RetentionPlan: Sendable, Equatable {
     package let retained: [ClientName]
     /// The clients to remove, in the order of the ledger.
     package let removed: [ClientName]
+    /// The clients of `retained` that the rule would remove, and that stay while a page shows them.
+    package let shown: [ClientName]
 
-    package init(retained: [ClientName], removed: [ClientName]) {
+    package init(retained: [ClientName], removed: [ClientName], shown: [ClientName] = []) {
         self.retained = retained
         self.removed = removed
+        self.shown = shown
     }
 }
 

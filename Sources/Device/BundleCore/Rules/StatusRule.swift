@@ -17,7 +17,7 @@ package enum StatusRule {
     /// first. A nil `shell` meets every range.
     package static func rows(_ inventory: Inventory, shell: SemanticVersion?, hasSeed: Bool = true) -> [Row] {
         let choice = SelectionRule.select(inventory, shell: shell, hasSeed: hasSeed)
-        return (hasSeed ? [seedRow(choice)] : [])
+        return (hasSeed ? [seedRow(choice, isAlone: inventory.bundles.isEmpty)] : [])
             + inventory.bundles.map { bundle in
                 let standing = inventory.ledger.standing(of: bundle.version)
                 return Row(
@@ -36,12 +36,13 @@ package enum StatusRule {
             + "installed until the device receives a newer one"
     }
 
-    private static func seedRow(_ choice: SelectionRule.Choice?) -> Row {
+    /// Returns the row of the seed, which `isAlone` if no client is installed.
+    private static func seedRow(_ choice: SelectionRule.Choice?, isAlone: Bool) -> Row {
         let reason =
             switch choice {
             case let choice? where choice.name != .embedded: "the seed; \(choice.name) is next"
             case let choice? where choice.reason != .onlyOne: choice.reason.description
-            case _: "no installed client is usable"
+            case _: isAlone ? "the seed; no client is installed yet" : "the seed; no installed client is usable"
             }
         return Row(
             name: .embedded, isNext: choice?.name == .embedded, state: "seed", reason: reason, failures: [])
@@ -51,7 +52,10 @@ package enum StatusRule {
         _ bundle: InstalledBundle, _ standing: Ledger.Standing, _ ledger: Ledger, _ shell: SemanticVersion?,
         _ choice: SelectionRule.Choice?
     ) -> String {
-        if let choice, choice.name == bundle.name { return choice.reason.description }
+        if let choice, choice.name == bundle.name {
+            guard case .retry(let failure) = choice.reason else { return choice.reason.description }
+            return "\(failure.sequel): \(failure)"
+        }
         switch SelectionRule.usability(of: bundle, ledger: ledger, shell: shell) {
         case .blocked(let block): return "blocked since \(block.since): \(block.reason)"
         case .withdrawn(let withdrawal): return withdrawal.description
@@ -59,7 +63,7 @@ package enum StatusRule {
         case .incompatible(.compatible), .usable: break
         case .incompatible(let answer): return answer.description
         }
-        if case .failed(let failure) = standing { return "failed once and will be retried: \(failure)" }
+        if case .failed(let failure) = standing { return "\(failure.sequel): \(failure)" }
         return "usable, but \(choice?.name.description ?? "nothing") is next" + orderReason(bundle, ledger, choice)
     }
 

@@ -208,7 +208,9 @@ package actor BundleStore {
             try removal.remove(entry, because: .removed(version))
         }
         let left = try inventory().bundles.map(\.name)
-        return RetentionPlan(retained: left, removed: plan.removed.filter { !left.contains($0) })
+        return RetentionPlan(
+            retained: left, removed: plan.removed.filter { !left.contains($0) },
+            shown: plan.removed.filter(left.contains))
     }
 }
 

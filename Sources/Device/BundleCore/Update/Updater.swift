@@ -59,6 +59,9 @@ package struct Updater<Source: UpdateSource>: Sendable {
             offered: offer.clientVersion, decision: decision,
             others: explaining ? source.explain(offer, noted, shell: device.shell, appId: device.appId) : [],
             plan: plan, memory: noted.ledger.feed, wait: await wait(offer, decision.verdict, plan),
+            retry: decision.verdict.newest.flatMap { newest in
+                newest.version == offer.clientVersion ? noted.ledger.failureBeforeRetry(of: newest) : nil
+            },
             rate: gate.policy.joined(with: offer.terms.policy, isUrgent: offer.terms.isUrgent).rate)
     }
 

@@ -8,14 +8,19 @@ package struct MeteorURLs: Sendable, Equatable {
 
     /// Creates the URLs below `rootURL`, with or without its trailing slash.
     ///
-    /// Throws if a URL is too long or `rootURL` names a file.
+    /// Throws if a URL is too long, or if `rootURL` names a file or is already a URL below the root.
     package init(rootURL: FetchURL, architecture: String = "web.cordova") throws(FetchError) {
         let root = Self.withoutTrail(rootURL)
         guard !rootURL.isFile else {
             throw .unsupportedURL(rootURL.display, reason: "a Meteor server uses http or https")
         }
         let client = architecture.hasPrefix("web.") ? architecture.dropFirst(4) : architecture[...]
-        let base = root + "/__" + PercentEncoding.encode(path: Array(client.utf8)) + "/"
+        let folder = "/__" + PercentEncoding.encode(path: Array(client.utf8))
+        for path in [folder, folder + "/manifest.json"] where root.hasSuffix(path) {
+            throw .unsupportedURL(
+                rootURL.display, reason: "it is not the server's ROOT_URL, which ends before \(folder)")
+        }
+        let base = root + folder + "/"
         index = try FetchURL(parsing: base)
         manifest = try FetchURL(parsing: base + "manifest.json")
     }

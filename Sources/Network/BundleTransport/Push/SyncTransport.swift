@@ -132,7 +132,7 @@ extension TransportError: CustomStringConvertible {
         switch status {
         case 300...399: "; redirects are not followed, so use the final URL"
         case 401, 403: "; log in, or use a token with permission to listen"
-        case 404: "; check the path of the socket"
+        case 404: "; check the server's address, and that a proxy in front of it forwards WebSockets"
         default: ""
         }
     }

@@ -28,7 +28,7 @@ function bundle(client) {
 // Returns a call that checks, and passes the id of the client that is ready to `answer`, or null.
 function check(answer) {
   return (it) => api.checkForUpdates().then((result) => (
-    result.outcome === 'failed' ? fail(result) : answer(result.version || null, it)));
+    result.outcome === 'failed' ? fail(result) : answer(result.outcome === 'updateAvailable' ? result.version : null, it)));
 }
 
 // Native plugins load the page again even if there is no other bundle.

@@ -17,6 +17,11 @@ extension DoctorRule {
                 "Install a client, or name a seed with --seed. `clientctl status` says why a client does not run."
             )
         }
+        if case .retry(let failure) = choice.reason {
+            return .warning(
+                .clients, path, "\(choice.name) \(failure.sequel): \(failure).",
+                "Correct the cause before the second trial, which blocks the version if it fails, too.")
+        }
         if let unconfirmed = reading.complaints[choice.name.description]?.first(where: ComplaintFile.isUnconfirmed) {
             return .warning(
                 .clients, path, "\(choice.name) is shown next, and its page said \(unconfirmed).",
@@ -107,7 +112,7 @@ extension DoctorRule {
         case .blocked(let block):
             return .warning(
                 .offer, url, "\(version) is blocked on this device since \(block.since): \(block.reason)",
-                "Publish a newer release. To run it anyway: `clientctl unblock --version \(version)`.")
+                block.advice)
         case .wrongApp, .unsuitable: return nil
         }
     }

@@ -118,6 +118,8 @@ extension DoctorRule {
                 .document, url, failure.message,
                 "Devices accept nothing from it until this is corrected. `clientctl feed check` checks the feed itself."
             )
+        case .verified(_, let offer) where offer?.version.source == .meteor:
+            return .ok(.document, url, "The manifest of \(url) was read; hot code pushes are not signed.")
         case .verified(let memory, _):
             guard feed.isChannel, let channel = memory.followed else {
                 return .ok(.document, url, "The offer of \(url) is verified.")

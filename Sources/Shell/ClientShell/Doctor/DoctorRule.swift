@@ -105,7 +105,9 @@ package enum DoctorRule {
     static func port(_ port: DoctorReading.Port) -> DoctorFinding {
         let subject = "\(port.number)"
         switch port.holder {
-        case .free: return .ok(.port, subject, "Port \(port.number) is free.")
+        case .free:
+            let origin = port.isFixed ? "" : ", which serve uses without --port,"
+            return .ok(.port, subject, "Port \(port.number)\(origin) is free.")
         case .clientctl:
             return .ok(.port, subject, "The clientctl serve of this store listens on port \(port.number).")
         case .refused(let error):

@@ -77,7 +77,7 @@ package final class RosterSender: Sendable {
         case .launched:
             change { $0.isShown = true }
         case .confirmed, .rolledBack, .unconfirmed: noteEvent()
-        case .updateAvailable, .failed, .complained: break
+        case .updateAvailable, .installed, .failed, .complained: break
         }
     }
 

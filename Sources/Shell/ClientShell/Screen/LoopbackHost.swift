@@ -116,9 +116,14 @@ package final class LoopbackHost: PageHost {
         var outcome: JSONObject
         do {
             try await shell.checkForUpdates()
-            outcome = ["outcome": .string("upToDate")]
-            if let name = bridge.withScreen(\.status.available) {
+            let status = bridge.withScreen(\.status)
+            if let name = status.available {
                 outcome = ["outcome": .string("updateAvailable"), "version": .string(name.shortDescription)]
+            } else if let waiting = status.waiting {
+                outcome = waiting.members
+                outcome["outcome"] = .string("waiting")
+            } else {
+                outcome = ["outcome": .string("upToDate")]
             }
         } catch {
             let failure = UpdateFailure(error)
@@ -161,7 +166,7 @@ package final class LoopbackHost: PageHost {
             // The page that failed is being replaced; the next page receives the error.
             case .rolledBack(let name, _, let failure): screen.send(error: failure, failed: name)
             case .checked(nil, _): screen.sendUpToDate()
-            case .launched, .confirmed, .checked, .complained, .unconfirmed: break
+            case .installed, .launched, .confirmed, .checked, .complained, .unconfirmed: break
             }
         }
     }
@@ -259,7 +264,7 @@ package final class LoopbackHost: PageHost {
         } catch let refusal as CallRefusal {
             throw refusal
         } catch let error as ShellError {
-            throw CallRefusal(status: 409, code: error.rawValue, message: error.failure.message)
+            throw CallRefusal(status: 409, code: error.code, message: error.failure.message)
         } catch {
             let failure = UpdateFailure(error)
             throw CallRefusal(status: 500, code: failure.code.rawValue, message: failure.message)

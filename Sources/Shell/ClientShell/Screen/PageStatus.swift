@@ -51,7 +51,13 @@ struct PageStatus {
             "version": .string(ClientName.installed(failed.version).shortDescription),
             "cause": .string(failed.failure.cause.rawValue), "message": .string(failed.failure.description),
             "at": .string(failed.failure.at.description),
+            "retryAt": .string(orNull: retry(of: failed.version)?.retryAt?.description),
         ])
+    }
+
+    /// Returns the failure of the first start of `version` if a second trial follows, otherwise nil.
+    private func retry(of version: ClientVersion) -> StartFailure? {
+        inventory.ledger.failureBeforeRetry(of: .installed(version))
     }
 
     /// The newest failed start, whether or not its client is still installed.

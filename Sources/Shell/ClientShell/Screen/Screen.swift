@@ -267,10 +267,12 @@ struct Screen {
         for listener in listeners.values { listener.stream.yield(PageEvent(name: "downloadProgress", data: data)) }
     }
 
-    /// Reports to every page that a check found no newer client.
+    /// Reports to every page that a check found no newer client, and which one waits for its second trial.
     mutating func sendUpToDate() {
         guard ownPage == nil, status.available == nil, let name = status.current else { return }
-        let event = PageEvent(name: "upToDate", data: ["version": .string(name.shortDescription)])
+        var data: JSONObject = ["version": .string(name.shortDescription)]
+        if let waiting = status.waiting { data["waiting"] = .object(waiting.members) }
+        let event = PageEvent(name: "upToDate", data: data)
         for listener in listeners.values { listener.stream.yield(event) }
     }
 

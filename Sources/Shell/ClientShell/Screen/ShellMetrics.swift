@@ -36,7 +36,7 @@ package struct ShellMetrics: Sendable {
     package mutating func note(_ event: ShellEvent, at time: Timestamp, reading: Duration) {
         switch event {
         case .updateAvailable(let name): available = name
-        case .failed, .complained: break
+        case .installed, .failed, .complained: break
         case .unconfirmed: unconfirmed += 1
         case .checked(let failure, let next): recordCheck(failure, next: next, at: time)
         case .launched(let name, _):

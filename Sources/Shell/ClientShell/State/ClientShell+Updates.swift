@@ -30,6 +30,10 @@ extension ClientShell {
         // The removal of older clients locks the store, which must not fail the check.
         await removed()
         let result = await checks.update()
+        for report in result.installed {
+            let size = report.bundle?.entry.installedSize ?? 0
+            observers.yield(.installed(report.name, bytes: report.bytesDownloaded, size: size))
+        }
         let failure = result.failures.first.map { UpdateFailure($0) }
         let isAnswered = failure.map(Self.isOfOffer) ?? true
         if let failure, failure != offerFailure { observers.yield(.failed(failure)) }

@@ -260,6 +260,7 @@ public actor ClientShell {
         var status = ShellStatus(
             token: state.launched?.token, current: state.launched?.name, available: state.next?.name)
         status.facts = state.next?.client.facts
+        status.waiting = state.waiting
         return status
     }
 

@@ -26,8 +26,10 @@ extension DeviceSource {
                 let found = try await follow()
                 outcome.withLock { $0 = found }
             }
-            if case .waiting(_, _, _, let wait)? = outcome.withLock({ $0 }) {
-                result.resumesIn = wait.minutes.map { .seconds($0 * 60) }
+            switch outcome.withLock({ $0 }) {
+            case .waiting(_, _, _, let wait)?: result.resumesIn = wait.minutes.map { .seconds($0 * 60) }
+            case .installed(_, let report)?: result.installed = [report]
+            case .chosen?, .upToDate?, .notInRollout?, nil: break
             }
             return result
         }

@@ -28,6 +28,8 @@ public struct ShellStatus: Sendable, Equatable {
     public let available: ClientName?
     /// What pages may know about `available`.
     package var facts: ClientFacts?
+    /// The client that failed once and is tried once more later; nil if there is none.
+    package var waiting: WaitingClient?
 
     /// Creates a status; by default, of a shell that runs nothing.
     public init(token: LaunchToken? = nil, current: ClientName? = nil, available: ClientName? = nil) {
@@ -35,4 +37,18 @@ public struct ShellStatus: Sendable, Equatable {
         self.current = current
         self.available = available
     }
+}
+
+/// A client whose start failed once, before its second trial.
+package struct WaitingClient: Sendable, Equatable {
+    package let name: ClientName
+    private let failure: StartFailure
+
+    package init(_ name: ClientName, _ failure: StartFailure) { (self.name, self.failure) = (name, failure) }
+
+    /// A sentence for people: what happened, and when the second trial starts.
+    package var message: String { "\(name) \(failure.sequel)." }
+
+    /// The members for pages.
+    var members: JSONObject { ["version": .string(name.shortDescription), "message": .string(message)] }
 }

@@ -78,6 +78,8 @@ public struct CheckResult: Sendable {
     public let pace: PollPace?
     /// The time until the hours begin for which a download waits; nil if none does.
     package var resumesIn: Duration?
+    /// What the check installed.
+    package var installed: [InstallReport] = []
 
     /// Returns the result of one source's `check`. `pace` is what the source requested in its last response.
     public static func of(
@@ -106,6 +108,6 @@ package func allOf(_ steps: [UpdateStep]) -> UpdateStep {
         return CheckResult(
             failures: results.flatMap(\.failures), hasResponse: results.contains(where: \.hasResponse),
             pace: results.compactMap(\.pace).min { $0.interval < $1.interval },
-            resumesIn: results.compactMap(\.resumesIn).min())
+            resumesIn: results.compactMap(\.resumesIn).min(), installed: results.flatMap(\.installed))
     }
 }

@@ -5,6 +5,8 @@ public import BundleValues
 public enum ShellEvent: Sendable, Equatable {
     /// Another client is ready; `reload` shows it.
     case updateAvailable(ClientName)
+    /// A check installed a client of `size` bytes, for which it downloaded `bytes`.
+    case installed(ClientName, bytes: Int, size: Int)
     /// An operation failed; the running client is unaffected.
     case failed(UpdateFailure)
     /// A check for updates ended, with its failure. The next check follows after at most `next`; nil if none is planned.
@@ -22,22 +24,34 @@ public enum ShellEvent: Sendable, Equatable {
 }
 
 /// A request of a page that the shell cannot fulfil now.
-public enum ShellError: String, ClassifiedFailure, Sendable {
+public enum ShellError: ClassifiedFailure, Sendable, Equatable {
     /// There is no other client for `reload`.
     case noPendingVersion
+    /// There is no other client for `reload` before the second trial of one that failed, which the message describes.
+    case awaitsSecondTrial(String)
     /// The shell has not launched a client yet.
     case notStarted
     /// The client that a page reported as failed is not on trial.
     case notOnTrial
 
-    /// The failure for users. Its subject is the raw value.
+    /// The code for pages.
+    public var code: String {
+        switch self {
+        case .noPendingVersion, .awaitsSecondTrial: "noPendingVersion"
+        case .notStarted: "notStarted"
+        case .notOnTrial: "notOnTrial"
+        }
+    }
+
+    /// The failure for users. Its subject is the code.
     public var failure: UpdateFailure {
         let message =
             switch self {
             case .noPendingVersion: "There is no other client to show: check for updates first."
+            case .awaitsSecondTrial(let message): message
             case .notOnTrial: "The running client is not on trial. Only a start that is not confirmed can fail."
             case .notStarted: "The shell shows no client yet: start it first."
             }
-        return UpdateFailure(.configInvalid, subject: rawValue, message)
+        return UpdateFailure(.configInvalid, subject: code, message)
     }
 }

@@ -202,10 +202,18 @@ extension ShellState {
     /// The result of writing a verdict.
     enum Writing {
         /// The verdict is on the disk. It was there before if `wasKnown`.
-        case done(wasKnown: Bool)
+        case done(wasKnown: Bool, Consequence? = nil)
         /// The disk accepts no writes.
         case refused(UpdateFailure)
         case failed(any Error)
+    }
+
+    /// What follows the failed start of an installed client.
+    enum Consequence: Equatable {
+        /// The client is tried once more.
+        case retried
+        /// The client has failed `count` times and does not run again.
+        case blocked(count: Int)
     }
 
     /// A verdict that the disk refused.

@@ -17,6 +17,7 @@ extension ShellState {
         case .success(let store):
             busyLimit = store.busyLimit
             busy.inspected(at: now, limit: busyLimit)
+            noteRetry(store.choice)
             if store.ledger == ledger { return proceed(with: sequel, at: now) }
             ledger = store.ledger
             missingShell = store.missingShell
@@ -68,7 +69,9 @@ extension ShellState {
         switch sequel {
         case .nothing, .retry, .activate, .request: return actions
         case .reload:
-            return actions + (next.map { prepare(.change($0, sequel)) } ?? [.refuse(ShellError.noPendingVersion)])
+            if let next { return actions + prepare(.change(next, sequel)) }
+            let refusal = waiting.map { ShellError.awaitsSecondTrial($0.message) } ?? .noPendingVersion
+            return actions + [.refuse(refusal)]
         case .load(let load):
             guard let next, load.takesNext, mayChange(load), !isBusy(now) else { return actions + open(load, at: now) }
             return actions + prepare(.change(next, sequel))

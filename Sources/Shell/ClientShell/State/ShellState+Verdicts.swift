@@ -118,8 +118,16 @@ extension ShellState {
         if pending?.launch.token == token { return [] }
         let detail = trial?.failureDetail.map { "; the page said: \($0)" } ?? ""
         trial = nil
-        failed = (launched.name, at: now)
-        return [.write(.faulty(StartFailure(cause, detail: what + detail, at: time)), launched)]
+        failed = (launched.name, at: now, consequence: nil)
+        let failure = StartFailure(cause, detail: what + detail, at: time, retryAt: retryTime(after: time))
+        return [.write(.faulty(failure), launched)]
+    }
+
+    /// Returns the end of the retry pause that begins at `time`, rounded up to whole seconds.
+    private func retryTime(after time: Timestamp) -> Timestamp {
+        let (seconds, fraction) = retryPause.components
+        let pause = Int(min(seconds, Int64(Timestamp.latestSecond))) + (fraction > 0 ? 1 : 0)
+        return Timestamp(clamping: time.secondsSinceEpoch + pause)
     }
 
     /// Applies the result of writing a verdict. A full disk neither keeps a broken client on the screen nor undoes a confirmed
@@ -133,13 +141,13 @@ extension ShellState {
         case (.refused(let refusal), _):
             pending = PendingVerdict(verdict: verdict, launch: launch)
             actions.append(.report(.failed(refusal)))
-        case (.done, _): break
+        case (.done(_, let consequence), _): failed?.consequence = consequence
         }
         switch verdict {
         case .good:
             let errors = trial?.errorCount ?? 0
             trial = nil
-            if case .done(wasKnown: true) = writing { return [] }
+            if case .done(wasKnown: true, _) = writing { return [] }
             let warning = "it confirmed its start after it had reported \(counted(errors, "error"))"
             return actions + [.report(.confirmed(launch.name))]
                 + (errors > 0 ? [.report(.complained(launch.name, warning))] : []) + [.retain]
@@ -150,14 +158,15 @@ extension ShellState {
 
     // MARK: Messages
 
-    static func reason(_ departure: Departure, leaving name: ClientName, for other: ClientName) -> UpdateFailure {
+    /// Returns the reason for the change from `name` to `other`, and what follows for `name`.
+    func reason(_ departure: Departure, leaving name: ClientName, for other: ClientName) -> UpdateFailure {
         switch departure {
         case .failed(let failure):
             UpdateFailure(
                 .healthFailed, subject: "\(name)",
                 name == other
                     ? "\(name) failed to start, and is tried once more, since nothing else can be shown: \(failure)."
-                    : "\(name) was rolled back to \(other): \(failure).")
+                    : "\(name) was rolled back to \(other): \(failure).\(consequence(of: failure))")
         case .recalled(let reason):
             UpdateFailure(.versionBlocked, subject: "\(name)", "\(name) was replaced by \(other), because \(reason).")
         case .silent:
@@ -165,6 +174,16 @@ extension ShellState {
                 .healthFailed, subject: "\(name)",
                 "\(name) was replaced by \(other) without a verdict, because no page has reported to this shell and the browser "
                     + "may show something else. \(name) is tried again when a page reports.")
+        }
+    }
+
+    /// Returns the sentence about the client that failed last; empty if the ledger has not recorded the failure.
+    private func consequence(of failure: StartFailure) -> String {
+        switch failed?.consequence {
+        case .retried?: " It \(failure.sequel)."
+        case .blocked(let count)?:
+            " It is blocked after \(count) failed starts; `clientctl unblock` lets it run again."
+        case nil: ""
         }
     }
 

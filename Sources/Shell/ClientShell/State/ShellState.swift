@@ -39,8 +39,10 @@ struct ShellState<Launch: BootAttempt> {
     var hasPageReported = false
     /// Clients whose pages were loaded and never reported, before any page did. Others come first until a page reports.
     var silent: Set<ClientName> = []
-    /// The client whose start failed last, and when.
-    var failed: (name: ClientName, at: Duration)?
+    /// The client whose start failed last, when, and the consequence in the ledger.
+    var failed: (name: ClientName, at: Duration, consequence: Consequence?)?
+    /// The client that is shown next, after its retry pause.
+    private var retry: WaitingClient?
     /// The verdict that the disk has refused so far.
     var pending: PendingVerdict?
     /// Why there is nothing to show for the audience.
@@ -102,6 +104,17 @@ struct ShellState<Launch: BootAttempt> {
         return []
     }
 
+    /// The client that failed once and is not offered yet; nil if there is none, or if another client is ready.
+    var waiting: WaitingClient? { next == nil ? retry : nil }
+
+    /// Stores which client waits for its second trial, by the choice of the last reading of the store.
+    mutating func noteRetry(_ choice: SelectionRule.Choice?) {
+        retry =
+            if case .retry(let failure)? = choice?.reason { choice.map { WaitingClient($0.name, failure) } } else {
+                nil
+            }
+    }
+
     // MARK: Audience
 
     /// Changes the audience. The launch of the former audience ends without a verdict.
@@ -122,7 +135,7 @@ struct ShellState<Launch: BootAttempt> {
 
     /// Forgets the running launch. The next page shows `client`.
     mutating func replace(by client: Prepared?) {
-        (launched, trial, expected, failure, next) = (nil, nil, nil, nil, nil)
+        (launched, trial, expected, failure, next, retry) = (nil, nil, nil, nil, nil, nil)
         (prepared, busy) = (client, BusyPages())
     }
 
@@ -174,13 +187,13 @@ struct ShellState<Launch: BootAttempt> {
             next = client
             return [.report(.updateAvailable(client.name))] + proceed(with: sequel, at: now)
         case .change(_, let sequel):
-            (prepared, next, trouble) = (client, nil, nil)
+            (prepared, next, retry, trouble) = (client, nil, nil, nil)
             guard case .load(let load) = sequel else { return [.reload] }
             return open(load, at: now)
         case .leave(let departure, let sequel):
             guard let name = launched?.name else { return [] }
             replace(by: client)
-            let reason = Self.reason(departure, leaving: name, for: client.name)
+            let reason = reason(departure, leaving: name, for: client.name)
             return [.report(.rolledBack(name, to: client.name, reason)), .reload] + proceed(with: sequel, at: now)
         }
     }

@@ -90,7 +90,9 @@ struct ShellWork {
         do {
             switch verdict {
             case .good: return .done(wasKnown: try verdicts.confirm(launched.name, launched.token))
-            case .faulty(let failure): _ = try verdicts.fail(launched.name, launched.token, failure)
+            case .faulty(let failure):
+                let fall = try verdicts.fail(launched.name, launched.token, failure)
+                return .done(wasKnown: false, Self.consequence(of: fall))
             case .abandoned: try verdicts.abandon(launched.name, launched.token)
             }
             return .done(wasKnown: false)
@@ -100,6 +102,12 @@ struct ShellWork {
         } catch {
             return .failed(error)
         }
+    }
+
+    /// Returns what follows a failed launch; nil for the seed, and for a client that an operator blocked.
+    private static func consequence(of fall: Verdicts.FailedLaunch) -> State.Consequence? {
+        guard let block = fall.block else { return fall.failures == 1 ? .retried : nil }
+        return block.cause == .failedStarts ? .blocked(count: block.count) : nil
     }
 
     func inspect(_ request: State.Request) -> State.Inspection {

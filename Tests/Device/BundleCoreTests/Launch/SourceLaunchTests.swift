@@ -88,7 +88,7 @@ struct SourceLaunchTests {
         #expect(try Self.next(bench) == "meteor-b")
         let failure = await #expect(throws: UpdateFailure.self) { try await bench.push("a") }
         #expect(failure?.code == .versionBlocked)
-        #expect(failure?.message.hasPrefix("Skipping downloading blacklisted version.") == true)
+        #expect(failure?.message.hasPrefix("Skipping downloading blacklisted version: ") == true)
     }
 
     @Test(arguments: [

@@ -211,7 +211,7 @@ struct SourceRulesTests {
             ])
         #expect(
             try Self.reasons(Device(order: "meteor", offered: "embedded")).prefix(2) == [
-                "* embedded: no installed client is usable",
+                "* embedded: the seed; no installed client is usable",
                 "- v1.0.0: usable, but embedded is next: the source archive is disabled",
             ])
     }

@@ -32,13 +32,13 @@ struct StatusRuleTests {
 
     @Test func `the seed is next if no installed client is usable`() throws {
         let rows = try Self.rows("0.1.0")
-        #expect(rows.first == "* embedded: no installed client is usable")
+        #expect(rows.first == "* embedded: the seed; no installed client is usable")
         #expect(rows.dropFirst().allSatisfy { $0.hasPrefix("-") })
         #expect(
             StatusRule.rows(try Sample.inventory([Ledger.Entry]()), shell: nil)
                 == [
                     StatusRule.Row(
-                        name: .embedded, isNext: true, state: "seed", reason: "no installed client is usable",
+                        name: .embedded, isNext: true, state: "seed", reason: "the seed; no client is installed yet",
                         failures: [])
                 ])
     }
@@ -91,7 +91,22 @@ struct StatusRuleTests {
         #expect(reasons[1] == "usable, but v1.4.0 is next")
         #expect(
             reasons[2]
-                == "failed once and will be retried: its start was reported as failed: white")
+                == "failed once, and is tried once more with the next check or the next start of the shell: its start "
+                + "was reported as failed: white")
+    }
+
+    @Test(arguments: ["1.1.0", "meteor-b"])
+    func `names the time of the second trial of the next client`(version: String) throws {
+        var ledger = try Sample.inventory([try Sample.entry("1.0.0"), try Sample.entry(version)]).ledger
+        let failure = StartFailure(
+            .notConfirmed, detail: "white", at: Timestamp(clamping: 60), retryAt: Timestamp(clamping: 960))
+        ledger.records = [StartRecord(version: try Sample.version(version), goodSince: nil, failures: [failure])]
+        let row = try #require(StatusRule.rows(try Sample.inventory(ledger), shell: nil).last)
+        #expect(row.isNext && row.state == "failed")
+        #expect(
+            row.reason
+                == "failed once, and is tried once more with a check after 1970-01-01T00:16:00Z or the next "
+                + "start of the shell: its start was not confirmed in time: white")
     }
 
     @Test func `explains the seed as fallback, and a device on which no client can run`() throws {

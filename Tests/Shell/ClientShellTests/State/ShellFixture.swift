@@ -105,10 +105,21 @@ struct EventReader {
 
     init(_ shell: ClientShell) { iterator = shell.events.makeAsyncIterator() }
 
-    /// Returns the next event other than a check.
+    /// Returns the next event other than a check or an installation.
     mutating func next() async -> ShellEvent? {
         while let event = await iterator.next(isolation: nil) {
-            guard case .checked = event else { return event }
+            switch event {
+            case .checked, .installed: continue
+            default: return event
+            }
+        }
+        return nil
+    }
+
+    /// Returns the next installation.
+    mutating func installation() async -> (name: ClientName, bytes: Int, size: Int)? {
+        while let event = await iterator.next(isolation: nil) {
+            if case .installed(let name, let bytes, let size) = event { return (name, bytes, size) }
         }
         return nil
     }
@@ -131,7 +142,7 @@ struct EventReader {
         case .complained(let name, let what): "\(name) complains: \(what)"
         case .unconfirmed(let name, let what): "unconfirmed \(name): \(what)"
         case .rolledBack(let name, let other, let failure): "rolled back \(name) to \(other): \(failure.code)"
-        case .checked, nil: "end"
+        case .checked, .installed, nil: "end"
         }
     }
 }

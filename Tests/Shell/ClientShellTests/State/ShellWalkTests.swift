@@ -328,7 +328,7 @@ private struct ShellWalk {
             done["pending", default: 0] += 1
             model.refused[token.text, default: 0] += 1
             expect(model.refused[token.text] == 1, "a pending verdict was reported twice")
-        case .failed, .checked, .complained, .unconfirmed: break
+        case .installed, .failed, .checked, .complained, .unconfirmed: break
         }
     }
 
