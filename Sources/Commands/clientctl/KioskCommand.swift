@@ -30,6 +30,8 @@ struct KioskCommand: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
 
     private static let pause = Duration.milliseconds(500)
+    /// The time after which a `serve` that has not answered yet is logged.
+    private static let longestStart = Duration.seconds(5)
 
     func run() async throws {
         let settings = try common.settings()
@@ -52,8 +54,16 @@ struct KioskCommand: AsyncParsableCommand {
     /// Starts the browser when `serve` answers, and follows its orders until the task is cancelled.
     private static func follow(_ reader: OrderReader, _ kiosk: Kiosk, _ port: Int) async {
         await withTaskGroup { browsers in
+            let began = SuspendingClock().now
+            var isReported = false
             while !Task.isCancelled {
                 let known = reader.last
+                if known == nil, !isReported, SuspendingClock().now - began >= longestStart {
+                    isReported = true
+                    Log.say(
+                        "serve does not answer at http://127.0.0.1:\(port)/: check CLIENTCTL_PORT (--port), and that "
+                            + "clientctl-serve runs. The browser starts when serve answers.", .warning)
+                }
                 if let orders = await reader.read() {
                     // A restarted `serve` counts from 0.
                     if let known, known.process == orders.process {

@@ -142,7 +142,10 @@ extension LogLine {
     init?(_ event: ShellEvent, isTimed: Bool) {
         switch event {
         case .updateAvailable(let name):
-            let next = isTimed ? "it is shown in an activation window" : "the page decides when to show it"
+            let next =
+                isTimed
+                ? "it is shown in an activation window"
+                : "it is shown when the page loads again, or by itself with --activation-window"
             self.init(.info, "updateAvailable", "\(name) is ready; \(next)", name)
         case .installed(let name, let bytes, let size):
             let amounts = "\(ByteCount(bytes: bytes)) downloaded for \(ByteCount(bytes: size)) of files"
@@ -151,7 +154,8 @@ extension LogLine {
         case .checked: return nil
         case .failed(let failure): self.init(failure)
         case .launched(let name, let isTrial):
-            self.init(.info, "launched", "\(name) is shown\(isTrial ? ", on trial" : "")", name)
+            let client = name == .embedded ? "the seed" : "\(name)"
+            self.init(.info, "launched", "\(client) is shown\(isTrial ? ", on trial" : "")", name)
         case .confirmed(let name): self.init(.info, "confirmed", "\(name) confirmed its start", name)
         case .complained(let name, let complaint):
             self.init(.warning, "complained", "\(name): the page said: \(complaint)", name)

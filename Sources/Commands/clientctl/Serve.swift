@@ -102,7 +102,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Local times in which a new client appears by itself, such as 02:00-04:00 or \"Mon-Fri 22:00-01:30\".",
+            "Local times in which a new client appears by itself, such as 02:00-04:00 or \"Mon-Fri 22:00-01:30\", or always. (default: a new client waits for a page load)",
             valueName: "times"))
     var activationWindow: String?
 
@@ -205,6 +205,10 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             agent.note(event, isTimed: configuration.activation != nil)
             verdict.hear(event)
             complaints.hear(event)
+        }
+        if !container.hasSource, !isOnce {
+            let text = "no feed is named, so only clients that `clientctl install` adds are shown"
+            Log.note(LogLine(level: .info, event: "noFeed", message: text))
         }
         if isOnce { try await shell.checkForUpdates() }
         let boot = Self.boot(sessions, shell, bridge, agent, host, kiosk)

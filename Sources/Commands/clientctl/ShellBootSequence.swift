@@ -85,7 +85,7 @@ struct ShellBootSequence {
         case .updateRequired(let minimum):
             "the best client \(ShellCompatibility.shellTooOld(minimum: minimum)); another one is shown"
         case .maintenance: "the device is locked for maintenance"
-        case .waiting(let reason): "waiting for the first update. \(reason.message)"
+        case .waiting: "no client yet: the first one is shown as soon as a check has installed it"
         case .failure(let reason): reason.message
         }
     }

@@ -18,6 +18,9 @@ import Testing
         ["--store", site.store, "--shell-version", "1.5.0", "--seed", site.folder.file("seed")]
     }
 
+    /// The first line of a `serve` without a feed.
+    private static let noFeed = "clientctl: no feed is named, so only clients that `clientctl install` adds are shown\n"
+
     /// A command that runs the program with the journal as its standard error.
     private static let inJournal = [
         "sh", "-c", "JOURNAL_STREAM=$(stat -L -c %d:%i /proc/self/fd/2) exec \"$@\"", "sh",
@@ -44,7 +47,8 @@ import Testing
 
     @Test func `serve logs sentences by default`() throws {
         let log = try life([])
-        #expect(log == "clientctl: v1.0.0 is shown, on trial\nclientctl: v1.0.0 confirmed its start\n")
+        #expect(
+            log == Self.noFeed + "clientctl: v1.0.0 is shown, on trial\nclientctl: v1.0.0 confirmed its start\n")
     }
 
     @Test func `errors name their code, usage errors the usage, and warnings are marked`() throws {
@@ -61,7 +65,9 @@ import Testing
 
     @Test func `log lines for the journal have priorities`() throws {
         let log = try life([], wrapper: Self.inJournal)
-        #expect(log == "<6>clientctl: v1.0.0 is shown, on trial\n<6>clientctl: v1.0.0 confirmed its start\n")
+        #expect(
+            log == "<6>" + Self.noFeed
+                + "<6>clientctl: v1.0.0 is shown, on trial\n<6>clientctl: v1.0.0 confirmed its start\n")
     }
 
     @Test func `log lines for other streams have no priorities`() throws {
@@ -71,14 +77,14 @@ import Testing
 
     @Test func `--log-format json logs one object per line`() throws {
         let objects = try objects(try life(["--log-format", "json"], wrapper: Self.inJournal))
-        #expect(objects.map { $0["event"] } == [.string("launched"), .string("confirmed")])
-        for object in objects {
+        #expect(objects.map { $0["event"] } == [.string("noFeed"), .string("launched"), .string("confirmed")])
+        for object in objects.dropFirst() {
             #expect(object.members.map(\.name) == ["time", "level", "event", "message", "version"])
             #expect(throws: Never.self) { try Timestamp(parsing: object["time"]?.stringValue ?? "") }
             #expect(object["level"] == .string("info"))
             #expect(object["version"] == .string("1.0.0"))
         }
-        #expect(objects.first?["message"] == .string("v1.0.0 is shown, on trial"))
+        #expect(objects.dropFirst().first?["message"] == .string("v1.0.0 is shown, on trial"))
     }
 
     @Test func `--log-format json logs a failure with its reason, also as the last line`() throws {
@@ -108,7 +114,7 @@ import Testing
         refused.failed(64, "usage")
         let serving = try ServeRun(place, environment: ["CLIENTCTL_LOG_FORMAT": "json"])
         _ = try serving.loadPage()
-        #expect(try objects(try serving.stop().errors).count == 1)
+        #expect(try objects(try serving.stop().errors).map { $0["event"] } == [.string("noFeed"), .string("launched")])
     }
 
     @Test func `logs contain no token`() throws {
@@ -132,6 +138,36 @@ import Testing
         for text in [log, metrics] { #expect(!text.contains(token)) }
     }
 
+    @Test func `serve calls the seed by its word and explains when a new client is shown`() throws {
+        try site.publish("1.0.0")
+        let serving = try ServeRun(
+            place + ["--manifest", site.manifest, "--trust", site.trust, "--check-interval", "1s"])
+        _ = try serving.loadPage()
+        let deadline = ContinuousClock.now + .seconds(60)
+        while try !serving.program.printed().errors.contains("is ready"), ContinuousClock.now < deadline {
+            poll(nil, 0, 10)
+        }
+        let log = try serving.stop().errors
+        #expect(log.hasPrefix("clientctl: the seed is shown\nclientctl: v1.0.0 is installed ("), "\(log)")
+        #expect(log.contains(" downloaded for "))
+        #expect(
+            log.contains(
+                "v1.0.0 is ready; it is shown when the page loads again, or by itself with --activation-window"))
+    }
+
+    @Test func `kiosk reports once that serve does not answer`() throws {
+        let kiosk = try Program(
+            [Clientctl.path, "kiosk", "--port", "1", "--browser", "true {url}"], environment: Clientctl.environment())
+        let deadline = ContinuousClock.now + .seconds(60)
+        while try !kiosk.printed().errors.contains("serve does not answer"), ContinuousClock.now < deadline {
+            poll(nil, 0, 10)
+        }
+        kiosk.send(SIGTERM)
+        let log = try #require(try kiosk.wait(within: .seconds(60))).errors
+        #expect(log.hasPrefix("warning: serve does not answer at http://127.0.0.1:1/: check CLIENTCTL_PORT"), "\(log)")
+        #expect(log.ranges(of: "does not answer").count == 1)
+    }
+
     @Test func `the access log of host keeps its own format`() throws {
         try site.publish("1.0.0")
         let host = try Hosting(site.feed, ["--log-format", "json"])
@@ -139,5 +175,6 @@ import Testing
         let log = try host.stop().errors
         #expect(log.contains(" GET /manifest.json 200 "))
         #expect(!log.contains("{"))
+        #expect(log.hasSuffix("clientctl: stopped by a signal\n"), "\(log)")
     }
 }

@@ -44,6 +44,15 @@ import Testing
         #expect(unknown.failed(78, "configInvalid").errors.contains("CLIENTCTL_STROE"))
     }
 
+    @Test func `every command accepts the device file of the package`() throws {
+        try site.install().succeeded("installed")
+        let file = "\(Checkout.root)/Scripts/package.d/device.env"
+        for command in [["list"], ["status"], ["doctor"]] {
+            try Clientctl.run(command + ["--config", file, "--store", site.store, "--json"]).succeeded()
+        }
+        #expect(String(decoding: try contents(ofFile: file), as: UTF8.self).contains("\nCLIENTCTL_STORE="))
+    }
+
     @Test func `commands name a file of the wrong kind and the flag for it`() throws {
         let device = ["--store", site.store, "--shell-version", "1.5.0", "--json"]
         let trust = ["--trust", site.trust]

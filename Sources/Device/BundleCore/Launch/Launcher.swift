@@ -74,7 +74,7 @@ public struct Launcher: Sendable {
                 return seed
             } catch {
                 warn(
-                    "\(UpdateFailure(error).message) There is no fallback until the shell is restarted."
+                    "\(UpdateFailure(error).message) Then restart the shell; until then, there is no fallback."
                 )
                 return nil
             }
@@ -355,8 +355,9 @@ public struct Launcher: Sendable {
         ].compactMap(\.self)
         return UpdateFailure(
             .configInvalid, subject: device.store,
-            "There is nothing to launch: the store \(device.store) has no client that may run with shell "
-                + "\(device.shell)\(why.isEmpty ? "" : " (\(why.joined(separator: "; ")))"), and "
+            "There is nothing to launch: the store \(device.store) has no client that may run"
+                + ("\(device.shell)" == "0.0.0" ? "" : " with shell \(device.shell)")
+                + "\(why.isEmpty ? "" : " (\(why.joined(separator: "; ")))"), and "
                 + "\(device.seed.map { "the seed \($0) cannot be shown" } ?? "no seed was named"). "
                 + "Give a seed with --seed, or install a newer client.")
     }

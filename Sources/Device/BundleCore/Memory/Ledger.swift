@@ -56,9 +56,15 @@ package struct Ledger: Sendable, Equatable {
         package let since: Timestamp
 
         /// What an operator can do about the block.
-        package var advice: String {
-            let remedy = version.source == .meteor ? "Deploy another version" : "Publish another release"
-            return "\(remedy), or run `clientctl unblock --version \(version)`."
+        package var advice: String { "\(remedy), or let this one run again with `clientctl unblock`." }
+
+        /// Returns what an operator of the device with `store` can do about the block.
+        package func advice(store: String) -> String {
+            "\(remedy), or run `clientctl unblock --version \(version) --store \(store)`."
+        }
+
+        private var remedy: String {
+            version.source == .meteor ? "Deploy another version" : "Publish another release"
         }
 
         package init(version: ClientVersion, cause: Cause, reason: String, count: Int, since: Timestamp) {

@@ -40,8 +40,13 @@ public struct ActivationWindows: Sendable, Equatable, CustomStringConvertible {
     public let description: String
 
     /// Parses windows separated by commas, such as `02:00-04:00` for every day, `Mon-Fri 22:00-01:30`, `Sun
-    /// 00:00-24:00`. A window whose end is before its begin continues after midnight.
+    /// 00:00-24:00`, or `always`. A window whose end is before its begin continues after midnight.
     package init(parsing text: some StringProtocol) throws(ActivationWindowsError) {
+        if text == "always" {
+            windows = [Window(days: [Bool](repeating: true, count: 7), begin: 0, end: 1440)]
+            description = "always"
+            return
+        }
         var windows: [Window] = []
         for part in text.split(separator: ",", omittingEmptySubsequences: false) {
             guard let window = Self.window(part) else { throw .notAWindow(text: UntrustedName.display(part)) }
@@ -95,7 +100,7 @@ package enum ActivationWindowsError: Error, Sendable, Equatable, CustomStringCon
     package var description: String {
         switch self {
         case .notAWindow(let text):
-            "\"\(text)\" is not a window of time. Write it like 02:00-04:00, or Mon-Fri 22:00-01:30, separated by commas"
+            "\"\(text)\" is not a window of time. Write it like 02:00-04:00 or Mon-Fri 22:00-01:30, separated by commas, or write always"
         }
     }
 }

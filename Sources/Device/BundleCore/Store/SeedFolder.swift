@@ -21,7 +21,7 @@ package struct SeedFolder: Sendable {
         } catch {
             throw UpdateFailure(
                 .configInvalid, subject: path,
-                "The seed cannot be opened: \(error). Name the folder of the seed.")
+                "The seed cannot be opened: \(error). Create this folder, or remove --seed (CLIENTCTL_SEED).")
         }
         var hasher = try SHA256Hasher()
         guard try Self.add("index.html", of: directory, to: &hasher) else {

@@ -112,7 +112,7 @@ extension DoctorRule {
         case .blocked(let block):
             return .warning(
                 .offer, url, "\(version) is blocked on this device since \(block.since): \(block.reason)",
-                block.advice)
+                block.advice(store: reading.store.path))
         case .wrongApp, .unsuitable: return nil
         }
     }

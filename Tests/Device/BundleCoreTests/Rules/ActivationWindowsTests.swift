@@ -19,6 +19,7 @@ struct ActivationWindowsTests {
         ("Mon-Fri 12:00-13:00", 5, 12, 0, false), ("Sat-Mon 12:00-13:00", 0, 12, 0, true),
         ("Sat-Mon 12:00-13:00", 1, 12, 0, false), ("sat-sat 12:00-13:00", 5, 12, 0, true),
         ("sat-sat 12:00-13:00", 4, 12, 0, false),
+        ("always", 0, 0, 0, true), ("always", 6, 23, 59, true),
         ("02:00-03:00,Wed 12:00-13:00", 2, 12, 30, true), ("02:00-03:00,Wed 12:00-13:00", 1, 12, 30, false),
         ("02:00-03:00, Wed 12:00-13:00", 1, 2, 30, true),
     ]) func `opens windows from their first to their last minute`(
@@ -30,9 +31,9 @@ struct ActivationWindowsTests {
     @Test(arguments: [
         "", ",", "02:00", "02:00-", "-04:00", "2:00-4:00", "02:60-04:00", "24:00-01:00", "25:00-26:00", "02:00-24:01",
         "02:00-02:00", "Mo 02:00-04:00", "Mon-Fri-Sun 02:00-04:00", "Mon Tue 02:00-04:00", "Mon- 02:00-04:00",
-        "02:00-04:00,", "02:00–04:00", "+2:00-04:00", "Mon-Fri", "02.00-04.00",
+        "02:00-04:00,", "02:00–04:00", "+2:00-04:00", "Mon-Fri", "02.00-04.00", "Always", "Mon always",
     ]) func `refuses an invalid window with an example in the message`(text: String) throws {
         let error = try #require(throws: ActivationWindowsError.self) { try ActivationWindows(parsing: text) }
-        #expect(error.description.contains("02:00-04:00"))
+        #expect(error.description.contains("02:00-04:00") && error.description.contains("always"))
     }
 }

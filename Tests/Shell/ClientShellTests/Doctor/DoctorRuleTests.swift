@@ -149,7 +149,7 @@ struct DoctorRuleTests {
         let findings = DoctorRule.findings(reading)
         #expect(
             findings.first { $0.code == .offer }?.advice
-                == "\(advice), or run `clientctl unblock --version \(version)`.")
+                == "\(advice), or run `clientctl unblock --version \(version) --store \(reading.store.path)`.")
         #expect(findings.first { $0.code == .document }?.message.contains(document) == true)
         let failure = Decision.Verdict.blocked(block).failure(of: version)
         #expect(failure?.message.hasSuffix(": white. \(block.advice)") == true)
