@@ -125,7 +125,6 @@ struct FeedServe: AsyncParsableCommand {
         }
         await host.stop(grace: .seconds(2))
         withExtendedLifetime(hangup) { log.finish() }
-        Output.say("stopped by a signal")
     }
 
     /// Reads the tokens again, reopens the access log, and logs what was done. If a file cannot be opened, the previous one stays in use.

@@ -38,12 +38,15 @@ struct Prune: AsyncParsableCommand {
                 "retained": .names(plan.retained), "shown": .names(plan.shown),
                 "removed": .names(plan.removed),
             ],
-            plan.retained.map { name in
-                let reasons = ledger.roles(of: name) + (plan.shown.contains(name) ? ["still shown by a page"] : [])
-                return "keep    \(name)" + (reasons.isEmpty ? "" : ": \(reasons.joined(separator: ", "))")
-            }
+            plan.retained.map { Self.line($0, plan, ledger) }
                 + plan.removed.map { "\(isDryRun ? "would remove" : "removed") \($0)" }
                 + (plan.removed.isEmpty ? ["no client to remove"] : []))
+    }
+
+    /// Returns the line of a client that stays, with the reasons.
+    private static func line(_ name: ClientName, _ plan: RetentionPlan, _ ledger: Ledger) -> String {
+        let reasons = ledger.roles(of: name) + (plan.shown.contains(name) ? ["still shown by a page"] : [])
+        return "keep    \(name)" + (reasons.isEmpty ? "" : ": \(reasons.joined(separator: ", "))")
     }
 
     private func prune(_ path: String, keep: Int, _ isDryRun: Bool) async throws -> RetentionPlan {

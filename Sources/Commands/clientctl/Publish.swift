@@ -320,7 +320,9 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
             }
         let size = "\(counted(manifest.fileCount ?? 0, "file")), \(ByteCount(bytes: installed))"
         return [what, "  size       \(size); archive \(ByteCount(bytes: archive))\(percent)"]
-            + DeltaOutput.summary(release.deltas, archive: archive) + [target(release)]
+            + DeltaOutput.summary(release.deltas, archive: archive, isRequested: !deltas.deltaFrom.isEmpty) + [
+                target(release)
+            ]
             + WriteOutput.lines(release.writes)
     }
 

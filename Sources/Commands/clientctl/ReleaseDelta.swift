@@ -132,9 +132,15 @@ enum DeltaOutput {
         return .object(object)
     }
 
-    /// Returns one line about all deltas; none if there are no deltas.
-    static func summary(_ reports: [DeltaReport], archive: Int?) -> [String] {
-        reports.isEmpty ? [] : ["  deltas     " + reports.map { line($0, archive: archive) }.joined(separator: "; ")]
+    /// The size below which an archive needs no deltas.
+    private static let smallArchive = 64 << 10
+
+    /// Returns one line about all deltas; none if there are no deltas, or if none was made for a small archive and none
+    /// was requested.
+    static func summary(_ reports: [DeltaReport], archive: Int, isRequested: Bool) -> [String] {
+        if !isRequested, archive < smallArchive, reports.allSatisfy({ $0.entry == nil }) { return [] }
+        return reports.isEmpty
+            ? [] : ["  deltas     " + reports.map { line($0, archive: archive) }.joined(separator: "; ")]
     }
 
     static func lines(_ reports: [DeltaReport], archive: Int?) -> [String] {

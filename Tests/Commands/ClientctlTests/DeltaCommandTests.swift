@@ -89,6 +89,18 @@ import Testing
         #expect(try Clientctl.run(["verify", "--store", site.store, "--json"]).status == 0)
     }
 
+    @Test func `publish prints why a small archive has no delta only on request`() throws {
+        for version in ["1.0.0", "1.1.0"] { try site.publish(version).succeeded("published") }
+        let flags = ["--feed", site.feed, "--key", site.key]
+        let folder = try site.folder.writeTree(Site.client("1.2.0"), to: "small")
+        let text = try Clientctl.run(["publish", folder, "--version", "1.2.0"] + flags).text
+        #expect(text.contains("published 1.2.0") && !text.contains("  deltas "), "\(text)")
+        try site.folder.writeTree(Site.client("1.3.0"), to: "small")
+        let requested = try Clientctl.run(["publish", folder, "--version", "1.3.0", "--delta-from", "1.2.0"] + flags)
+            .text
+        #expect(requested.contains("  deltas     none from 1.2.0"), "\(requested)")
+    }
+
     @Test func `check reports the delta and its size`() throws {
         func check() throws -> [JSONValue?] {
             let found = try site.check().succeeded("available")

@@ -353,11 +353,12 @@ public struct Launcher: Sendable {
                 ? nil : "\(Self.list(trials)) is not confirmed, and its start cannot be recorded on this disk",
             blocked.isEmpty ? nil : "blocked is \(Self.list(blocked)): see `clientctl status`",
         ].compactMap(\.self)
+        // 0.0.0 is the version of a shell for which the operator has set none.
+        let shell = "\(device.shell)" == "0.0.0" ? "" : " with shell \(device.shell)"
         return UpdateFailure(
             .configInvalid, subject: device.store,
             "There is nothing to launch: the store \(device.store) has no client that may run"
-                + ("\(device.shell)" == "0.0.0" ? "" : " with shell \(device.shell)")
-                + "\(why.isEmpty ? "" : " (\(why.joined(separator: "; ")))"), and "
+                + "\(shell)\(why.isEmpty ? "" : " (\(why.joined(separator: "; ")))"), and "
                 + "\(device.seed.map { "the seed \($0) cannot be shown" } ?? "no seed was named"). "
                 + "Give a seed with --seed, or install a newer client.")
     }

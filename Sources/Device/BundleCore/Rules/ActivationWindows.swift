@@ -43,7 +43,7 @@ public struct ActivationWindows: Sendable, Equatable, CustomStringConvertible {
     /// 00:00-24:00`, or `always`. A window whose end is before its begin continues after midnight.
     package init(parsing text: some StringProtocol) throws(ActivationWindowsError) {
         if text == "always" {
-            windows = [Window(days: [Bool](repeating: true, count: 7), begin: 0, end: 1440)]
+            self.windows = [Window(days: [Bool](repeating: true, count: 7), begin: 0, end: 1440)]
             description = "always"
             return
         }

@@ -1,4 +1,5 @@
 public import BundleCore
+import BundleValues
 
 /// The web view of a shell.
 ///

@@ -109,10 +109,9 @@ struct ShellState<Launch: BootAttempt> {
 
     /// Stores which client waits for its second trial, by the choice of the last reading of the store.
     mutating func noteRetry(_ choice: SelectionRule.Choice?) {
-        retry =
-            if case .retry(let failure)? = choice?.reason { choice.map { WaitingClient($0.name, failure) } } else {
-                nil
-            }
+        retry = nil
+        guard let choice, case .retry(let failure) = choice.reason, choice.name != launched?.name else { return }
+        retry = WaitingClient(choice.name, failure)
     }
 
     // MARK: Audience

@@ -228,6 +228,7 @@ struct LauncherTests {
             let plan = try await bench.open().retain(keeping: 1)
             #expect(plan.retained.map(\.shortDescription) == ["1.0.0", "1.2.0", "1.3.0"])
             #expect(plan.removed.map(\.shortDescription) == ["1.1.0"])
+            #expect(plan.shown.map(\.shortDescription) == ["1.0.0"])
             #expect(try look.root.directory.kind(of: "index.html") != nil)
         }
         #expect(try await bench.open().retain(keeping: 1).removed.map(\.shortDescription) == ["1.0.0"])

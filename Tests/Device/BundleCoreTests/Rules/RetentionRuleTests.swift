@@ -26,6 +26,14 @@ struct RetentionRuleTests {
         #expect(plan.removed.map(\.shortDescription) == versions.filter { !retained.contains($0) })
     }
 
+    @Test func `names every role of a client`() throws {
+        var ledger = try Sample.inventory(["1.0.0", "1.1.0", "1.2.0"], current: "1.1.0", previous: "1.0.0").ledger
+        ledger.lastKnownGood = try Sample.name("1.1.0")
+        #expect(ledger.roles(of: try Sample.name("1.0.0")) == ["previous"])
+        #expect(ledger.roles(of: try Sample.name("1.1.0")) == ["current", "last known good"])
+        #expect(ledger.roles(of: try Sample.name("1.2.0")) == [])
+    }
+
     @Test func `keeps three clients by default`() {
         #expect(RetentionRule.defaultKeep == 3)
     }
