@@ -120,7 +120,7 @@ struct CheckOutput {
         return (bytes + rate - 1) / rate
     }
 
-    /// What the release waits for; nil if it does not wait.
+    /// The reason why the release waits; nil if it does not wait.
     private var wait: String? { findings.wait?.description ?? findings.retry.map { "it \($0.sequel): \($0)" } }
 
     var lines: [String] {

@@ -55,10 +55,10 @@ package struct Ledger: Sendable, Equatable {
         package let count: Int
         package let since: Timestamp
 
-        /// What an operator can do about the block.
+        /// Advice for the publisher and the operator, as a sentence.
         package var advice: String { "\(remedy), or let this one run again with `clientctl unblock`." }
 
-        /// Returns what an operator of the device with `store` can do about the block.
+        /// Returns the advice with the command for the device with `store`.
         package func advice(store: String) -> String {
             "\(remedy), or run `clientctl unblock --version \(version) --store \(store)`."
         }

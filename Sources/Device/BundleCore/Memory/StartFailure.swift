@@ -45,7 +45,7 @@ package struct StartFailure: Sendable, Equatable {
         StartFailure(written: cause, detail: detail, at: at, startedAt: launch.at, retryAt: retryAt)
     }
 
-    /// What follows the first failure of a client, and when: the end of a sentence about that client.
+    /// The end of a sentence about a client after its first failure: a second trial follows, and when.
     package var sequel: String {
         let time =
             retryAt.map { "with a check after \($0) or the next start of the shell" }

@@ -47,7 +47,7 @@ package struct CheckFindings: Sendable {
     package let memory: FeedMemory
     /// Why the download waits; nil if it may start, or if there is none.
     package let wait: FetchWait?
-    /// Why the start of the offered client failed, if the device has the client and tries it once more; otherwise nil.
+    /// The failed start of the offered client, if the device has the client and tries it once more; otherwise nil.
     package let retry: StartFailure?
     /// The limit on the rate, in bytes per second; nil for none.
     package let rate: Int?

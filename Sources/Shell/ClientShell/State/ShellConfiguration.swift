@@ -78,7 +78,7 @@ public struct CheckResult: Sendable {
     public let pace: PollPace?
     /// The time until the hours begin for which a download waits; nil if none does.
     package var resumesIn: Duration?
-    /// What the check installed.
+    /// The clients that the check installed.
     package var installed: [InstallReport] = []
 
     /// Returns the result of one source's `check`. `pace` is what the source requested in its last response.

@@ -208,7 +208,7 @@ extension ShellState {
         case failed(any Error)
     }
 
-    /// What follows the failed start of an installed client.
+    /// The consequence of a failed start for an installed client.
     enum Consequence: Equatable {
         /// The client is tried once more.
         case retried

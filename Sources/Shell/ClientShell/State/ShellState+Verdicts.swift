@@ -158,7 +158,7 @@ extension ShellState {
 
     // MARK: Messages
 
-    /// Returns the reason for the change from `name` to `other`, and what follows for `name`.
+    /// Returns the reason for the change from `name` to `other`, with the consequence for `name`.
     func reason(_ departure: Departure, leaving name: ClientName, for other: ClientName) -> UpdateFailure {
         switch departure {
         case .failed(let failure):

@@ -104,7 +104,7 @@ struct ShellWork {
         }
     }
 
-    /// Returns what follows a failed launch; nil for the seed, and for a client that an operator blocked.
+    /// Returns the consequence of a failed launch; nil for the seed, and for a client that an operator blocked.
     private static func consequence(of fall: Verdicts.FailedLaunch) -> State.Consequence? {
         guard let block = fall.block else { return fall.failures == 1 ? .retried : nil }
         return block.cause == .failedStarts ? .blocked(count: block.count) : nil
