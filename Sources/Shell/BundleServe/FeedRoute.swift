@@ -1,0 +1,64 @@
+/// The target of a request to a feed server, by its method and path alone.
+enum FeedRoute: Equatable {
+    case file(FeedFile)
+    /// Whether the server responds.
+    case health
+    /// Notifications of changes.
+    case push
+    /// A report of a device.
+    case report
+    /// The totals of the reports and of the roster.
+    case metrics
+    /// A message of a device to the roster.
+    case post
+    /// The roster as JSON, and as a page.
+    case roster, rosterPage
+    /// The removal of a device from the roster.
+    case forget
+    case refused(Status, allow: String?)
+
+    private static let healthPath = Array("healthz".utf8)
+    private static let pushPath = Array("push".utf8)
+    private static let reportPath = Array("report".utf8)
+    private static let metricsPath = Array("metrics".utf8)
+    private static let rosterPath = Array("roster".utf8)
+    private static let rosterDocument = Array("roster.json".utf8)
+
+    /// The services of a server besides its files.
+    struct Services: Equatable {
+        var push = false
+        var reports = false
+        /// Whether devices may send messages to a roster.
+        var roster = false
+        /// Whether operators may read the roster.
+        var reader = false
+    }
+
+    init(_ method: RequestHead.Method, _ path: RequestPath, _ services: Services) {
+        let isPush = services.push && path.bytes == Self.pushPath
+        let reads = method == .get || method == .head
+        if services.roster && path.bytes == Self.rosterPath && (method == .post || !services.reader) {
+            self = method == .post ? .post : .refused(.methodNotAllowed, allow: "POST")
+        } else if services.reader && path.bytes == Self.rosterPath {
+            self = reads ? .rosterPage : .refused(.methodNotAllowed, allow: "GET, HEAD, POST")
+        } else if services.reader && path.bytes == Self.rosterDocument {
+            self = method == .post ? .forget : reads ? .roster : .refused(.methodNotAllowed, allow: "GET, HEAD, POST")
+        } else if services.reports && path.bytes == Self.reportPath {
+            self = method == .post ? .report : .refused(.methodNotAllowed, allow: "POST")
+        } else if isPush && method != .get {
+            self = .refused(.methodNotAllowed, allow: "GET")
+        } else if method != .get && method != .head {
+            self = .refused(.methodNotAllowed, allow: "GET, HEAD")
+        } else if isPush {
+            self = .push
+        } else if (services.reports || services.reader) && path.bytes == Self.metricsPath {
+            self = .metrics
+        } else if path.bytes == Self.healthPath {
+            self = .health
+        } else if let file = FeedFile(path) {
+            self = .file(file)
+        } else {
+            self = .refused(.notFound, allow: nil)
+        }
+    }
+}
