@@ -285,7 +285,7 @@ struct TrustPublish: AsyncParsableCommand {
         let next = try after.plan(settings)
         let feed = try Wiring.place(feed, bucket, settings)
         let root = try TrustFile.read(file)
-        if try feed.isNew { Output.warn(feed.isNewWarning) }
+        if try feed.isNew { Output.say(feed.isNewNote) }
         let report = try TrustPublisher(
             feed: feed, isClockAccepted: try settings.isOn("accept-clock", acceptClock), wait: waiting.wait(settings)
         ).publish(root)

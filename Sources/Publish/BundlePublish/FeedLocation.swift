@@ -152,9 +152,9 @@ extension FeedLocation {
         }
     }
 
-    /// The warning about a new feed, whose address may be misspelled.
-    package var isNewWarning: String {
-        "\(address) was not a feed before, so no device follows it yet. Check the address if devices have one already."
+    /// The note about a new feed, whose address may be misspelled.
+    package var isNewNote: String {
+        "\(address) is a new feed, which no device follows yet. If your devices follow one already, check the address."
     }
 
     private static var largestDocument: Int { max(ManifestFormat.maximumBytes, TrustRootFormat.maximumBytes) }

@@ -102,7 +102,7 @@ package struct ReleaseBuilder {
             return try confirm(published, tree: tree, team: team, channel: channel)
         }
         report.sameContent = same
-        if isNew { report.warnings.insert(feed.isNewWarning, at: 0) }
+        report.isFeedNew = isNew
         return report
     }
 

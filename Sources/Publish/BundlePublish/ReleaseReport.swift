@@ -31,6 +31,8 @@ package struct ReleaseReport: Sendable {
     package let channel: ChannelReport?
     /// The writes of a dry run, in order; nil otherwise.
     package let writes: [FeedWrite]?
+    /// Whether the feed had no release, channel or trust root before.
+    package internal(set) var isFeedNew = false
     /// The deltas to the release.
     package internal(set) var deltas: [DeltaReport] = []
     /// Warnings about options without effect, and about reasons why devices do not install the release.

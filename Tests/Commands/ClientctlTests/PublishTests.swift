@@ -146,11 +146,25 @@ import Testing
 
     private func warnings(_ outcome: Outcome) -> [String] { outcome.strings("warnings") ?? [] }
 
-    @Test func `publish warns once that a feed is new`() throws {
+    @Test func `publish notes once that a feed is new, without a warning`() throws {
         let first = try site.publish("1.0.0")
-        #expect(warnings(first).map { $0.contains("was not a feed before") } == [true])
-        #expect(first.errors.contains("was not a feed before"))
-        #expect(warnings(try site.publish("1.1.0")) == [])
+        #expect(warnings(first) == [])
+        #expect(first.errors.contains("clientctl: \(site.feed) is a new feed"), "\(first.errors)")
+        #expect(try !site.publish("1.1.0").errors.contains("new feed"))
+    }
+
+    @Test func `publish omits missing deltas of a small release, unless their bases are named`() throws {
+        try site.publish("1.0.0")
+        func text(_ version: String, _ more: [String] = []) throws -> String {
+            let source = try site.folder.writeTree(
+                ["index.html": bytes("<title>\(version)</title>")], to: "small-\(version)")
+            let outcome = try Clientctl.run(
+                ["publish", source, "--version", version, "--feed", site.feed, "--key", site.key] + more)
+            #expect(outcome.status == 0, "\(outcome.errors)")
+            return outcome.text
+        }
+        #expect(try !text("1.1.0").contains("deltas"))
+        #expect(try text("1.2.0", ["--delta-from", "1.0.0"]).contains("deltas     none from 1.0.0: "))
     }
 
     @Test(arguments: ["deploy@updates.example.com:/srv/feed", "updates:feed", "./"])
