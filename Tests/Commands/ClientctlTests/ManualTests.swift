@@ -5,7 +5,7 @@ import Glibc
 import Synchronization
 import Testing
 
-/// The manual page and the shell completions that `Scripts/lib/manual` generates from the built program.
+/// The manual pages and the shell completions that `Scripts/lib/manual` generates from the built program.
 @Suite(.ownThread) struct ManualTests {
     private static let script = "\(Checkout.root)/Scripts/lib/manual"
 
@@ -39,37 +39,58 @@ import Testing
         (try? Program.run(["sh", "-c", "command -v \(program)"], environment: Clientctl.environment()))?.status == 0
     }
 
-    /// Returns the words of every command that is not a group.
-    private func commands() throws -> [[String]] {
+    /// Returns the words of every command, such as `["feed", "serve"]`, and of every group.
+    private func commands() throws -> (commands: [[String]], groups: [[String]]) {
         let dump = try Clientctl.run(["--experimental-dump-help"])
-        let root = try #require(dump["command"]?.objectValue)
-        func leaves(_ command: JSONObject, _ path: [String]) -> [[String]] {
-            let path = path + [command["commandName"]?.stringValue ?? "?"]
+        var (commands, groups): ([[String]], [[String]]) = ([], [])
+        func add(_ command: JSONObject, _ path: [String]) {
             let below = command["subcommands"]?.arrayValue?.compactMap(\.objectValue) ?? []
-            return below.isEmpty ? [path] : below.flatMap { leaves($0, path) }
+            if below.isEmpty { commands.append(path) } else { groups.append(path) }
+            for child in below {
+                let name = child["commandName"]?.stringValue ?? "?"
+                if name != "help" { add(child, path + [name]) }
+            }
         }
-        return leaves(root, []).map { Array($0.dropFirst()) }.filter { $0 != ["help"] }
+        add(try #require(dump["command"]?.objectValue), [])
+        return (commands, groups)
+    }
+
+    /// Returns the names of all manual pages.
+    private func pages() throws -> [String] {
+        let (commands, groups) = try commands()
+        return (commands + groups).map { (["clientctl"] + $0).joined(separator: "-") + ".1" }
+    }
+
+    private static func headings(of page: String) -> [String] {
+        page.split(separator: "\n").filter { $0.hasPrefix(".SH ") }.map { String($0.dropFirst(4)) }
     }
 
     /// Returns the text as the page escapes it.
     private func written(_ text: String) -> String { text.replacing("-", with: "\\-") }
 
-    @Test func `the manual page and the completions contain every command`() throws {
-        let commands = try commands()
+    @Test func `each command and group has a manual page, and each command has completions`() throws {
+        let (commands, groups) = try commands()
         for known in [
             ["serve"], ["feed", "serve"], ["install"], ["keys", "generate"], ["trust", "remove-key"],
             ["screen", "lock"],
         ] {
             #expect(commands.contains(known))
         }
-        let page = try made("clientctl.1")
+        let overview = try made("clientctl.1")
         let (bash, zsh, fish) = (try made("clientctl.bash"), try made("_clientctl"), try made("clientctl.fish"))
         for words in commands {
-            let name = (["clientctl"] + words).joined(separator: " ")
-            #expect(page.contains("\n.SS \"\(written(name))\"\n"), "\(name)")
+            let name = "clientctl-" + words.joined(separator: "-")
+            #expect(try made("\(name).1").contains("\n.SH NAME\n\(written(name)) \\- "), "\(name)")
+            #expect(overview.contains("\n.TP\n.BR \(written(name)) (1)\n"), "\(name)")
             let function = (["clientctl"] + words).joined(separator: "_")
             for completions in [bash, zsh] { #expect(completions.contains("_\(function)()"), "\(name)") }
             #expect(fish.contains("'\(words.last ?? "")'"), "\(name)")
+        }
+        for group in groups.dropFirst() {
+            let page = try made("clientctl-\(group.joined(separator: "-")).1")
+            for words in commands where words.starts(with: group) {
+                #expect(page.contains(".BR \(written("clientctl-" + words.joined(separator: "-"))) (1)"), "\(words)")
+            }
         }
     }
 
@@ -95,20 +116,38 @@ import Testing
         #expect(long(try #require(dump["command"]?.objectValue)) == [])
     }
 
-    @Test func `the manual page has its sections in order`() throws {
-        let page = try made("clientctl.1")
-        let sections = page.split(separator: "\n").filter { $0.hasPrefix(".SH ") }.map { $0.dropFirst(4) }
+    @Test func `manual pages have their sections in order`() throws {
         #expect(
-            sections == [
+            Self.headings(of: try made("clientctl.1")) == [
                 "NAME", "SYNOPSIS", "DESCRIPTION", "COMMANDS", "OPTIONS", "EXIT STATUS", "ENVIRONMENT", "FILES",
                 "EXAMPLES", "SEE ALSO",
             ])
+        let serve = try made("clientctl-serve.1")
+        #expect(
+            Self.headings(of: serve) == [
+                "NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "EXAMPLES", "SEE ALSO",
+            ])
+        #expect(
+            Self.headings(of: try made("clientctl-feed.1")).filter { $0 != "EXAMPLES" } == [
+                "NAME", "SYNOPSIS", "DESCRIPTION", "COMMANDS", "SEE ALSO",
+            ])
         for flag in ["--metrics-file <file>", "--log-format <form>", "--json", "--config <file>", "-h, --help"] {
-            #expect(page.contains("\n.B \"\(written(flag))\"\n"), "\(flag)")
+            #expect(serve.contains("\n.B \"\(written(flag))\"\n"), "\(flag)")
         }
+        #expect(
+            try made("clientctl-publish.1").contains(
+                "\n\(written("<directory> --version <version> --feed <place> [options]"))\n"))
     }
 
-    @Test func `the manual page lists every error code beside its exit status`() throws {
+    @Test func `the manual page of a command lists its exit statuses`() throws {
+        let page = try made("clientctl-fleet-guard.1")
+        for (status, words) in [(0, "success"), (10, "networkUnavailable"), (60, "stopped"), (64, "usage")] {
+            #expect(page.contains("\n.TP\n.B \(status)\n\(words)"), "\(status)")
+        }
+        #expect(try !made("clientctl-list.1").contains("networkUnavailable"))
+    }
+
+    @Test func `the manual page of clientctl lists every error code beside its exit status`() throws {
         let page = try made("clientctl.1")
         for code in FailureCode.allCases {
             let row = try #require(
@@ -117,18 +156,26 @@ import Testing
         }
     }
 
-    @Test(.enabled(if: isInstalled("groff"), "no groff")) func `groff reports no problem in the manual page`() throws {
+    @Test(.enabled(if: isInstalled("groff"), "no groff")) func `groff reports no problem in a manual page`() throws {
         let ending = try Program.run(
-            ["groff", "-man", "-ww", "-z", "\(out)/clientctl.1"], environment: Clientctl.environment())
+            ["groff", "-man", "-ww", "-z"] + pages().map { "\(out)/\($0)" }, environment: Clientctl.environment())
         #expect(ending.status == 0)
         #expect(ending.errors == "")
     }
 
-    @Test(.enabled(if: isInstalled("mandoc"), "no mandoc")) func `mandoc warns of nothing in the manual page`() throws {
+    @Test(.enabled(if: isInstalled("mandoc"), "no mandoc"))
+    func `mandoc warns of nothing in a manual page, and shows it in 80 columns`() throws {
         let ending = try Program.run(
-            ["mandoc", "-Tlint", "-W", "warning", "\(out)/clientctl.1"], environment: Clientctl.environment())
+            ["mandoc", "-Tlint", "-W", "warning"] + pages().map { "\(out)/\($0)" },
+            environment: Clientctl.environment())
         #expect(ending.status == 0)
         #expect(ending.text == "")
+        for page in try pages() {
+            // Without the overstrikes of bold text.
+            let shown = try Clientctl.stock(["mandoc", "-Tascii", "-O", "width=80", "\(out)/\(page)"])
+                .replacing(#/.\u{8}/#, with: "")
+            #expect(shown.split(separator: "\n").filter { $0.count > 80 } == [], "\(page)")
+        }
     }
 
     @Test func `bash completes commands and flags`() throws {
