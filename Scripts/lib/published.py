@@ -166,10 +166,16 @@ class World:
 
     # Running
 
+    @property
+    def working_folder(self):
+        """The working folder of commands: that of a project, if the situation has one."""
+        project = self.place / "project"
+        return project if project.is_dir() else self.place
+
     def run(self, arguments, program=None, timeout=60):
         """Runs one command to its end."""
         done = subprocess.run(
-            [program or self.clientctl, *arguments], env=self.environment, stdin=subprocess.DEVNULL,
+            [program or self.clientctl, *arguments], cwd=self.working_folder, env=self.environment, stdin=subprocess.DEVNULL,
             capture_output=True, text=True, errors="replace", timeout=timeout)
         return Answer(done.returncode, done.stdout, done.stderr)
 

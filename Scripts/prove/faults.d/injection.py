@@ -62,7 +62,7 @@ class Injector:
                 unconfined()
 
         done = subprocess.run(
-            command, env=environment or self.world.environment, stdin=subprocess.DEVNULL, capture_output=True,
+            command, cwd=self.world.working_folder, env=environment or self.world.environment, stdin=subprocess.DEVNULL, capture_output=True,
             text=True, errors="replace", timeout=120, preexec_fn=prepare)
         return Answer(done.returncode, done.stdout, done.stderr)
 

@@ -355,9 +355,57 @@ class Drawing(Judge):
         yield from self.done(again)
 
 
+class Founding(Judge):
+    """init and keys generate: each file is complete or missing, the keys of a project exist, and a second run completes the rest."""
+
+    PROJECT, KEY, PUBLIC = FILES = ("clientctl.json", "release.key.pem", "release.pub.pem")
+
+    def observe(self):
+        return sorted(entry.name for entry in self.world.working_folder.iterdir())
+
+    def whole(self):
+        self.now = self.observe()
+        project = self.world.working_folder / self.PROJECT
+        if project.is_file():
+            if json.loads(project.read_text()).get("key") != self.KEY:
+                yield "the project file is incomplete"
+            if not {self.KEY, self.PUBLIC} <= set(self.now):
+                yield "the project has no key"
+        ids = set()
+        for name in {self.KEY, self.PUBLIC} & set(self.now):
+            shown = self.world.run(["keys", "show", str(self.world.working_folder / name), "--json"])
+            ids.add(shown.json.get("keyId") if shown.status == 0 else f"of {name}: {shown.out[:200]}")
+        if len(ids) > 1 or any(not re.fullmatch("[0-9a-f]{64}", str(key)) for key in ids):
+            yield f"the keys are damaged or different: {ids}"
+
+    def stopped(self):
+        return []
+
+    failed = stopped
+
+    def status(self, kind, answer):
+        # The interrupted run had written everything.
+        if not (kind == "again" and self.has_ended(answer)):
+            yield from super().status(kind, answer)
+
+    def has_ended(self, answer):
+        return answer.status == 78 and "already exists" in answer.out and self.PROJECT in self.observe()
+
+    def done(self, answer):
+        if self.now != self.after:
+            yield f"exit 0, but the files are {', '.join(self.now)}"
+
+    def heal(self):
+        again = self.world.run(self.arguments)
+        if again.status != 0 and not self.has_ended(again):
+            yield f"the second run ended with exit {again.status}: {again.out[:300]}{again.err[:300]}"
+        yield from self.whole()
+        yield from self.done(again)
+
+
 def plant_damage(world):
     """Truncates one visible file, so that --prove can check the judges. Returns false if there is none."""
-    for pattern in ("feed/releases/v*/client-*", "store/clients/v*/assets/file-1.css", "store/meteor/*/**/*.css"):
+    for pattern in ("feed/releases/v*/client-*", "store/clients/v*/assets/file-1.css", "store/meteor/*/**/*.css", "project/*.key.pem"):
         for path in sorted(pathlib.Path(world.place).glob(pattern)):
             content = path.read_bytes()
             # Writes a new file, because other clients may link to the bytes.

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from typing import Callable, NamedTuple
 
-from judges import Addition, Change, Confirmation, Drawing, Following, Launch, Locking, Mending, Publication, Removal, Sweep, Telling
+from judges import Addition, Change, Confirmation, Drawing, Following, Founding, Launch, Locking, Mending, Publication, Removal, Sweep, Telling
 from published import APP_ID, LASTING, Answer, creating, publish_line, release_line
 
 
@@ -225,5 +225,13 @@ situation("install-told", Telling, "v1.0.0", install_told("1.0.0"), install_told
 situation("fail-told", Telling, "v1.0.0 v1.1.0", install_told("1.0.0"), launch(), verdict("confirm", "1.0.0"), install_told("1.1.0"), launch(), fails())
 situation("fail-again-told", Telling, "v1.0.0 v1.1.0", install_told("1.0.0"), launch(), verdict("confirm", "1.0.0"), install_told("1.1.0"), launch(),
           fails(), until_tried_again(), fails())
+# A project in an empty folder.
+@step
+def found(world, last):
+    (world.place / "project").mkdir()
+    return ["init", "--yes", "--app-id", APP_ID, "--json"]
+
+
+situation("init", Founding, "", found())
 # A page replaces the previous one.
 situation("fleet-page", Drawing, "", publish_to_channel("1.0.0"), draw(), publish_to_channel("1.1.0"), draw())

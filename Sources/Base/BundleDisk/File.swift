@@ -85,11 +85,23 @@ package final class File: Sendable {
     }
 
     /// Creates a file by an ordinary path, which must not exist, and syncs it.
+    ///
+    /// After an interruption at any point, the file is complete or does not exist. The next call removes the leftover
+    /// `PATH.new`.
     package static func write(_ bytes: [UInt8], to path: String, mode: UInt32) throws(DiskError) {
-        let flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC
-        let file = File(adopting: try checked(CLibrary.open(path, flags, mode), to: "create", at: path), path: path)
-        try file.write(bytes)
-        try file.sync()
+        let slash = path.lastIndex(of: "/")
+        let folder = try Directory.open(slash.map { String(path[...$0]) } ?? ".")
+        let name = slash.map { String(path[path.index(after: $0)...]) } ?? path
+        let aside = name + ".new"
+        try folder.removeFile(aside)
+        do throws(DiskError) {
+            try folder.createDurableFile(aside, with: bytes, mode: mode)
+            try folder.move(aside, to: folder, as: name)
+        } catch {
+            try? folder.removeFile(aside)
+            throw error
+        }
+        try folder.sync()
     }
 
     package func permissions() throws(DiskError) -> UInt32 { try status().st_mode & 0o7777 }

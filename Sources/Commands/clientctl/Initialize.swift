@@ -63,8 +63,9 @@ struct Initialize: ParsableCommand {
         let isNew = !File.exists(project.key)
         let secret = try isNew ? passphrase.read(settings) : nil
         let publicKey = try isNew ? project.createKey(secret) : nil
-        try Directory.open(".").createDurableFile(
-            ProjectFile.name, with: JSONWriter.bytes(of: .object(project.object), layout: .pretty))
+        if !isNew { try project.completeKey { try passphrase.require(settings, for: project.key) } }
+        try File.write(
+            JSONWriter.bytes(of: .object(project.object), layout: .pretty), to: ProjectFile.name, mode: 0o644)
         if isNew, secret == nil {
             Output.warn("the key \(project.key) is not encrypted: `clientctl keys passwd` encrypts it")
         }
@@ -133,6 +134,13 @@ private struct Project {
         guard File.exists(key) || key.hasSuffix(Self.keySuffix) && key.count > Self.keySuffix.count else {
             throw ValidationError("--key takes an existing private key, or a new one such as release.key.pem.")
         }
+    }
+
+    /// Writes the public half of an existing key if it is missing, such as after an interrupted run.
+    func completeKey(_ passphrase: () throws -> [UInt8]) throws {
+        let publicPath = "\(keyPrefix).pub.pem"
+        if !key.hasSuffix(Self.keySuffix) || File.exists(publicPath) { return }
+        try KeyFile.writePublicHalf(of: key, to: publicPath, passphrase: passphrase)
     }
 
     /// Creates the key. Returns the path of its public half.

@@ -71,6 +71,14 @@ package enum KeyFile {
         }
     }
 
+    /// Writes the public key of the private key at `keyPath` to `publicPath`, which must not exist.
+    package static func writePublicHalf(
+        of keyPath: String, to publicPath: String, passphrase: () throws -> [UInt8]
+    ) throws {
+        let key = try publicHalf(at: keyPath, passphrase: passphrase).0
+        try File.write(Array(key.pem.utf8), to: publicPath, mode: 0o644)
+    }
+
     /// Encrypts the private key at `path` with the passphrase that `new` returns, or stores it unencrypted for nil. A
     /// stop at any point leaves the old file or the new file.
     package static func changePassphrase(

@@ -58,6 +58,7 @@ import Testing
         #expect(File.exists(path))
         #expect(File.exists(folder.path + "/link"))
         #expect(!File.exists(folder.path + "/missing"))
+        #expect(!File.exists(path + ".new"))
         try sandbox.requireOutsideUntouched()
     }
 
