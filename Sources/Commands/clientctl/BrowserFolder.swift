@@ -60,7 +60,7 @@ final class BrowserFolder: Sendable {
             if let home = variable("HOME") { return "\(home)/.local/state/clientctl" }
             throw UpdateFailure(
                 .configInvalid, subject: "HOME",
-                "There is no folder for the browser's profile. Set STATE_DIRECTORY, XDG_STATE_HOME or HOME.")
+                "No folder is set for the browser's profile. Set STATE_DIRECTORY, XDG_STATE_HOME or HOME.")
         }
     }
 

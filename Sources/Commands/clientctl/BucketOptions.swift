@@ -98,13 +98,14 @@ struct BucketReading: ParsableArguments {
         if let profile = Self.variable("AWS_PROFILE"), path.map(File.exists) != true {
             throw UpdateFailure(
                 .configInvalid, subject: "AWS_PROFILE",
-                "AWS_PROFILE names the profile \(UntrustedName.display(profile)), but there is no credentials file "
-                    + "\(path ?? "~/.aws/credentials"). Write the file, or set AWS_SHARED_CREDENTIALS_FILE.")
+                "AWS_PROFILE names the profile \(UntrustedName.display(profile)), but the credentials file "
+                    + "\(path ?? "~/.aws/credentials") does not exist. Write the file, or set AWS_SHARED_CREDENTIALS_FILE."
+            )
         }
         guard let path, named != nil || File.exists(path) else {
             throw UpdateFailure(
                 .configInvalid, subject: "AWS_ACCESS_KEY_ID",
-                "There are no keys for the bucket: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, write a shared credentials file, or give "
+                "No keys are set for the bucket. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, write a shared credentials file, or give "
                     + "--credential-command.")
         }
         return try BucketCredentials.file(at: path, profile: Self.variable("AWS_PROFILE") ?? "default")

@@ -71,7 +71,7 @@ struct Completion: ParsableCommand {
     func run() throws {
         let settings = try common.settings()
         guard let known = CompletionShell(rawValue: shell) else {
-            throw ValidationError("There are no completions for '\(shell)'. Give bash, zsh or fish.")
+            throw ValidationError("Unknown shell '\(shell)'. Give bash, zsh or fish.")
         }
         let script = Clientctl.completionScript(for: known)
         Output.give(
@@ -113,7 +113,7 @@ enum CommandName {
                 let advice =
                     meant(by: word, among: names).map { "Did you mean \($0)?" }
                     ?? "Give one of \(names.joined(separator: ", "))."
-                return ("There is no command \(UntrustedName.display(word)). \(advice)", group)
+                return ("Unknown command \(UntrustedName.display(word)). \(advice)", group)
             }
             group = next
         }

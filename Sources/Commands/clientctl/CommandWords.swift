@@ -25,7 +25,8 @@ enum CommandWords {
         if paths.contains(where: { access($0, X_OK) == 0 }) { return }
         throw UpdateFailure(
             .configInvalid, subject: name,
-            "--\(name): there is no program \(UntrustedName.display(program)). Install it, or correct the command.")
+            "--\(name): the program \(UntrustedName.display(program)) was not found. Install it, or correct the command."
+        )
     }
 
     /// Returns the words of `line`. Blanks separate words, unless they are quoted or follow a backslash. Returns nil if there are no words

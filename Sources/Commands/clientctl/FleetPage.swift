@@ -76,7 +76,7 @@ struct FleetPage: AsyncParsableCommand {
                     by: fetcher)
             }
         } catch {
-            page.warnings.append("What devices report is not shown. \(UpdateFailure(error).message)")
+            page.warnings.append("The page does not show the reports of devices. \(UpdateFailure(error).message)")
         }
     }
 

@@ -90,7 +90,7 @@ struct GuardAnswer {
             "stays at \(audience): more devices report it than the \(most) that the rollout allows. Give the number of devices in its groups with --group-devices"
         case .tooManyDevices(let most):
             "stays at \(audience): at most \(most) devices can have it, so some reports are false. Make the host require tokens"
-        case .noData: "stays at \(audience): there is no data. Check --prometheus, and that devices send reports"
+        case .noData: "stays at \(audience): Prometheus has no reports. Check its address, and that devices report"
         }
     }
 

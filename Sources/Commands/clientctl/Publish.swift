@@ -118,7 +118,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Compression level: 1 to 19 for zstd (default: \(ReleaseOptions.defaultZstdLevel)), 1 to 9 for gzip and zip (default: 9).",
+            "Compression level, 1 to 19 for zstd and 1 to 9 for gzip and zip. (default: \(ReleaseOptions.defaultZstdLevel) or 9)",
             valueName: "n"))
     var level: String?
 

@@ -48,7 +48,7 @@ struct PublishChannelOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Fail unless the current channel file has this sequence; 0 if there is no file.", valueName: "n"))
+            "Fail unless the current channel file has this sequence; 0 if it does not exist.", valueName: "n"))
     var expectSequence: String?
 
     @Flag(help: "Sign even if the channel expired long ago. Check the clock of this machine first.")

@@ -100,7 +100,7 @@ struct SessionLogin: ParsableCommand {
         if record.session == nil || record.session?.expires != end {
             throw UpdateFailure(
                 .loginRequired, subject: "session",
-                "No user is logged in, so there is no session to renew. Log in with --token-file.")
+                "No user is logged in, so no session can be renewed. Log in with --token-file.")
         }
         return record
     }
@@ -254,7 +254,8 @@ struct SessionEnd {
     static func requireClock(_ now: Timestamp, earliest: Timestamp) throws {
         switch SessionClock.judge(now, earliest: earliest) {
         case .plausible: break
-        case .behind: throw wrongClock(now, "before \(earliest), the latest signed time or the age of this program")
+        case .behind:
+            throw wrongClock(now, "before \(earliest), the latest signed time or the build time of this program")
         case .ahead: throw wrongClock(now, "years after \(earliest), the latest signed time that this device has seen")
         }
     }

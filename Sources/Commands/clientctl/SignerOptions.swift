@@ -122,7 +122,7 @@ struct ChannelEditOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Fail unless the current channel file has this sequence; 0 if there is no file.", valueName: "n"))
+            "Fail unless the current channel file has this sequence; 0 if it does not exist.", valueName: "n"))
     var expectSequence: String?
 
     @Flag(help: "Show what would change, and write nothing.")

@@ -138,7 +138,7 @@ enum Wiring {
         if !creates && !File.exists(store) {
             throw UpdateFailure(
                 .configInvalid, subject: store,
-                "There is no store at \(store): check the path. `clientctl session login` and `screen lock` create one with --create."
+                "No store found at \(store): check the path. `clientctl session login` and `screen lock` create one with --create."
             )
         }
         return try change(sessions(store))
@@ -419,7 +419,7 @@ enum Wiring {
     }
 
     private static func noStore(at path: String) -> UpdateFailure {
-        UpdateFailure(.configInvalid, subject: path, "There is no store at \(path): check the path.")
+        UpdateFailure(.configInvalid, subject: path, "No store found at \(path): check the path.")
     }
 
     /// Returns the inventory of a store. Prints a note on standard error if there is no store, because the path may be wrong.
@@ -428,7 +428,7 @@ enum Wiring {
         if let folder { try StoreMark.require(in: folder) }
         // `clientctl screen lock` may have created the store.
         let isEmpty = try folder?.list().isEmpty ?? true
-        if isEmpty { Output.say("there is no store at \(store) yet") }
+        if isEmpty { Output.say("the store \(store) does not exist yet") }
         return try Inventory.read(at: store) { Output.warn($0.message) }
     }
 

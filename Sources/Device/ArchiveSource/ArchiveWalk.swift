@@ -39,7 +39,7 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
     /// Reads the archive to its end.
     consuming func run() throws -> (Summary, Sink) {
         while let entry = try nextEntry() { try accept(entry) }
-        if !hasIndex { throw ArchiveRejection("no-index", "there is no file index.html at its top") }
+        if !hasIndex { throw ArchiveRejection("no-index", "index.html is missing at its top") }
         try CanonicalTar.end.withUnsafeBytes { try hasher.update($0) }
         let digest = try hasher.finish()
         let summary = Summary(

@@ -83,7 +83,7 @@ package struct FeedCheck {
                 try device?.advance(toRoot: bytes)
             } catch {
                 let failure = UpdateFailure(error)
-                let what = "No device updates any more: it does not follow the trust root before it. Restore it. "
+                let what = "Devices no longer update, because it does not follow the trust root before it. Restore it. "
                 return find(.brokenChain, at: url, message: what + failure.message, failure: failure.code)
             }
             last = url

@@ -43,7 +43,7 @@ package enum FeedCopy {
     static func missing(_ name: String, in location: any FeedLocation) -> UpdateFailure {
         UpdateFailure(
             .configInvalid, subject: "\(location.address)/\(name)",
-            "There is no \(UntrustedName.display(name)) at \(location.address): check the address.")
+            "\(location.address) has no \(UntrustedName.display(name)). Check the address.")
     }
 }
 

@@ -43,7 +43,7 @@ extension FeedFinding.Code {
             "It arrives with Content-Encoding \(UntrustedName.display(head.contentEncoding ?? "")): switch compression off for the feed."
         case .wrongSize:
             "It has \(head.contentLength ?? 0) bytes, and its document says \(size ?? 0): publish it again."
-        case .noSize: "Its server does not tell its size: switch compression and chunking off for the feed."
+        case .noSize: "Its server does not send its size: turn off compression and chunking for the feed."
         case .noRanges: "Its server ignores Range: a download that was interrupted starts over."
         case .cachedTooLong:
             "It has \(cache), and is replaced: devices receive changes late. Set max-age=30 or similar."

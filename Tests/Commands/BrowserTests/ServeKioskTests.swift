@@ -223,7 +223,7 @@ import Testing
                     browser,
                 ],
                 expecting: 78)
-            #expect(ending.errors.contains("there is no program"), "\(ending.errors)")
+            #expect(ending.errors.contains("was not found"), "\(ending.errors)")
         }
         // The file exists, but the kernel cannot start it.
         let broken = try kiosk.folder.write(Array("\u{7f}ELF".utf8), to: "broken")

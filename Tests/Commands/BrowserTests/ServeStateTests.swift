@@ -131,7 +131,7 @@ import Testing
         #expect(!shown.contains("nothing to launch"))
         try expectClosed(serving)
         let log = try serving.program.printed().errors
-        #expect(log.contains("no session: There is no seed for guests: name one with --seed."), "\(log)")
+        #expect(log.contains("no session: No seed is set for guests: name one with --seed."), "\(log)")
         try kiosk.login()
         try wait(serving, for: "version 1.0.0")
     }

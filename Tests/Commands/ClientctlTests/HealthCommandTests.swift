@@ -57,7 +57,7 @@ import Testing
                 Clientctl.path, "serve", "--store", site.store, "--shell-version", "1.5.0", "--health-command",
                 "no-such-program",
             ], environment: Clientctl.environment())
-        #expect(missing.status == 78 && missing.errors.contains("there is no program no-such-program"))
+        #expect(missing.status == 78 && missing.errors.contains("the program no-such-program was not found"))
     }
 }
 

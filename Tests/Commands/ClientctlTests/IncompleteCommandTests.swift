@@ -76,8 +76,8 @@ import Testing
     }
 
     @Test(arguments: [
-        (["publsih", "web"], "There is no command publsih. Did you mean publish?"),
-        (["release", "recal", "--version", "1.0.0"], "There is no command recal. Did you mean recall?"),
+        (["publsih", "web"], "Unknown command publsih. Did you mean publish?"),
+        (["release", "recal", "--version", "1.0.0"], "Unknown command recal. Did you mean recall?"),
         (["keys", "frobnicate"], "Give one of generate, show, passwd."),
         (["feed", "frobnicate"], "Give one of serve, check, copy, export, offer, prune."),
         (["channel", "ls"], "Did you mean list?"),

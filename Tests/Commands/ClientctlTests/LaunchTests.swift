@@ -340,7 +340,7 @@ import Testing
         }
         for command in [["prune"], ["prune", "--dry-run"], ["verify"], ["launch", "--shell-version", "1.5.0"]] {
             let refused = try run(command[0], Array(command.dropFirst())).failed(78, "configInvalid")
-            #expect(refused.errors.contains("There is no store at \(site.store)"), "\(command): \(refused.errors)")
+            #expect(refused.errors.contains("No store found at \(site.store)"), "\(command): \(refused.errors)")
         }
         #expect(access(site.store, F_OK) != 0)
         try run("screen lock", ["--create"]).succeeded("locked")

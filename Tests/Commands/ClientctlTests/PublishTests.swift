@@ -263,5 +263,8 @@ import Testing
                 == Site.client("1.0.0").keys.map(bytes).sorted { $0.lexicographicallyPrecedes($1) }.map {
                     String(decoding: $0, as: UTF8.self)
                 })
+        let plain = try Clientctl.run(["inspect", "\(site.feed)/releases/v1.0.0/client-v1.0.0.tar.zst"])
+        let page = ByteCount(bytes: Site.client("1.0.0")["index.html"]?.count ?? 0)
+        #expect(plain.text.contains("\n  file  \(page)  index.html\n"), "\(plain.text)")
     }
 }

@@ -44,7 +44,7 @@ import Testing
         ] {
             let refused = try run(command).failed(78, "configInvalid")
             #expect(refused.subject == site.store)
-            #expect(refused.errors.contains("There is no store at \(site.store): check the path"))
+            #expect(refused.errors.contains("No store found at \(site.store): check the path"))
             #expect(access(site.store, F_OK) != 0)
         }
         try run(["screen", "lock", "--create"]).succeeded("locked")

@@ -208,7 +208,7 @@ extension HoldRule {
     /// Returns a description of the effect of `hold`.
     func detail(_ hold: HoldDocument) -> String {
         switch self {
-        case .none: "there is no hold"
+        case .none: "no hold"
         case .holds(let versions, let since):
             zip(versions, since).map { "\($0) held since \($1)" }.joined(separator: ", ") + ": "
                 + UntrustedName.display(hold.reason, limit: 400)

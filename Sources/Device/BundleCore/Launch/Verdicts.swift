@@ -15,7 +15,7 @@ package struct Verdicts: Sendable {
         warn: @escaping @Sendable (String) -> Void
     ) throws {
         guard try Inventory.exists(at: path) else {
-            throw UpdateFailure(.configInvalid, subject: path, "There is no store at \(path): check the path.")
+            throw UpdateFailure(.configInvalid, subject: path, "No store found at \(path): check the path.")
         }
         store = path
         folders = try StoreFolders(below: try StoreFolders.openRoot(path))

@@ -155,7 +155,7 @@ extension ChannelDocument {
         guard releases[index].retries < Release.mostRetries else {
             throw UpdateFailure(
                 .configInvalid, subject: version.description,
-                "Devices have tried \(version) \(Release.mostRetries) more times, which is the most. Publish the change as a new release."
+                "Devices have already retried \(version) \(Release.mostRetries) times, the maximum. Publish the change as a new release."
             )
         }
         releases[index].retries += 1

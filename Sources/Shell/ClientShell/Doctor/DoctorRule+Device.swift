@@ -37,7 +37,7 @@ extension DoctorRule {
     static func session(_ reading: DoctorReading) -> DoctorFinding? {
         guard let session = reading.session else { return nil }
         let path = reading.store.path
-        let guests = reading.hasSeed ? "Guests see the seed" : "Guests see no client, for there is no seed"
+        let guests = reading.hasSeed ? "Guests see the seed" : "Guests see no client, because the device has no seed"
         switch session {
         case .notRequired: return .ok(.session, path, "No session is required.")
         case .authenticated: return .ok(.session, path, "A user is signed in.")
@@ -76,7 +76,7 @@ extension DoctorRule {
         case .drawn, nil:
             .warning(
                 .deviceId, "/etc/machine-id",
-                "This machine has no ID of its own, so rollouts identify it by an ID in its store. Every copy of the store is the same device.",
+                "This machine has no ID, so rollouts identify it by an ID in its store. Every copy of the store is the same device.",
                 "Run `systemd-machine-id-setup`, or give each device its own --device-id.")
         }
     }

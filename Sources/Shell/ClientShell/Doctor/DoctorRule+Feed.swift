@@ -59,7 +59,7 @@ extension DoctorRule {
         case .untrusted(let reason):
             return named + connected + [
                 .failure(
-                    .tls, url, "There is no trusted connection to \(url): \(reason).",
+                    .tls, url, "The connection to \(url) is not trusted: \(reason).",
                     "Check the clock first, then the certificate. Name a private certificate authority with --ca-file."
                 )
             ]

@@ -9,10 +9,10 @@ extension DoctorRule {
         let path = store.path
         switch store.folder {
         case .missing(nil):
-            return .ok(.storeFolder, path, "There is no store yet. The first installation creates it.")
+            return .ok(.storeFolder, path, "The store does not exist yet. The first installation creates it.")
         case .missing(let refusal?):
             return .failure(
-                .storeFolder, path, "There is no store, and this user cannot create it: \(refusal).",
+                .storeFolder, path, "The store does not exist, and this user cannot create it: \(refusal).",
                 "Create the folder, and give it to the user who runs clientctl (mode 0700).")
         case .closed(let error):
             return .failure(
@@ -97,16 +97,16 @@ extension DoctorRule {
         let advice = "Remove files from that disk, or create its file system again with more inodes."
         if files < needed {
             return .failure(
-                .inodes, store.path, "\(files) more files are possible, and a client needs \(needed).", advice)
+                .inodes, store.path, "\(files) more files can be created, and a client needs \(needed).", advice)
         }
         // Its serving root has as many names.
         if files / 3 < needed {
             return .warning(
                 .inodes, store.path,
-                "\(files) more files are possible, and a client needs \(needed), and as many again to be shown.",
+                "\(files) more files can be created. A client needs \(needed), and as many again when it is shown.",
                 advice)
         }
-        return .ok(.inodes, store.path, "\(files) more files are possible.")
+        return .ok(.inodes, store.path, "\(files) more files can be created.")
     }
 
     // MARK: Links
@@ -180,7 +180,7 @@ extension DoctorRule {
             return .ok(.leftovers, store.path, "Process \(worker) is using the store.")
         }
         if store.leftovers == 0 && store.strays.isEmpty {
-            return .ok(.leftovers, store.path, "There are no remains of interrupted runs.")
+            return .ok(.leftovers, store.path, "No interrupted run left files.")
         }
         let strays =
             store.strays.isEmpty ? "" : ", and the ledger does not contain \(store.strays.joined(separator: ", "))"

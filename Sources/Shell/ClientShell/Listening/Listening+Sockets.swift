@@ -25,7 +25,8 @@ extension DeviceContainer {
         let host = try push.map { text in
             guard let feed else {
                 throw UpdateFailure(
-                    .usage, subject: text, "The host \(text) announces a feed, and the device has none. Name a feed.")
+                    .usage, subject: text,
+                    "The host \(text) announces a feed, but this device follows none. Name a feed.")
             }
             let connector =
                 try sockets

@@ -22,7 +22,7 @@ struct PageComplaint: Equatable {
             let what = "its policy forbids \(url) as \(directive)\(Self.place(body))"
             isGrave = directive.hasPrefix("script-src")
             if body["isOwn"]?.boolValue == true {
-                text = what + ", by what the page says itself"
+                text = what + ", in a policy that the page itself sets"
             } else {
                 text =
                     what
@@ -36,7 +36,7 @@ struct PageComplaint: Equatable {
             isGrave = false
         case "stays":
             text =
-                "it was to load again, and stays: a person cancelled the dialog of a beforeunload listener, or a script does"
+                "it did not reload: a person cancelled the dialog of a beforeunload listener, or a script prevents it"
             isGrave = false
         case "worker":
             text =

@@ -189,7 +189,7 @@ public struct DeviceContainer: Sendable {
         case .unauthenticated where configuration.device.seed == nil:
             throw UpdateFailure(
                 .loginRequired, subject: configuration.device.store,
-                "No user is logged in, and there is no seed for guests: run `clientctl session login`, or name a seed with --seed."
+                "No user is logged in, and no seed is set for guests: run `clientctl session login`, or name a seed with --seed."
             )
         case .unauthenticated: isForGuests = true
         case .notRequired, .authenticated: isForGuests = false

@@ -47,7 +47,7 @@ public enum ShellError: ClassifiedFailure, Sendable, Equatable {
     public var failure: UpdateFailure {
         let message =
             switch self {
-            case .noPendingVersion: "There is no other client to show: check for updates first."
+            case .noPendingVersion: "No other client can be shown: check for updates first."
             case .awaitsSecondTrial(let message): message
             case .notOnTrial: "The running client is not on trial. Only a start that is not confirmed can fail."
             case .notStarted: "The shell shows no client yet: start it first."

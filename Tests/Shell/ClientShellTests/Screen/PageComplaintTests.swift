@@ -37,7 +37,7 @@ import Testing
         ),
         (
             #"{"kind":"blocked","directive":"img-src","url":"https://h/a.png","isOwn":true}"#,
-            "its policy forbids https://h/a.png as img-src, by what the page says itself", false
+            "its policy forbids https://h/a.png as img-src, in a policy that the page itself sets", false
         ),
         (#"{"kind":"missing","element":"script","url":"/gone.js"}"#, "<script> could not load /gone.js", true),
         (#"{"kind":"missing","element":"img","url":"/a.png"}"#, "<img> could not load /a.png", false),
@@ -51,7 +51,7 @@ import Testing
         ),
         (
             #"{"kind":"stays"}"#,
-            "it was to load again, and stays: a person cancelled the dialog of a beforeunload listener, or a script does",
+            "it did not reload: a person cancelled the dialog of a beforeunload listener, or a script prevents it",
             false
         ),
         (
