@@ -134,7 +134,7 @@ struct Inspect: AsyncParsableCommand {
             [
                 "an archive (\(listing.format.rawValue)), \(count); nothing was verified"
             ]
-                + listing.entries.map { "  \($0.kind.rawValue)  \(ByteCount($0.size ?? 0))  \($0.shownName)" }
+                + listing.entries.map { "  \($0.kind.rawValue)  \(ByteCount(bytes: $0.size ?? 0))  \($0.shownName)" }
                 + (listing.refusal.map { ["install would refuse it: \($0.failure.message)"] } ?? [])
         )
     }
