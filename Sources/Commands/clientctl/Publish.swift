@@ -182,7 +182,10 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         let release = try builder.publish(inspection, signers: signers, to: plan)
         progress.end()
         // After the result, or before the failure of a step that follows it.
-        defer { Self.warn(inspection, release) }
+        defer {
+            if release.isFeedNew { Output.say(feed.isNewNote) }
+            Self.warn(inspection, release)
+        }
         try await next.finish(
             Publication(of: release, in: feed, isDryRun: isDryRun), try settings.isOn("json", common.json),
             object(release, inspection, feed.address), lines(release, feed.address))

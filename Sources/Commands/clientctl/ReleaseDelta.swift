@@ -135,12 +135,11 @@ enum DeltaOutput {
     /// The size below which an archive needs no deltas.
     private static let smallArchive = 64 << 10
 
-    /// Returns one line about all deltas; none if there are no deltas, or if none was made for a small archive and none
-    /// was requested.
+    /// Returns one line about all deltas; none if there are no deltas. Unless bases were requested, omits those from which a
+    /// small archive has no delta.
     static func summary(_ reports: [DeltaReport], archive: Int, isRequested: Bool) -> [String] {
-        if !isRequested, archive < smallArchive, reports.allSatisfy({ $0.entry == nil }) { return [] }
-        return reports.isEmpty
-            ? [] : ["  deltas     " + reports.map { line($0, archive: archive) }.joined(separator: "; ")]
+        let shown = isRequested || archive >= smallArchive ? reports : reports.filter { $0.entry != nil }
+        return shown.isEmpty ? [] : ["  deltas     " + shown.map { line($0, archive: archive) }.joined(separator: "; ")]
     }
 
     static func lines(_ reports: [DeltaReport], archive: Int?) -> [String] {
