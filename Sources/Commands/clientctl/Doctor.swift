@@ -53,7 +53,7 @@ struct Doctor: AsyncParsableCommand, ConfinedCommand {
                 "outcome": .string(worst.outcome), "store": .string(reading.store.path),
                 "feeds": .array(reading.feeds.map { .string($0.url.display) }),
                 "findings": .array(findings.map(Self.describe)),
-            ], findings.flatMap(Self.lines) + Self.summary(findings, reading))
+            ], findings.flatMap(Self.lines) + [Self.summary(findings)])
         if worst == .failure { throw ExitCode(ExitTable.doctorFailed) }
     }
 
@@ -72,14 +72,11 @@ struct Doctor: AsyncParsableCommand, ConfinedCommand {
             + (finding.advice.map { ["\(indent)\($0)"] } ?? [])
     }
 
-    private static func summary(_ findings: [DoctorFinding], _ reading: DoctorReading) -> [String] {
+    private static func summary(_ findings: [DoctorFinding]) -> String {
         func count(_ severity: DoctorFinding.Severity, _ word: String) -> String {
             counted(findings.count { $0.severity == severity }, word)
         }
-        let feeds =
-            reading.feeds.isEmpty
-            ? ["no feed is named, so the network was not checked: give --channel, --manifest or --meteor"] : []
-        return feeds + ["\(count(.failure, "failure")), \(count(.warning, "warning"))"]
+        return "\(count(.failure, "failure")), \(count(.warning, "warning"))"
     }
 }
 

@@ -87,7 +87,8 @@ struct SessionLogin: ParsableCommand {
         SessionOutput(record, at: now).give(
             renews ? "renewed" : "loggedIn", json: try settings.isOn("json", common.json),
             ["\(renews ? "the session lasts" : "logged in")" + (end.map { " until \($0)" } ?? "")]
-                + (record.lock == nil ? [] : ["the device is still locked: run `clientctl screen unlock`"]))
+                + (record.lock == nil
+                    ? [] : ["the device is still locked: run `clientctl screen unlock --store \(store)`"]))
     }
 
     private static func renew(

@@ -63,8 +63,8 @@ extension Wiring {
             version: device.shell, hasSeed: device.seed != nil,
             hasDeviceId: try settings.optional("device-id", update.deviceId) != nil, sessions: sessions(store))
         let trust = try settings.optional("trust", update.trust)
-        // Every check of a kernel without Landlock and every running update would repeat these.
-        let ignored: Set<DoctorFinding.Code> = [.landlock, .leftovers]
+        // Every check of a kernel without Landlock and every running update would repeat these. The feed is not examined here.
+        let ignored: Set<DoctorFinding.Code> = [.landlock, .leftovers, .source]
         return {
             let doctor = DeviceDoctor(
                 store: store, shell: shell, trust: trust, feeds: [], port: nil,

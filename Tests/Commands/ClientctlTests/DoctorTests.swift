@@ -85,7 +85,7 @@ import Testing
         #expect(try TreeSnapshot(of: store).changes(since: before) == [])
         #expect(message("document", outcome).contains("sequence 1"))
         let plain = try Clientctl.run(["doctor", "--store", store, "--port", "0"])
-        #expect(plain.status == 0 && plain.text.contains("no feed is named"), "\(plain.text)")
+        #expect(plain.status == 0 && plain.text.contains("warning  source: No feed is named"), "\(plain.text)")
         #expect(plain.text.contains("\nok       ledger: "), "\(plain.text)")
     }
 
@@ -115,6 +115,23 @@ import Testing
 
     // MARK: The screen and the next client
 
+    @Test func `doctor warns of a client that failed once and is tried again`() throws {
+        try site.publish("1.1.0", ["--rollout", "100%"]).succeeded("published")
+        try site.install("kiosk").succeeded("installed")
+        let place = ["--store", store, "--json"]
+        let launched = try Clientctl.run(["launch", "--shell-version", "1.5.0"] + place).succeeded()
+        try Clientctl.run(
+            [
+                "fail", "--version", "1.1.0", "--token", try #require(launched.string("token")), "--reason",
+                "white screen",
+            ] + place
+        ).succeeded("failed")
+        let outcome = try doctor()
+        #expect(outcome.status == 0 && severities(outcome)["clients"] == "warning", "\(outcome.text)")
+        #expect(outcome.text.contains("v1.1.0 failed once"), "\(outcome.text)")
+        #expect(outcome.text.contains("white screen"), "\(outcome.text)")
+    }
+
     @Test func `doctor reports a release that a rollout withholds and a device with nothing to show`() throws {
         try site.publish("1.1.0", ["--rollout", "0%"]).succeeded("published")
         let left = try doctor(nil, ["--device-id", "kiosk", "--shell-version", "1.5.0"])
@@ -143,6 +160,13 @@ import Testing
         let blocked = try doctor(nil, ["--shell-version", "1.5.0"])
         #expect(severities(blocked)["offer"] == "warning", "\(blocked.text)")
         #expect(message("offer", blocked).contains("1.2.0 is blocked"), "\(blocked.text)")
+        let plain = try Clientctl.run([
+            "doctor", "--store", store, "--trust", site.pinned, "--channel", "\(site.feed)/channels/stable.json",
+            "--port", "0",
+        ]).text
+        // A copy of the printed command works.
+        let command = try #require(plain.firstMatch(of: /`clientctl (unblock --version [^`]+)`/), "\(plain)").output.1
+        #expect(try Clientctl.run(command.split(separator: " ").map(String.init)).text == "1.2.0 may run again\n")
     }
 
     @Test func `doctor reports a locked device and an ended session`() throws {

@@ -27,6 +27,8 @@ package struct DoctorFinding: Sendable, Equatable {
         /// The remains of interrupted runs.
         case leftovers
         case trust
+        /// Whether the device has a source of updates.
+        case source
         /// The document of the source: its signatures, sequence and expiry.
         case document
         /// Whether the offered release is for this device.

@@ -14,7 +14,7 @@ extension DoctorRule {
                 inventory.bundles.isEmpty
                     ? "There is nothing to show: the store has no client, and no seed is known."
                     : "There is nothing to show: no client of the store may run\(shell), and no seed is known.",
-                "Install a client, or name a seed with --seed. `clientctl status` says why a client does not run."
+                "Install a client, or name a seed with --seed. `clientctl status --store \(path)` shows why a client does not run."
             )
         }
         if case .retry(let failure) = choice.reason {
@@ -30,6 +30,22 @@ extension DoctorRule {
         }
         return .ok(
             .clients, path, choice.name == .embedded ? "The seed is shown next." : "\(choice.name) is shown next.")
+    }
+
+    /// Returns a warning for each client that failed to start and is tried again, unless it or a newer one is next.
+    static func trials(_ reading: DoctorReading) -> [DoctorFinding] {
+        guard let inventory = reading.inventory else { return [] }
+        let next = SelectionRule.select(inventory, shell: reading.shell, hasSeed: reading.hasSeed)?.name
+        return inventory.bundles.compactMap { bundle in
+            guard bundle.name != next, case .failed(let failure) = inventory.ledger.standing(of: bundle.version) else {
+                return nil
+            }
+            if let version = bundle.version.semantic, let next = next?.version?.semantic, version < next { return nil }
+            return .warning(
+                .clients, reading.store.path, "\(bundle.name) \(failure.sequel): \(failure).",
+                "If the release is at fault, publish a fix. `clientctl status --store \(reading.store.path)` shows each failure."
+            )
+        }
     }
 
     // MARK: Session
@@ -61,7 +77,8 @@ extension DoctorRule {
                 }
             return .warning(
                 .session, path, "\(found) \(guests).",
-                "`clientctl session login` begins a session; `clientctl session logout --forget` removes the requirement of one."
+                "`clientctl session login --store \(path)` begins a session; `clientctl session logout --forget --store \(path)` "
+                    + "removes the requirement of one."
             )
         }
     }

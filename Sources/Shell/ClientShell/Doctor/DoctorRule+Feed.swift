@@ -3,6 +3,15 @@ import BundleCore
 import BundleValues
 
 extension DoctorRule {
+    static func source(_ reading: DoctorReading) -> DoctorFinding? {
+        guard reading.feeds.isEmpty else { return nil }
+        return .warning(
+            .source, reading.store.path,
+            "No feed is named, so the network was not checked, and a device with these settings does not update itself.",
+            "Give the settings of serve, such as --config /etc/clientctl/device.env, or name a feed with --channel, --manifest or --meteor."
+        )
+    }
+
     static func feed(_ feed: DoctorReading.Feed, _ reading: DoctorReading) -> [DoctorFinding] {
         [proxy(feed)].compactMap(\.self) + way(feed)
             + [document(feed, reading), offer(feed, reading)].compactMap(\.self)

@@ -25,7 +25,7 @@ extension DoctorRule {
         if let owner = store.owner, owner != store.user {
             return .failure(
                 .storeFolder, path, "The store belongs to user \(owner), and this is user \(store.user).",
-                "Run doctor as the owner: `sudo -u '#\(owner)' clientctl doctor`.")
+                "Run doctor as the owner: `sudo -u '#\(owner)' clientctl doctor --store \(path)`.")
         }
         if let refusal = store.refusals.first {
             let isReadOnly = refusal.isWriteRefusal
@@ -40,7 +40,7 @@ extension DoctorRule {
         if let open = store.openFolders.first {
             return .failure(
                 .storeFolder, path, "Every user may write to \(open), so clientctl rejects the store.",
-                "Run `chmod o-w` on it, and check its content: `clientctl verify --store`.")
+                "Run `chmod o-w` on it, and check its content: `clientctl verify --store \(path)`.")
         }
         return .ok(.storeFolder, path, "The store belongs to this user and is writable.")
     }
@@ -72,7 +72,8 @@ extension DoctorRule {
         guard let space = store.space else { return nil }
         let free = ByteCount(bytes: space.bytes)
         let reserve = ByteCount(bytes: store.reserveBytes)
-        let advice = "Free some space: `clientctl prune`, a smaller --keep, or other files on that disk."
+        let advice =
+            "Free some space: `clientctl prune --store \(store.path)`, a smaller --keep, or other files on that disk."
         if space.bytes < store.reserveBytes {
             return .failure(
                 .diskSpace, store.path,
@@ -152,7 +153,8 @@ extension DoctorRule {
     static func ledger(_ store: StoreLook) -> DoctorFinding? {
         guard case .usable = store.folder else { return nil }
         if let damage = store.damage {
-            let advice = "Run `clientctl install`, then `clientctl verify --store`. Check the disk (`dmesg`)."
+            let advice =
+                "Run `clientctl install`, then `clientctl verify --store \(store.path)`. Check the disk (`dmesg`)."
             return store.ledger == nil
                 ? .failure(.ledger, store.path, damage, advice)
                 : .warning(.ledger, store.path, "\(damage) Until then the previous ledger is used.", advice)
@@ -170,7 +172,7 @@ extension DoctorRule {
         return .ok(
             .ledger, store.path,
             "The ledger is readable and has \(clients). "
-                + "\(count == 1 ? "Its" : "Their") files were not compared: `clientctl verify --store` does that."
+                + "\(count == 1 ? "Its" : "Their") files were not compared: `clientctl verify --store \(store.path)` does that."
         )
     }
 

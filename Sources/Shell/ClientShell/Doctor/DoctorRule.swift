@@ -10,8 +10,8 @@ package enum DoctorRule {
         let store = reading.store
         return [clock(reading), folder(store), parents(store), space(store), inodes(store)].compactMap(\.self)
             + links(store)
-            + [ledger(store), clients(reading), session(reading), screen(reading), leftovers(store), trust(reading)]
-            .compactMap(\.self)
+            + [ledger(store), clients(reading)].compactMap(\.self) + trials(reading)
+            + [session(reading), screen(reading), leftovers(store), trust(reading), source(reading)].compactMap(\.self)
             + reading.feeds.flatMap { feed($0, reading) } + wanted(reading)
             + [deviceId(reading), reading.port.map(port), landlock(reading.confinement)].compactMap(\.self)
     }

@@ -185,11 +185,13 @@ public struct DeviceContainer: Sendable {
         case .locked:
             throw UpdateFailure(
                 .deviceLocked, subject: configuration.device.store,
-                "The device is locked, so no client is shown: `clientctl screen unlock` unlocks it.")
+                "The device is locked, so no client is shown: `clientctl screen unlock --store \(configuration.device.store)` unlocks it."
+            )
         case .unauthenticated where configuration.device.seed == nil:
             throw UpdateFailure(
                 .loginRequired, subject: configuration.device.store,
-                "No user is logged in, and no seed is set for guests: run `clientctl session login`, or name a seed with --seed."
+                "No user is logged in, and no seed is set for guests: run `clientctl session login --store "
+                    + "\(configuration.device.store)`, or name a seed with --seed."
             )
         case .unauthenticated: isForGuests = true
         case .notRequired, .authenticated: isForGuests = false

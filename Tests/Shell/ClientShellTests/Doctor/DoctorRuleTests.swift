@@ -59,9 +59,10 @@ struct DoctorRuleTests {
         return memory
     }
 
-    /// Returns the findings that are not ok, as `code severity`.
+    /// Returns the findings that are not ok, as `code severity`. Omits that a reading has no feed.
     private static func problems(_ reading: DoctorReading) -> [String] {
-        DoctorRule.findings(reading).filter { $0.severity != .ok }.map { "\($0.code) \($0.severity)" }
+        DoctorRule.findings(reading).filter { $0.severity != .ok && $0.code != .source }
+            .map { "\($0.code) \($0.severity)" }
     }
 
     private static func problems(_ change: (inout StoreLook) -> Void) -> [String] {
@@ -110,9 +111,17 @@ struct DoctorRuleTests {
         let findings = DoctorRule.findings(reading)
         #expect(findings.filter { $0.severity != .ok } == [])
         #expect(DoctorRule.worst(findings) == .ok)
-        // A page that is not overdue is not reported.
-        #expect(Set(findings.map(\.code)) == Set(DoctorFinding.Code.allCases).subtracting([.screen]))
+        // A page that is not overdue and a source that is named are not reported.
+        #expect(Set(findings.map(\.code)) == Set(DoctorFinding.Code.allCases).subtracting([.screen, .source]))
         #expect(findings.allSatisfy { ($0.severity == .ok) == ($0.advice == nil) && !$0.subject.isEmpty })
+    }
+
+    @Test func `warns of a device without a feed`() throws {
+        let found = DoctorRule.findings(Self.reading()).filter { $0.code == .source }
+        #expect(found.map(\.severity) == [.warning])
+        #expect(found.first?.advice?.contains("--config") == true)
+        let named = try Self.reading { $0.feeds = [try Self.feed()] }
+        #expect(!DoctorRule.findings(named).contains { $0.code == .source })
     }
 
     // MARK: Clients, sessions and offers
