@@ -22,8 +22,14 @@ final class Kiosk: Sendable {
         var isOver = false
     }
 
-    let heartbeat: Duration?
+    /// The time after which a silent page is lost, unless the operator names another one.
+    static let standardHeartbeat = Duration.seconds(60)
+
+    let heartbeat: Duration
     var startsBrowser: Bool { browser != nil }
+    /// Whether the loss of a page has a consequence: a program can restart the browser, or the operator asked for a warning.
+    var isFollowed: Bool { startsBrowser || isHeartbeatGiven || orders.withLock(\.areObeyed) }
+    private let isHeartbeatGiven: Bool
     private let browser: [String]?
     private let hook: [String]?
     private let profile: SessionProfile?
@@ -33,12 +39,14 @@ final class Kiosk: Sendable {
     private let rollbacks: AsyncStream<[String: String]>
     private let report: AsyncStream<[String: String]>.Continuation
 
-    /// Creates a kiosk. Without `profile`, the browser gets a fresh folder if the device `requiresSession`, and otherwise keeps one folder.
+    /// Creates a kiosk. `heartbeat` is nil if the operator named none. Without `profile`, the browser gets a fresh folder if the device
+    /// `requiresSession`, and otherwise keeps one folder.
     init(
-        browser: [String]?, heartbeat: Duration?, hook: [String]?, profile: SessionProfile? = nil,
+        browser: [String]?, heartbeat: Duration? = nil, hook: [String]?, profile: SessionProfile? = nil,
         requiresSession: @escaping @Sendable () -> Bool = { false }
     ) {
-        (self.browser, self.heartbeat, self.hook) = (browser, heartbeat, hook)
+        (self.browser, self.hook) = (browser, hook)
+        (self.heartbeat, isHeartbeatGiven) = (heartbeat ?? Self.standardHeartbeat, heartbeat != nil)
         (self.profile, self.requiresSession) = (profile, requiresSession)
         (rollbacks, report) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(4))
     }
@@ -51,17 +59,30 @@ final class Kiosk: Sendable {
         var endings = 0
         /// The time of the last poll.
         var asked: SuspendingClock.Instant?
+        /// The number of browsers that `clientctl kiosk` has started, with the one that starts now; nil before its first poll.
+        var starts: Int?
+        /// Called when `clientctl kiosk` starts a browser.
+        var noteStart: @Sendable () -> Void = {}
 
         /// Whether `clientctl kiosk` polled within the last 10 seconds.
         var areObeyed: Bool { asked.map { SuspendingClock().now - $0 < .seconds(10) } ?? false }
     }
 
-    /// Returns the orders for `clientctl kiosk`.
-    func ordersForKiosk() -> JSONObject {
-        let orders = orders.withLock { orders in
-            orders.asked = SuspendingClock().now
-            return orders
+    /// The query of a poll after `starts` starts of the browser.
+    static func query(starts: Int) -> String { "?starts=\(starts)" }
+
+    /// Sets the function that is called when `clientctl kiosk` starts a browser, which has to load the page.
+    func onStart(_ body: @escaping @Sendable () -> Void) { orders.withLock { $0.noteStart = body } }
+
+    /// Returns the orders for `clientctl kiosk`, which polls with `query`.
+    func ordersForKiosk(_ query: Substring) -> JSONObject {
+        let starts = query.split(separator: "=").last.flatMap { Int($0) }
+        let (orders, hasStarted) = orders.withLock { orders in
+            let hasStarted = orders.starts.map { $0 < starts ?? 0 } ?? false
+            (orders.asked, orders.starts) = (SuspendingClock().now, starts)
+            return (orders, hasStarted)
         }
+        if hasStarted { orders.noteStart() }
         return [
             "process": .integer(Int(getpid())), "losses": .integer(orders.losses), "endings": .integer(orders.endings),
             "requiresSession": .bool(requiresSession()),
@@ -101,13 +122,13 @@ final class Kiosk: Sendable {
         ])
     }
 
-    /// Runs a browser that shows `port` of this machine, and restarts it until the task is cancelled. Calls `started` at each start, and
+    /// Runs a browser that shows `port` of this machine, and restarts it until the task is cancelled. Calls `starting` before each start, and
     /// `restarting` before each start after an unexpected end.
     ///
     /// First ends browsers that an earlier `serve` on the locked `store` left. Otherwise, the new browser would open its page in the old one,
     /// which has the same profile, and end.
     func keepBrowser(
-        at port: Int, of store: String? = nil, started: @escaping @Sendable () -> Void = {},
+        at port: Int, of store: String? = nil, starting: @escaping @Sendable () async -> Void = {},
         restarting: @Sendable () -> Void = {}
     ) async {
         guard let browser else { return }
@@ -128,7 +149,7 @@ final class Kiosk: Sendable {
         var pause = Self.shortestPause
         while !Task.isCancelled {
             let began = SuspendingClock().now
-            let isOver = await watch(browser, port, hasProfile, of: store, started)
+            let isOver = await watch(browser, port, hasProfile, of: store, starting)
             // The next user is waiting.
             if isOver {
                 pause = Self.shortestPause
@@ -144,7 +165,8 @@ final class Kiosk: Sendable {
 
     /// Runs the browser until it ends. Returns true if it ended because its session ended.
     private func watch(
-        _ browser: [String], _ port: Int, _ hasProfile: Bool, of store: String?, _ started: @Sendable () -> Void
+        _ browser: [String], _ port: Int, _ hasProfile: Bool, of store: String?,
+        _ starting: @Sendable () async -> Void
     ) async -> Bool {
         do {
             let isFresh = profile.map { $0 == .fresh } ?? requiresSession()
@@ -153,12 +175,12 @@ final class Kiosk: Sendable {
             for line in try await onThread({ try SpawnThread.run { BrowserLeftovers.removeStaleLocks(of: words) } }) {
                 Log.note(LogLine(level: .warning, event: "browser", message: line))
             }
+            await starting()
             let began = SuspendingClock().now
             let program = try await onThread {
                 try StartedProgram(words, without: .secrets, mark: store)
             }
             running.withLock { $0 = Run(program: program, isFresh: isFresh && hasProfile) }
-            started()
             let ending = try await withTaskCancellationHandler {
                 try await program.ending()
             } onCancel: {

@@ -13,8 +13,8 @@ struct KioskCommand: AsyncParsableCommand {
             A browser that runs as the user of `clientctl serve` can read and change the
             store. This command runs the browser as its own user. It starts the browser
             when `serve` answers, ends it when a session ends or the page is lost, and
-            starts it again, as `serve --browser` does. To find a lost page, `serve` needs
-            --heartbeat.
+            starts it again, as `serve --browser` does. A visible page is lost if it sends
+            no heartbeat for the time that `serve --heartbeat` sets.
 
             Example:
               clientctl kiosk --port 12000 \\
@@ -30,8 +30,6 @@ struct KioskCommand: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
 
     private static let pause = Duration.milliseconds(500)
-    /// The time after which a `serve` that has not answered yet is logged.
-    private static let longestStart = Duration.seconds(5)
 
     func run() async throws {
         let settings = try common.settings()
@@ -41,7 +39,7 @@ struct KioskCommand: AsyncParsableCommand {
         let (browser, profile) = try starting.browser(settings)
         let reader = try OrderReader(port: port)
         let kiosk = Kiosk(
-            browser: browser, heartbeat: nil, hook: nil, profile: profile,
+            browser: browser, hook: nil, profile: profile,
             requiresSession: { reader.last?.requiresSession != false })
         let signals = StopSignals()
         await withTaskGroup { group in
@@ -53,18 +51,13 @@ struct KioskCommand: AsyncParsableCommand {
 
     /// Starts the browser when `serve` answers, and follows its orders until the task is cancelled.
     private static func follow(_ reader: OrderReader, _ kiosk: Kiosk, _ port: Int) async {
+        var contact = ServeContact(at: SuspendingClock().now)
         await withTaskGroup { browsers in
-            let began = SuspendingClock().now
-            var isReported = false
             while !Task.isCancelled {
                 let known = reader.last
-                if known == nil, !isReported, SuspendingClock().now - began >= longestStart {
-                    isReported = true
-                    Log.say(
-                        "serve does not answer at http://127.0.0.1:\(port)/: check CLIENTCTL_PORT (--port), and that "
-                            + "clientctl-serve runs. The browser starts when serve answers.", .warning)
-                }
-                if let orders = await reader.read() {
+                let orders = await reader.read()
+                contact.note(isAnswered: orders != nil, at: SuspendingClock().now).map { note($0, port) }
+                if let orders {
                     // A restarted `serve` counts from 0.
                     if let known, known.process == orders.process {
                         if orders.endings != known.endings {
@@ -73,12 +66,53 @@ struct KioskCommand: AsyncParsableCommand {
                             kiosk.lose("serve reports it")
                         }
                     }
-                    if known == nil { browsers.addTask { await kiosk.keepBrowser(at: port) } }
+                    if known == nil {
+                        browsers.addTask { await kiosk.keepBrowser(at: port, starting: reader.noteStart) }
+                    }
                 }
                 try? await Task.sleep(for: pause)
             }
             browsers.cancelAll()
         }
+    }
+
+    private static func note(_ change: ServeContact.Change, _ port: Int) {
+        let url = "http://127.0.0.1:\(port)/"
+        switch change {
+        case .isLost:
+            Log.note(
+                LogLine(
+                    level: .warning, event: "serveSilent",
+                    message:
+                        "serve does not answer at \(url): check CLIENTCTL_PORT (--port), and that clientctl-serve runs")
+            )
+        case .isBack: Log.note(LogLine(level: .info, event: "serveAnswers", message: "serve answers at \(url)"))
+        }
+    }
+}
+
+/// The contact of `clientctl kiosk` with `serve`.
+private struct ServeContact {
+    enum Change { case isLost, isBack }
+
+    /// A restart of `serve` is shorter.
+    private static let limit = Duration.seconds(5)
+
+    private var answered: SuspendingClock.Instant
+    private var isLost = false
+
+    /// Creates a contact whose first answer is due from now on.
+    init(at now: SuspendingClock.Instant) { answered = now }
+
+    /// Records the result of a poll. Returns the change of the contact, if there is one.
+    mutating func note(isAnswered: Bool, at now: SuspendingClock.Instant) -> Change? {
+        if isAnswered {
+            defer { (answered, isLost) = (now, false) }
+            return isLost ? .isBack : nil
+        }
+        guard !isLost, now - answered >= Self.limit else { return nil }
+        isLost = true
+        return .isLost
     }
 }
 
@@ -101,25 +135,37 @@ private struct Orders: Sendable, Equatable {
 private final class OrderReader: Sendable {
     private static let maximumBytes = 4096
 
-    private let url: FetchURL
+    private let address: String
     private let fetcher: any Fetcher
     private let found = Mutex<Orders?>(nil)
+    private let starts = Mutex(0)
 
     init(port: Int) throws {
-        url = try FetchURL(parsing: "http://127.0.0.1:\(port)/__clientctl/v1/kiosk")
+        address = "http://127.0.0.1:\(port)/__clientctl/v1/kiosk"
         fetcher = try DeviceContainer.fetcher(userAgent: "clientctl")
     }
 
     /// The orders that were read last; nil before `serve` has answered.
     var last: Orders? { found.withLock(\.self) }
 
+    /// Reports a start of the browser to `serve`, which then expects a page.
+    func noteStart() async {
+        starts.withLock { $0 += 1 }
+        _ = await fetch()
+    }
+
     /// Reads the orders. Returns nil if `serve` does not answer.
     func read() async -> Orders? {
-        guard let bytes = try? await fetcher.fetchBytes(url, maximumBytes: Self.maximumBytes),
-            let object = try? JSONScanner.parse(bytes, maximumBytes: Self.maximumBytes).objectValue,
-            let orders = Orders(object)
-        else { return nil }
+        guard let orders = await fetch() else { return nil }
         found.withLock { $0 = orders }
         return orders
+    }
+
+    private func fetch() async -> Orders? {
+        guard let url = try? FetchURL(parsing: address + Kiosk.query(starts: starts.withLock(\.self))),
+            let bytes = try? await fetcher.fetchBytes(url, maximumBytes: Self.maximumBytes),
+            let object = try? JSONScanner.parse(bytes, maximumBytes: Self.maximumBytes).objectValue
+        else { return nil }
+        return Orders(object)
     }
 }

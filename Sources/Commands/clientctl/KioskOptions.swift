@@ -43,7 +43,7 @@ struct KioskOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Time without a heartbeat after which a visible page is lost (default: 60s with --browser, otherwise never).",
+            "Time without a heartbeat after which a visible page is lost, if --browser or `clientctl kiosk` runs the browser (default: 60s).",
             valueName: "duration"))
     var heartbeat: String?
 
@@ -100,11 +100,10 @@ struct KioskOptions: ParsableArguments {
     /// Returns the browser of a device with these `sessions`.
     func kiosk(_ settings: Settings, _ sessions: FileSessionRepository) throws -> Kiosk {
         let (browser, profile) = try starting.browser(settings)
-        var timeout = try settings.optional("heartbeat", heartbeat).map { text in
+        let timeout = try settings.optional("heartbeat", heartbeat).map { text in
             try settings.parsed("heartbeat", text) { try DurationText(parsing: $0).duration }
         }
         if let timeout, timeout < .seconds(1) { throw ValidationError("--heartbeat takes 1s or more.") }
-        if browser != nil, timeout == nil { timeout = .seconds(60) }
         return Kiosk(
             browser: browser, heartbeat: timeout, hook: try CommandWords.read("on-rollback", onRollback, settings),
             profile: profile, requiresSession: { (try? sessions.record().isRequired) != false })

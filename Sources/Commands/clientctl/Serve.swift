@@ -31,10 +31,12 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             checks grows from a minute to four intervals. A server can request a longer
             wait (Retry-After), up to four intervals and an hour.
 
-            With --activation-window, a new client appears by itself only in these times.
-            At other times, it waits until the page requests it or the shell starts.
+            A new client appears when the page loads again. With --activation-window, it
+            appears by itself, and only in these times: `always` for a screen without a
+            user, or the night. At other times, it waits until the page requests it or
+            the shell starts.
             --once checks at once and ends with the verdict: 0 if the client confirms its
-            start, 40 if it is rolled back.
+            start, 40 if it is rolled back, 41 if the device has blocked it.
 
             After the first `clientctl session login`, the device requires a session.
             Users who are logged in see the client. Other users see the seed. A locked
@@ -102,7 +104,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Local times in which a new client appears by itself, such as 02:00-04:00 or \"Mon-Fri 22:00-01:30\", or always. (default: a new client waits for a page load)",
+            "Local times in which a new client appears by itself: always, or such as 02:00-04:00 or \"Mon-Fri 22:00-01:30\". (default: when the page loads again)",
             valueName: "times"))
     var activationWindow: String?
 
@@ -199,18 +201,15 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         let screenFile = ScreenFile(store: configuration.device.store)
         let host = try LoopbackHost(
             shell, bridge, heartbeat: kiosk.heartbeat, isKiosk: kiosk.startsBrowser, screenFile: screenFile,
-            endpoints: endpoints, lose: lose
+            endpoints: endpoints, isFollowed: { kiosk.isFollowed }, lose: lose
         ) { event in
             kiosk.observe(event)
             agent.note(event, isTimed: configuration.activation != nil)
             verdict.hear(event)
             complaints.hear(event)
         }
-        if !container.hasSource, !isOnce {
-            let text = "no feed is named, so only clients that `clientctl install` adds are shown"
-            Log.note(LogLine(level: .info, event: "noFeed", message: text))
-        }
         if isOnce { try await shell.checkForUpdates() }
+        kiosk.onStart { host.browserStarts() }
         let boot = Self.boot(sessions, shell, bridge, agent, host, kiosk)
         let shown = try await boot.first(waits: container.hasSource && !isOnce)
         let application = try await shell.meteorAppId()
@@ -222,11 +221,15 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         let signals = begun.signals ?? StopSignals()
         signals.then { verdict.stop() }
         try await announce(server, shell, isKnown: port != nil, settings, agent)
+        if !container.hasSource, !isOnce {
+            let text = "no feed is named, so only clients that `clientctl install` adds are shown"
+            Log.note(LogLine(level: .info, event: "noFeed", message: text))
+        }
         let tasks: [@Sendable () async -> Void] = [
             { await host.run() },
             {
                 await kiosk.keepBrowser(
-                    at: server.port, of: configuration.device.store, started: host.browserStarts,
+                    at: server.port, of: configuration.device.store, starting: { host.browserStarts() },
                     restarting: agent.noteBrowserRestart)
             },
             { await kiosk.runHook() },
@@ -379,7 +382,7 @@ extension Serve {
             port: .derived(appId: appId), bridge: try .page(platform: platform))
         configuration.metrics = agent.metrics
         configuration.kiosk = kiosk.ordersForKiosk
-        configuration.heartbeat = kiosk.heartbeat.map { $0 / 4 }
+        configuration.heartbeat = kiosk.heartbeat / 4
         switch try settings.optional("fallback", fallback) {
         case nil, "navigation"?: configuration.fallback = .navigation
         case "everything"?: configuration.fallback = .everything

@@ -2,7 +2,7 @@ import Dispatch
 import CLibrary
 import Synchronization
 
-/// Receives SIGTERM and SIGINT instead of ending the program. Create one for the whole program, because a signal between two of them would
+/// Receives SIGTERM and SIGINT instead of ending the program, and logs the first one. Create one for the whole program, because a signal between two of them would
 /// be lost.
 struct StopSignals {
     private let received = Received()
@@ -11,9 +11,9 @@ struct StopSignals {
     init() {
         // Dispatch listens only some time after `resume`, and an earlier signal would be lost.
         let listening = DispatchSemaphore(value: 0)
-        sources = [SIGTERM, SIGINT].map { [received] number in
+        sources = [(SIGTERM, "SIGTERM"), (SIGINT, "SIGINT")].map { [received] number, name in
             let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
-            source.setEventHandler { received.stop() }
+            source.setEventHandler { received.stop(name) }
             source.setRegistrationHandler { listening.signal() }
             source.resume()
             return source
@@ -44,11 +44,13 @@ struct StopSignals {
             if hasArrived { body() }
         }
 
-        func stop() {
+        func stop(_ signal: String) {
             let bodies = waiting.withLock { waiting in
                 defer { waiting = nil }
-                return waiting ?? []
+                return waiting
             }
+            guard let bodies else { return }
+            Log.note(LogLine(level: .info, event: "stopping", message: "\(signal): the program stops"))
             for body in bodies { body() }
         }
     }

@@ -12,7 +12,7 @@ final class PageService: Service {
     let bridge: [UInt8]
     let fallback: ServerConfiguration.Fallback
     private let metrics: (@Sendable () async -> String)?
-    private let kiosk: (@Sendable () -> JSONObject)?
+    private let kiosk: (@Sendable (Substring) -> JSONObject)?
     let rules: RequestRules
     let policy: ContentSecurityPolicy
     let heartbeat: [UInt8]
@@ -68,7 +68,8 @@ final class PageService: Service {
         case .versionWithoutSlash(let name): return redirect(toVersion: name)
         case .clients: return await list()
         case .events: return await events(request)
-        case .kiosk: return kiosk.map { Response.json($0(), caching: Caching.never) } ?? .refusal(.notFound)
+        case .kiosk:
+            return kiosk.map { Response.json($0(request.query), caching: Caching.never) } ?? .refusal(.notFound)
         case .metrics: return await showMetrics()
         }
     }

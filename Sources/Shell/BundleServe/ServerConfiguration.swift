@@ -45,8 +45,8 @@ package struct ServerConfiguration: Sendable {
     /// Returns the response of `/__clientctl/v1/metrics`, in the text format of Prometheus 0.0.4; nil disables the
     /// path.
     package var metrics: (@Sendable () async -> String)?
-    /// Returns the response of `/__clientctl/v1/kiosk`; nil disables the path.
-    package var kiosk: (@Sendable () -> JSONObject)?
+    /// Returns the response of `/__clientctl/v1/kiosk` to a query; nil disables the path.
+    package var kiosk: (@Sendable (Substring) -> JSONObject)?
     package var limits = ServerLimits()
 
     /// Creates a configuration with the strict defaults.

@@ -78,6 +78,42 @@ import Testing
         withExtendedLifetime(next) {}
     }
 
+    @Test func `kiosk restarts a browser that loads no page`() throws {
+        let serving = try kiosk.serve(["--heartbeat", "1s"])
+        let program = try start(serving)
+        try wait(starts: 2, program)
+        #expect(
+            try serving.program.printed().errors.contains(
+                "the page is lost: the browser was started, and has loaded no page within 30s; the browser is restarted"
+            ))
+    }
+
+    @Test func `kiosk logs that serve does not answer at the address, and that it answers again`() throws {
+        let serving = try kiosk.serve()
+        serving.program.send(SIGTERM)
+        _ = try serving.program.wait(within: Browser.patience)
+        let program = try start(serving)
+        func wait(for line: String) throws {
+            let deadline = ContinuousClock.now + Browser.patience
+            while true {
+                let log = try program.printed().errors
+                if log.contains(line) { return }
+                try #require(ContinuousClock.now < deadline, "\(log)")
+                poll(nil, 0, 50)
+            }
+        }
+        try wait(
+            for:
+                "warning: serve does not answer at \(serving.root)/: check CLIENTCTL_PORT (--port), and that clientctl-serve runs"
+        )
+        #expect(starts().isEmpty)
+        let next = try kiosk.serve(port: serving.port)
+        try wait(for: "serve answers at \(serving.root)/")
+        try self.wait(starts: 1, program)
+        #expect(try program.printed().errors.ranges(of: "does not answer").count == 1)
+        withExtendedLifetime(next) {}
+    }
+
     @Test func `kiosk requires a browser command and waits for serve`() throws {
         let none = try kiosk.run(["kiosk"], expecting: 64)
         #expect(none.errors.contains("--browser"))

@@ -10,6 +10,7 @@ import Testing
 /// `clientctl feed serve` as a web server: the built program, tested byte for byte.
 @Suite(.ownThread) struct HostTests {
     private static let token = "s3cret-Token.of~the=fleet"
+    private static let stopLine = "clientctl: SIGTERM: the program stops\n"
 
     private let site: Site
     private var archive: String { "/releases/v1.0.0/client-v1.0.0.tar.zst" }
@@ -49,6 +50,7 @@ import Testing
         let ending = try host.stop(signal)
         let object = try JSONScanner.parse(ending.output, maximumBytes: 4096).objectValue
         #expect(object?.members.map(\.name) == ["url", "port"])
+        #expect(ending.errors.hasSuffix("clientctl: \(signal == SIGTERM ? "SIGTERM" : "SIGINT"): the program stops\n"))
     }
 
     @Test func `host reports why it cannot start`() throws {
@@ -394,8 +396,11 @@ import Testing
         connection.send("nonsense \(Self.token)\r\n\r\n")
         _ = try connection.receiveAll()
         let ending = try host.stop()
-        if toFile { #expect(ending.errors.isEmpty) }
-        let log = toFile ? String(decoding: try contents(ofFile: path), as: UTF8.self) : ending.errors
+        if toFile { #expect(ending.errors == Self.stopLine) }
+        let log =
+            toFile
+            ? String(decoding: try contents(ofFile: path), as: UTF8.self)
+            : String(ending.errors.dropLast(Self.stopLine.count))
         let size = try contents(ofFile: site.manifest).count
         let lines = log.split(separator: "\n").map { line in
             line.split(separator: " ").dropFirst().dropLast().joined(separator: " ")
@@ -417,7 +422,7 @@ import Testing
         for log in [path, "/dev/null"] {
             let host = try Hosting(site.feed, ["--access-log", log])
             _ = try host.ask("/healthz")
-            #expect(try host.stop().errors.isEmpty)
+            #expect(try host.stop().errors == Self.stopLine)
         }
         let text = String(decoding: try contents(ofFile: path), as: UTF8.self)
         #expect(text.split(separator: "\n").first == "before")

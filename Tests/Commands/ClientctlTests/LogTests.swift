@@ -20,6 +20,8 @@ import Testing
 
     /// The first line of a `serve` without a feed.
     private static let noFeed = "clientctl: no feed is named, so only clients that `clientctl install` adds are shown\n"
+    /// The last line of a `serve` that ends by SIGTERM.
+    private static let stop = "clientctl: SIGTERM: the program stops\n"
 
     /// A command that runs the program with the journal as its standard error.
     private static let inJournal = [
@@ -48,7 +50,8 @@ import Testing
     @Test func `serve logs sentences by default`() throws {
         let log = try life([])
         #expect(
-            log == Self.noFeed + "clientctl: v1.0.0 is shown, on trial\nclientctl: v1.0.0 confirmed its start\n")
+            log == Self.noFeed + "clientctl: v1.0.0 is shown, on trial\nclientctl: v1.0.0 confirmed its start\n"
+                + Self.stop)
     }
 
     @Test func `errors name their code, usage errors the usage, and warnings are marked`() throws {
@@ -67,7 +70,7 @@ import Testing
         let log = try life([], wrapper: Self.inJournal)
         #expect(
             log == "<6>" + Self.noFeed
-                + "<6>clientctl: v1.0.0 is shown, on trial\n<6>clientctl: v1.0.0 confirmed its start\n")
+                + "<6>clientctl: v1.0.0 is shown, on trial\n<6>clientctl: v1.0.0 confirmed its start\n<6>" + Self.stop)
     }
 
     @Test func `log lines for other streams have no priorities`() throws {
@@ -77,8 +80,10 @@ import Testing
 
     @Test func `--log-format json logs one object per line`() throws {
         let objects = try objects(try life(["--log-format", "json"], wrapper: Self.inJournal))
-        #expect(objects.map { $0["event"] } == [.string("noFeed"), .string("launched"), .string("confirmed")])
-        for object in objects.dropFirst() {
+        #expect(
+            objects.map { $0["event"] }
+                == [.string("noFeed"), .string("launched"), .string("confirmed"), .string("stopping")])
+        for object in objects.dropFirst().dropLast() {
             #expect(object.members.map(\.name) == ["time", "level", "event", "message", "version"])
             #expect(throws: Never.self) { try Timestamp(parsing: object["time"]?.stringValue ?? "") }
             #expect(object["level"] == .string("info"))
@@ -114,7 +119,9 @@ import Testing
         refused.failed(64, "usage")
         let serving = try ServeRun(place, environment: ["CLIENTCTL_LOG_FORMAT": "json"])
         _ = try serving.loadPage()
-        #expect(try objects(try serving.stop().errors).map { $0["event"] } == [.string("noFeed"), .string("launched")])
+        #expect(
+            try objects(try serving.stop().errors).map { $0["event"] }
+                == [.string("noFeed"), .string("launched"), .string("stopping")])
     }
 
     @Test func `logs contain no token`() throws {

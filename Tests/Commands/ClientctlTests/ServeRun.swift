@@ -93,6 +93,17 @@ final class ServeRun {
         }
     }
 
+    /// Waits until the log contains `text`.
+    func wait(untilLogged text: String, sourceLocation: SourceLocation = #_sourceLocation) throws {
+        let deadline = ContinuousClock.now + .seconds(60)
+        while true {
+            let log = try program.printed().errors
+            if log.contains(text) { return }
+            try #require(ContinuousClock.now < deadline, "\(text) is not in: \(log)", sourceLocation: sourceLocation)
+            poll(nil, 0, 20)
+        }
+    }
+
     /// Ends `serve` with SIGTERM and returns its output.
     @discardableResult
     func stop() throws -> Program.Ending {

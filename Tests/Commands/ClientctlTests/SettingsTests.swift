@@ -44,13 +44,45 @@ import Testing
         #expect(unknown.failed(78, "configInvalid").errors.contains("CLIENTCTL_STROE"))
     }
 
-    @Test func `every command accepts the device file of the package`() throws {
-        try site.install().succeeded("installed")
-        let file = "\(Checkout.root)/Scripts/package.d/device.env"
-        for command in [["list"], ["status"], ["doctor"]] {
-            try Clientctl.run(command + ["--config", file, "--store", site.store, "--json"]).succeeded()
+    /// Returns the settings in the guide's command for a kiosk, or those of the package, all in use.
+    private static func printed(inPackage: Bool) throws -> String {
+        let name = inPackage ? "Scripts/package.d/device.env" : "Guide/guides/kiosk.md"
+        let text = String(decoding: try contents(ofFile: "\(Checkout.root)/\(name)"), as: UTF8.self)
+        if inPackage { return text.replacing("#CLIENTCTL_", with: "CLIENTCTL_") }
+        let begin = try #require(text.firstRange(of: "device.env <<'END'\n")).upperBound
+        return String(text[begin...].prefix(upTo: try #require(text.firstRange(of: "\nEND\n")).lowerBound))
+    }
+
+    @Test(arguments: [true, false])
+    func `printed settings of a kiosk suit all its commands, show updates and detect a silent page`(inPackage: Bool)
+        throws
+    {
+        let device = ["--min-shell", "0.0.0"]
+        try site.publish("2.0.0", nil, device)
+        try site.folder.writeTree(Site.client("seed"), to: "seed")
+        let lines = try Self.printed(inPackage: inPackage).split(separator: "\n")
+            .filter { !$0.hasPrefix("CLIENTCTL_CHANNEL=") }
+        let own = [
+            "/usr/share/kiosk/www": site.folder.file("seed"), "/var/lib/clientctl": site.store,
+            "https://updates.example.com/manifest.json": site.manifest, "/etc/clientctl/release.pub.pem": site.trust,
+            "CLIENTCTL_PORT=12000": "CLIENTCTL_PORT=0",
+        ]
+        let text = own.reduce(lines.joined(separator: "\n")) { $0.replacing($1.key, with: $1.value) }
+        let settings = ["--config", try config(text + "\n", to: "device.env")]
+        try Clientctl.run(["install", "--json"] + settings).succeeded("installed")
+        for command in ["doctor", "status", "check"] {
+            try Clientctl.run([command, "--json"] + settings).succeeded()
         }
-        #expect(String(decoding: try contents(ofFile: file), as: UTF8.self).contains("\nCLIENTCTL_STORE="))
+        let serving = try ServeRun(settings, port: inPackage ? ["--port", "0"] : [])
+        let page = try serving.ask("GET /", ["Accept: text/html"]).text
+        #expect(page.contains(#"<meta name="clientctl-heartbeat" content="15000">"#), "\(page)")
+        let token = try #require(page.firstMatch(of: /name="clientctl-token" content="([^"]+)"/)?.output.1)
+        #expect(try serving.call("startupDidComplete", token: String(token)).status == 200)
+        try serving.wait(for: "it is confirmed") { $0["clientctl_start_duration_seconds_count"] == 1 }
+        try site.publish("2.1.0", nil, device)
+        try Clientctl.run(["install", "--json"] + settings).succeeded("installed")
+        try serving.wait(untilLogged: "v2.1.0 is ready; it is shown in an activation window")
+        try serving.stop()
     }
 
     @Test func `commands name a file of the wrong kind and the flag for it`() throws {

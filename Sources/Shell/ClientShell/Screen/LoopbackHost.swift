@@ -23,6 +23,7 @@ package final class LoopbackHost: PageHost {
     private let reading: @Sendable () -> Duration
     private let heartbeat: Duration?
     private let watch: Mutex<PageWatch?>
+    private let isFollowed: @Sendable () -> Bool
     private let lose: @Sendable (String) -> Void
     private let screenFile: ScreenFile?
     private let endpoints: EndpointWatch?
@@ -30,12 +31,14 @@ package final class LoopbackHost: PageHost {
     private let nothing: Page
 
     /// Creates a host for a shell that shows its clients through `bridge`. `observe` receives every event. If the
-    /// page on the screen reports nothing for `heartbeat`, `lose` receives the reason of its loss. A kiosk has only
-    /// the page's window.
+    /// page on the screen reports nothing for `heartbeat`, `lose` receives the reason of its loss. While
+    /// `isFollowed` returns false, no program can restart the browser, and losses are ignored. A kiosk has only the
+    /// page's window.
     package init(
         _ shell: ClientShell, _ bridge: LoopbackBridge, clock: any Clock<Duration> = SuspendingClock(),
         heartbeat: Duration? = nil, isKiosk: Bool = false, screenFile: ScreenFile? = nil,
-        endpoints: EndpointWatch? = nil, lose: @escaping @Sendable (String) -> Void = { _ in },
+        endpoints: EndpointWatch? = nil, isFollowed: @escaping @Sendable () -> Bool = { true },
+        lose: @escaping @Sendable (String) -> Void = { _ in },
         observe: @escaping @Sendable (ShellEvent) -> Void
     ) throws {
         nothing = try StatePage.starting.page(bridge.design)
@@ -45,6 +48,7 @@ package final class LoopbackHost: PageHost {
         self.clock = clock
         reading = Self.reading(of: clock)
         self.heartbeat = heartbeat
+        self.isFollowed = isFollowed
         self.lose = lose
         self.screenFile = screenFile
         self.endpoints = endpoints
@@ -73,7 +77,8 @@ package final class LoopbackHost: PageHost {
             if clock is SuspendingClock, let stop = stalls.tick(at: now) {
                 watch.withLock { $0?.exclude(stop) }
             }
-            guard let loss = watch.withLock({ $0?.loss(at: now) }) else { continue }
+            // Without a program that restarts the browser, a silent page is a tab that a developer has stopped or closed.
+            guard let loss = watch.withLock({ $0?.loss(at: now) }), isFollowed() else { continue }
             let token = bridge.withScreen { $0.status.token }
             // A client that is not on trial has confirmed its start, whatever happens to its window.
             if let token, loss.isOfPage { await shell.pageIsLost(token, "its page is lost: \(loss.reason)") }

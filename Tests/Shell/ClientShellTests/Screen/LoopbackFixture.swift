@@ -16,8 +16,12 @@ final class LoopbackFixture: Sendable {
     let shell: ClientShell
     let host: LoopbackHost
 
-    /// Shows the seed or the `installed` clients; nothing if it is not started.
-    init(installed version: String? = nil, starts: Bool = true, hasSeed: Bool = true) async throws {
+    /// Shows the seed or the `installed` clients; nothing if it is not started. `lose` receives the loss of a page that reports nothing
+    /// for `heartbeat`, while `isFollowed`.
+    init(
+        installed version: String? = nil, starts: Bool = true, hasSeed: Bool = true, heartbeat: Duration? = nil,
+        isFollowed: Bool = true, lose: @escaping @Sendable (String) -> Void = { _ in }
+    ) async throws {
         folder = try TemporaryFolder()
         store = folder.file("store")
         try folder.writeTree(["index.html": Array("<title>seed</title>".utf8)], to: "seed")
@@ -29,7 +33,9 @@ final class LoopbackFixture: Sendable {
         configuration.visibility = .reported
         shell = try ClientShell(configuration, update: nil, bridge: bridge, clock: clock, warn: { _ in })
         if starts { try await shell.start() }
-        host = try LoopbackHost(shell, bridge, clock: clock) { _ in }
+        host = try LoopbackHost(
+            shell, bridge, clock: clock, heartbeat: heartbeat, isFollowed: { isFollowed }, lose: lose
+        ) { _ in }
     }
 
     /// Installs a version as another process would.

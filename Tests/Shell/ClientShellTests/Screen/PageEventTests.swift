@@ -4,6 +4,7 @@ import BundleValues
 import BundleServe
 import BundleTesting
 @testable import ClientShell
+import Synchronization
 import Testing
 
 @Suite struct PageEventTests {
@@ -13,6 +14,25 @@ import Testing
     private static func rollback(_ shell: ClientShell) async -> ShellEvent? {
         for await event in shell.events { if case .rolledBack = event { return event } }
         return nil
+    }
+
+    @Test(arguments: [true, false])
+    func `loses a silent page only while a program can restart the browser`(isFollowed: Bool) async throws {
+        let losses = Mutex<[String]>([])
+        let fixture = try await LoopbackFixture(heartbeat: .seconds(4), isFollowed: isFollowed) { reason in
+            losses.withLock { $0.append(reason) }
+        }
+        let running = Task { await fixture.host.run() }
+        let token = try await fixture.page()
+        _ = try await fixture.host.call("heartbeat", token: token, body: ["page": .string("a")])
+        for second in 1...5 {
+            await fixture.clock.sleeper(until: .seconds(second))
+            fixture.clock.advance(by: .seconds(1))
+        }
+        await fixture.clock.sleeper(until: .seconds(6))
+        #expect(losses.withLock(\.self) == (isFollowed ? ["it has said nothing for 4s"] : []))
+        running.cancel()
+        await running.value
     }
 
     @Test func `sends an error from before a page to the next page once`() async throws {
