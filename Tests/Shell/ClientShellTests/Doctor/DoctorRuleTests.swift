@@ -117,7 +117,7 @@ struct DoctorRuleTests {
     }
 
     @Test func `warns of a device without a feed`() throws {
-        let found = DoctorRule.findings(Self.reading()).filter { $0.code == .source }
+        let found = DoctorRule.findings(Self.reading { _ in }).filter { $0.code == .source }
         #expect(found.map(\.severity) == [.warning])
         #expect(found.first?.advice?.contains("--config") == true)
         let named = try Self.reading { $0.feeds = [try Self.feed()] }
