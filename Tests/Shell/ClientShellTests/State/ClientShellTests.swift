@@ -413,7 +413,10 @@ import Testing
             try await shell.reload()
             await shell.startupDidFail(try await shell.pageWillLoad().token, "white")
             #expect(await events.line() == "launched v1.1.0 on trial")
-            guard case .rolledBack(_, _, let reason)? = await events.next() else { return Issue.record("no rollback") }
+            guard case .rolledBack(_, _, let reason)? = await events.next() else {
+                Issue.record("no rollback")
+                return
+            }
             try await shell.startupDidComplete(try await shell.pageWillLoad().token)
             let ledger = try fixture.ledger()
             if time == 2 {

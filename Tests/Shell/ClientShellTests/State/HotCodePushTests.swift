@@ -275,7 +275,8 @@ struct HotCodePushTests {
         await fixture.clock.sleeper(until: .seconds(10))
         fixture.clock.advance(by: .seconds(10))
         guard case .rolledBack(_, let other, let reason)? = await session.events.next() else {
-            return Issue.record("no rollback")
+            Issue.record("no rollback")
+            return
         }
         #expect(other == .embedded)
         #expect(reason.message.contains(". It failed once, and is tried once more with a check after "))
