@@ -46,6 +46,16 @@ enum Engine: String, CaseIterable, CustomTestStringConvertible, Sendable {
         return path.split(separator: ":").contains { access("\($0)/\(program)", X_OK) == 0 }
     }
 
+    /// Scripts that hide the page's window or bring another tab to the front, and that show the page again. Nil for WPE,
+    /// which has neither windows nor tabs: cog keeps its only page visible.
+    var hiding: (hide: String, show: String)? {
+        switch self {
+        case .chromium, .firefox: ("var other = window.open('about:blank');", "other.close();")
+        case .webKitView, .qt: ("document.title = 'hide';", "document.title = 'show';")
+        case .webKit, .wpe: nil
+        }
+    }
+
     /// Returns the path of a program that starts the engine with the folder of the profile and the address as
     /// arguments. The browser writes all other files to `folder`.
     func program(in folder: TemporaryFolder) throws -> String {
@@ -88,6 +98,8 @@ enum Engine: String, CaseIterable, CustomTestStringConvertible, Sendable {
                 from gi.repository import Gtk, WebKit2
                 window, view = Gtk.Window(), WebKit2.WebView()
                 window.add(view); window.fullscreen(); window.show_all()
+                actions = {'hide': window.hide, 'show': window.show}
+                view.connect('notify::title', lambda *_: actions.get(view.get_title(), lambda: None)())
                 view.load_uri(sys.argv[1]); Gtk.main()
                 END
                 exec xvfb-run -a /usr/bin/python3 "$1/view.py" "$2"
@@ -107,6 +119,9 @@ enum Engine: String, CaseIterable, CustomTestStringConvertible, Sendable {
                 from PyQt6.QtWidgets import QApplication
                 from PyQt6.QtWebEngineWidgets import QWebEngineView
                 application, view = QApplication(sys.argv), QWebEngineView()
+                actions = {'hide': view.hide, 'show': view.showFullScreen}
+                application.setQuitOnLastWindowClosed(False)
+                view.titleChanged.connect(lambda title: actions.get(title, lambda: None)())
                 view.load(QUrl(sys.argv[1])); view.showFullScreen(); application.exec()
                 END
                 exec '\(Self.python)' "$1/view.py" "$2"

@@ -48,9 +48,44 @@ import Testing
             report + DemoClient.Scripts.update + DemoClient.Scripts.errors + DemoClient.Scripts.confirm + script)
     }
 
-    private func serve(_ engine: Engine, heartbeat: Int = BusyMachine.seconds(30)) throws -> Serving {
+    /// Returns a client that hides its page before it confirms, for longer than `timeout` in seconds. It confirms while
+    /// the page is still hidden, or after it is shown again.
+    private func hiding(
+        _ version: String, in engine: Engine, longerThan timeout: Int, confirmsHidden: Bool
+    ) throws -> DemoClient {
+        let (hide, show) = try #require(engine.hiding)
+        let end = confirmsHidden ? DemoClient.Scripts.confirm + show : show + "confirmsSeen = true;\n"
+        return DemoClient.doing(
+            version,
+            """
+            function tell(what) { fetch('\(witness.root)/' + what + '/' + version).catch(() => {}); }
+            var hiddenAt = 0, confirmsSeen = false;
+            function proceed() {
+              if (document.visibilityState !== 'hidden') {
+                if (confirmsSeen) { clearInterval(timer); tell('seen'); \(DemoClient.Scripts.confirm) }
+              } else if (!hiddenAt) {
+                hiddenAt = Date.now();
+              } else if (Date.now() - hiddenAt > \(timeout * 1500) && !confirmsSeen) {
+                tell('over');
+                \(confirmsHidden ? "clearInterval(timer);" : "")
+                \(end)
+              }
+            }
+            var timer = setInterval(proceed, 200);
+            tell('shown');
+            \(DemoClient.Scripts.update)
+            \(hide)
+
+            """)
+    }
+
+    private func serve(
+        _ engine: Engine, heartbeat: Int = BusyMachine.seconds(30), timeout: Int = BusyMachine.seconds(10)
+    )
+        throws -> Serving
+    {
         try kiosk.serve(
-            timeout: "\(BusyMachine.seconds(10))s",
+            timeout: "\(timeout)s",
             [
                 "--browser", "\(engine.program(in: folder)) {profile} {url}", "--heartbeat", "\(heartbeat)s", "--csp",
                 "connect-src \(witness.root)",
@@ -97,6 +132,27 @@ import Testing
         try kiosk.on("session logout")
         try wait("the guest sees no page", serving) { times("/guest-nothing") + times("/guest-secret") > 0 }
         #expect(times("/guest-secret") == 0)
+        try end(serving)
+    }
+
+    @Test(arguments: Engine.kiosks.filter { $0.hiding != nil })
+    func `a client whose page is hidden for longer than its startup timeout confirms, hidden or shown again`(
+        engine: Engine
+    ) throws {
+        try engine.require()
+        let timeout = BusyMachine.seconds(5)
+        try kiosk.install(hiding("1.0.0", in: engine, longerThan: timeout, confirmsHidden: false))
+        let serving = try serve(engine, heartbeat: timeout * 8, timeout: timeout)
+        try wait("1.0.0 is not hidden", serving) { times("/over/1.0.0") == 1 }
+        try wait("1.0.0 is not shown again", serving) { times("/seen/1.0.0") == 1 }
+        try kiosk.wait(until: "v1.0.0", is: "good")
+        try kiosk.install(hiding("2.0.0", in: engine, longerThan: timeout, confirmsHidden: true))
+        try wait("2.0.0 is not hidden", serving) { times("/over/2.0.0") == 1 }
+        try kiosk.wait(until: "v2.0.0", is: "good")
+        for version in ["1.0.0", "2.0.0"] {
+            #expect(try kiosk.status(of: "v\(version)").failures.isEmpty)
+            #expect(times("/shown/\(version)") == 1, "\(version) was loaded again")
+        }
         try end(serving)
     }
 
