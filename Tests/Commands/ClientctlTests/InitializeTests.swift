@@ -87,12 +87,9 @@ private final class PseudoTerminal {
     let path: String
 
     init() throws {
-        let opened = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)
-        let isReady = opened >= 0 && grantpt(opened) == 0 && unlockpt(opened) == 0
-        let name = isReady ? ptsname(opened).map { String(cString: $0) } : nil
-        path = try #require(name, "no pseudo terminal")
-        master = opened
-        slave = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC)
+        var (master, slave) = (Int32(-1), Int32(-1))
+        let name = openpty(&master, &slave, nil, nil, nil) == 0 ? ttyname(slave).map { String(cString: $0) } : nil
+        (self.master, self.slave, path) = (master, slave, try #require(name, "no pseudo terminal"))
     }
 
     deinit {
