@@ -16,7 +16,7 @@ struct TinyShell {
             print("usage: TinyShell STORE SHELL-VERSION SEED MANIFEST-URL TRUST [HOST-URL]")
             exit(64)
         }
-        let device = Launcher.Device(
+        let device = Launcher.LaunchDevice(
             store: arguments[1], shell: try SemanticVersion(parsing: arguments[2]), seed: arguments[3], verifies: false)
         var container = DeviceContainer(ShellConfiguration(device: device)) { print("shell: \($0)") }
         container.feed = DeviceContainer.Feed(

@@ -75,7 +75,7 @@ struct Activate: AsyncParsableCommand {
         }
     }
 
-    private static func give(_ ending: ActivationRule.Ending, _ client: ClientName?, json: Bool) throws {
+    private static func give(_ ending: ActivationRule.ActivationEnding, _ client: ClientName?, json: Bool) throws {
         let name = client.map(\.description) ?? "the client"
         func failure(_ code: FailureCode, _ outcome: String, _ message: String) -> FailureWithOutput {
             FailureWithOutput(

@@ -131,7 +131,7 @@ struct AfterPublish {
 
     private func runHook(_ publication: Publication) async throws {
         guard let hook else { return }
-        let ending: StartedProgram.Ending
+        let ending: StartedProgram.ProgramEnding
         do {
             let program = try StartedProgram(hook, publication.facts, without: .settings)
             program.end(after: Self.hookLimit)

@@ -3,7 +3,7 @@ import BundleCore
 import BundleValues
 import ClientShell
 
-struct Check: AsyncParsableCommand {
+struct CheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
         abstract: "Show what `install` would do, and why. Changes nothing.",

@@ -32,20 +32,23 @@ struct Clientctl: AsyncParsableCommand {
             CommandGroup(
                 name: "Publish",
                 subcommands: [
-                    Publish.self, Release.self, ChannelCommand.self, Keys.self, Trust.self, Inspect.self, Verify.self,
+                    Publish.self, ReleaseCommand.self, ChannelCommand.self, Keys.self, TrustCommand.self, Inspect.self,
+                    Verify.self,
                     Initialize.self,
                 ]),
             CommandGroup(name: "Operate", subcommands: [FeedCommand.self, Fleet.self]),
             CommandGroup(
                 name: "Device",
                 subcommands: [
-                    Check.self, Install.self, Activate.self, Serve.self, KioskCommand.self, Status.self, Doctor.self,
+                    CheckCommand.self, Install.self, Activate.self, Serve.self, KioskCommand.self, StatusCommand.self,
+                    Doctor.self,
                     List.self,
                     Rollback.self,
                     Unblock.self, Repair.self, Prune.self, SessionCommand.self, ScreenCommand.self,
                 ]),
             CommandGroup(
-                name: "Shell", subcommands: [LaunchCommand.self, Confirm.self, Fail.self, Events.self, Report.self]),
+                name: "Shell",
+                subcommands: [LaunchCommand.self, Confirm.self, Fail.self, Events.self, ReportCommand.self]),
         ])
 }
 

@@ -149,7 +149,7 @@ struct FeedServe: AsyncParsableCommand {
         }
     }
 
-    private func counter(_ path: String, of source: Source) throws -> ReportCounter {
+    private func counter(_ path: String, of source: ServedFeed) throws -> ReportCounter {
         guard case .folder(let feed) = source else {
             throw ValidationError(
                 "--reports needs the folder of a feed, because only its versions are counted. Give it to the host of the feed."
@@ -163,7 +163,7 @@ struct FeedServe: AsyncParsableCommand {
     }
 
     /// Returns the roster: the file of a host, or the roster to which a relay passes messages.
-    private func roster(of source: Source, _ operators: String?, _ settings: Settings) throws -> RosterService? {
+    private func roster(of source: ServedFeed, _ operators: String?, _ settings: Settings) throws -> RosterService? {
         guard let place = try devices.place(settings) else { return nil }
         switch (source, place.contains("://")) {
         case (.folder, false):
@@ -181,7 +181,7 @@ struct FeedServe: AsyncParsableCommand {
     }
 
     /// The feed whose changes the host announces.
-    private enum Source {
+    private enum ServedFeed {
         case folder(Directory)
         case upstream(Upstream, cache: (folder: Directory, bytes: Int)?)
 
@@ -197,7 +197,7 @@ struct FeedServe: AsyncParsableCommand {
     }
 
     /// Returns the feed to announce. If the command line names one, the environment and the configuration file are ignored.
-    private func source(_ settings: Settings) throws -> Source {
+    private func source(_ settings: Settings) throws -> ServedFeed {
         let isNamed = feed != nil || relay.upstream != nil
         let folder = isNamed ? feed : try settings.optional("feed", nil)
         let upstream = isNamed ? relay.upstream : try settings.optional("upstream", nil)

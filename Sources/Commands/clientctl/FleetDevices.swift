@@ -172,8 +172,8 @@ struct FleetList: AsyncParsableCommand {
         }
         filter.version = try settings.optional("version", version)
         filter.state = try settings.optional("state", state)
-        if let state = filter.state, RosterPost.State(rawValue: state) == nil {
-            let states = RosterPost.State.allCases.map(\.rawValue).joined(separator: ", ")
+        if let state = filter.state, RosterPost.ClientState(rawValue: state) == nil {
+            let states = RosterPost.ClientState.allCases.map(\.rawValue).joined(separator: ", ")
             throw ValidationError("--state takes one of \(states), not \(UntrustedName.display(state)).")
         }
         filter.name = try settings.optional("name", name)

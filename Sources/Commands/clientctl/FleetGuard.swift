@@ -148,7 +148,7 @@ struct FleetGuard: AsyncParsableCommand {
 
     /// Whether a guard signs a hold: if it stops the release, or if a hold `isDue` for a release that still fails too often.
     private static func mustHold(
-        _ decision: GuardDecision, _ situation: GuardDecision.Situation, _ plan: GuardDecision.Plan,
+        _ decision: GuardDecision, _ situation: GuardDecision.Situation, _ plan: GuardDecision.RolloutPlan,
         isDue: () throws -> Bool
     ) rethrows -> Bool {
         switch decision {
@@ -211,8 +211,8 @@ struct FleetGuard: AsyncParsableCommand {
         if answer.status != 0 { throw ExitCode(answer.status) }
     }
 
-    private func plan(_ settings: Settings) throws -> GuardDecision.Plan {
-        GuardDecision.Plan(
+    private func plan(_ settings: Settings) throws -> GuardDecision.RolloutPlan {
+        GuardDecision.RolloutPlan(
             steps: try steps(settings), bake: try PublishTime.duration("bake", bake, settings) ?? .seconds(7200),
             rule: try limits.rule(settings))
     }

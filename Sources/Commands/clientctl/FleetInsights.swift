@@ -141,7 +141,7 @@ private enum InsightsOutput {
         return "  \(label)\(count)" + (parts.isEmpty ? "" : " (\(parts.joined(separator: ", ")))")
     }
 
-    private static func words(_ route: ReleaseInsights.Route) -> String {
+    private static func words(_ route: ReleaseInsights.RouteCounts) -> String {
         let name = route.name.isEmpty ? "without a route" : "by \(shown(route.name))"
         return "\(route.installs) \(name)" + (route.bytes.map { ", about \(ByteCount(bytes: $0))" } ?? "")
     }

@@ -80,7 +80,7 @@ struct FleetPage: AsyncParsableCommand {
         }
     }
 
-    private static func object(_ channel: ReleasePage.Channel) -> JSONObject {
+    private static func object(_ channel: ReleasePage.ChannelSection) -> JSONObject {
         let content = channel.content.content
         var verified = JSONValue.bool(false)
         switch content?.proof {
@@ -95,7 +95,7 @@ struct FleetPage: AsyncParsableCommand {
         ]
     }
 
-    private static func warning(_ channel: ReleasePage.Channel) -> String? {
+    private static func warning(_ channel: ReleasePage.ChannelSection) -> String? {
         switch channel.content {
         case .unreadable(let why): "channel \(channel.name) cannot be read: \(why)"
         case .read(let content):

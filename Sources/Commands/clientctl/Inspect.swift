@@ -82,7 +82,7 @@ struct Inspect: AsyncParsableCommand {
             described = ("hold", HoldView.object(hold), HoldView.lines(hold))
         case DeltaListFormat.payloadType:
             let list = try DeltaListFormat.parse(try DeltaListFormat.envelope(parsing: bytes))
-            described = ("deltas", DeltaOutput.object(list), ["deltas to \(list.version)"] + DeltaOutput.lines(list))
+            described = ("deltas", DeltaLines.object(list), ["deltas to \(list.version)"] + DeltaLines.lines(list))
         default: return describe(try ManifestFormat.parse(bytes))
         }
         return (

@@ -117,7 +117,7 @@ private struct ServeContact {
 }
 
 /// The orders of `serve` for the browser: counters of lost pages and ended sessions.
-private struct Orders: Sendable, Equatable {
+private struct PolledOrders: Sendable, Equatable {
     let process: Int
     let losses: Int
     let endings: Int
@@ -137,7 +137,7 @@ private final class OrderReader: Sendable {
 
     private let address: String
     private let fetcher: any Fetcher
-    private let found = Mutex<Orders?>(nil)
+    private let found = Mutex<PolledOrders?>(nil)
     private let starts = Mutex(0)
 
     init(port: Int) throws {
@@ -146,7 +146,7 @@ private final class OrderReader: Sendable {
     }
 
     /// The orders that were read last; nil before `serve` has answered.
-    var last: Orders? { found.withLock(\.self) }
+    var last: PolledOrders? { found.withLock(\.self) }
 
     /// Reports a start of the browser to `serve`, which then expects a page.
     func noteStart() async {
@@ -155,17 +155,17 @@ private final class OrderReader: Sendable {
     }
 
     /// Reads the orders. Returns nil if `serve` does not answer.
-    func read() async -> Orders? {
+    func read() async -> PolledOrders? {
         guard let orders = await fetch() else { return nil }
         found.withLock { $0 = orders }
         return orders
     }
 
-    private func fetch() async -> Orders? {
+    private func fetch() async -> PolledOrders? {
         guard let url = try? FetchURL(parsing: address + Kiosk.query(starts: starts.withLock(\.self))),
             let bytes = try? await fetcher.fetchBytes(url, maximumBytes: Self.maximumBytes),
             let object = try? JSONScanner.parse(bytes, maximumBytes: Self.maximumBytes).objectValue
         else { return nil }
-        return Orders(object)
+        return PolledOrders(object)
     }
 }

@@ -301,7 +301,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         object["dropped"] = InspectionOutput.objects(inspection.dropped)
         object["warnings"] = .array(release.warnings.map(JSONValue.string))
         object["raisedLimits"] = .array(release.raisedLimits.map(JSONValue.string))
-        object["deltas"] = .array(release.deltas.map(DeltaOutput.value))
+        object["deltas"] = .array(release.deltas.map(DeltaLines.value))
         object["writes"] = release.writes.map(WriteOutput.value)
         object["channel"] = release.channel.map { .object(ChannelOutput.object($0)) }
         return object
@@ -323,7 +323,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
             }
         let size = "\(counted(manifest.fileCount ?? 0, "file")), \(ByteCount(bytes: installed))"
         return [what, "  size       \(size); archive \(ByteCount(bytes: archive))\(percent)"]
-            + DeltaOutput.summary(release.deltas, archive: archive, isRequested: !deltas.deltaFrom.isEmpty) + [
+            + DeltaLines.summary(release.deltas, archive: archive, isRequested: !deltas.deltaFrom.isEmpty) + [
                 target(release)
             ]
             + WriteOutput.lines(release.writes)

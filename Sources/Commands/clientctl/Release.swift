@@ -4,7 +4,7 @@ import BundleCore
 import BundleValues
 import BundlePublish
 
-struct Release: ParsableCommand {
+struct ReleaseCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "release",
         abstract: "Change the releases of a channel: rollouts, pauses, recalls, promotions.",

@@ -115,14 +115,14 @@ struct ReleaseDelta: AsyncParsableCommand {
             publication, try settings.isOn("json", common.json),
             [
                 "outcome": .string(publication.outcome), "version": .string(version.description),
-                "feed": .string(feed.address), "deltas": .array(reports.map(DeltaOutput.value)),
+                "feed": .string(feed.address), "deltas": .array(reports.map(DeltaLines.value)),
             ],
             [hasChanged ? "added deltas to \(version)" : "no deltas were added to \(version)"]
-                + DeltaOutput.lines(reports, archive: nil))
+                + DeltaLines.lines(reports, archive: nil))
     }
 }
 
-enum DeltaOutput {
+enum DeltaLines {
     static func value(_ report: DeltaReport) -> JSONValue {
         var object: JSONObject = ["base": .string(report.base)]
         report.entry.map { entry in

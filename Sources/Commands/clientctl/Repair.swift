@@ -151,7 +151,7 @@ struct Repair: AsyncParsableCommand, ConfinedCommand {
     }
 }
 
-extension RepairReport.Origin {
+extension RepairReport.RepairOrigin {
     /// The origin in JSON.
     fileprivate var word: String {
         switch self {

@@ -44,13 +44,13 @@ struct ReportOptions: ParsableArguments {
         do {
             try ReportStore(store: try settings.required("store", update.store)).turn(on: isOn)
         } catch {
-            Report.note(error)
+            ReportCommand.note(error)
         }
     }
 }
 
 /// `clientctl report`.
-struct Report: AsyncParsableCommand {
+struct ReportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "report",
         abstract: "Send the events of each version on this device, for shells that do not run serve.",
@@ -154,6 +154,6 @@ extension ReportSender {
 
     /// Makes one attempt of at most 5 s, and logs a failure. Events that the receiver does not accept wait for the next attempt.
     func sendOnce() async {
-        do { _ = try await send(within: Self.sendTimeout) } catch { Report.note(error) }
+        do { _ = try await send(within: Self.sendTimeout) } catch { ReportCommand.note(error) }
     }
 }

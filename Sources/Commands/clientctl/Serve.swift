@@ -236,7 +236,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             { await renewal?.run() },
             { await boot.again(every: configuration.storeInterval, after: shown) },
             { await agent.run(server, shell) },
-            { if !isOnce { await reporter?.run(Report.note) } },
+            { if !isOnce { await reporter?.run(ReportCommand.note) } },
             { if !isOnce { await agent.sendStates() } },
             { [listening] in
                 if isOnce { await verdict.limit(configuration.startupTimeout) } else { await listening.run(shell) }

@@ -5,7 +5,7 @@ import Synchronization
 
 /// A program that runs in its own process group. The whole group ends with it.
 final class StartedProgram: Sendable {
-    enum Ending: Equatable, CustomStringConvertible {
+    enum ProgramEnding: Equatable, CustomStringConvertible {
         case exited(Int32)
         case signalled(Int32)
 
@@ -87,7 +87,7 @@ final class StartedProgram: Sendable {
     static func run(
         _ words: [String], _ more: [String: String] = [:], without withheld: WithheldVariables = .ofService,
         for limit: Duration, longestOutput: Int
-    ) throws -> (ending: Ending, output: [UInt8]) {
+    ) throws -> (ending: ProgramEnding, output: [UInt8]) {
         var ends: [Int32] = [-1, -1]
         guard pipe(&ends) == 0 else { throw DiskError("open", at: "a pipe", code: errno) }
         let (reading, writing) = (ends[0], ends[1])
@@ -112,10 +112,10 @@ final class StartedProgram: Sendable {
     }
 
     /// Waits as `wait` does, without blocking the caller's thread.
-    func ending() async throws -> Ending { try await onThread { self.wait() } }
+    func ending() async throws -> ProgramEnding { try await onThread { self.wait() } }
 
     /// Waits until the program ends, then kills the rest of its group. Call this once.
-    func wait() -> Ending {
+    func wait() -> ProgramEnding {
         var info = siginfo_t()
         while waitid(P_PID, id_t(process), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR {}
         return isRunning.withLock { isRunning in

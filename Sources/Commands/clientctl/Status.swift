@@ -4,7 +4,7 @@ import BundleDisk
 import BundleValues
 import ClientShell
 
-struct Status: ParsableCommand {
+struct StatusCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
         abstract: "Show the running client, the next client, and why the others do not run.",
@@ -179,7 +179,7 @@ struct Status: ParsableCommand {
         ])
     }
 
-    private func describe(_ channel: FeedMemory.Channel) -> JSONValue {
+    private func describe(_ channel: FeedMemory.ChannelMemory) -> JSONValue {
         .object([
             "name": .string(channel.name), "sequence": .integer(channel.sequence),
             "issuedAt": .string(channel.issuedAt.description), "expires": .string(channel.expires.description),

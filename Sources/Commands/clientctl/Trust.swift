@@ -6,7 +6,7 @@ import BundleDisk
 import BundlePublish
 import BundleSigning
 
-struct Trust: AsyncParsableCommand {
+struct TrustCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "trust",
         abstract: "Create and change trust roots, which list the keys that devices trust.",

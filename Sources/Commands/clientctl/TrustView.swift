@@ -65,7 +65,7 @@ enum TrustView {
         ]
     }
 
-    private static func judgement(_ signature: TrustFile.Signature) -> String {
+    private static func judgement(_ signature: TrustFile.RootSignature) -> String {
         switch (signature.isValid, signature.isRootKey) {
         case (true?, true): "a root key"
         case (false?, _): "INVALID signature"

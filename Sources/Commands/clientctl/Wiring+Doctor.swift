@@ -21,7 +21,7 @@ extension Wiring {
         let configuration = try configuration(options, verifies: false, settings)
         let container = try container(options, configuration, keepingSession: true, settings) { _ in }
         let network = try options.network.fetching(settings)
-        func feed(_ url: FetchURL, isChannel: Bool, _ source: DeviceContainer) -> DeviceDoctor.Feed? {
+        func feed(_ url: FetchURL, isChannel: Bool, _ source: DeviceContainer) -> DeviceDoctor.ConfiguredFeed? {
             let found: Result<any DeviceSource, UpdateFailure>
             do {
                 // The device ignores an address that `--sources` leaves out.
@@ -31,9 +31,9 @@ extension Wiring {
                 found = .failure(UpdateFailure(error))
             }
             let proxy = ProxyChoice.of(url, given: network.proxy, environment: proxyVariables())
-            return DeviceDoctor.Feed(url: url, isChannel: isChannel, proxy: proxy, source: found)
+            return DeviceDoctor.ConfiguredFeed(url: url, isChannel: isChannel, proxy: proxy, source: found)
         }
-        var feeds: [DeviceDoctor.Feed?] = []
+        var feeds: [DeviceDoctor.ConfiguredFeed?] = []
         if let source = container.feed?.source {
             var alone = container
             alone.server = nil
@@ -56,7 +56,7 @@ extension Wiring {
 
     /// Returns a function that examines the device without a network, and returns the codes of the findings that need attention.
     static func localDoctor(
-        _ update: UpdateOptions, _ device: Launcher.Device, _ settings: Settings
+        _ update: UpdateOptions, _ device: Launcher.LaunchDevice, _ settings: Settings
     ) throws -> @Sendable () async -> [String] {
         let store = try absolute(device.store)
         let shell = DeviceDoctor.Shell(

@@ -36,10 +36,10 @@ extension Wiring {
 
     private static func server(
         _ text: String, _ options: UpdateOptions, _ settings: Settings
-    ) throws -> Listening.Server {
+    ) throws -> Listening.PushedServer {
         let url = try settings.parsed("meteor", text) { try FetchURL(parsing: $0) }
         let store = try settings.required("store", options.store)
-        return Listening.Server(
+        return Listening.PushedServer(
             rootURL: url,
             connector: try connector(
                 options.network, for: url, store: store, maximumMessage: Listening.serverMessage, settings))

@@ -401,9 +401,9 @@ enum Wiring {
     /// Returns the store and the shell of the device.
     private static func device(
         _ store: String?, _ shell: ShellOptions, _ settings: Settings
-    ) throws -> Launcher.Device {
+    ) throws -> Launcher.LaunchDevice {
         let version = try settings.optional("shell-version", shell.shellVersion) ?? ShellOptions.noVersion
-        var device = Launcher.Device(
+        var device = Launcher.LaunchDevice(
             store: try settings.required("store", store),
             shell: try settings.parsed("shell-version", version) { try SemanticVersion(parsingArgument: $0) },
             seed: try settings.optional("seed", shell.seed),

@@ -100,14 +100,14 @@ struct ChannelOffer: Sendable {
     let candidate: ChannelRule.Candidate?
     private let unknownHold: UpdateFailure?
 
-    init(_ document: ChannelDocument, releaseKeys: TrustedKeys, on device: ChannelRule.Device) {
+    init(_ document: ChannelDocument, releaseKeys: TrustedKeys, on device: ChannelRule.JudgedDevice) {
         self.document = document
         self.releaseKeys = releaseKeys
         (appId, unknownHold) = (device.appId, device.unknownHold)
         candidate = ChannelRule.pick(document.releases, on: device) { Self.check($0, releaseKeys) }
     }
 
-    private static func check(_ release: ChannelDocument.Release, _ keys: TrustedKeys) -> ChannelRule.SignedRelease {
+    private static func check(_ release: ChannelDocument.Release, _ keys: TrustedKeys) -> ChannelRule.SignatureResult {
         do {
             return .verified(try ManifestVerifier.verify(release.manifest, trusted: keys))
         } catch {
@@ -115,16 +115,16 @@ struct ChannelOffer: Sendable {
         }
     }
 
-    func device(_ inventory: Inventory, _ shell: SemanticVersion, _ appId: String?) -> ChannelRule.Device {
-        ChannelRule.Device(
+    func device(_ inventory: Inventory, _ shell: SemanticVersion, _ appId: String?) -> ChannelRule.JudgedDevice {
+        ChannelRule.JudgedDevice(
             inventory: inventory, shell: shell, appId: appId ?? self.appId, unknownHold: unknownHold)
     }
 
-    func neededShell(_ device: ChannelRule.Device) -> SemanticVersion? {
+    func neededShell(_ device: ChannelRule.JudgedDevice) -> SemanticVersion? {
         ChannelRule.neededShell(document.releases, on: device) { Self.check($0, releaseKeys) }
     }
 
-    func decide(_ device: ChannelRule.Device) -> Decision {
+    func decide(_ device: ChannelRule.JudgedDevice) -> Decision {
         guard let candidate else {
             let newest = SelectionRule.newestUsable(device.inventory, shell: device.shell)?.name ?? .embedded
             return Decision(
@@ -136,7 +136,7 @@ struct ChannelOffer: Sendable {
         return ChannelRule.decide(candidate, on: device)
     }
 
-    func explain(_ device: ChannelRule.Device) -> [Decision.Outcome] {
+    func explain(_ device: ChannelRule.JudgedDevice) -> [Decision.Outcome] {
         document.releases.sorted { $0.version > $1.version }.map { release in
             let candidate = ChannelRule.Candidate(release, Self.check(release, releaseKeys))
             let eligibility = ChannelRule.eligibility(of: candidate, on: device)

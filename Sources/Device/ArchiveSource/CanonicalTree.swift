@@ -6,7 +6,7 @@ package import BundleSigning
 
 /// The regular files of a folder in canonical order. A folder with entries that a client cannot have is refused.
 package struct CanonicalTree: Sendable {
-    package struct Entry: Sendable, Hashable {
+    package struct CanonicalFile: Sendable, Hashable {
         package let path: BundlePath
         /// The size in bytes when the tree was read.
         package let size: Int
@@ -16,7 +16,7 @@ package struct CanonicalTree: Sendable {
 
     package let folder: Directory
     /// The files, sorted by the bytes of their paths.
-    package let entries: [Entry]
+    package let entries: [CanonicalFile]
     /// The patterns that matched no file.
     package let unmatched: [PathPattern]
     private let excluded: [PathPattern]
@@ -28,7 +28,7 @@ package struct CanonicalTree: Sendable {
         self.folder = folder
         self.excluded = excluded
         leftOut = []
-        var found: [Entry] = []
+        var found: [CanonicalFile] = []
         var matched: Set<Int> = []
         try Self.list(folder, prefix: [], excluded, into: &found, &matched)
         unmatched = excluded.indices.filter { !matched.contains($0) }.map { excluded[$0] }
@@ -43,7 +43,7 @@ package struct CanonicalTree: Sendable {
     }
 
     private init(
-        _ folder: Directory, entries: [Entry], excluded: [PathPattern], unmatched: [PathPattern],
+        _ folder: Directory, entries: [CanonicalFile], excluded: [PathPattern], unmatched: [PathPattern],
         leftOut: Set<BundlePath>
     ) {
         self.unmatched = unmatched
@@ -54,7 +54,7 @@ package struct CanonicalTree: Sendable {
     }
 
     private static func list(
-        _ folder: Directory, prefix: [UInt8], _ excluded: [PathPattern], into found: inout [Entry],
+        _ folder: Directory, prefix: [UInt8], _ excluded: [PathPattern], into found: inout [CanonicalFile],
         _ matched: inout Set<Int>
     ) throws {
         for name in try folder.names() {
@@ -67,7 +67,7 @@ package struct CanonicalTree: Sendable {
             switch try folder.kind(of: String(decoding: name, as: UTF8.self)) {
             case .file?:
                 guard let stamp = try folder.stamp(of: String(decoding: name, as: UTF8.self)) else { continue }
-                found.append(Entry(path: path, size: stamp.size, stamp: stamp))
+                found.append(CanonicalFile(path: path, size: stamp.size, stamp: stamp))
             case .directory?:
                 try list(
                     folder.directory(String(decoding: name, as: UTF8.self)), prefix: bytes + [UInt8(ascii: "/")],
@@ -84,9 +84,9 @@ package struct CanonicalTree: Sendable {
     /// A part of the canonical tar.
     package enum Piece {
         /// The header of a file.
-        case header(Entry, UnsafeRawBufferPointer)
+        case header(CanonicalFile, UnsafeRawBufferPointer)
         /// Data of a file. An empty file does not have any.
-        case data(Entry, UnsafeRawBufferPointer)
+        case data(CanonicalFile, UnsafeRawBufferPointer)
         /// Zeros after the data of a file and at the end.
         case padding(UnsafeRawBufferPointer)
 
@@ -136,7 +136,7 @@ package struct CanonicalTree: Sendable {
     }
 
     private func streamData(
-        of entry: Entry, through buffer: UnsafeMutableRawBufferPointer, _ body: (Piece) throws -> Void
+        of entry: CanonicalFile, through buffer: UnsafeMutableRawBufferPointer, _ body: (Piece) throws -> Void
     ) throws {
         let source: File
         do throws(DiskError) {

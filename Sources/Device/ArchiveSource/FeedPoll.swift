@@ -96,9 +96,9 @@ struct FeedPoll: Sendable {
         (id, after.deviceIdSource) = try deviceId.resolved(memory)
         after.deviceId = id
         after.groups = deviceId.groups ?? memory.groups
-        let member = try RolloutRule.Device(id: id, groups: after.groups)
+        let member = try RolloutRule.RolloutDevice(id: id, groups: after.groups)
         after.follow(
-            FeedMemory.Channel(
+            FeedMemory.ChannelMemory(
                 name: name, sequence: document.sequence, payloadSha256: digest, signers: signers.map(\.id),
                 issuedAt: document.issuedAt, expires: document.expires, recalled: document.recalled,
                 reinstated: document.reinstated, minimumVersion: document.minimumVersion,
@@ -107,7 +107,7 @@ struct FeedPoll: Sendable {
                 retries: document.releases.filter { $0.retries > 0 }.map { .init($0.version, $0.retries) }
             ).following(known))
         let inventory = request.inventory.recording(FeedUpdate(before: memory, after: after))
-        let device = ChannelRule.Device(
+        let device = ChannelRule.JudgedDevice(
             inventory: inventory, shell: request.shell, appId: appId ?? document.appId, unknownHold: held.unknown)
         let offer = ChannelOffer(document, releaseKeys: trust.keys(for: .release, at: time), on: device)
         after.neededShell = offer.neededShell(device)
@@ -144,7 +144,7 @@ struct FeedPoll: Sendable {
     /// Returns the releases whose rollout excludes `device`. Holds do not affect this. The time is at least that of the
     /// document, independent of the device's clock.
     private func leftOut(
-        by document: ChannelDocument, _ digest: SHA256Digest, _ device: RolloutRule.Device, at time: Timestamp
+        by document: ChannelDocument, _ digest: SHA256Digest, _ device: RolloutRule.RolloutDevice, at time: Timestamp
     ) throws -> [SemanticVersion] {
         let time = max(time, document.issuedAt)
         let known = memory.channel(document.channel).flatMap { $0.payloadSha256 == digest ? $0 : nil }
@@ -170,7 +170,7 @@ struct FeedPoll: Sendable {
     }
 
     private func evidence(
-        _ document: ChannelDocument, _ signers: [PublicKey], _ known: FeedMemory.Channel?, _ time: Timestamp
+        _ document: ChannelDocument, _ signers: [PublicKey], _ known: FeedMemory.ChannelMemory?, _ time: Timestamp
     ) -> [Decision.Outcome] {
         [
             Decision.Outcome(

@@ -5,16 +5,16 @@ import Synchronization
 /// The last accepted channel document, in memory, so that a server need not send it twice. Its signatures and expiry
 /// are checked each time.
 final class LastDocument: Sendable {
-    struct Document {
+    struct StoredDocument {
         let bytes: [UInt8]
         let tag: String?
     }
 
-    private let kept = Mutex<Document?>(nil)
+    private let kept = Mutex<StoredDocument?>(nil)
 
-    var document: Document? { kept.withLock { $0 } }
+    var document: StoredDocument? { kept.withLock { $0 } }
 
-    func keep(_ document: Document) { kept.withLock { $0 = document.tag == nil ? nil : document } }
+    func keep(_ document: StoredDocument) { kept.withLock { $0 = document.tag == nil ? nil : document } }
 }
 
 /// The requests for manifests, channel documents and archives.
@@ -34,13 +34,13 @@ package enum ManifestRequest {
 
     /// Returns the channel document, or `known` if the server confirms that it is current.
     static func fetchChannel(
-        _ url: FetchURL, with fetcher: any Fetcher, knowing known: LastDocument.Document?
-    ) async throws -> LastDocument.Document {
+        _ url: FetchURL, with fetcher: any Fetcher, knowing known: LastDocument.StoredDocument?
+    ) async throws -> LastDocument.StoredDocument {
         do {
             let fetched = try await fetcher.fetchBytes(
                 url, maximumBytes: ChannelFormat.maximumBytes, unless: known?.tag)
             if let fetched {
-                return LastDocument.Document(bytes: try document(fetched.bytes, of: url), tag: fetched.tag)
+                return LastDocument.StoredDocument(bytes: try document(fetched.bytes, of: url), tag: fetched.tag)
             }
             guard let known else {
                 throw FetchError.invalidResponse(url, reason: "it reports an unchanged document, but none is stored")

@@ -7,7 +7,7 @@ package import BundleSigning
 /// folder.
 package struct ReleaseVerifier: Sendable {
     /// The verified parts of a release.
-    package struct Report: Sendable {
+    package struct VerifierReport: Sendable {
         package let manifest: VerifiedManifest
         /// The SHA-256 of the canonical tar of the archive's tree.
         package let contentSha256: SHA256Digest
@@ -36,7 +36,7 @@ package struct ReleaseVerifier: Sendable {
     }
 
     /// Verifies the release. Throws the error that an installation would end with.
-    package func verify() async throws -> Report {
+    package func verify() async throws -> VerifierReport {
         let bytes = try await ManifestRequest.fetch(manifestURL, with: fetcher)
         let verified = try ManifestVerifier.verify(try ManifestFormat.parse(bytes), trusted: trusted)
         let manifest = verified.manifest
@@ -48,7 +48,7 @@ package struct ReleaseVerifier: Sendable {
         let content = try ArchiveVerifier.check(
             archive.file, size: archive.size, of: manifest, limits: limits, scratch: scratch)
         let deltas = try await self.deltas(of: manifest, at: url)
-        return Report(
+        return VerifierReport(
             manifest: verified, contentSha256: content, deltas: deltas, archive: archive.file, scratch: scratch,
             limits: limits)
     }
@@ -76,7 +76,7 @@ package struct ReleaseVerifier: Sendable {
     }
 
     /// Throws a `RebuildDifference` if the content of `tree` is not that of the release.
-    package static func require(_ tree: CanonicalTree, rebuilds report: Report) throws {
+    package static func require(_ tree: CanonicalTree, rebuilds report: VerifierReport) throws {
         let found = try tree.digest()
         if found == report.contentSha256 { return }
         let released = try CanonicalTree(
@@ -106,7 +106,7 @@ package struct RebuildDifference: ClassifiedFailure {
         case notReleased
     }
 
-    package struct File: Sendable {
+    package struct DifferentFile: Sendable {
         package let path: BundlePath
         package let kind: Kind
 
@@ -122,19 +122,21 @@ package struct RebuildDifference: ClassifiedFailure {
     /// The error, which names the first 20 files.
     package let failure: UpdateFailure
     /// All files that differ, in order of their paths.
-    package let files: [File]
+    package let files: [DifferentFile]
 }
 
 extension CanonicalTree {
     /// Returns the files that differ from those of `released`, in order of their paths.
-    fileprivate func differences(from released: CanonicalTree) throws -> [RebuildDifference.File] {
+    fileprivate func differences(from released: CanonicalTree) throws -> [RebuildDifference.DifferentFile] {
         let mine = Dictionary(uniqueKeysWithValues: entries.map { ($0.path, $0) })
         let theirs = Dictionary(uniqueKeysWithValues: released.entries.map { ($0.path, $0) })
         return try Set(mine.keys).union(theirs.keys).sorted().compactMap { path in
-            guard let one = mine[path] else { return RebuildDifference.File(path: path, kind: .missing) }
-            guard let other = theirs[path] else { return RebuildDifference.File(path: path, kind: .notReleased) }
+            guard let one = mine[path] else { return RebuildDifference.DifferentFile(path: path, kind: .missing) }
+            guard let other = theirs[path] else {
+                return RebuildDifference.DifferentFile(path: path, kind: .notReleased)
+            }
             let isSame = try one.size == other.size && digest(of: path) == released.digest(of: path)
-            return isSame ? nil : RebuildDifference.File(path: path, kind: .changed)
+            return isSame ? nil : RebuildDifference.DifferentFile(path: path, kind: .changed)
         }
     }
 

@@ -54,7 +54,7 @@ final class ReuseStage {
     }
 
     private func placement(
-        _ candidate: ReuseIndex.Candidate, _ bytes: UnsafeRawBufferPointer
+        _ candidate: ReuseIndex.ReuseCandidate, _ bytes: UnsafeRawBufferPointer
     ) throws -> Slab.Placement? {
         let name = candidate.record.path.name
         hasScratch = true
@@ -75,7 +75,7 @@ final class ReuseStage {
         item.placement = .link(name: candidate.record.path.name, in: folder)
     }
 
-    private func folder(of candidate: ReuseIndex.Candidate) -> Directory? {
+    private func folder(of candidate: ReuseIndex.ReuseCandidate) -> Directory? {
         let bytes = candidate.record.path.bytes
         let parent = bytes.lastIndex(of: UInt8(ascii: "/")).map { bytes[..<$0] } ?? []
         if parent.isEmpty { return candidate.tree }

@@ -165,12 +165,12 @@ final class Slab: @unchecked Sendable {
     struct Item {
         let path: BundlePath
         let folder: Directory
-        let content: Content
+        let content: SlabContent
         var placement = Placement.create
         var digest: SHA256Digest?
     }
 
-    enum Content {
+    enum SlabContent {
         /// A range of the slab's buffer.
         case bytes(Range<Int>)
         /// A file larger than a slab, which is already written.

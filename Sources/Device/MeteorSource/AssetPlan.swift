@@ -153,7 +153,7 @@ struct AssetPlanner {
     /// Links files by hash under any name, or without a hash by a URL path that names the content. It skips files whose
     /// size changed since their installation, and in the strict mode files with a hash, because their evidence is not
     /// known. Returns whether it found a hash.
-    private func link(from source: ReuseIndex.Source, in plan: inout AssetPlan) throws -> Bool {
+    private func link(from source: ReuseIndex.ReuseSource, in plan: inout AssetPlan) throws -> Bool {
         // A bundle with an unreadable manifest cannot be used; recovery handles it.
         guard let manifest = try? bundles.manifest(of: source.tree) else { return false }
         let records = try source.records()

@@ -17,7 +17,7 @@ final class ContentSearch {
     /// The files of one size.
     fileprivate struct SizeGroup {
         /// Unread files by their names.
-        var unread: [Name: [ReuseIndex.Candidate]] = [:]
+        var unread: [Name: [ReuseIndex.ReuseCandidate]] = [:]
         /// Read contents by what their digests prove.
         var proven: [AssetProof: FoundContent] = [:]
         /// The read contents by digest.
@@ -65,7 +65,7 @@ final class ContentSearch {
     }
 
     /// Hashes the present content; the digest of a receipt is only a hint.
-    private func read(_ candidate: ReuseIndex.Candidate, into group: inout SizeGroup) throws {
+    private func read(_ candidate: ReuseIndex.ReuseCandidate, into group: inout SizeGroup) throws {
         if group.digests.contains(candidate.record.digest) { return }
         let id = ObjectIdentifier(candidate.tree)
         let cache = folders[id] ?? FolderCache(candidate.tree)

@@ -31,7 +31,7 @@ final class UpgradeFilter: ChannelInboundHandler, RemovableChannelHandler {
         if case .end = part { context.channel.answer(refusal) }
     }
 
-    private static func refusal(_ verdict: UpgradeRule.Verdict, isFirst: Bool) -> HTTPResponseStatus? {
+    private static func refusal(_ verdict: UpgradeRule.UpgradeDecision, isFirst: Bool) -> HTTPResponseStatus? {
         switch verdict {
         case .refused(let status): HTTPResponseStatus(statusCode: status)
         // A socket must be opened by the first request of its connection.

@@ -11,7 +11,7 @@ package struct UpgradeRule: Sendable {
     }
 
     /// The decision about a request.
-    package enum Verdict: Sendable, Equatable {
+    package enum UpgradeDecision: Sendable, Equatable {
         /// The request is for another path or does not ask for a socket.
         case notOurs
         /// The request opens a socket.
@@ -32,7 +32,7 @@ package struct UpgradeRule: Sendable {
     package init(path: String) { self.path = path }
 
     /// Returns the decision about a request.
-    package func verdict(on head: HTTPRequestHead) -> Verdict {
+    package func verdict(on head: HTTPRequestHead) -> UpgradeDecision {
         guard head.uri.utf8.prefix(while: { $0 != UInt8(ascii: "?") }).elementsEqual(path.utf8) else { return .notOurs }
         let upgrades = head.headers[canonicalForm: "Upgrade"]
         guard upgrades.contains(where: { $0.lowercased() == "websocket" }) else { return .refused(status: 426) }

@@ -158,7 +158,7 @@ package struct FeedCheck {
         }
     }
 
-    private mutating func find(_ release: NewDevice.RefusedRelease, of channel: String, at url: FetchURL) {
+    private mutating func find(_ release: NewDevice.DeviceRefusal, of channel: String, at url: FetchURL) {
         let version = release.version
         let failure = release.isMissed ? release.failure.code : nil
         let remove = "clientctl release withdraw --version \(version) --channel \(channel)"

@@ -167,7 +167,7 @@ private struct FolderFactsReader {
 
     /// Returns the file that `entry` is a compressed copy of; nil if there is none, or if the format cannot be
     /// decoded here.
-    private func copied(_ entry: CanonicalTree.Entry) throws -> BundlePath? {
+    private func copied(_ entry: CanonicalTree.CanonicalFile) throws -> BundlePath? {
         guard let dot = entry.path.bytes.lastIndex(of: UInt8(ascii: ".")),
             let coding = ContentCoding(rawValue: String(decoding: entry.path.bytes[(dot + 1)...], as: UTF8.self)),
             let plain = try? BundlePath(parsing: entry.path.bytes[..<dot]), let size = sizes[plain],

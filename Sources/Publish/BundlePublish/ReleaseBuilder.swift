@@ -197,8 +197,8 @@ package struct ReleaseBuilder {
 
     /// Runs `work` with other publishers locked out. If signing is slow, the channel file is drafted before.
     func change<Answer>(
-        _ channel: ChannelPlan?, draft: (ChannelPublication) throws -> ChannelWriter.Prepared,
-        work: (ChannelWriter.Prepared?) throws -> Answer
+        _ channel: ChannelPlan?, draft: (ChannelPublication) throws -> ChannelWriter.PreparedChannel,
+        work: (ChannelWriter.PreparedChannel?) throws -> Answer
     ) throws -> Answer {
         let isQuick = channel?.options.signers.areQuick ?? true
         return try feed.change(

@@ -24,7 +24,7 @@ package struct ReleaseReport: Sendable {
     /// The version that `manifest.json` names; nil if there is none.
     package let offered: SemanticVersion?
     /// The largest files, largest first.
-    package let largest: [CanonicalTree.Entry]
+    package let largest: [CanonicalTree.CanonicalFile]
     /// The flags that raise a device's limits as far as this release needs.
     package let raisedLimits: [String]
     /// The channel edit; nil if no channel was given.

@@ -5,13 +5,13 @@ package import BundleSigning
 
 /// Signs with a private key in memory, or with a command that uses a key in a device.
 package final class Signer {
-    private enum Source: ~Copyable {
+    private enum KeySource: ~Copyable {
         case key(PrivateKey)
         case command(SigningCommand)
     }
 
     package let publicKey: PublicKey
-    private let source: Source
+    private let source: KeySource
 
     /// Whether it signs without a person or a network.
     var isQuick: Bool {

@@ -12,7 +12,7 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
     typealias OutboundOut = IOData
 
     /// The state of the connection. Each state has its own time limit.
-    private enum Phase {
+    private enum ConnectionPhase {
         /// No byte of a request has arrived.
         case idle
         case readingHead
@@ -34,7 +34,7 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
     private let table: ConnectionTable
     private var context: ChannelHandlerContext?
 
-    private var phase = Phase.idle
+    private var phase = ConnectionPhase.idle
     private var input = ByteBuffer()
     private var parser = RequestHeadParser()
     private var holdsRead = false
@@ -325,7 +325,7 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
         context.writeAndFlush(wrapOutboundOut(.byteBuffer(ByteBuffer())), promise: promise)
     }
 
-    private func enter(_ next: Phase) {
+    private func enter(_ next: ConnectionPhase) {
         if case .closed = phase { return }
         // A reader that waits for the rest of a body receives an error; a complete body stays valid.
         if case .readingBody(_, let promise) = phase { promise.fail(ChannelError.eof) }

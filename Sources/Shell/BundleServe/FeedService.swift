@@ -8,7 +8,7 @@ final class FeedService: Service {
     let limits: ServerLimits
     let fields = ResponseFields()
     let log: (@Sendable (AccessEntry) -> Void)?
-    private let content: Mutex<Content>
+    private let content: Mutex<ServedContent>
     private let push: (any ProtocolSwitch)?
     private let reports: (any ReportReceiver)?
     private let roster: RosterService?
@@ -17,7 +17,7 @@ final class FeedService: Service {
 
     init(_ configuration: FeedConfiguration) {
         limits = configuration.limits
-        content = Mutex(Content(configuration.feed, configuration.tokens))
+        content = Mutex(ServedContent(configuration.feed, configuration.tokens))
         push = configuration.push
         reports = configuration.reports
         roster = configuration.roster
@@ -27,7 +27,7 @@ final class FeedService: Service {
     }
 
     /// The served files and the authorized tokens, replaced as one value.
-    private struct Content: Sendable {
+    private struct ServedContent: Sendable {
         /// Nil for a server without files.
         let files: FeedFiles?
         let tokens: BearerTokens?
@@ -44,10 +44,10 @@ final class FeedService: Service {
     }
 
     /// Serves the folder `feed` from the next request on.
-    func show(_ feed: Directory) { content.withLock { $0 = Content(feed, $0.tokens) } }
+    func show(_ feed: Directory) { content.withLock { $0 = ServedContent(feed, $0.tokens) } }
 
     /// Authorizes requests with `tokens` from the next request on. Tokens can be replaced, but not removed.
-    func admit(_ tokens: BearerTokens) { content.withLock { $0 = Content($0.files?.root, tokens) } }
+    func admit(_ tokens: BearerTokens) { content.withLock { $0 = ServedContent($0.files?.root, tokens) } }
 
     /// Authorizes the readers of the roster with `tokens` from the next request on.
     func admitOperators(_ tokens: BearerTokens) { operators.withLock { $0 = tokens } }

@@ -4,7 +4,7 @@ import NIOCore
 
 extension PageService {
     /// The document of a launch.
-    private struct Document {
+    private struct LaunchedPage {
         let bytes: [UInt8]
         let tag: [UInt8]
         let type: String
@@ -26,7 +26,7 @@ extension PageService {
     }
 
     /// Returns the launch and its document at `path`, if it has one. The launch may show another client than before.
-    private func pageOfHost(_ path: RequestPath, _ request: Request) async throws -> (Page, Document?) {
+    private func pageOfHost(_ path: RequestPath, _ request: Request) async throws -> (Page, LaunchedPage?) {
         let page = try await host.page(isBrowser: request.isNavigation)
         let content = SiteContent(path, in: page.site, for: request, fallback)
         let cut = try page.site.page(content, at: path).map { cut in
@@ -51,7 +51,7 @@ extension PageService {
         return response(shown, path, request)
     }
 
-    private func launchResponse(_ page: Page, _ document: Document, _ request: Request) -> Response {
+    private func launchResponse(_ page: Page, _ document: LaunchedPage, _ request: Request) -> Response {
         let fields = """
             \(policy.line(scriptSources: document.scriptSources))\(clearing(page, request))\
             Set-Cookie: \(cookie)\(page.id); Path=/; HttpOnly; SameSite=Strict\r
@@ -91,7 +91,7 @@ extension PageService {
     func page(of request: Request) -> String? { request.value(ofCookie: cookie) }
 
     /// Returns a page with the token of its launch and with the bridge.
-    private func document(_ cut: IndexPage, of page: Page) throws -> Document {
+    private func document(_ cut: IndexPage, of page: Page) throws -> LaunchedPage {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(cut.before.count + cut.after.count + bridge.count + 256)
         bytes += cut.before
@@ -104,7 +104,7 @@ extension PageService {
         bytes += Array("</script>".utf8)
         if let notice = page.notice { bytes += Array("<script>".utf8) + notice.script + Array("</script>".utf8) }
         bytes += cut.after
-        return Document(
+        return LaunchedPage(
             bytes: bytes, tag: try Site.tag(of: [bytes]), type: cut.type,
             scriptSources: cut.scriptSources + (page.notice.map { [$0.scriptSource] } ?? []))
     }

@@ -60,7 +60,7 @@ struct RequestHead: Sendable {
 /// precedes a colon, values have no folds and no control bytes, and there is no `Transfer-Encoding`.
 struct RequestHeadParser {
     /// The result for the bytes so far.
-    enum Step {
+    enum ParsedStep {
         case incomplete
         case complete(RequestHead)
         case refused(Status)
@@ -77,13 +77,13 @@ struct RequestHeadParser {
     private var fields = 0
 
     /// Continues parsing. `bytes` are all bytes since the begin of the head, at each call.
-    mutating func read(_ bytes: UnsafeRawBufferPointer) -> Step {
+    mutating func read(_ bytes: UnsafeRawBufferPointer) -> ParsedStep {
         guard let base = bytes.baseAddress else { return .incomplete }
         while true {
             let unread = bytes.count - searched
             guard unread > 0, let found = memchr(base + searched, Int32(HTTPBytes.lineFeed), unread) else {
                 searched = bytes.count
-                return tooLong(line: searched - line - 1, all: searched).map(Step.refused) ?? .incomplete
+                return tooLong(line: searched - line - 1, all: searched).map(ParsedStep.refused) ?? .incomplete
             }
             let end = UnsafeRawPointer(found) - base
             if let status = tooLong(line: end - 1 - line, all: end + 1) { return .refused(status) }

@@ -7,7 +7,7 @@ import NIOCore
 /// A file that is ready to be sent: its bytes, or an open descriptor for a larger file, and the fields that describe
 /// it.
 final class SiteFile: Sendable {
-    enum Content: Sendable {
+    enum FileContent: Sendable {
         case bytes(ByteBuffer)
         case open(OpenFile)
     }
@@ -18,7 +18,7 @@ final class SiteFile: Sendable {
     private static let largestFrame = 4 << 20
 
     private let size: Int
-    private let content: Content
+    private let content: FileContent
     /// The entity tag with its quotes.
     let tag: [UInt8]
     /// Identifies the file on the disk that this one was read from.
@@ -32,7 +32,7 @@ final class SiteFile: Sendable {
     private let fields: FileFields
 
     init(
-        type: String, _ description: FileDescription, size: Int, content: Content, scriptSources: [String],
+        type: String, _ description: FileDescription, size: Int, content: FileContent, scriptSources: [String],
         isWide: Bool = false, origin: [UInt8]? = nil
     ) {
         tag = description.tag
@@ -74,7 +74,7 @@ final class SiteFile: Sendable {
     convenience init(_ file: File, _ facts: FileFacts, type: String, _ description: FileDescription) throws {
         let size = facts.size
         var page: [UInt8]?
-        let content: Content
+        let content: FileContent
         if size <= Self.largestInMemory {
             let bytes = try file.readAll(maximumBytes: Self.largestInMemory)
             // A file that is still being written is not part of a client.

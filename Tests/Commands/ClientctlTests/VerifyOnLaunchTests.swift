@@ -17,7 +17,7 @@ import Testing
         let site = try Site()
         try site.publish("1.0.0")
         try site.install().succeeded("installed")
-        let device = Launcher.Device(
+        let device = Launcher.LaunchDevice(
             store: site.store, shell: try SemanticVersion(parsing: "1.5.0"), seed: nil, verifies: true)
         let launcher = try Launcher(device) { _ in }
         var shown: ReadyClient? = try launcher.prepare().client

@@ -131,7 +131,7 @@ import Testing
     }
 }
 
-extension ReleaseWatcher.Report {
+extension ReleaseWatcher.WatcherReport {
     fileprivate var isNote: Bool {
         if case .link(.note) = self { true } else { false }
     }
@@ -145,7 +145,7 @@ private final class Watch: TransportConnector {
     private let answering = Gate()
     private let questions: AsyncStream<Void>
     private let asking: AsyncStream<Void>.Continuation
-    private let received = Mutex<[ReleaseWatcher.Report]>([])
+    private let received = Mutex<[ReleaseWatcher.WatcherReport]>([])
     private let hosts: AsyncStream<PlayedHost>
     private let opened: AsyncStream<PlayedHost>.Continuation
     private let working = Gate()
@@ -159,7 +159,7 @@ private final class Watch: TransportConnector {
         (questions, asking) = AsyncStream.makeStream()
     }
 
-    var reports: [ReleaseWatcher.Report] { received.withLock { $0 } }
+    var reports: [ReleaseWatcher.WatcherReport] { received.withLock { $0 } }
 
     func know(_ sequence: Int?) { known.withLock { $0 = sequence } }
 

@@ -9,7 +9,9 @@ import Testing
 @Suite("GuardRule") struct GuardRuleTests {
     private static let twoPercent = GuardRule.rate(permille: 20)
 
-    private static func finding(_ confirmed: Int, _ failed: Int, _ rule: GuardRule = twoPercent) -> GuardRule.Finding {
+    private static func finding(_ confirmed: Int, _ failed: Int, _ rule: GuardRule = twoPercent)
+        -> GuardRule.GuardFinding
+    {
         rule.finding(FirstVerdicts(confirmed: confirmed, failed: failed))
     }
 
@@ -42,7 +44,7 @@ import Testing
 
     @Test func `is monotonic in failures and confirmed starts`() {
         var numbers = SeededGenerator(seed: 17)
-        func rank(_ finding: GuardRule.Finding) -> Int {
+        func rank(_ finding: GuardRule.GuardFinding) -> Int {
             switch finding {
             case .tooMany: Int.max
             case .undecided(let missing): missing
@@ -104,7 +106,7 @@ import Testing
 
     // MARK: Decisions
 
-    private static let plan = GuardDecision.Plan(
+    private static let plan = GuardDecision.RolloutPlan(
         steps: [10, 50, 1000], bake: .seconds(3600), rule: .rate(permille: 20))
 
     private static func decide(

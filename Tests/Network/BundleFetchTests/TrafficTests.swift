@@ -100,11 +100,13 @@ import Testing
     }
 
     @Test(arguments: [
-        ("", HeaderFile.Refusal.none), ("# only a comment\n", .none), ("X-Site", .notAField(line: 1)),
+        ("", HeaderFile.HeaderRefusal.none), ("# only a comment\n", .none), ("X-Site", .notAField(line: 1)),
         ("X-A: 1\nX Site: 12", .notAField(line: 2)), (": 12", .notAField(line: 1)), ("X-Site:", .notAField(line: 1)),
         ("X-Site: 1\u{7}", .notAField(line: 1)), ("X-Site: ä", .notAField(line: 1)), ("Host: a", .reserved("Host")),
         ("range: bytes=0-", .reserved("range")),
-    ]) func `refuses a line that is not a field or replaces one of a fetch`(text: String, refusal: HeaderFile.Refusal) {
+    ]) func `refuses a line that is not a field or replaces one of a fetch`(
+        text: String, refusal: HeaderFile.HeaderRefusal
+    ) {
         #expect(throws: refusal) { try HeaderFile.parse(Array(text.utf8)) }
     }
 }

@@ -6,7 +6,7 @@ import BundleDisk
 package struct SourceContract<Channel: UpdateSource>: Sendable {
     private let channel: Channel
     private let folder: TemporaryFolder
-    private let device: Updater<Channel>.Device
+    private let device: Updater<Channel>.UpdateDevice
 
     private var store: String { device.store }
 
@@ -14,7 +14,7 @@ package struct SourceContract<Channel: UpdateSource>: Sendable {
     package init(_ channel: Channel, shell: String = "1.0.0", appId: String? = nil) throws {
         self.channel = channel
         folder = try TemporaryFolder()
-        device = Updater<Channel>.Device(
+        device = Updater<Channel>.UpdateDevice(
             store: folder.file("store"), shell: try SemanticVersion(parsing: shell), appId: appId, keep: 3)
     }
 

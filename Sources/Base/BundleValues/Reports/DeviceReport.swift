@@ -54,7 +54,7 @@ package struct DeviceReport: Sendable, Equatable {
         case deltas
     }
 
-    package enum Route: String, Sendable, CaseIterable {
+    package enum UpdateRoute: String, Sendable, CaseIterable {
         case delta, archive
     }
 
@@ -67,13 +67,13 @@ package struct DeviceReport: Sendable, Equatable {
     /// The version that ran before; nil for the seed and for events without a change of version.
     package let previous: SemanticVersion?
     /// The download of an `installed` event.
-    package let route: Route?
+    package let route: UpdateRoute?
     /// The cause, for events that can have one.
     package let code: Code?
 
     package init(
         id: String, fact: Fact, version: SemanticVersion, channel: String?, previous: SemanticVersion? = nil,
-        route: Route? = nil, code: Code? = nil
+        route: UpdateRoute? = nil, code: Code? = nil
     ) {
         self.id = id
         self.fact = fact

@@ -18,7 +18,7 @@ package struct RosterPost: Sendable, Equatable {
     ]
 
     /// The state of the client that runs.
-    package enum State: String, Sendable, CaseIterable {
+    package enum ClientState: String, Sendable, CaseIterable {
         /// The client was launched for the first time and awaits its confirmation.
         case trial
         /// The client confirmed a start.
@@ -34,7 +34,7 @@ package struct RosterPost: Sendable, Equatable {
     }
 
     /// The reason why the device does not show its next client, or does not install the newest one.
-    package enum Waiting: String, Sendable, CaseIterable {
+    package enum WaitReason: String, Sendable, CaseIterable {
         /// The activation windows are closed.
         case window
         /// A page has to reload, or the shell has to start.
@@ -46,7 +46,7 @@ package struct RosterPost: Sendable, Equatable {
     }
 
     /// The state of the screen, as in the metric `clientctl_screen_state`.
-    package enum Screen: String, Sendable, CaseIterable {
+    package enum ShownScreen: String, Sendable, CaseIterable {
         case starting, client, guests, signedOut, locked, maintenance, updateRequired, waiting, failure
     }
 
@@ -58,12 +58,12 @@ package struct RosterPost: Sendable, Equatable {
     package var name: String
     /// The version that runs; nil if no client was launched.
     package var runs: String?
-    package var state: State
+    package var state: ClientState
     /// The version that is launched next, if it is another one.
     package var next: String?
-    package var waiting: Waiting?
+    package var waiting: WaitReason?
     /// The state of the screen; nil if the device does not run `serve`.
-    package var screen: Screen?
+    package var screen: ShownScreen?
     package var shell: SemanticVersion?
     /// The channel that the device follows, and the sequence of its newest file.
     package var channel: String?
@@ -82,8 +82,8 @@ package struct RosterPost: Sendable, Equatable {
     package var interval: Int
 
     package init(
-        device: String, name: String, state: State, program: String, interval: Int, appId: String? = nil,
-        runs: String? = nil, next: String? = nil, waiting: Waiting? = nil, screen: Screen? = nil,
+        device: String, name: String, state: ClientState, program: String, interval: Int, appId: String? = nil,
+        runs: String? = nil, next: String? = nil, waiting: WaitReason? = nil, screen: ShownScreen? = nil,
         shell: SemanticVersion? = nil, channel: String? = nil, sequence: Int? = nil, checked: Timestamp? = nil,
         code: String? = nil, blocked: [String] = [], findings: [String] = []
     ) {

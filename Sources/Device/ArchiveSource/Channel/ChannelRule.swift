@@ -26,7 +26,7 @@ package enum ChannelRule {
     }
 
     /// The result of the verification of a release's signatures.
-    package enum SignedRelease: Sendable {
+    package enum SignatureResult: Sendable {
         case verified(VerifiedManifest)
         case refused(UpdateFailure)
     }
@@ -34,9 +34,9 @@ package enum ChannelRule {
     /// A release of the channel and the result of its verification.
     package struct Candidate: Sendable {
         package let release: ChannelDocument.Release
-        package let signed: SignedRelease
+        package let signed: SignatureResult
 
-        package init(_ release: ChannelDocument.Release, _ signed: SignedRelease) {
+        package init(_ release: ChannelDocument.Release, _ signed: SignatureResult) {
             self.release = release
             self.signed = signed
         }
@@ -44,7 +44,7 @@ package enum ChannelRule {
 
     /// The input of the rule from the device. `appId` is the application that releases must name; `unknownHold` is the
     /// failure to read the hold.
-    package struct Device: Sendable {
+    package struct JudgedDevice: Sendable {
         let inventory: Inventory
         let shell: SemanticVersion
         let appId: String?
@@ -62,7 +62,7 @@ package enum ChannelRule {
     }
 
     /// Returns the first objection to `candidate` on `device`.
-    package static func eligibility(of candidate: Candidate, on device: Device) -> Eligibility {
+    package static func eligibility(of candidate: Candidate, on device: JudgedDevice) -> Eligibility {
         let version = candidate.release.version
         let claims = candidate.release.manifest.claims
         let isInstalled = device.inventory.bundle(.archive(version)) != nil
@@ -85,7 +85,8 @@ package enum ChannelRule {
     ///
     /// `check` verifies a release's signatures. It is called only for releases that can affect the result.
     package static func pick(
-        _ releases: [ChannelDocument.Release], on device: Device, check: (ChannelDocument.Release) -> SignedRelease
+        _ releases: [ChannelDocument.Release], on device: JudgedDevice,
+        check: (ChannelDocument.Release) -> SignatureResult
     ) -> Candidate? {
         let newest = SelectionRule.newestUsable(device.inventory, shell: device.shell)?.version.semantic
         var refused: Candidate?
@@ -107,7 +108,8 @@ package enum ChannelRule {
     /// Returns the shell that the highest release with no objection but the age of the shell requires; nil if an
     /// eligible release is higher.
     package static func neededShell(
-        _ releases: [ChannelDocument.Release], on device: Device, check: (ChannelDocument.Release) -> SignedRelease
+        _ releases: [ChannelDocument.Release], on device: JudgedDevice,
+        check: (ChannelDocument.Release) -> SignatureResult
     ) -> SemanticVersion? {
         let newest = SelectionRule.newestUsable(device.inventory, shell: device.shell)?.version.semantic
         for release in releases.sorted(by: { $0.version > $1.version }) {
@@ -123,7 +125,7 @@ package enum ChannelRule {
     }
 
     /// Returns the decision about `candidate`.
-    package static func decide(_ candidate: Candidate, on device: Device) -> Decision {
+    package static func decide(_ candidate: Candidate, on device: JudgedDevice) -> Decision {
         let eligibility = eligibility(of: candidate, on: device)
         let version = candidate.release.version
         let newest = SelectionRule.newestUsable(device.inventory, shell: device.shell)
@@ -202,7 +204,7 @@ extension ChannelRule.Eligibility: CustomStringConvertible {
 extension ChannelRule {
     /// Returns every rule up to the decisive one, with the compared values.
     private static func outcomes(
-        _ candidate: Candidate, _ eligibility: Eligibility, _ newest: InstalledBundle?, _ device: Device
+        _ candidate: Candidate, _ eligibility: Eligibility, _ newest: InstalledBundle?, _ device: JudgedDevice
     ) -> [Decision.Outcome] {
         var outcomes: [Decision.Outcome] = []
         for rule in Eligibility.rules {
@@ -223,7 +225,7 @@ extension ChannelRule {
         return outcomes
     }
 
-    private static func detail(_ rule: String, _ candidate: Candidate, _ device: Device) -> String {
+    private static func detail(_ rule: String, _ candidate: Candidate, _ device: JudgedDevice) -> String {
         let claims = candidate.release.manifest.claims
         switch rule {
         case "signature":

@@ -47,8 +47,8 @@ package enum ChannelVerifier {
 
 extension VerifiedChannelDocument {
     /// The part that every device stores, without its own rollout state.
-    fileprivate var record: FeedMemory.Channel {
-        FeedMemory.Channel(
+    fileprivate var record: FeedMemory.ChannelMemory {
+        FeedMemory.ChannelMemory(
             name: document.channel, sequence: document.sequence, payloadSha256: payloadSha256,
             signers: signers.map(\.id), issuedAt: document.issuedAt, expires: document.expires,
             recalled: document.recalled, reinstated: document.reinstated, minimumVersion: document.minimumVersion,

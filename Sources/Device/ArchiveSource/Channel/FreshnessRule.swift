@@ -23,7 +23,7 @@ package enum FreshnessRule {
     /// Judges `document`, which has the digest `payloadSha256`, against the `known` record of its channel. Checks the
     /// sequence before the expiry.
     package static func judge(
-        _ document: ChannelDocument, payloadSha256: SHA256Digest, known: FeedMemory.Channel?, now: Timestamp
+        _ document: ChannelDocument, payloadSha256: SHA256Digest, known: FeedMemory.ChannelMemory?, now: Timestamp
     ) -> Freshness {
         if let known {
             if document.sequence < known.sequence { return .wentBack(known: known.sequence) }

@@ -3,7 +3,7 @@ package import BundleValues
 /// Scheduled percentages of devices. Each step applies from its time on.
 package struct Ramp: Sendable, Equatable {
     /// A percentage and its start.
-    package struct Step: Sendable, Equatable {
+    package struct RampStep: Sendable, Equatable {
         package let at: Timestamp
         /// The thousandths of devices that may install the release, 1...1000.
         package let rollout: Int
@@ -18,12 +18,12 @@ package struct Ramp: Sendable, Equatable {
     package static let maximumSteps = 20
 
     /// The steps, at least one, with ascending times and percentages.
-    package let steps: [Step]
+    package let steps: [RampStep]
     /// The time at which the ramp stopped because the release was paused; nil if it is not paused.
     package let heldAt: Timestamp?
 
     /// Returns nil unless there are 1 to 20 steps with ascending times and ascending values of 1 to 1000.
-    package init?(_ steps: [Step], heldAt: Timestamp? = nil) {
+    package init?(_ steps: [RampStep], heldAt: Timestamp? = nil) {
         let shares = steps.map(\.rollout)
         guard (1...Self.maximumSteps).contains(steps.count),
             shares.allSatisfy((1...ChannelDocument.Release.allDevices).contains),
@@ -37,17 +37,17 @@ package struct Ramp: Sendable, Equatable {
     /// valid ramp or reach beyond the year 9999.
     package init?(_ shares: [Int], every seconds: Int, from start: Timestamp) {
         guard shares.count <= Self.maximumSteps else { return nil }
-        var steps: [Step] = []
+        var steps: [RampStep] = []
         for share in shares {
             let (distance, isTooFar) = seconds.multipliedReportingOverflow(by: steps.count)
             guard !isTooFar, distance < Timestamp.latestSecond - start.secondsSinceEpoch else { return nil }
-            steps.append(Step(at: Timestamp(clamping: start.secondsSinceEpoch + distance), rollout: share))
+            steps.append(RampStep(at: Timestamp(clamping: start.secondsSinceEpoch + distance), rollout: share))
         }
         self.init(steps)
     }
 
     /// Returns the step that applies at the trusted time `time`; nil before the first.
-    package func step(at time: Timestamp) -> Step? {
+    package func step(at time: Timestamp) -> RampStep? {
         let time = min(time, heldAt ?? time)
         return steps.last { $0.at <= time }
     }
@@ -56,7 +56,7 @@ package struct Ramp: Sendable, Equatable {
     package func share(at time: Timestamp) -> Int { step(at: time)?.rollout ?? 0 }
 
     /// Returns the steps after `time`.
-    package func remaining(at time: Timestamp) -> [Step] { steps.filter { $0.at > min(time, heldAt ?? time) } }
+    package func remaining(at time: Timestamp) -> [RampStep] { steps.filter { $0.at > min(time, heldAt ?? time) } }
 
     /// Returns the ramp stopped at `time`. A stopped ramp stays as it is.
     package func holding(at time: Timestamp) -> Ramp { Ramp(checked: steps, heldAt: heldAt ?? time) }
@@ -67,13 +67,13 @@ package struct Ramp: Sendable, Equatable {
         let pause = max(0, time.secondsSinceEpoch - heldAt.secondsSinceEpoch)
         let moved = steps.map { step in
             step.at <= heldAt
-                ? step : Step(at: Timestamp(clamping: step.at.secondsSinceEpoch + pause), rollout: step.rollout)
+                ? step : RampStep(at: Timestamp(clamping: step.at.secondsSinceEpoch + pause), rollout: step.rollout)
         }
         // The delay would exceed the year 9999.
         return Ramp(moved) ?? Ramp(checked: steps, heldAt: nil)
     }
 
-    private init(checked steps: [Step], heldAt: Timestamp?) {
+    private init(checked steps: [RampStep], heldAt: Timestamp?) {
         self.steps = steps
         self.heldAt = heldAt
     }
@@ -84,7 +84,7 @@ extension Ramp: CustomStringConvertible {
     package var description: String { Self.words(steps) }
 
     /// Returns a description of `steps`.
-    package static func words(_ steps: [Step]) -> String {
+    package static func words(_ steps: [RampStep]) -> String {
         steps.map { "\(RolloutPercentage(permille: $0.rollout)) from \($0.at)" }.joined(separator: ", ")
     }
 }
@@ -94,7 +94,7 @@ extension Ramp: CustomStringConvertible {
 extension Ramp {
     init(_ reader: MemberReader) throws {
         let steps = try reader.objects("steps").map { step in
-            Step(at: try step.timestamp("at"), rollout: try step.integer("rollout"))
+            RampStep(at: try step.timestamp("at"), rollout: try step.integer("rollout"))
         }
         guard
             let ramp = Ramp(

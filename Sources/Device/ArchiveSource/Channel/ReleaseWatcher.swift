@@ -7,7 +7,7 @@ import Synchronization
 /// finds updates by polling.
 package struct ReleaseWatcher: Sendable {
     /// The events of a watch, for the log.
-    package enum Report: Sendable, Equatable {
+    package enum WatcherReport: Sendable, Equatable {
         /// A change of the connection.
         case link(LinkReport)
         /// The host announced this sequence, and a check begins.
@@ -19,7 +19,7 @@ package struct ReleaseWatcher: Sendable {
     private let clock: any Clock<Duration>
     private let known: @Sendable () async -> Int?
     private let check: @Sendable (_ isUrgent: Bool) async -> Void
-    private let report: @Sendable (Report) -> Void
+    private let report: @Sendable (WatcherReport) -> Void
 
     /// Creates a watch of `channel`; `run` starts it.
     ///
@@ -32,7 +32,7 @@ package struct ReleaseWatcher: Sendable {
         clock: any Clock<Duration> = SuspendingClock(),
         random: @escaping @Sendable (ClosedRange<Double>) -> Double = { Double.random(in: $0) },
         known: @escaping @Sendable () async -> Int?, check: @escaping @Sendable (_ isUrgent: Bool) async -> Void,
-        report: @escaping @Sendable (Report) -> Void
+        report: @escaping @Sendable (WatcherReport) -> Void
     ) {
         client = SyncClient(configuration, connector: connector, clock: clock, random: random)
         self.channel = channel
@@ -92,11 +92,12 @@ private final class ReleaseWatchState: Sendable {
     private let wanted: AsyncStream<Void>.Continuation
     private let checked: AsyncStream<Void>.Continuation
     private let reading: @Sendable () -> Duration
-    private let report: @Sendable (ReleaseWatcher.Report) -> Void
+    private let report: @Sendable (ReleaseWatcher.WatcherReport) -> Void
 
     init(
         _ channel: String, wanted: AsyncStream<Void>.Continuation, checked: AsyncStream<Void>.Continuation,
-        reading: @escaping @Sendable () -> Duration, _ report: @escaping @Sendable (ReleaseWatcher.Report) -> Void
+        reading: @escaping @Sendable () -> Duration,
+        _ report: @escaping @Sendable (ReleaseWatcher.WatcherReport) -> Void
     ) {
         self.channel = channel
         self.wanted = wanted

@@ -23,7 +23,7 @@ package enum RolloutRule {
     }
 
     /// The device's input to the rule.
-    package struct Device: Sendable {
+    package struct RolloutDevice: Sendable {
         /// The id that determines the bucket.
         let id: String
         /// The groups of the device, including the group of this single device.
@@ -37,7 +37,7 @@ package enum RolloutRule {
 
     /// Judges `device` at the trusted `time`. `wasIn` is whether the same document admitted the device before.
     package static func judge(
-        _ release: ChannelDocument.Release, _ device: Device, at time: Timestamp, wasIn: Bool
+        _ release: ChannelDocument.Release, _ device: RolloutDevice, at time: Timestamp, wasIn: Bool
     ) throws(OpenSSLFailure) -> Membership {
         if let group = device.groups.first(where: release.groups.contains) { return .named(group) }
         if release.isOnlyForGroups { return .notNamed }

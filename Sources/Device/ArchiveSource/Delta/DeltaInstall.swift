@@ -7,7 +7,7 @@ import BundleValues
 
 /// Installs a release by a delta to an installed client, with one attempt before the archive.
 struct DeltaInstall {
-    enum Outcome {
+    enum DeltaOutcome {
         case staged(StagedBundle)
         /// The staging area is empty, and the archive is needed. `bytes` were downloaded without use.
         case archive(DownloadRoute, bytes: Int)
@@ -23,7 +23,7 @@ struct DeltaInstall {
     let admission: DownloadAdmission
 
     /// Tries the delta. Throws only errors that would fail the archive too, or that the next run resumes after.
-    func run(in area: StagingArea, reusing installed: ReuseIndex) async throws -> Outcome {
+    func run(in area: StagingArea, reusing installed: ReuseIndex) async throws -> DeltaOutcome {
         let list: DeltaList
         switch try await self.list() {
         case .success(let found): list = found
@@ -87,7 +87,7 @@ struct DeltaInstall {
     private func install(
         _ delta: DeltaList.Delta, _ bases: Bases, in area: StagingArea, reusing installed: ReuseIndex,
         _ memory: DeltaMemory
-    ) async throws -> Outcome {
+    ) async throws -> DeltaOutcome {
         var bytes = 0
         do {
             let url = try archiveURL.resolve(relative: delta.url)
@@ -175,10 +175,10 @@ extension FetchError {
 
 /// The possible bases of deltas: installed archives, or the seed if no archive fits.
 private struct Bases: Sendable {
-    private let sources: [ReuseIndex.Source]
+    private let sources: [ReuseIndex.ReuseSource]
     private let seed: DeltaTree?
 
-    init(_ sources: [ReuseIndex.Source], seed: String?, wanted list: DeltaList) {
+    init(_ sources: [ReuseIndex.ReuseSource], seed: String?, wanted list: DeltaList) {
         self.sources = sources
         self.seed = Self.seed(seed, besides: sources.map(\.contentSha256), wanted: list)
     }

@@ -125,7 +125,7 @@ package enum DeltaListFormat {
 
 /// Selects a delta, or the reason to use the archive.
 enum DeltaRule {
-    enum Choice: Equatable {
+    enum DeltaChoice: Equatable {
         case delta(DeltaList.Delta)
         case archive(DownloadRoute)
     }
@@ -134,7 +134,7 @@ enum DeltaRule {
     /// `tried` returns the reason of an earlier refusal.
     static func choose(
         _ list: DeltaList, bases: [SHA256Digest], memory: Int, tried: (SHA256Digest) throws -> String?
-    ) rethrows -> Choice {
+    ) rethrows -> DeltaChoice {
         let fitting = list.deltas.filter { bases.contains($0.baseContentSha256) }.sorted { $0.size < $1.size }
         guard let smallest = fitting.first else { return .archive(DownloadRoute(.noMatch)) }
         guard let delta = fitting.first(where: { $0.memory <= memory }) else {

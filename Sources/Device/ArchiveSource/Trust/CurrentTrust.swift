@@ -37,9 +37,9 @@ struct CurrentTrust: Sendable {
     var root: VerifiedTrustRoot? { chain?.root }
 
     /// The state to store; nil if plain keys are trusted.
-    var record: FeedMemory.Trust? {
+    var record: FeedMemory.TrustMemory? {
         chain.map { root, digests in
-            FeedMemory.Trust(
+            FeedMemory.TrustMemory(
                 version: root.root.version, document: root.document, chain: digests, revokedKeys: root.root.revoked)
         }
     }

@@ -93,7 +93,7 @@ package struct NewDevice: Sendable {
     }
 
     /// A release of a channel document that the device refuses.
-    package struct RefusedRelease: Sendable {
+    package struct DeviceRefusal: Sendable {
         package let version: SemanticVersion
         package let failure: UpdateFailure
         package let isRevoked: Bool
@@ -102,7 +102,7 @@ package struct NewDevice: Sendable {
     }
 
     /// Returns the releases of a channel document that the device refuses, in the document's order.
-    package func refused(of document: ChannelDocument) -> [RefusedRelease] {
+    package func refused(of document: ChannelDocument) -> [DeviceRefusal] {
         let failures = document.releases.map { release in
             do {
                 _ = try verify(release.manifest)
@@ -118,7 +118,7 @@ package struct NewDevice: Sendable {
         return zip(document.releases, failures).compactMap { release, failure in
             failure.map { failure in
                 let isAllowed = allowed.contains { $0.0.version == release.version }
-                return RefusedRelease(
+                return DeviceRefusal(
                     version: release.version, failure: failure, isRevoked: revocation(of: release.manifest) != nil,
                     isMissed: isAllowed && best.map { release.version > $0 } ?? true)
             }

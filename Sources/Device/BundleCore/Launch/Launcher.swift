@@ -7,7 +7,7 @@ import BundleDisk
 /// trial without a verdict has ended.
 public struct Launcher: Sendable {
     /// The configuration of the device.
-    public struct Device: Sendable {
+    public struct LaunchDevice: Sendable {
         /// The path of the store.
         public let store: String
         /// The version of the shell.
@@ -34,7 +34,7 @@ public struct Launcher: Sendable {
         }
     }
 
-    private let device: Device
+    private let device: LaunchDevice
     private let seed: SeedFolder?
     private let folders: StoreFolders
     private let keeper: LedgerKeeper
@@ -48,7 +48,7 @@ public struct Launcher: Sendable {
     /// Opens the store and creates it if it is missing. Throws `storeLocked` if another shell runs on it. `now` is
     /// the clock for the ledger; `warn` receives messages about repairs and about clients that cannot be launched.
     public init(
-        _ device: Device, now: @escaping @Sendable () -> Timestamp = { .now },
+        _ device: LaunchDevice, now: @escaping @Sendable () -> Timestamp = { .now },
         warn: @escaping @Sendable (String) -> Void
     ) throws {
         self.device = device
@@ -145,7 +145,7 @@ public struct Launcher: Sendable {
     /// Launches the seed from its own folder if the store cannot be used; throws `error` otherwise. Nothing is
     /// stored, so the launch needs no verdict.
     package static func launch(
-        _ device: Device, withoutStore error: any Error, warn: (String) -> Void
+        _ device: LaunchDevice, withoutStore error: any Error, warn: (String) -> Void
     ) throws -> Launched {
         guard isWithoutStore(error), let path = device.seed else { throw error }
         let seed = try SeedFolder(at: path, layout: device.layout)

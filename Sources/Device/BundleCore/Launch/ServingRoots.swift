@@ -5,7 +5,7 @@ import Synchronization
 
 /// Creates the serving roots of installed clients and of the seed when they are first needed.
 struct ServingRoots: Sendable {
-    let device: Launcher.Device
+    let device: Launcher.LaunchDevice
     let seed: SeedFolder?
     let folders: StoreFolders
     let organizer: BundleOrganizer

@@ -3,14 +3,14 @@ import BundleValues
 
 extension FeedMemory {
     init(_ reader: MemberReader) throws {
-        trust = try reader.optional("trust").map { try Trust(MemberReader($0, of: "ledger.feed.trust")) }
+        trust = try reader.optional("trust").map { try TrustMemory(MemberReader($0, of: "ledger.feed.trust")) }
         clock = reader.optional("clock") == nil ? nil : try reader.timestamp("clock")
         deviceId = try reader.optionalString("deviceId")
         deviceIdSource = try reader.optionalString("deviceIdSource").flatMap(DeviceIdSource.init)
         groups = try reader.strings("groups")
         if !groups.allSatisfy(DeviceGroup.isName) { throw reader.refusal("groups", "has an invalid group name") }
         neededShell = try reader.optionalVersion("neededShell")
-        channels = try reader.objects("channels").map(Channel.init)
+        channels = try reader.objects("channels").map(ChannelMemory.init)
         usedRetries = try Self.retries("usedRetries", reader)
         if Set(channels.map(\.name)).count != channels.count {
             throw reader.refusal("channels", "names a channel twice")
@@ -38,7 +38,7 @@ extension FeedMemory {
     }
 }
 
-extension FeedMemory.Trust {
+extension FeedMemory.TrustMemory {
     init(_ reader: MemberReader) throws {
         var chain: [SHA256Digest] = []
         for text in try reader.strings("chain") {
@@ -62,7 +62,7 @@ extension FeedMemory.Trust {
     }
 }
 
-extension FeedMemory.Channel {
+extension FeedMemory.ChannelMemory {
     init(_ reader: MemberReader) throws {
         self.init(
             name: try reader.string("name"), sequence: try reader.integer("sequence"),

@@ -45,7 +45,7 @@ package struct FeedMemory: Sendable, Equatable {
     }
 
     /// The newest trust root that follows from the pinned one.
-    package struct Trust: Sendable, Equatable {
+    package struct TrustMemory: Sendable, Equatable {
         package let version: Int
         /// The whole file, including its signatures.
         package let document: [UInt8]
@@ -63,7 +63,7 @@ package struct FeedMemory: Sendable, Equatable {
     }
 
     /// The newest accepted channel file, with the recalls and the minimum version of earlier ones.
-    package struct Channel: Sendable, Equatable {
+    package struct ChannelMemory: Sendable, Equatable {
         /// The largest number of recalls that are kept from earlier channel files.
         package static let mostCarried = 1024
         /// The longest reason, in characters, that is kept for a recall of an earlier channel file.
@@ -117,13 +117,13 @@ package struct FeedMemory: Sendable, Equatable {
 
         /// Returns itself, or nil if a signer is not among the `trusted` keys. The files of a replaced key do not
         /// bind devices, so that a publisher can undo the files of a stolen key.
-        package func counting(trusting trusted: [String]) -> Channel? {
+        package func counting(trusting trusted: [String]) -> ChannelMemory? {
             signers.allSatisfy(trusted.contains) ? self : nil
         }
 
         /// Returns this file with the recalls of `earlier` that it does not reinstate, and with the higher minimum
         /// version. Of the recalls that it does not list, the `mostCarried` highest versions are kept.
-        package func following(_ earlier: Channel?) -> Channel {
+        package func following(_ earlier: ChannelMemory?) -> ChannelMemory {
             guard let earlier else { return self }
             var next = self
             next.minimumVersion = [minimumVersion, earlier.minimumVersion].compactMap(\.self).max()
@@ -157,7 +157,7 @@ package struct FeedMemory: Sendable, Equatable {
     private static let rememberedChannels = 16
 
     /// The newest trust root; nil if the device trusts plain keys, or has not stored one yet.
-    package var trust: Trust?
+    package var trust: TrustMemory?
     /// The latest signed time. A device clock behind it is wrong.
     package var clock: Timestamp?
     /// The source of a device id.
@@ -180,7 +180,7 @@ package struct FeedMemory: Sendable, Equatable {
     /// reason against it.
     package var neededShell: SemanticVersion?
     /// The known channels; the followed one is last.
-    package internal(set) var channels: [Channel] = []
+    package internal(set) var channels: [ChannelMemory] = []
     /// The retries of the followed channel that this device has used.
     var usedRetries: [Retry] = []
 
@@ -188,13 +188,13 @@ package struct FeedMemory: Sendable, Equatable {
     package init() {}
 
     /// The channel of the last accepted channel file.
-    package var followed: Channel? { channels.last }
+    package var followed: ChannelMemory? { channels.last }
 
     /// Returns the stored file of the channel `name`.
-    package func channel(_ name: String) -> Channel? { channels.first { $0.name == name } }
+    package func channel(_ name: String) -> ChannelMemory? { channels.first { $0.name == name } }
 
     /// Stores an accepted channel file and follows its channel.
-    package mutating func follow(_ channel: Channel) {
+    package mutating func follow(_ channel: ChannelMemory) {
         channels.removeAll { $0.name == channel.name }
         channels.append(channel)
         if channels.count > Self.rememberedChannels { channels.removeFirst() }

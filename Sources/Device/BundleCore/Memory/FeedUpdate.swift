@@ -35,7 +35,7 @@ package struct FeedUpdate: Sendable, Equatable {
 
     /// Returns the newer of `channel` and the one in `memory`: by the root's version, then by sequence. It keeps the
     /// recalls and the minimum version of the older one.
-    private func newer(of channel: FeedMemory.Channel, in memory: FeedMemory) -> FeedMemory.Channel {
+    private func newer(of channel: FeedMemory.ChannelMemory, in memory: FeedMemory) -> FeedMemory.ChannelMemory {
         guard let other = memory.channel(channel.name), other != before.channel(channel.name) else { return channel }
         if rootVersion(memory) != rootVersion(after) {
             return rootVersion(memory) > rootVersion(after) ? other : channel

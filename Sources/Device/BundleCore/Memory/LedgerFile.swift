@@ -50,7 +50,7 @@ enum LedgerFile {
     }
 
     /// The result of reading one ledger file.
-    private enum Found {
+    private enum LedgerReading {
         case ledger(Ledger)
         case missing
         /// A newer clientctl wrote it, with a member that this one cannot read.
@@ -60,7 +60,7 @@ enum LedgerFile {
     }
 
     /// Reads one ledger file. Throws an error that may be temporary, so that the ledger is not treated as lost.
-    private static func read(_ name: String, _ store: Directory) throws -> Found {
+    private static func read(_ name: String, _ store: Directory) throws -> LedgerReading {
         do {
             guard let kind = try store.kind(of: name) else { return .missing }
             guard case .file(let size) = kind, size <= maximumBytes,

@@ -3,7 +3,7 @@ package import BundleValues
 /// Why a device does not download a release yet.
 package struct FetchWait: Sendable, Equatable {
     /// The condition that is not met. The words are part of JSON output.
-    package enum Reason: String, Sendable, CaseIterable {
+    package enum WaitCause: String, Sendable, CaseIterable {
         /// The hours for downloads have not begun.
         case hours
         /// The budget of a metered link does not suffice.
@@ -12,13 +12,13 @@ package struct FetchWait: Sendable, Equatable {
         case deltas
     }
 
-    package let reason: Reason
+    package let reason: WaitCause
     /// The details, for people. They are equal in each check, so that a store is not written again.
     package let detail: String
     /// The minutes until the hours begin; nil for other reasons.
     package let minutes: Int?
 
-    package init(_ reason: Reason, _ detail: String, minutes: Int? = nil) {
+    package init(_ reason: WaitCause, _ detail: String, minutes: Int? = nil) {
         self.reason = reason
         self.detail = detail
         self.minutes = minutes
@@ -59,13 +59,13 @@ package struct MeteredUse: Sendable, Equatable {
 /// An offer that waits for its download.
 package struct WaitingOffer: Sendable, Equatable {
     package let version: ClientVersion
-    package let reason: FetchWait.Reason
+    package let reason: FetchWait.WaitCause
     /// The details, for people.
     package let detail: String
     /// The time since which the offer waits for this reason.
     package let since: Timestamp
 
-    package init(version: ClientVersion, reason: FetchWait.Reason, detail: String, since: Timestamp) {
+    package init(version: ClientVersion, reason: FetchWait.WaitCause, detail: String, since: Timestamp) {
         self.version = version
         self.reason = reason
         self.detail = detail

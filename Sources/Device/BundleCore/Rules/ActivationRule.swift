@@ -8,15 +8,15 @@ package struct ActivationRule: Sendable, Equatable {
     private let failure: StartFailure?
 
     /// The first answer to a request.
-    package enum Start: Sendable, Equatable {
+    package enum ActivationStart: Sendable, Equatable {
         /// The shell has to show the client.
         case request(ActivationRule)
         /// The store has the result already, or nothing can be shown.
-        case ended(ClientName?, Ending)
+        case ended(ClientName?, ActivationEnding)
     }
 
     /// The result of a request.
-    package enum Ending: Sendable, Equatable {
+    package enum ActivationEnding: Sendable, Equatable {
         /// The client runs, and has confirmed its start.
         case confirmed
         /// The start of the client failed.
@@ -28,7 +28,7 @@ package struct ActivationRule: Sendable, Equatable {
     }
 
     /// Returns the first answer to a request for `named`, or else for the next client.
-    package static func start(_ inventory: Inventory, showing named: ClientName?) -> Start {
+    package static func start(_ inventory: Inventory, showing named: ClientName?) -> ActivationStart {
         let ledger = inventory.ledger
         let next = SelectionRule.next(inventory)?.name
         let running = ledger.launch.flatMap { $0.verdict == .faulty ? nil : $0.name }
@@ -48,7 +48,7 @@ package struct ActivationRule: Sendable, Equatable {
     ///
     /// An interrupted start is not a result, because it is not the client's failure if the shell or the machine ended. The client is tried
     /// again. The second interruption blocks it.
-    package func ending(_ inventory: Inventory) -> Ending? {
+    package func ending(_ inventory: Inventory) -> ActivationEnding? {
         let ledger = inventory.ledger
         if let version = client.version {
             let last = ledger.record(of: version)?.failures.last

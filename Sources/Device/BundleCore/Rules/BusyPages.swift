@@ -11,7 +11,7 @@ package struct BusyPages: Sendable {
     /// The largest limit for a client that must not run.
     package static let longestForRecall = Duration.seconds(60)
 
-    private struct Page {
+    private struct BusyPage {
         let load: String
         var number: Int
         /// The start of the busy time; nil if the page is not busy.
@@ -21,7 +21,7 @@ package struct BusyPages: Sendable {
     }
 
     /// The most recently loaded page is last.
-    private var pages: [Page] = []
+    private var pages: [BusyPage] = []
     private static let remembered = 16
     /// The moment since which at least one page was busy without a break; nil if no page was busy at the last
     /// inspection.
@@ -42,7 +42,7 @@ package struct BusyPages: Sendable {
         if let index, pages[index].number >= number { return }
         if isBusy, since == nil { since = now }
         guard let index else {
-            pages.append(Page(load: load, number: number, since: isBusy ? now : nil))
+            pages.append(BusyPage(load: load, number: number, since: isBusy ? now : nil))
             if pages.count > Self.remembered { pages.removeFirst() }
             return
         }

@@ -17,7 +17,7 @@ enum LedgerRefusal: Sendable, Equatable {
     /// The launch has already failed.
     case failedBefore(ClientName, StartFailure?)
     /// `RollBackRule` refuses to roll back.
-    case noWayBack(RollBackRule.Refusal)
+    case noWayBack(RollBackRule.RollBackRefusal)
 }
 
 extension LedgerRefusal {

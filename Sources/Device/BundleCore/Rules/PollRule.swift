@@ -28,7 +28,7 @@ public struct PollPace: Sendable, Equatable {
 /// failures lengthen the wait.
 public struct PollRule: Sendable, Equatable {
     /// How a check ended.
-    public enum Outcome: Sendable, Equatable {
+    public enum PollOutcome: Sendable, Equatable {
         /// The feed answered, with or without an update for this device.
         case answered
         /// The failure may pass without a change of the feed, such as a network error. `asked` is the wait that the
@@ -62,7 +62,7 @@ public struct PollRule: Sendable, Equatable {
     }
 
     /// Returns the wait after a check that ended with `outcome`.
-    public mutating func wait(after outcome: Outcome, _ pace: PollPace, random: Double) -> Duration {
+    public mutating func wait(after outcome: PollOutcome, _ pace: PollPace, random: Double) -> Duration {
         let fraction = Self.fraction(random)
         let longest = pace.interval * Self.longestIntervals
         switch outcome {
@@ -87,7 +87,7 @@ public struct PollRule: Sendable, Equatable {
     private static func fraction(_ random: Double) -> Double { random.isFinite ? min(max(random, 0), 1) : 1 }
 }
 
-extension PollRule.Outcome {
+extension PollRule.PollOutcome {
     /// Creates the outcome of a check that failed with `failure`.
     public init(_ failure: UpdateFailure, asked: Duration?) {
         switch failure.code {

@@ -16,7 +16,7 @@ enum ReportRule {
             guard before.entry(name) == nil, let entry = after.entry(name) else { return nil }
             return ReportFact(
                 .installed, version, previous: before.current.version?.semantic,
-                route: entry.route.flatMap { DeviceReport.Route(rawValue: $0.word) })
+                route: entry.route.flatMap { DeviceReport.UpdateRoute(rawValue: $0.word) })
         case .launched:
             guard after.launch?.isTrial == true else { return nil }
             return ReportFact(.started, version, previous: after.previous?.version?.semantic)
@@ -77,12 +77,12 @@ struct ReportFact: Sendable, Equatable {
     let fact: DeviceReport.Fact
     let version: SemanticVersion
     let previous: SemanticVersion?
-    let route: DeviceReport.Route?
+    let route: DeviceReport.UpdateRoute?
     let code: DeviceReport.Code?
 
     init(
         _ fact: DeviceReport.Fact, _ version: SemanticVersion, previous: SemanticVersion? = nil,
-        route: DeviceReport.Route? = nil, code: DeviceReport.Code? = nil
+        route: DeviceReport.UpdateRoute? = nil, code: DeviceReport.Code? = nil
     ) {
         self.fact = fact
         self.version = version

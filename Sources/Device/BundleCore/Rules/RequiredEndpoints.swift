@@ -22,7 +22,7 @@ package enum RequiredEndpoints {
     }
 
     /// The last answer of an address to the page.
-    package enum Answer: Sendable, Equatable {
+    package enum EndpointAnswer: Sendable, Equatable {
         /// The status of the response.
         case status(Int)
         /// The page received no response, for this reason.
@@ -30,7 +30,7 @@ package enum RequiredEndpoints {
     }
 
     /// The decision on a client whose page has confirmed its start.
-    package enum Decision: Sendable, Equatable {
+    package enum EndpointDecision: Sendable, Equatable {
         case passed
         case failed(String)
         /// The page asks again.
@@ -39,8 +39,8 @@ package enum RequiredEndpoints {
 
     /// Decides by the last `answers`. After `isOver`, an address without a good answer fails the client, unless the machine has no network.
     package static func decide(
-        _ addresses: [String], answers: [String: Answer], isOver: Bool, hasNetwork: Bool
-    ) -> Decision {
+        _ addresses: [String], answers: [String: EndpointAnswer], isOver: Bool, hasNetwork: Bool
+    ) -> EndpointDecision {
         var waits = false
         for address in addresses {
             switch answers[address] {

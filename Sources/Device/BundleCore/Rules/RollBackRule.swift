@@ -2,14 +2,14 @@ import BundleValues
 
 /// Chooses the client to which an operator rolls back.
 enum RollBackRule {
-    enum Decision: Sendable, Equatable {
+    enum RollBackDecision: Sendable, Equatable {
         /// Roll back to this client, and block the versions that rank above it.
         case back(to: ClientName, from: [ClientVersion])
-        case refused(Refusal)
+        case refused(RollBackRefusal)
     }
 
     /// Why a rollback is refused.
-    enum Refusal: Sendable, Equatable {
+    enum RollBackRefusal: Sendable, Equatable {
         /// No client ranks below the current one.
         case nothingBelow(ClientName)
         /// The client to leave is neither current nor next.
@@ -28,7 +28,7 @@ enum RollBackRule {
 
     /// Returns the rollback to `named`, or else to the last known good client, the next lower client, or the seed. It
     /// starts at `left` if the operator leaves that client only, otherwise at the current or next client.
-    static func decide(_ inventory: Inventory, to named: ClientName?, of left: ClientName? = nil) -> Decision {
+    static func decide(_ inventory: Inventory, to named: ClientName?, of left: ClientName? = nil) -> RollBackDecision {
         let origin = left ?? origin(inventory.ledger)
         if let left, !isShown(left, inventory) { return .refused(.notShown(left)) }
         if left == nil, named == nil, let failed = rolledBack(inventory, above: origin) {
@@ -72,7 +72,7 @@ enum RollBackRule {
         return runs != .embedded && ledger.seed != nil ? .embedded : nil
     }
 
-    private static func refusal(of target: ClientName, _ inventory: Inventory) -> Refusal? {
+    private static func refusal(of target: ClientName, _ inventory: Inventory) -> RollBackRefusal? {
         let ledger = inventory.ledger
         guard let version = target.version else {
             return ledger.mayHaveSeed ? nil : .noSeed
@@ -86,7 +86,7 @@ enum RollBackRule {
     }
 }
 
-extension RollBackRule.Refusal {
+extension RollBackRule.RollBackRefusal {
     var failure: UpdateFailure {
         switch self {
         case .nothingBelow(let name):

@@ -4,7 +4,7 @@ import BundleValues
 ///
 /// Times are readings of a clock of the caller, as durations since a fixed moment.
 package struct StartupWatchdog: Sendable, Equatable {
-    package enum Event: Sendable, Equatable {
+    package enum WatchdogEvent: Sendable, Equatable {
         /// The shell shows the client on trial.
         case started
         /// The shell hides the client: it is in the background, asleep, or shows another page.
@@ -18,7 +18,7 @@ package struct StartupWatchdog: Sendable, Equatable {
     }
 
     /// The caller's next action.
-    package enum Action: Sendable, Equatable {
+    package enum WatchdogAction: Sendable, Equatable {
         /// Send `woken` at this reading of the clock. A later request replaces an earlier one.
         case wake(at: Duration)
         /// Cancel the wake-up.
@@ -27,7 +27,7 @@ package struct StartupWatchdog: Sendable, Equatable {
         case settle(HealthVerdict)
     }
 
-    private enum State: Sendable, Equatable {
+    private enum WatchdogState: Sendable, Equatable {
         case idle
         case waiting(until: Duration)
         case paused(left: Duration)
@@ -35,14 +35,14 @@ package struct StartupWatchdog: Sendable, Equatable {
     }
 
     private let timeout: StartupTimeout
-    private var state = State.idle
+    private var state = WatchdogState.idle
 
     package init(timeout: StartupTimeout) {
         self.timeout = timeout
     }
 
     /// Handles `event` at the clock's reading `now`. Returns nil for an event that the present state does not expect.
-    package mutating func handle(_ event: Event, at now: Duration) -> Action? {
+    package mutating func handle(_ event: WatchdogEvent, at now: Duration) -> WatchdogAction? {
         switch (state, event) {
         case (.idle, .started): return wait(timeout.duration, from: now)
         case (.waiting(let end), .paused):
@@ -60,12 +60,12 @@ package struct StartupWatchdog: Sendable, Equatable {
 
     private var shownTimeout: String { DurationText(timeout.duration).description }
 
-    private mutating func wait(_ left: Duration, from now: Duration) -> Action {
+    private mutating func wait(_ left: Duration, from now: Duration) -> WatchdogAction {
         state = .waiting(until: now + left)
         return .wake(at: now + left)
     }
 
-    private mutating func settle(_ verdict: HealthVerdict) -> Action {
+    private mutating func settle(_ verdict: HealthVerdict) -> WatchdogAction {
         state = .over
         return .settle(verdict)
     }

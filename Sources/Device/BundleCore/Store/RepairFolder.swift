@@ -34,8 +34,8 @@ struct RepairFolder: Sendable {
     /// Links a good file of a client for each digest of `wanted`, if there is one. Returns the origins.
     func copies(
         of wanted: Set<SHA256Digest>, among clients: [ClientSurvey]
-    ) throws -> [SHA256Digest: RepairReport.Origin] {
-        var copies: [SHA256Digest: RepairReport.Origin] = [:]
+    ) throws -> [SHA256Digest: RepairReport.RepairOrigin] {
+        var copies: [SHA256Digest: RepairReport.RepairOrigin] = [:]
         for client in clients {
             for record in client.whole where wanted.contains(record.digest) && copies[record.digest] == nil {
                 let parent = try Self.parent(of: record.path, in: client.tree)
@@ -48,7 +48,7 @@ struct RepairFolder: Sendable {
 
     /// Adds copies of files of the seed. They are not linked, since the seed belongs to the shell.
     func add(
-        _ wanted: Set<SHA256Digest>, from seed: SeedFolder, to copies: inout [SHA256Digest: RepairReport.Origin]
+        _ wanted: Set<SHA256Digest>, from seed: SeedFolder, to copies: inout [SHA256Digest: RepairReport.RepairOrigin]
     ) throws {
         for path in try seed.directory.filePaths() {
             if wanted.allSatisfy({ copies[$0] != nil }) { return }
@@ -63,8 +63,8 @@ struct RepairFolder: Sendable {
 
     /// Accepts the file `name` as a copy of `digest`, or removes it if its content differs.
     func accept(
-        _ name: String, as digest: SHA256Digest, from origin: RepairReport.Origin,
-        _ copies: inout [SHA256Digest: RepairReport.Origin]
+        _ name: String, as digest: SHA256Digest, from origin: RepairReport.RepairOrigin,
+        _ copies: inout [SHA256Digest: RepairReport.RepairOrigin]
     ) throws {
         guard case .file? = try folder.kind(of: name) else { return }
         guard try folder.file(name).sha256() == digest else { return try folder.removeFile(name) }
@@ -90,7 +90,7 @@ struct RepairFolder: Sendable {
 
     /// Replaces every damaged file of `client` by a copy, and removes files that were not installed.
     func repair(
-        _ client: ClientSurvey, with copies: [SHA256Digest: RepairReport.Origin], _ report: inout RepairReport
+        _ client: ClientSurvey, with copies: [SHA256Digest: RepairReport.RepairOrigin], _ report: inout RepairReport
     ) throws {
         if client.findings.isEmpty { return }
         // No copy gets its final name before all its bytes are on the disk.

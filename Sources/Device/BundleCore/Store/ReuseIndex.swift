@@ -14,7 +14,7 @@ package final class ReuseIndex: Sendable {
         var offset: UInt32
     }
 
-    package struct Source: Sendable {
+    package struct ReuseSource: Sendable {
         package let identity: BundleIdentity
         /// The SHA-256 of the canonical tar; for a Meteor bundle, of the file list in its receipt.
         package let contentSha256: SHA256Digest
@@ -32,7 +32,7 @@ package final class ReuseIndex: Sendable {
     }
 
     /// A file that may have the wanted content.
-    package struct Candidate: Sendable {
+    package struct ReuseCandidate: Sendable {
         package let tree: Directory
         package let record: Receipt.FileRecord
     }
@@ -40,7 +40,7 @@ package final class ReuseIndex: Sendable {
     private struct Tables: Sendable {
         let byDigest: [Place]
         let byPath: [Place]
-        let sources: [Source]
+        let sources: [ReuseSource]
     }
 
     private let bundles: [InstalledBundle]
@@ -56,7 +56,7 @@ package final class ReuseIndex: Sendable {
     }
 
     /// Returns the installed clients of `source`, the last one first.
-    package func sources(of source: SourceName) -> [Source] {
+    package func sources(of source: SourceName) -> [ReuseSource] {
         bundles.reversed().filter { $0.version.source == source }.compactMap { Self.open($0, in: root) }
     }
 
@@ -64,13 +64,13 @@ package final class ReuseIndex: Sendable {
     /// keys are sizes.
     package func candidates(
         ofSizes sizes: Set<Int>, besides versions: Set<ClientVersion> = []
-    ) throws -> [Int: [Candidate]] {
-        var found: [Int: [Candidate]] = [:]
+    ) throws -> [Int: [ReuseCandidate]] {
+        var found: [Int: [ReuseCandidate]] = [:]
         for bundle in bundles.reversed() where !versions.contains(bundle.version) {
             guard let source = Self.open(bundle, in: root) else { continue }
             try Receipt.forEachLine(of: source.receipt) { line, _ in
                 guard let record = Receipt.record(line), sizes.contains(record.size) else { return }
-                found[record.size, default: []].append(Candidate(tree: source.tree, record: record))
+                found[record.size, default: []].append(ReuseCandidate(tree: source.tree, record: record))
             }
         }
         return found
@@ -87,7 +87,7 @@ package final class ReuseIndex: Sendable {
     private static func tables(_ bundles: [InstalledBundle], _ root: Directory) -> Tables {
         var byDigest: [Place] = []
         var byPath: [Place] = []
-        var sources: [Source] = []
+        var sources: [ReuseSource] = []
         for bundle in bundles.reversed() {
             guard let source = Self.open(bundle, in: root) else { continue }
             let number = UInt32(sources.count)
@@ -110,12 +110,12 @@ package final class ReuseIndex: Sendable {
         return Tables(byDigest: byDigest, byPath: byPath, sources: sources)
     }
 
-    private static func open(_ bundle: InstalledBundle, in root: Directory) -> Source? {
+    private static func open(_ bundle: InstalledBundle, in root: Directory) -> ReuseSource? {
         let receipt = "\(StoreLayout.receipts)/\(StoreLayout.receipt(bundle.version))"
         guard let file = try? root.file(receipt),
             let tree = try? root.directory(StoreLayout.tree(bundle.version))
         else { return nil }
-        return Source(
+        return ReuseSource(
             identity: bundle.entry.identity, contentSha256: bundle.entry.contentSha256, tree: tree, receipt: file)
     }
 
@@ -154,18 +154,18 @@ package final class ReuseIndex: Sendable {
     }
 
     /// Returns the file of the newest client at `path` if it had `size` bytes.
-    package func candidate(at path: BundlePath, size: Int) -> Candidate? {
+    package func candidate(at path: BundlePath, size: Int) -> ReuseCandidate? {
         candidate(in: \.byPath, key: Self.hash(path.bytes)) { $0.path == path && $0.size == size }
     }
 
     /// Returns a file that had `size` bytes and `digest` when it was installed.
-    package func candidate(_ digest: SHA256Digest, size: Int) -> Candidate? {
+    package func candidate(_ digest: SHA256Digest, size: Int) -> ReuseCandidate? {
         candidate(in: \.byDigest, key: Self.key(digest)) { $0.digest == digest && $0.size == size }
     }
 
     private func candidate(
         in table: KeyPath<Tables, [Place]>, key: UInt64, where isWanted: (Receipt.FileRecord) -> Bool
-    ) -> Candidate? {
+    ) -> ReuseCandidate? {
         if bundles.isEmpty { return nil }
         let tables = current()
         let places = tables[keyPath: table]
@@ -178,14 +178,14 @@ package final class ReuseIndex: Sendable {
         while low < places.count && places[low].key == key {
             let source = tables.sources[Int(places[low].bundle)]
             if let record = record(in: source, at: Int(places[low].offset)), isWanted(record) {
-                return Candidate(tree: source.tree, record: record)
+                return ReuseCandidate(tree: source.tree, record: record)
             }
             low += 1
         }
         return nil
     }
 
-    private func record(in source: Source, at offset: Int) -> Receipt.FileRecord? {
+    private func record(in source: ReuseSource, at offset: Int) -> Receipt.FileRecord? {
         // The longest line: a path of 1024 escaped bytes, and the other members.
         withUnsafeTemporaryAllocation(byteCount: 2304, alignment: 1) { buffer in
             guard let count = try? source.receipt.read(into: buffer, at: offset) else { return nil }

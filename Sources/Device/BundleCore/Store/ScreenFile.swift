@@ -5,18 +5,18 @@ import Synchronization
 /// A page that a browser is expected to load.
 package struct ScreenNote: Sendable, Equatable {
     /// Why a browser has to load a page.
-    package enum Cause: String, Sendable {
+    package enum NoteCause: String, Sendable {
         /// The server started.
         case started
         /// A session ended or the device was locked, so the next user must not see the previous page.
         case replaced
     }
 
-    package let cause: Cause
+    package let cause: NoteCause
     /// The start of the wait.
     package let since: Timestamp
 
-    package init(_ cause: Cause, since: Timestamp) { (self.cause, self.since) = (cause, since) }
+    package init(_ cause: NoteCause, since: Timestamp) { (self.cause, self.since) = (cause, since) }
 
     /// The time in seconds after which a missing page is reported.
     private var timeout: Int {
@@ -53,7 +53,7 @@ package final class ScreenFile: Sendable {
             let bytes = try? root.contents(StoreLayout.screen, maximumBytes: Self.maximumBytes),
             case .object(let object)? = try? JSONScanner.parse(bytes, maximumBytes: Self.maximumBytes),
             let cause = object["waitsSince"]?.stringValue.flatMap({ try? Timestamp(parsing: $0) }),
-            let word = object["cause"]?.stringValue.flatMap(ScreenNote.Cause.init)
+            let word = object["cause"]?.stringValue.flatMap(ScreenNote.NoteCause.init)
         else { return nil }
         return ScreenNote(word, since: cause)
     }

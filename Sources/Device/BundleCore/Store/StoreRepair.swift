@@ -20,13 +20,13 @@ package struct RepairReport: Sendable {
         package let client: ClientName
         /// The file's path; its URL path in the serving root if `isServed`.
         package let path: String
-        package let origin: Origin
+        package let origin: RepairOrigin
         /// Whether the file is part of the serving root instead of the client's tree.
         package let isServed: Bool
     }
 
     /// The origin of good content.
-    package enum Origin: Sendable, Equatable {
+    package enum RepairOrigin: Sendable, Equatable {
         /// A file of an installed client.
         case client(ClientName)
         case seed, archive
@@ -118,7 +118,7 @@ package struct StoreRepair: Sendable {
 
     /// Downloads files of which only the release's archive has a copy.
     private func fetch(
-        _ client: ClientSurvey, _ copyFolder: RepairFolder, _ copies: inout [SHA256Digest: RepairReport.Origin],
+        _ client: ClientSurvey, _ copyFolder: RepairFolder, _ copies: inout [SHA256Digest: RepairReport.RepairOrigin],
         _ report: inout RepairReport
     ) async throws {
         let missing = client.damaged.filter { copies[$0.digest] == nil }

@@ -3,7 +3,7 @@ package import BundleValues
 /// Updates a store from a source: offer, decide, stage, install, select, retain.
 package struct Updater<Source: UpdateSource>: Sendable {
     /// The configuration of the device.
-    package struct Device: Sendable {
+    package struct UpdateDevice: Sendable {
         package let store: String
         package let shell: SemanticVersion
         /// The application, if the device names one.
@@ -25,7 +25,7 @@ package struct Updater<Source: UpdateSource>: Sendable {
     }
 
     private let source: Source
-    private let device: Device
+    private let device: UpdateDevice
     private let gate: FetchGate
     private let shouldDownload: @Sendable (ClientVersion) async -> Bool
     private let now: @Sendable () -> Timestamp
@@ -34,7 +34,7 @@ package struct Updater<Source: UpdateSource>: Sendable {
     /// Creates an updater. `gate` answers checks; the source passes it before a download. `shouldDownload` can decline a version
     /// before its download. `now` is the clock for the ledger; `warn` receives messages about repairs.
     package init(
-        source: Source, device: Device, gate: FetchGate = FetchGate(),
+        source: Source, device: UpdateDevice, gate: FetchGate = FetchGate(),
         shouldDownload: @escaping @Sendable (ClientVersion) async -> Bool = { _ in true },
         now: @escaping @Sendable () -> Timestamp = { .now },
         warn: @escaping @Sendable (String) -> Void

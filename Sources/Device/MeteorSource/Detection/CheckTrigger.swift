@@ -7,7 +7,7 @@ import BundleValues
 /// that it does not have (P31).
 struct CheckTrigger: Sendable {
     /// The timing of checks.
-    struct CheckPace: Sendable, Equatable {
+    struct TriggerPace: Sendable, Equatable {
         /// The longest random wait before a check.
         var spread = Duration.seconds(30)
         /// The shortest time between two checks.
@@ -25,7 +25,7 @@ struct CheckTrigger: Sendable {
 
     private static let mostChecks = 2
 
-    private let pace: CheckPace
+    private let pace: TriggerPace
     private let random: @Sendable (ClosedRange<Double>) -> Double
     private var stated: MeteorVersion?
     private var isAnew = false
@@ -34,7 +34,7 @@ struct CheckTrigger: Sendable {
     /// The time at which to call `decide`; nil if there is nothing to decide.
     private(set) var due: Duration?
 
-    init(pace: CheckPace, random: @escaping @Sendable (ClosedRange<Double>) -> Double) {
+    init(pace: TriggerPace, random: @escaping @Sendable (ClosedRange<Double>) -> Double) {
         self.pace = pace
         self.random = random
     }

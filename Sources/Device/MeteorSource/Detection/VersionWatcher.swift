@@ -78,7 +78,7 @@ package struct VersionWatcher: Sendable {
         let state = WatchState(
             conversation: DDPConversation(
                 appId: configuration.appId, architecture: configuration.architecture, random: random),
-            trigger: CheckTrigger(pace: CheckTrigger.CheckPace(spread: configuration.spread), random: random),
+            trigger: CheckTrigger(pace: CheckTrigger.TriggerPace(spread: configuration.spread), random: random),
             wanted: asking, reading: clock.reading(), report: report)
         async let checking: Void = checks(on: wanted, of: state)
         let end = await connections(state)

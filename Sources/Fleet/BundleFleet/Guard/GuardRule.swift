@@ -23,7 +23,7 @@ package enum GuardRule: Sendable, Equatable {
     case simple(starts: Int, permille: Int)
 
     /// The result of the rule.
-    package enum Finding: Sendable, Equatable {
+    package enum GuardFinding: Sendable, Equatable {
         /// Too many starts fail.
         case tooMany
         /// Few enough starts fail to advance.
@@ -39,7 +39,7 @@ package enum GuardRule: Sendable, Equatable {
     /// The assumed failure rates of bad releases, as multiples of the allowed rate.
     private static let excesses = [1.5, 2, 4, 8, 16]
 
-    package func finding(_ verdicts: FirstVerdicts) -> Finding {
+    package func finding(_ verdicts: FirstVerdicts) -> GuardFinding {
         switch self {
         case .simple(let starts, let permille):
             let allowed = max(Double(starts), Double(verdicts.count) * Double(permille) / 1000)
@@ -145,7 +145,7 @@ package enum GuardDecision: Sendable, Equatable {
     }
 
     /// The plan of a rollout.
-    package struct Plan: Sendable {
+    package struct RolloutPlan: Sendable {
         /// The percentages, in thousandths, ascending.
         package var steps: [Int]
         /// The minimum duration of each step.
@@ -181,7 +181,7 @@ package enum GuardDecision: Sendable, Equatable {
     case noData
 
     /// Decides the next step of `plan`. It never advances without data.
-    package static func decide(_ situation: Situation, by plan: Plan) -> GuardDecision {
+    package static func decide(_ situation: Situation, by plan: RolloutPlan) -> GuardDecision {
         if situation.isHeld { return .held }
         guard let verdicts = situation.verdicts else { return .noData }
         let finding = plan.rule.finding(verdicts)

@@ -26,7 +26,7 @@ struct DocumentWatch {
     }
 
     /// The actions after a poll.
-    struct Step: Equatable {
+    struct WatchStep: Equatable {
         var announced: Int?
         var report: Report?
         /// The wait before the next poll.
@@ -58,13 +58,13 @@ struct DocumentWatch {
     init(newest: Int?) { self.newest = newest }
 
     /// Handles the result of a poll that lasted `took`. `random` returns a number in a range.
-    mutating func handle(_ answer: Answer, took: Duration, _ random: (ClosedRange<Double>) -> Double) -> Step {
+    mutating func handle(_ answer: Answer, took: Duration, _ random: (ClosedRange<Double>) -> Double) -> WatchStep {
         switch answer {
         case .document(let sequence, let tag):
             self.tag = tag
             return found(sequence, took)
         case .unchanged:
-            return Step(report: report(content), wait: pause(after: took))
+            return WatchStep(report: report(content), wait: pause(after: took))
         case .unreadable(let reason, let tag):
             self.tag = tag
             content = .unreadable(reason)
@@ -78,17 +78,17 @@ struct DocumentWatch {
     }
 
     /// Does not announce an older sequence, which would make devices check for nothing.
-    private mutating func found(_ sequence: Int, _ took: Duration) -> Step {
+    private mutating func found(_ sequence: Int, _ took: Duration) -> WatchStep {
         let isOlder = sequence < newest ?? 0
         let isNewer = sequence > newest ?? 0
         content =
             isOlder ? .older(sequence: sequence, than: newest ?? 0) : .watched(sequence: sequence, hasTag: tag != nil)
         if isNewer { newest = sequence }
         let report = report(content)
-        return Step(announced: isNewer ? sequence : nil, report: report, wait: pause(after: took))
+        return WatchStep(announced: isNewer ? sequence : nil, report: report, wait: pause(after: took))
     }
 
-    private func found(nothing step: Step) -> Step {
+    private func found(nothing step: WatchStep) -> WatchStep {
         var step = step
         if newest == nil { step.found = .nothing(isLasting: step.wait >= Self.backoff.longest / 2) }
         return step
@@ -101,9 +101,9 @@ struct DocumentWatch {
 
     private mutating func failed(
         _ report: Report, _ asked: Duration?, _ random: (ClosedRange<Double>) -> Double
-    ) -> Step {
+    ) -> WatchStep {
         defer { failures += 1 }
-        return Step(
+        return WatchStep(
             report: self.report(report), wait: Self.backoff.wait(losses: failures, asked: asked, random))
     }
 

@@ -141,7 +141,7 @@ package actor ReleaseCache: FileFill {
         if total <= limit { return }
         let last = uses.withLock { $0.last }
         for victim in CacheRule.victims(
-            files.map { CacheRule.File(path: $0.key, size: $0.value, use: last[$0.key] ?? 0) },
+            files.map { CacheRule.CachedFile(path: $0.key, size: $0.value, use: last[$0.key] ?? 0) },
             offered: Set(offered.keys),
             excess: total - limit)
         {
@@ -157,7 +157,7 @@ package actor ReleaseCache: FileFill {
 /// Chooses the files that leave a full cache. Pure.
 enum CacheRule {
     /// A file of a cache. A higher `use` is a later one.
-    struct File {
+    struct CachedFile {
         let path: String
         let size: Int
         let use: Int
@@ -165,7 +165,7 @@ enum CacheRule {
 
     /// Returns the paths to remove so that at least `excess` bytes become free, the least recently used first. Files in a folder with an
     /// `offered` file stay, even if the cache then exceeds its size.
-    static func victims(_ files: [File], offered: Set<String>, excess: Int) -> [String] {
+    static func victims(_ files: [CachedFile], offered: Set<String>, excess: Int) -> [String] {
         func folder(_ path: String) -> Substring { path[..<(path.lastIndex(of: "/") ?? path.startIndex)] }
         let kept = Set(offered.map(folder))
         var left = excess

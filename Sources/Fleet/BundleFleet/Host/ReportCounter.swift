@@ -113,7 +113,7 @@ package actor ReportCounter: ReportReceiver {
         let before = scans
         if namesAt.map({ now() - $0 >= Self.namesFor }) ?? true { await scan() }
         let isKnown = message.reports.allSatisfy {
-            names.have(ReportCounts.Line(channel: $0.channel, version: $0.version))
+            names.have(ReportCounts.CountLine(channel: $0.channel, version: $0.version))
         }
         // A request that arrives during a scan needs the next one.
         while !isKnown && namesScan <= before { await scan() }

@@ -3,7 +3,7 @@ import BundleValues
 /// The totals of device reports. Reports can be forged, so labels come from closed lists and from names in the feed.
 struct ReportCounts: Sendable, Equatable {
     /// A version and the channel that it came from.
-    struct Line: Hashable, Sendable {
+    struct CountLine: Hashable, Sendable {
         let channel: String?
         let version: SemanticVersion
     }
@@ -12,7 +12,7 @@ struct ReportCounts: Sendable, Equatable {
     struct Cell: Hashable, Sendable {
         let fact: DeviceReport.Fact
         let code: DeviceReport.Code?
-        let route: DeviceReport.Route?
+        let route: DeviceReport.UpdateRoute?
     }
 
     /// The channels and versions in a feed, which reports can be about.
@@ -20,7 +20,7 @@ struct ReportCounts: Sendable, Equatable {
         var channels: Set<String> = []
         var versions: Set<SemanticVersion> = []
 
-        func have(_ line: Line) -> Bool {
+        func have(_ line: CountLine) -> Bool {
             versions.contains(line.version) && line.channel.map(channels.contains) ?? true
         }
     }
@@ -41,7 +41,7 @@ struct ReportCounts: Sendable, Equatable {
     /// response.
     private static let rememberedIds = 16_384
 
-    private(set) var lines: [Line: [Cell: Int]] = [:]
+    private(set) var lines: [CountLine: [Cell: Int]] = [:]
     /// The number of reports that devices dropped.
     private(set) var dropped = 0
     /// The number of reports about unknown or evicted versions.
@@ -65,7 +65,7 @@ struct ReportCounts: Sendable, Equatable {
                 continue
             }
             isNew = true
-            let line = Line(channel: report.channel, version: report.version)
+            let line = CountLine(channel: report.channel, version: report.version)
             guard names.have(line), addLine(line, names) else {
                 foreign = foreign.adding(count: 1)
                 continue
@@ -81,12 +81,12 @@ struct ReportCounts: Sendable, Equatable {
         return intake
     }
 
-    private mutating func add(_ count: Int, to cell: Cell, of line: Line) {
+    private mutating func add(_ count: Int, to cell: Cell, of line: CountLine) {
         lines[line, default: [:]][cell] = (lines[line]?[cell] ?? 0).adding(count: count)
     }
 
     /// Returns whether a line has counters. Lines that the feed no longer has are evicted first, then the lowest version.
-    private mutating func addLine(_ line: Line, _ names: Names) -> Bool {
+    private mutating func addLine(_ line: CountLine, _ names: Names) -> Bool {
         if lines[line] != nil || lines.count < Self.maximumLines { return true }
         let gone = lines.keys.filter { !names.have($0) }
         let lowest = (gone.isEmpty ? Array(lines.keys) : gone).min { $0.version < $1.version }
@@ -107,8 +107,8 @@ struct ReportCounts: Sendable, Equatable {
 
     /// Returns all counters in order. It compares lines only, of which there are few.
     func sorted(
-        by isBefore: (Line, Line) -> Bool = { $0 < $1 }
-    ) -> [(line: Line, cell: Cell, count: Int)] {
+        by isBefore: (CountLine, CountLine) -> Bool = { $0 < $1 }
+    ) -> [(line: CountLine, cell: Cell, count: Int)] {
         lines.sorted { isBefore($0.key, $1.key) }.flatMap { line, cells in
             Cell.all.compactMap { cell in cells[cell].map { (line, cell, $0) } }
         }
@@ -143,9 +143,9 @@ struct ReportCounts: Sendable, Equatable {
     }
 }
 
-extension ReportCounts.Line: Comparable {
+extension ReportCounts.CountLine: Comparable {
     /// Sorts by channel, then by version.
-    static func < (left: ReportCounts.Line, right: ReportCounts.Line) -> Bool {
+    static func < (left: ReportCounts.CountLine, right: ReportCounts.CountLine) -> Bool {
         left.channel == right.channel
             ? left.version < right.version : left.channel ?? "" < right.channel ?? ""
     }
@@ -155,7 +155,7 @@ extension ReportCounts.Cell {
     /// All possible events in the order of the metrics.
     static let all: [ReportCounts.Cell] = DeviceReport.Fact.allCases.flatMap { fact in
         ([nil] + fact.codes).flatMap { code in
-            (fact == .installed ? [nil] + DeviceReport.Route.allCases : [nil]).map { route in
+            (fact == .installed ? [nil] + DeviceReport.UpdateRoute.allCases : [nil]).map { route in
                 ReportCounts.Cell(fact: fact, code: code, route: route)
             }
         }
@@ -180,7 +180,7 @@ extension ReportCounts {
             add(
                 try counter.integer("count"),
                 to: Cell(fact: report.fact, code: report.code, route: report.route),
-                of: Line(channel: report.channel, version: report.version))
+                of: CountLine(channel: report.channel, version: report.version))
         }
         for line in lines.keys.sorted(by: { $0.version > $1.version }).dropFirst(Self.maximumLines) {
             lines[line] = nil

@@ -127,7 +127,7 @@ final class UpstreamWatch: ChannelWatch {
 
     /// Waits for the next poll. Returns false if the watch ends. A watch whose channel does not exist ends after a full
     /// interval, so that the limit of requests applies to replaced channels too.
-    private func rest(_ step: DocumentWatch.Step, _ channel: String) async -> Bool {
+    private func rest(_ step: DocumentWatch.WatchStep, _ channel: String) async -> Bool {
         var left = step.wait
         repeat {
             let pause = step.found == .something ? left : min(left, DocumentWatch.interval)

@@ -4,7 +4,7 @@ import BundleCore
 import BundleValues
 
 extension PageDocument {
-    func section(_ channel: ReleasePage.Channel) -> Markup {
+    func section(_ channel: ReleasePage.ChannelSection) -> Markup {
         var parts: [Markup]
         switch channel.content {
         case .unreadable(let why): parts = [Markup("h2", [:], ["\(channel.name)"]), flaw(why)] + reports(channel)
@@ -17,11 +17,11 @@ extension PageDocument {
             "section", ["class": "card", "id": "channel-\(channel.name)"], parts + history(channel.history))
     }
 
-    private func marks(_ content: ReleasePage.Content) -> [Markup] {
+    private func marks(_ content: ReleasePage.PageContent) -> [Markup] {
         mark(content.proof) + (content.document.expires <= page.clock ? [tag("expired", "bad")] : [])
     }
 
-    private func facts(of content: ReleasePage.Content) -> Markup {
+    private func facts(of content: ReleasePage.PageContent) -> Markup {
         let document = content.document
         return facts([
             ("Sequence", ["\(document.sequence)"]), ("Issued", [time(document.issuedAt)]),
@@ -34,7 +34,7 @@ extension PageDocument {
     // MARK: Now
 
     /// The release for every device, and the rollouts of higher releases.
-    private func now(_ content: ReleasePage.Content) -> Markup {
+    private func now(_ content: ReleasePage.PageContent) -> Markup {
         let live = content.live
         let coming = content.releases.filter { release in
             live.map { $0.release.version < release.release.version } != false && !release.isRecalled
@@ -50,7 +50,7 @@ extension PageDocument {
             ] + coming.prefix(limits.items).map(rollout))
     }
 
-    private func rollout(_ release: ReleasePage.Release) -> Markup {
+    private func rollout(_ release: ReleasePage.ReleaseRow) -> Markup {
         let words = Markup(
             "p", [:],
             [
@@ -68,7 +68,7 @@ extension PageDocument {
             ])
     }
 
-    private func steps(_ release: ReleasePage.Release) -> [Markup] {
+    private func steps(_ release: ReleasePage.ReleaseRow) -> [Markup] {
         release.steps.prefix(limits.items).flatMap { step in
             [", \(RolloutPercentage(permille: step.permille)) from ", time(step.at)]
         }
@@ -76,7 +76,7 @@ extension PageDocument {
 
     // MARK: Releases
 
-    private func releases(_ content: ReleasePage.Content) -> [Markup] {
+    private func releases(_ content: ReleasePage.PageContent) -> [Markup] {
         let all = content.releases
         let lines = all.dropFirst(limits.releases.full)
         let left = lines.count - limits.releases.lines
@@ -89,7 +89,7 @@ extension PageDocument {
             ]
     }
 
-    private func full(_ release: ReleasePage.Release) -> Markup {
+    private func full(_ release: ReleasePage.ReleaseRow) -> Markup {
         let claims = release.release.manifest.claims
         let shells = "\(claims.shells.minimum) to \(claims.shells.maximum.map { "\($0)" } ?? "any")"
         return Markup(
@@ -104,7 +104,7 @@ extension PageDocument {
                 ] + notes(release.notes))
     }
 
-    private func line(_ release: ReleasePage.Release) -> Markup {
+    private func line(_ release: ReleasePage.ReleaseRow) -> Markup {
         let claims = release.release.manifest.claims
         let count = release.deltas?.content?.count ?? 0
         return Markup(
@@ -115,7 +115,7 @@ extension PageDocument {
                 + (claims.createdAt.map { [time($0)] } ?? []))
     }
 
-    private func tag(_ release: ReleasePage.Release) -> Markup {
+    private func tag(_ release: ReleasePage.ReleaseRow) -> Markup {
         switch release.state {
         case .recalled: tag("recalled", "bad")
         case .held: tag("held", "warn")
@@ -133,7 +133,7 @@ extension PageDocument {
         return ["\(size)\(installed)\(files)"]
     }
 
-    private func deltas(_ release: ReleasePage.Release) -> [Markup] {
+    private func deltas(_ release: ReleasePage.ReleaseRow) -> [Markup] {
         switch release.deltas {
         case nil: []
         case .unreadable(let why): [flaw(why)]
@@ -171,7 +171,7 @@ extension PageDocument {
 
     // MARK: History
 
-    private func history(_ history: ReleasePage.Found<ChannelHistory>) -> [Markup] {
+    private func history(_ history: ReleasePage.ChannelReading<ChannelHistory>) -> [Markup] {
         let head = Markup("h3", [:], ["History"])
         switch history {
         case .unreadable(let why): return [head, flaw(why)]

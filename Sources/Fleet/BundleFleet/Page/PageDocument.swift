@@ -62,7 +62,7 @@ struct PageDocument {
             ? [Markup("p", ["class": "quiet"], ["\(Self.number(left)) more channels do not fit on this page."])] : []
     }
 
-    private func overview(_ channels: some Sequence<ReleasePage.Channel>) -> Markup {
+    private func overview(_ channels: some Sequence<ReleasePage.ChannelSection>) -> Markup {
         Markup(
             "nav", ["aria-label": "Channels"],
             [

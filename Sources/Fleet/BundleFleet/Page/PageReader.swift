@@ -28,7 +28,7 @@ package struct PageReader {
             names.filter { $0 == ChannelFileName.standard }, names.filter { $0 != ChannelFileName.standard }
         )
         page.channels = try (first + others).map { name in
-            ReleasePage.Channel(
+            ReleasePage.ChannelSection(
                 name: name, content: try reading { try content(of: name, withDeltas) },
                 history: try reading {
                     try ChannelHistory(
@@ -40,7 +40,7 @@ package struct PageReader {
 
     // MARK: Documents
 
-    private func root() throws -> ReleasePage.Found<ReleasePage.Root>? {
+    private func root() throws -> ReleasePage.ChannelReading<ReleasePage.Root>? {
         guard let record = try feed.read(FeedTrust.fileName, maximumBytes: TrustRootFormat.maximumBytes) else {
             return nil
         }
@@ -63,7 +63,7 @@ package struct PageReader {
         }
     }
 
-    private func offered() throws -> ReleasePage.Found<ReleasePage.Offer>? {
+    private func offered() throws -> ReleasePage.ChannelReading<ReleasePage.Offer>? {
         let found = try reading { try ReleaseFeed.newest(in: feed) }
         switch found {
         case .unreadable(let why): return .unreadable(why)
@@ -75,7 +75,7 @@ package struct PageReader {
 
     private func content(
         of name: String, _ withDeltas: Set<SemanticVersion>
-    ) throws -> ReleasePage.Content {
+    ) throws -> ReleasePage.PageContent {
         guard let record = try ChannelWriter.record(of: name, in: feed) else {
             throw UpdateFailure(
                 .configInvalid, subject: name,
@@ -92,7 +92,7 @@ package struct PageReader {
         }
         let sorted = document.releases.sorted { $0.version > $1.version }
         let releases = try sorted.enumerated().map { index, release in
-            var shown = ReleasePage.Release(
+            var shown = ReleasePage.ReleaseRow(
                 release: release, proof: try self.proof(of: release.manifest),
                 isRecalled: document.recalls(release.version), permille: release.share(at: clock),
                 audience: release.audience(at: clock))
@@ -100,13 +100,13 @@ package struct PageReader {
                 shown.notes = try ReleaseNotes.text(of: release.manifest.claims, in: feed)
             }
             shown.steps = (release.ramp?.remaining(at: clock) ?? []).map {
-                ReleasePage.Release.LaterStep(at: $0.at, permille: $0.rollout)
+                ReleasePage.ReleaseRow.LaterStep(at: $0.at, permille: $0.rollout)
             }
             if case .holds(let versions, _) = hold { shown.isHeld = versions.contains(release.version) }
             if withDeltas.contains(release.version) { shown.deltas = try deltas(of: release.manifest.claims) }
             return shown
         }
-        return ReleasePage.Content(document: document, proof: proof, releases: releases)
+        return ReleasePage.PageContent(document: document, proof: proof, releases: releases)
     }
 
     private func proof(of manifest: UnverifiedManifest) throws -> ReleasePage.Proof {
@@ -128,7 +128,7 @@ package struct PageReader {
             })
     }
 
-    private func deltas(of manifest: Manifest) throws -> ReleasePage.Found<[DeltaList.Delta]>? {
+    private func deltas(of manifest: Manifest) throws -> ReleasePage.ChannelReading<[DeltaList.Delta]>? {
         guard let record = try ReleaseFeed.deltas(of: manifest.version, in: feed) else { return nil }
         return try reading {
             let envelope = try DeltaListFormat.envelope(parsing: record.bytes)
@@ -141,7 +141,7 @@ package struct PageReader {
 
     // MARK: Damaged files
 
-    private func reading<Content>(_ read: () throws -> Content) throws -> ReleasePage.Found<Content> {
+    private func reading<Content>(_ read: () throws -> Content) throws -> ReleasePage.ChannelReading<Content> {
         do {
             return .read(try read())
         } catch {

@@ -1,7 +1,7 @@
 import BundleValues
 
 extension PageDocument {
-    func reports(_ channel: ReleasePage.Channel) -> [Markup] {
+    func reports(_ channel: ReleasePage.ChannelSection) -> [Markup] {
         guard let reports = channel.reports else { return [] }
         let head = Markup("h3", [:], ["What devices report"])
         if reports.releases.isEmpty { return [head, Markup("p", [:], ["No device has reported anything."])] }
@@ -15,7 +15,7 @@ extension PageDocument {
         ]
     }
 
-    private func report(_ release: ChannelReports.Release, of most: Int) -> Markup {
+    private func report(_ release: ChannelReports.ReleaseCounts, of most: Int) -> Markup {
         Markup(
             "li", [:],
             [
@@ -25,7 +25,7 @@ extension PageDocument {
             ])
     }
 
-    private func words(_ release: ChannelReports.Release) -> String {
+    private func words(_ release: ChannelReports.ReleaseCounts) -> String {
         func counted(_ fact: String, _ words: String) -> String? {
             release.count(fact) > 0 ? "\(Self.number(release.count(fact))) \(words)" : nil
         }
@@ -38,7 +38,7 @@ extension PageDocument {
     }
 
     /// The failure codes, the most frequent first.
-    private func codes(_ release: ChannelReports.Release) -> String {
+    private func codes(_ release: ChannelReports.ReleaseCounts) -> String {
         let codes = release.failures.filter { !$0.key.isEmpty }.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
         if codes.isEmpty { return "" }
         let shown = codes.prefix(limits.items).map { "\(self.shown($0.key)) \(Self.number($0.value))" }

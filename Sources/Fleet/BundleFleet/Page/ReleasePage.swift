@@ -15,7 +15,7 @@ package struct ReleasePage: Sendable {
     }
 
     /// A file of the feed.
-    package enum Found<Content: Sendable>: Sendable {
+    package enum ChannelReading<Content: Sendable>: Sendable {
         case read(Content)
         /// The file is damaged or missing, for the given reason.
         case unreadable(String)
@@ -36,7 +36,7 @@ package struct ReleasePage: Sendable {
     }
 
     /// A release of a channel.
-    package struct Release: Sendable {
+    package struct ReleaseRow: Sendable {
         /// A later step of a rollout.
         package struct LaterStep: Sendable {
             package let at: Timestamp
@@ -57,23 +57,23 @@ package struct ReleasePage: Sendable {
         /// The later steps of its rollout, earliest first.
         package var steps: [LaterStep] = []
         /// The deltas to it; nil if it has none.
-        package var deltas: Found<[DeltaList.Delta]>?
+        package var deltas: ChannelReading<[DeltaList.Delta]>?
         /// The notes; nil if the feed has none with the digest in the manifest.
         package var notes: String?
     }
 
     /// A channel file and its history.
-    package struct Content: Sendable {
+    package struct PageContent: Sendable {
         package let document: ChannelDocument
         package let proof: Proof
         /// The releases, highest version first.
-        package let releases: [Release]
+        package let releases: [ReleaseRow]
     }
 
-    package struct Channel: Sendable {
+    package struct ChannelSection: Sendable {
         package let name: String
-        package let content: Found<Content>
-        package let history: Found<ChannelHistory>
+        package let content: ChannelReading<PageContent>
+        package let history: ChannelReading<ChannelHistory>
         /// The reports of devices; nil if they were not requested.
         package var reports: ChannelReports?
     }
@@ -81,10 +81,10 @@ package struct ReleasePage: Sendable {
     /// The time of the page.
     package let clock: Timestamp
     /// The feed's trust root; nil if it has none.
-    package var root: Found<Root>?
+    package var root: ChannelReading<Root>?
     /// The offer of `manifest.json`; nil if the feed has none.
-    package var offered: Found<Offer>?
-    package var channels: [Channel] = []
+    package var offered: ChannelReading<Offer>?
+    package var channels: [ChannelSection] = []
     /// Warnings about missing parts.
     package var warnings: [String] = []
 
@@ -111,7 +111,7 @@ package struct ReleasePage: Sendable {
     }
 }
 
-extension ReleasePage.Release {
+extension ReleasePage.ReleaseRow {
     /// The state of the release on devices.
     enum State: Equatable {
         case recalled
@@ -132,9 +132,9 @@ extension ReleasePage.Release {
     }
 }
 
-extension ReleasePage.Content {
+extension ReleasePage.PageContent {
     /// The highest release that every device may have.
-    var live: ReleasePage.Release? { releases.first { $0.state == .everybody } }
+    var live: ReleasePage.ReleaseRow? { releases.first { $0.state == .everybody } }
 }
 
 /// The amount of content on a page.

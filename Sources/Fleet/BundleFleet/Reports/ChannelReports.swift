@@ -4,7 +4,7 @@ package import BundleValues
 /// devices.
 package struct ChannelReports: Sendable, Equatable {
     /// The reports about one release.
-    package struct Release: Sendable, Equatable {
+    package struct ReleaseCounts: Sendable, Equatable {
         /// The version label of the engine, unverified.
         package let version: String
         /// The number of devices by fact: `installed`, `started`, `confirmed`, `failed`, `rolledBack`,
@@ -34,11 +34,11 @@ package struct ChannelReports: Sendable, Equatable {
     }
 
     /// The releases, highest version first; other labels come last.
-    package let releases: [Release]
+    package let releases: [ReleaseCounts]
     /// The courses in the order of `releases`; empty if they were not requested.
     let courses: [Course]
 
-    init(releases: [Release], courses: [Course] = []) {
+    init(releases: [ReleaseCounts], courses: [Course] = []) {
         self.releases = releases
         self.courses = courses
     }
@@ -46,7 +46,7 @@ package struct ChannelReports: Sendable, Equatable {
     /// The highest number of devices of a release, 0 without one: a lower bound for the size of the fleet.
     package var mostDevices: Int { releases.map { max($0.count("installed"), $0.count("confirmed")) }.max() ?? 0 }
 
-    package func release(_ version: SemanticVersion) -> Release? { releases.first { $0.version == "\(version)" } }
+    package func release(_ version: SemanticVersion) -> ReleaseCounts? { releases.first { $0.version == "\(version)" } }
 }
 
 extension ChannelReports {
@@ -72,12 +72,12 @@ extension ChannelReports {
 
     /// Adds up the series of an engine. A series without a version or a fact is ignored.
     init(counts: [MetricsEngine.Series], courses: [MetricsEngine.Series]) {
-        var releases: [String: Release] = [:]
+        var releases: [String: ReleaseCounts] = [:]
         for series in counts {
             guard let version = series.labels["version"], let fact = series.labels["fact"],
                 let count = series.samples.last?.count
             else { continue }
-            var release = releases[version] ?? Release(version: version)
+            var release = releases[version] ?? ReleaseCounts(version: version)
             Self.add(count, to: fact, in: &release.facts)
             if fact == "failed" { Self.add(count, to: series.labels["code"] ?? "", in: &release.failures) }
             if fact == "installed" { Self.add(count, to: series.labels["route"] ?? "", in: &release.routes) }

@@ -6,7 +6,7 @@ package import BundleValues
 /// The reports about one release.
 package struct ReleaseInsights: Sendable {
     /// A way in which devices downloaded the release.
-    package struct Route: Sendable, Equatable {
+    package struct RouteCounts: Sendable, Equatable {
         /// The route: `delta` or `archive`.
         package let name: String
         package let installs: Int
@@ -29,9 +29,9 @@ package struct ReleaseInsights: Sendable {
     package let release: ChannelDocument.Release?
     package let isRecalled: Bool
     /// The reports of devices; nil if there are none.
-    package let reports: ChannelReports.Release?
+    package let reports: ChannelReports.ReleaseCounts?
     /// The routes, the most used first.
-    package let routes: [Route]
+    package let routes: [RouteCounts]
     /// The failures, the most frequent first.
     package let failures: [Failure]
     /// The lower bound of the fleet's size; nil if only this release was reported.
@@ -55,7 +55,7 @@ package struct ReleaseInsights: Sendable {
             "archive": release?.manifest.claims.size, "delta": deltas?.deltas.map(\.size).max(),
         ]
         routes = (reported?.routes ?? [:]).sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map { name, installs in
-            Route(
+            RouteCounts(
                 name: name, installs: installs, bytes: sizes[name].flatMap { $0 }.flatMap { Self.product($0, installs) }
             )
         }
@@ -82,7 +82,7 @@ package struct ReleaseInsights: Sendable {
     }
 }
 
-extension GuardRule.Finding {
+extension GuardRule.GuardFinding {
     /// The code for programs.
     package var code: String {
         switch self {

@@ -51,7 +51,8 @@ package struct RosterFile: Sendable {
         program, interval, seen, first, since, conflict, conflicts
         """
 
-    private static func number(_ sql: String, _ database: SQLite, _ values: [SQLite.Value] = []) throws(SQLiteFailure)
+    private static func number(_ sql: String, _ database: SQLite, _ values: [SQLite.SQLValue] = [])
+        throws(SQLiteFailure)
         -> Int
     {
         var number = 0
@@ -91,7 +92,7 @@ package struct RosterFile: Sendable {
                 let verdict = RosterRule.verdict(on: arrival.key, pinned: pinned, devices: devices)
                 switch verdict {
                 case .new:
-                    let host: [SQLite.Value] = [.number(now), .number(now), .number(now), .null, .number(0)]
+                    let host: [SQLite.SQLValue] = [.number(now), .number(now), .number(now), .null, .number(0)]
                     try insert.run([.text(post.device)] + Self.values(post) + host + [.text(arrival.key)])
                     devices += 1
                 case .known:
@@ -121,7 +122,7 @@ package struct RosterFile: Sendable {
         (0..<count).map { _ in "?" }.joined(separator: ", ")
     }
 
-    private static func values(_ post: RosterPost) -> [SQLite.Value] {
+    private static func values(_ post: RosterPost) -> [SQLite.SQLValue] {
         [
             .text(post.name), .text(orNull: post.appId), .text(orNull: post.runs), .text(post.state.rawValue),
             .text(orNull: post.next), .text(orNull: post.waiting?.rawValue), .text(orNull: post.screen?.rawValue),
@@ -167,8 +168,8 @@ package struct RosterFile: Sendable {
     package func rows(
         _ filter: RosterFilter, at now: Timestamp, limit: Int = RosterFile.pageSize, byName: Bool = false
     ) throws -> (rows: [RosterRow], total: Int) {
-        var (conditions, values) = ([String](), [SQLite.Value]())
-        func require(_ condition: String, _ value: SQLite.Value) {
+        var (conditions, values) = ([String](), [SQLite.SQLValue]())
+        func require(_ condition: String, _ value: SQLite.SQLValue) {
             conditions.append(condition)
             values.append(value)
         }
@@ -196,13 +197,13 @@ package struct RosterFile: Sendable {
     }
 
     /// Returns the row of the database as a value; nil for a row that another program wrote.
-    private static func row(_ row: borrowing SQLite.Row) -> RosterRow? {
-        guard let state = RosterPost.State(rawValue: row.text(4)) else { return nil }
+    private static func row(_ row: borrowing SQLite.SQLRow) -> RosterRow? {
+        guard let state = RosterPost.ClientState(rawValue: row.text(4)) else { return nil }
         let post = RosterPost(
             device: row.text(0), name: row.text(1), state: state, program: row.text(15), interval: row.number(16),
             appId: row.optionalText(2), runs: row.optionalText(3), next: row.optionalText(5),
-            waiting: row.optionalText(6).flatMap(RosterPost.Waiting.init),
-            screen: row.optionalText(7).flatMap(RosterPost.Screen.init),
+            waiting: row.optionalText(6).flatMap(RosterPost.WaitReason.init),
+            screen: row.optionalText(7).flatMap(RosterPost.ShownScreen.init),
             shell: row.optionalText(8).flatMap { try? SemanticVersion(parsing: $0) }, channel: row.optionalText(9),
             sequence: row.optionalNumber(10),
             checked: row.optionalNumber(11).map { Timestamp(clamping: $0) }, code: row.optionalText(12),

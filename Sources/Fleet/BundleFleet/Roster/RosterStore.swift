@@ -20,12 +20,12 @@ package actor RosterStore: RosterReceiver, RosterReader {
     private var devices: Int
     private var swept: Timestamp
 
-    private struct Waiting {
+    private struct PendingPost {
         let arrival: RosterFile.Arrival
         let continuation: CheckedContinuation<RosterVerdict, Never>
     }
 
-    private var waiting: [Waiting] = []
+    private var waiting: [PendingPost] = []
     private var isWriting = false
     private var committedAt: Duration?
     private(set) var commits = 0
@@ -58,7 +58,7 @@ package actor RosterStore: RosterReceiver, RosterReader {
         }
         let arrival = RosterFile.Arrival(post: post, key: signature.key.id, at: now())
         return await withCheckedContinuation { continuation in
-            waiting.append(Waiting(arrival: arrival, continuation: continuation))
+            waiting.append(PendingPost(arrival: arrival, continuation: continuation))
             if isWriting { return }
             isWriting = true
             Task { await write() }

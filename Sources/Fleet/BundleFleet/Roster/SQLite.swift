@@ -51,22 +51,22 @@ final class SQLite: @unchecked Sendable {
     }
 
     /// Runs a statement and calls `body` with each row.
-    func query(_ sql: String, _ values: [Value], _ body: (borrowing Row) -> Void) throws(SQLiteFailure) {
+    func query(_ sql: String, _ values: [SQLValue], _ body: (borrowing SQLRow) -> Void) throws(SQLiteFailure) {
         try prepare(sql).run(values, body)
     }
 
     /// A value to bind.
-    enum Value: Sendable {
+    enum SQLValue: Sendable {
         case text(String)
         case number(Int)
         case null
 
-        static func text(orNull text: String?) -> Value { text.map(Value.text) ?? .null }
-        static func number(orNull number: Int?) -> Value { number.map(Value.number) ?? .null }
+        static func text(orNull text: String?) -> SQLValue { text.map(SQLValue.text) ?? .null }
+        static func number(orNull number: Int?) -> SQLValue { number.map(SQLValue.number) ?? .null }
     }
 
     /// One row of a result, which is valid until the next step.
-    struct Row: ~Copyable {
+    struct SQLRow: ~Copyable {
         fileprivate let statement: OpaquePointer
 
         func number(_ column: Int) -> Int { Int(csqlite_column_int64(statement, Int32(column))) }
@@ -96,18 +96,18 @@ final class SQLite: @unchecked Sendable {
         deinit { _ = csqlite_finalize(handle) }
 
         /// Binds `values` in order, runs the statement, and calls `body` with each row.
-        func run(_ values: [Value], _ body: (borrowing Row) -> Void = { _ in }) throws(SQLiteFailure) {
+        func run(_ values: [SQLValue], _ body: (borrowing SQLRow) -> Void = { _ in }) throws(SQLiteFailure) {
             defer { _ = csqlite_reset(handle) }
             for (index, value) in values.enumerated() { try connection.check(bind(value, Int32(index + 1))) }
             while true {
                 let code = csqlite_step(handle)
                 if code == csqlite_done { return }
                 if code != csqlite_row { try connection.check(code) }
-                body(Row(statement: handle))
+                body(SQLRow(statement: handle))
             }
         }
 
-        private func bind(_ value: Value, _ index: Int32) -> Int32 {
+        private func bind(_ value: SQLValue, _ index: Int32) -> Int32 {
             switch value {
             case .text(var text):
                 text.withUTF8 { utf8 in

@@ -53,7 +53,7 @@ package enum HeaderFile {
     ]
 
     /// Why a line is not used. `line` is its number.
-    package enum Refusal: Error, Sendable, Equatable, CustomStringConvertible {
+    package enum HeaderRefusal: Error, Sendable, Equatable, CustomStringConvertible {
         case notAField(line: Int)
         case reserved(String)
         case none
@@ -68,7 +68,7 @@ package enum HeaderFile {
     }
 
     /// Returns the fields in the order of their lines.
-    package static func parse(_ bytes: [UInt8]) throws(Refusal) -> [(name: String, value: String)] {
+    package static func parse(_ bytes: [UInt8]) throws(HeaderRefusal) -> [(name: String, value: String)] {
         var fields: [(name: String, value: String)] = []
         for (index, line) in bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).enumerated() {
             let line = line.last == UInt8(ascii: "\r") ? line.dropLast() : line

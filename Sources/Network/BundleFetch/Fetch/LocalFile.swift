@@ -15,7 +15,7 @@ struct LocalFile {
 
     /// Reads the file up to its size when it was opened.
     func read<Sink: FetchSink & ~Copyable>(into sink: inout Sink) async throws -> FetchHead {
-        let file = try OpenFile(url)
+        let file = try OpenLocalFile(url)
         let head = try head(of: file)
         let start = head.rangeStart ?? 0
         try sink.begin(head)
@@ -38,7 +38,7 @@ struct LocalFile {
 
     /// Applies the rules of HTTP: sends the rest only if the validator matches or is absent, and not from beyond the
     /// end.
-    private func head(of file: borrowing OpenFile) throws(FetchError) -> FetchHead {
+    private func head(of file: borrowing OpenLocalFile) throws(FetchError) -> FetchHead {
         guard file.size <= request.maximumBytes else { throw .tooLarge(limit: request.maximumBytes, url) }
         var head = FetchHead(status: 200, effectiveURL: url, contentLength: file.size, entityTag: file.entityTag)
         guard let resume = request.resume, resume.validator.map({ $0 == file.entityTag }) ?? true else { return head }
@@ -51,7 +51,7 @@ struct LocalFile {
 }
 
 /// An open regular file.
-private struct OpenFile: ~Copyable, Sendable {
+private struct OpenLocalFile: ~Copyable, Sendable {
     let size: Int
     let entityTag: String
     private let descriptor: Int32

@@ -74,9 +74,9 @@ package final class ObjectClient {
 private struct ObjectBody {
     let size: Int
     let sha256: SHA256Digest
-    private let source: ObjectRequest.Body
+    private let source: ObjectRequest.ObjectContent
 
-    init(_ source: ObjectRequest.Body) throws {
+    init(_ source: ObjectRequest.ObjectContent) throws {
         self.source = source
         switch source {
         case .none: (size, sha256) = (0, try SHA256Digest.of([]))
@@ -198,7 +198,7 @@ extension CurlEasy {
         try requireSettings(url)
     }
 
-    private mutating func setMethod(_ method: ObjectRequest.Method, size: Int) {
+    private mutating func setMethod(_ method: ObjectRequest.ObjectMethod, size: Int) {
         switch method {
         case .get: set(CURLOPT_HTTPGET, 1)
         case .delete: set(CURLOPT_CUSTOMREQUEST, method.rawValue)

@@ -17,9 +17,9 @@ package struct ObjectKey: Hashable, Sendable {
 
 /// A request to an object store that every version of libcurl signs correctly.
 package struct ObjectRequest {
-    package enum Method: String, Sendable { case get = "GET", put = "PUT", delete = "DELETE" }
+    package enum ObjectMethod: String, Sendable { case get = "GET", put = "PUT", delete = "DELETE" }
 
-    package enum Body {
+    package enum ObjectContent {
         case none
         case bytes([UInt8])
         /// A file, which is read during the upload because it may be large.
@@ -35,15 +35,15 @@ package struct ObjectRequest {
         case cacheControl = "Cache-Control"
     }
 
-    package let method: Method
+    package let method: ObjectMethod
     /// The object; nil for the bucket.
     package let key: ObjectKey?
     /// The unencoded names and values of the query.
     package var query: [String: String] = [:]
     package var headers: [Header: String] = [:]
-    package var body = Body.none
+    package var body = ObjectContent.none
 
-    package init(_ method: Method, _ key: ObjectKey?) {
+    package init(_ method: ObjectMethod, _ key: ObjectKey?) {
         self.method = method
         self.key = key
     }

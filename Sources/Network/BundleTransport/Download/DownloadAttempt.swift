@@ -95,7 +95,7 @@ final class DownloadAttempt: @unchecked Sendable {
             guard isWorthKeeping(after: error) else {
                 let wasResumed = part != nil && !isPartResolved || isResumed
                 drop()
-                guard wasResumed, let error = error as? FetchError, RetryRule.mayPass(error) else { return nil }
+                guard wasResumed, let error = error as? FetchError, AttemptRule.mayPass(error) else { return nil }
                 throw ResumedFileRefused(cause: error)
             }
             // Without a response, the part of the earlier attempt is unchanged.
@@ -114,7 +114,7 @@ final class DownloadAttempt: @unchecked Sendable {
 
     private func isWorthKeeping(after error: any Error) -> Bool {
         if failure.withLock({ $0 != nil }) { return false }
-        if let error = error as? FetchError { return !RetryRule.invalidatesPart(error) }
+        if let error = error as? FetchError { return !AttemptRule.invalidatesPart(error) }
         return error is CancellationError
     }
 

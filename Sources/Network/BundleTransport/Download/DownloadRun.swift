@@ -56,7 +56,7 @@ struct DownloadRun {
             return try retry(attempt.index, after: error, part: nil, bytes: bytes, reached: 0)
         case .failed(let index, let error, let part, let bytes, let reached):
             schedule.ended()
-            if jobs[index].isOptional, let error = error as? FetchError, RetryRule.isAbsence(error) {
+            if jobs[index].isOptional, let error = error as? FetchError, AttemptRule.isAbsence(error) {
                 complete(index, nil, bytes: bytes)
                 return nil
             }
@@ -81,7 +81,7 @@ struct DownloadRun {
         _ index: Int, after error: any Error, part: PartFile?, bytes: Int, reached: Int
     ) throws -> DownloadStep {
         let (fetchError, refused) = (error as? FetchError, error as? ResumedFileRefused)
-        let mayPass = fetchError.map(RetryRule.mayPass) ?? (refused != nil)
+        let mayPass = fetchError.map(AttemptRule.mayPass) ?? (refused != nil)
         guard mayPass,
             let failures = schedule.fail(
                 index, bytes: bytes, reached: reached, part: part, startsOver: refused != nil)
@@ -89,7 +89,7 @@ struct DownloadRun {
             let cause = refused?.cause ?? error
             throw (cause as? FetchError).map { FailedJob(job: index, cause: $0) } ?? cause
         }
-        let delay = RetryRule.delay(
+        let delay = AttemptRule.delay(
             after: fetchError, failures: failures, jitter: random(0.75...1.25), policy: policy)
         return .wait(index, delay)
     }

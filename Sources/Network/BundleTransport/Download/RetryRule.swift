@@ -20,7 +20,7 @@ package struct DownloadPolicy: Sendable {
 }
 
 /// Decides when a failed attempt is repeated.
-enum RetryRule {
+enum AttemptRule {
     /// Returns the wait after a number of attempts in a row without progress, counted from 0: 0.1, 1, 2, 4, 7, 11, 16,
     /// 22, 29, then 30 seconds (METEOR section 3.4).
     static func interval(_ failures: Int) -> Duration {

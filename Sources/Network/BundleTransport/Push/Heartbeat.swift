@@ -2,7 +2,7 @@
 ///
 /// Only time spent waiting for messages counts as silence. While a message is processed, nothing is received.
 struct Heartbeat {
-    enum Step: Equatable {
+    enum HeartbeatStep: Equatable {
         /// There is nothing to do before this time.
         case wait(until: Duration)
         /// Send a ping.
@@ -37,7 +37,7 @@ struct Heartbeat {
     }
 
     /// Returns the next step. The caller must send the returned `ping`.
-    mutating func step(_ now: Duration) -> Step {
+    mutating func step(_ now: Duration) -> HeartbeatStep {
         if isProcessing { return .wait(until: now + rule.idle) }
         if let pinged {
             return now >= pinged + rule.answer ? .dead : .wait(until: pinged + rule.answer)

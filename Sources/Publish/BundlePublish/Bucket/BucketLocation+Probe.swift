@@ -21,7 +21,7 @@ extension BucketLocation {
     func requireConditions() throws {
         if isProbed || terms.isSingleWriter { return }
         let name = Self.probeName
-        let bytes = ObjectRequest.Body.bytes(Self.probeBytes)
+        let bytes = ObjectRequest.ObjectContent.bytes(Self.probeBytes)
         let first = try put(name, body: bytes, condition: [.ifNoneMatch: "*"], repeats409: false).response
         guard [200, 201, 204, 409, 412].contains(first.status) else { throw unprobed(first, at: name) }
         for condition in [[.ifNoneMatch: "*"], match(Self.noVersion, bare: false)] {

@@ -75,7 +75,7 @@ package final class BucketLocation: FeedLocation {
     package func create(_ name: String, with content: FeedContent) throws -> Bool {
         try requireConditions()
         if terms.isSingleWriter, try exists(name) { return false }
-        let body: ObjectRequest.Body =
+        let body: ObjectRequest.ObjectContent =
             switch content {
             case .bytes(let bytes): .bytes(bytes)
             case .file(let file): .file(file)
@@ -193,7 +193,7 @@ package final class BucketLocation: FeedLocation {
     }
 
     func put(
-        _ name: String, body: ObjectRequest.Body, condition: [ObjectRequest.Header: String], repeats409: Bool
+        _ name: String, body: ObjectRequest.ObjectContent, condition: [ObjectRequest.Header: String], repeats409: Bool
     ) throws -> (response: ObjectResponse, isInDoubt: Bool) {
         var request = ObjectRequest(.put, try key(name))
         request.body = body

@@ -163,7 +163,7 @@ package struct ChannelEditor {
     /// Prepares and writes a change of one of `channels`. Slow signers, such as a token, work before the feed is
     /// locked.
     private func edit(
-        _ channels: [String], work: (ChannelWriter) throws -> ChannelWriter.Prepared
+        _ channels: [String], work: (ChannelWriter) throws -> ChannelWriter.PreparedChannel
     ) throws -> ChannelReport {
         try feed.requireExists()
         let writer = ChannelWriter(location: feed, options: options)

@@ -42,18 +42,18 @@ struct ChannelPublication {
     }
 
     /// Prepares the next channel file with `release`, whose archive is at `path` in the feed.
-    func prepare(_ release: SignedRelease, at path: String) throws -> ChannelWriter.Prepared {
+    func prepare(_ release: SignedRelease, at path: String) throws -> ChannelWriter.PreparedChannel {
         try prepare(try release.claims(url: Self.url(path)))
     }
 
     /// Prepares the next channel file with a release that was published before.
-    func prepare(_ published: UnverifiedManifest, at path: String) throws -> ChannelWriter.Prepared {
+    func prepare(_ published: UnverifiedManifest, at path: String) throws -> ChannelWriter.PreparedChannel {
         var document = published.document.objectValue ?? [:]
         document["url"] = .string(Self.url(path))
         return try prepare(try ManifestFormat.parse(JSONWriter.bytes(of: .object(document))))
     }
 
-    private func prepare(_ manifest: UnverifiedManifest) throws -> ChannelWriter.Prepared {
+    private func prepare(_ manifest: UnverifiedManifest) throws -> ChannelWriter.PreparedChannel {
         try writer.prepare(plan.name, creatingFor: appId, onto: writer.base(of: plan.name, appId: appId)) {
             try $0.addPruning(at: plan.options.issuedAt) {
                 try $0.add(manifest, rollout: plan.rollout, isUrgent: plan.isUrgent)
@@ -61,7 +61,7 @@ struct ChannelPublication {
         }
     }
 
-    func put(_ prepared: ChannelWriter.Prepared) throws -> ChannelReport { try writer.put(prepared) }
+    func put(_ prepared: ChannelWriter.PreparedChannel) throws -> ChannelReport { try writer.put(prepared) }
 
     /// Returns a URL relative to the channel file, which is one folder below the feed.
     private static func url(_ path: String) -> String { "../\(path)" }

@@ -5,9 +5,9 @@ import BundleValues
 
 extension ChannelWriter {
     /// Writes a prepared channel file, then `manifest.json`.
-    func put(_ prepared: Prepared) throws -> ChannelReport {
+    func put(_ prepared: PreparedChannel) throws -> ChannelReport {
         // The feed may have changed between the preparation and its lock.
-        var current = try Prepared(
+        var current = try PreparedChannel(
             name: prepared.name, file: prepared.file, base: prepared.base, prepared.report, in: location,
             at: prepared.clock)
         if let file = current.file {
@@ -32,7 +32,7 @@ extension ChannelWriter {
 
     /// Stores the current channel file as the last one that this publisher signed. The feed has changed by now, so a
     /// failure is a warning.
-    private func remember(_ prepared: inout Prepared) {
+    private func remember(_ prepared: inout PreparedChannel) {
         do {
             if let file = prepared.file {
                 let document = prepared.report.document
@@ -53,7 +53,7 @@ extension ChannelWriter {
 
     /// Writes the numbered copy of a channel file, which records who signed what. It is written before the file, so
     /// that no signed file is lost.
-    private func writeCopy(_ bytes: [UInt8], of prepared: Prepared) throws {
+    private func writeCopy(_ bytes: [UInt8], of prepared: PreparedChannel) throws {
         let path = Self.copyPath(of: prepared.name, sequence: prepared.report.document.sequence)
         if try location.create(path, with: .bytes(bytes)) { return }
         guard let record = try location.read(path, maximumBytes: ChannelFormat.maximumBytes) else {
@@ -73,7 +73,7 @@ extension ChannelWriter {
     }
 
     /// Replaces the channel file that `prepared` was made from.
-    private func replaceFile(with bytes: [UInt8], of prepared: Prepared) throws {
+    private func replaceFile(with bytes: [UInt8], of prepared: PreparedChannel) throws {
         do {
             try location.replace(Self.path(of: prepared.name), with: bytes, version: prepared.base.version)
         } catch let conflict as FeedConflict {
@@ -87,7 +87,7 @@ extension ChannelWriter {
 
     /// Writes `manifest.json`. If the location cannot lock out other publishers, one of them may have replaced it or
     /// followed it: the current channel file then decides.
-    private func writeNewest(_ first: NewestManifest.Replacement, of prepared: Prepared) throws {
+    private func writeNewest(_ first: NewestManifest.Replacement, of prepared: PreparedChannel) throws {
         var next = Optional(first)
         var bytes = try location.hasLock ? nil : Self.record(of: prepared.name, in: location)?.bytes
         for _ in 0..<Self.attempts {

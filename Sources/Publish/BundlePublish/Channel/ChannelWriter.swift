@@ -7,7 +7,7 @@ import BundleSigning
 /// `put`.
 package struct ChannelWriter {
     /// A signed channel file that devices would accept. Only `verifySigned` creates one.
-    struct SignedFile {
+    struct SignedChannel {
         let bytes: [UInt8]
         let envelope: SignedEnvelope
         let payloadSha256: SHA256Digest
@@ -20,10 +20,10 @@ package struct ChannelWriter {
     }
 
     /// A channel file that is ready to be written.
-    struct Prepared {
+    struct PreparedChannel {
         let name: String
         /// The signed file; nil if the channel file stays as it is.
-        let file: SignedFile?
+        let file: SignedChannel?
         var report: ChannelReport
         let base: ChannelBase
         /// The next `manifest.json` of the feed; nil if it stays as it is.
@@ -32,7 +32,8 @@ package struct ChannelWriter {
         let clock: Timestamp
 
         init(
-            name: String, file: SignedFile?, base: ChannelBase, _ report: ChannelReport, in location: any FeedLocation,
+            name: String, file: SignedChannel?, base: ChannelBase, _ report: ChannelReport,
+            in location: any FeedLocation,
             at clock: Timestamp
         ) throws {
             self.name = name
@@ -161,7 +162,7 @@ package struct ChannelWriter {
     func prepare(
         _ name: String, creatingFor appId: String?, onto base: ChannelBase, resumed: SemanticVersion? = nil,
         change: (inout ChannelDocument) throws -> [String]
-    ) throws -> Prepared {
+    ) throws -> PreparedChannel {
         let present = base.document
         try requireChannel(name, present: present)
         let issuedAt = self.issuedAt(after: present)
@@ -177,7 +178,7 @@ package struct ChannelWriter {
         changes += try document.apply(held.releasing(resumed), at: issuedAt)
         let stillHeld = try resumed.flatMap { try holdWarning(for: $0, in: changes.isEmpty ? unchanged : document) }
         if changes.isEmpty {
-            return try Prepared(
+            return try PreparedChannel(
                 name: name, file: nil, base: base,
                 ChannelReport(
                     outcome: .unchanged, document: unchanged, previousSequence: present?.document.sequence, changes: [],
@@ -194,7 +195,7 @@ package struct ChannelWriter {
         let size = try ChannelSize.require(
             bytes.count, of: name, adds: !document.releases.allSatisfy { known.contains($0.version) })
         let file = try verifySigned(bytes, of: name, after: present)
-        return try Prepared(
+        return try PreparedChannel(
             name: name, file: file, base: base,
             ChannelReport(
                 outcome: options.isDryRun ? .dryRun : .changed, document: document,
@@ -253,7 +254,7 @@ package struct ChannelWriter {
     /// Verifies the signed file as a device would.
     private func verifySigned(
         _ bytes: [UInt8], of name: String, after present: VerifiedChannelDocument?
-    ) throws -> SignedFile {
+    ) throws -> SignedChannel {
         let envelope = try ChannelFormat.envelope(parsing: bytes)
         let own = options.signers.trusted
         let verified = try ChannelVerifier.verify(envelope, channel: name, trusted: own)
@@ -266,7 +267,7 @@ package struct ChannelWriter {
                     + "--expires-in.")
         }
         try FeedTrust(in: location, clock: options.clock)?.require(envelope, channel: name)
-        return SignedFile(bytes, envelope: envelope, payloadSha256: verified.payloadSha256)
+        return SignedChannel(bytes, envelope: envelope, payloadSha256: verified.payloadSha256)
     }
 }
 

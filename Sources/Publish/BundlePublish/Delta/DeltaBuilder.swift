@@ -46,7 +46,7 @@ struct DeltaBuilder {
     private static let scratch = "base"
 
     /// A requested base.
-    private struct Candidate {
+    private struct DeltaBase {
         let version: SemanticVersion?
         let name: String
         /// Whether the base was requested by name, so that a failure to use it is an error.
@@ -88,7 +88,7 @@ struct DeltaBuilder {
     }
 
     private func make(
-        from base: DeltaTree, _ candidate: Candidate, to target: DeltaTree, of manifest: Manifest,
+        from base: DeltaTree, _ candidate: DeltaBase, to target: DeltaTree, of manifest: Manifest,
         into folder: Directory, besides known: [DeltaList.Delta]
     ) throws -> DeltaReport {
         func none(_ why: String) -> DeltaReport { .init(base: candidate.name, entry: nil, refusal: why) }
@@ -121,23 +121,23 @@ struct DeltaBuilder {
 
     // MARK: Bases
 
-    private func candidates(below manifest: Manifest) throws -> [Candidate] {
+    private func candidates(below manifest: Manifest) throws -> [DeltaBase] {
         let released = try ReleaseFeed.versions(in: feed).filter { $0 < manifest.version }.sorted(by: >)
-        var found: [Candidate] = []
+        var found: [DeltaBase] = []
         for base in terms.bases {
-            let more: [Candidate] =
+            let more: [DeltaBase] =
                 switch base {
                 case .latest(let count):
-                    released.prefix(count).map { Candidate(version: $0, name: "\($0)", isNamed: false) }
-                case .release(let version): [Candidate(version: version, name: "\(version)", isNamed: true)]
-                case .folder(let path): [Candidate(version: nil, name: path, isNamed: true)]
+                    released.prefix(count).map { DeltaBase(version: $0, name: "\($0)", isNamed: false) }
+                case .release(let version): [DeltaBase(version: version, name: "\(version)", isNamed: true)]
+                case .folder(let path): [DeltaBase(version: nil, name: path, isNamed: true)]
                 }
             found += more.filter { candidate in !found.contains { $0.name == candidate.name } }
         }
         return found
     }
 
-    private func tree(of candidate: Candidate, scratch: Directory) throws -> DeltaTree {
+    private func tree(of candidate: DeltaBase, scratch: Directory) throws -> DeltaTree {
         guard let version = candidate.version else {
             return try DeltaTree(CanonicalTree(Directory.open(candidate.name)))
         }

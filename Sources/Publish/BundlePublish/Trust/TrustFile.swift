@@ -34,7 +34,7 @@ package struct TrustFile: Sendable {
     package static let standardLifetime = Duration.seconds(365 * 86_400)
 
     /// A signature, judged by the file alone.
-    package struct Signature: Sendable {
+    package struct RootSignature: Sendable {
         /// The key ID that the signature states.
         package let keyId: String?
         /// Whether the key is a root key of this version. A root key of the previous version is valid as well.
@@ -52,14 +52,14 @@ package struct TrustFile: Sendable {
     /// version.
     package var isComplete: Bool { (try? TrustChain.start(root)) != nil }
 
-    package var signatures: [Signature] {
+    package var signatures: [RootSignature] {
         let rootKeys = claims.trusted(for: .root, at: nil).keys
         return root.envelope.signatures.map { signature in
             let key = claims.keys.first { $0.publicKey.id == signature.keyId }?.publicKey
             let isValid = key.map { key in
                 (try? key.verifies(signature: signature.bytes, over: root.envelope.message)) ?? false
             }
-            return Signature(
+            return RootSignature(
                 keyId: signature.keyId, isRootKey: rootKeys.contains { $0.id == signature.keyId }, isValid: isValid)
         }
     }

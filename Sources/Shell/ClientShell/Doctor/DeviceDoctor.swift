@@ -8,7 +8,7 @@ import CLibrary
 /// Measures a device for `DoctorRule` in a bounded time. It changes nothing and waits for no lock.
 package struct DeviceDoctor: Sendable {
     /// A feed or a server, and its source for updates.
-    package struct Feed: Sendable {
+    package struct ConfiguredFeed: Sendable {
         private let url: FetchURL
         private let isChannel: Bool
         private let proxy: ProxyChoice?
@@ -21,20 +21,21 @@ package struct DeviceDoctor: Sendable {
             (self.url, self.isChannel, self.proxy, self.source) = (url, isChannel, proxy, source)
         }
 
-        fileprivate func read(_ options: FetchOptions) async -> DoctorReading.Feed {
+        fileprivate func read(_ options: FetchOptions) async -> DoctorReading.FeedReading {
             async let end = url.isFile ? nil : FeedProbe.run(url, options: options, limit: DeviceDoctor.probeLimit)
             async let check = check()
-            return DoctorReading.Feed(url: url, isChannel: isChannel, proxy: proxy, end: await end, check: await check)
+            return DoctorReading.FeedReading(
+                url: url, isChannel: isChannel, proxy: proxy, end: await end, check: await check)
         }
 
-        private func check() async -> DoctorReading.Check {
+        private func check() async -> DoctorReading.CheckReading {
             switch source {
             case .failure(let failure): return .refused(failure)
             case .success(let source):
                 return await DeviceDoctor.within(DeviceDoctor.checkLimit) {
                     do {
                         let findings = try await source.check(explaining: false)
-                        let offer = DoctorReading.Offer(findings.offered, findings.decision.verdict)
+                        let offer = DoctorReading.OfferReading(findings.offered, findings.decision.verdict)
                         return Self.refusal(of: findings).map { .refused($0) } ?? .verified(findings.memory, offer)
                     } catch {
                         return .refused(UpdateFailure(error))
@@ -79,7 +80,7 @@ package struct DeviceDoctor: Sendable {
     private let store: String
     private let shell: Shell
     private let trust: String?
-    private let feeds: [Feed]
+    private let feeds: [ConfiguredFeed]
     private let port: (number: Int, isFixed: Bool)?
     private let options: FetchOptions
     private let clock: Timestamp
@@ -87,7 +88,7 @@ package struct DeviceDoctor: Sendable {
     /// Creates a doctor. `store` is an absolute path, `trust` the value of --trust, and `port` the port of `serve`,
     /// if it is known.
     package init(
-        store: String, shell: Shell, trust: String?, feeds: [Feed], port: (number: Int, isFixed: Bool)?,
+        store: String, shell: Shell, trust: String?, feeds: [ConfiguredFeed], port: (number: Int, isFixed: Bool)?,
         options: FetchOptions,
         clock: Timestamp
     ) {
@@ -104,7 +105,7 @@ package struct DeviceDoctor: Sendable {
         let options = options
         reading.feeds = await withTaskGroup { group in
             for (index, feed) in feeds.enumerated() { group.addTask { (index, await feed.read(options)) } }
-            var found: [Int: DoctorReading.Feed] = [:]
+            var found: [Int: DoctorReading.FeedReading] = [:]
             for await (index, feed) in group { found[index] = feed }
             return found.sorted { $0.key < $1.key }.map(\.value)
         }
@@ -138,7 +139,7 @@ package struct DeviceDoctor: Sendable {
     }
 
     /// Returns the present trust: the pinned keys, or the newest root of the feed and the store.
-    private func newest(_ path: String, _ reading: DoctorReading) -> DoctorReading.Trust {
+    private func newest(_ path: String, _ reading: DoctorReading) -> DoctorReading.TrustReading {
         do {
             switch try TrustAnchor.read(at: path) {
             case .keys(let keys): return .keys(keys.keys.count)

@@ -6,7 +6,7 @@ package import BundleValues
 /// The measurements of a device. `DoctorRule` evaluates them.
 package struct DoctorReading: Sendable {
     /// The present trust.
-    package enum Trust: Sendable, Equatable {
+    package enum TrustReading: Sendable, Equatable {
         /// The keys or the root are unreadable, for this reason.
         case unreadable(String)
         /// The number of plain keys.
@@ -16,9 +16,9 @@ package struct DoctorReading: Sendable {
     }
 
     /// The result of a check of a source.
-    package enum Check: Sendable {
+    package enum CheckReading: Sendable {
         /// The document is verified. This is what the store would record, and the decision on its offer.
-        case verified(FeedMemory, Offer? = nil)
+        case verified(FeedMemory, OfferReading? = nil)
         /// The document was rejected or could not be downloaded.
         case refused(UpdateFailure)
         /// The check timed out.
@@ -28,7 +28,7 @@ package struct DoctorReading: Sendable {
     }
 
     /// The offer of a source, and the decision on it.
-    package struct Offer: Sendable, Equatable {
+    package struct OfferReading: Sendable, Equatable {
         package var version: ClientVersion
         /// What `install` would do with it.
         package var verdict: Decision.Verdict
@@ -40,7 +40,7 @@ package struct DoctorReading: Sendable {
     }
 
     /// A feed or a Meteor server.
-    package struct Feed: Sendable {
+    package struct FeedReading: Sendable {
         package var url: FetchURL
         /// Whether the address is of a channel file, which expires.
         package var isChannel: Bool
@@ -49,12 +49,12 @@ package struct DoctorReading: Sendable {
         /// The result of a test request; nil for a file.
         package var end: FeedProbe.End?
         /// The result of a check for updates.
-        package var check: Check
+        package var check: CheckReading
 
         /// Creates the measurements of a feed.
         package init(
             url: FetchURL, isChannel: Bool, proxy: ProxyChoice? = nil, end: FeedProbe.End? = nil,
-            check: Check = .notDone
+            check: CheckReading = .notDone
         ) {
             (self.url, self.isChannel, self.proxy, self.end, self.check) = (url, isChannel, proxy, end, check)
         }
@@ -112,9 +112,9 @@ package struct DoctorReading: Sendable {
     /// The note about the screen that a server has left; nil if there is none.
     package var screen: ScreenNote?
     /// The trust; nil if none was named.
-    package var trust: Trust?
+    package var trust: TrustReading?
     /// The sources of updates.
-    package var feeds: [Feed] = []
+    package var feeds: [FeedReading] = []
     /// The port; nil if any free one is used.
     package var port: Port?
     /// Whether commands can be confined.

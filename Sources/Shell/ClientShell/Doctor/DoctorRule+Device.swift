@@ -107,7 +107,7 @@ extension DoctorRule {
 
     // MARK: Offer
 
-    static func offer(_ feed: DoctorReading.Feed, _ reading: DoctorReading) -> DoctorFinding? {
+    static func offer(_ feed: DoctorReading.FeedReading, _ reading: DoctorReading) -> DoctorFinding? {
         guard let offer = feed.check.offer else { return nil }
         let (url, version) = (feed.url.display, offer.version)
         switch offer.verdict {
@@ -150,7 +150,7 @@ extension DoctorRule {
         }
     }
 
-    private static func missingShell(_ feed: DoctorReading.Feed, _ reading: DoctorReading) -> SemanticVersion? {
+    private static func missingShell(_ feed: DoctorReading.FeedReading, _ reading: DoctorReading) -> SemanticVersion? {
         guard let shell = reading.shell, let needed = feed.check.memory?.neededShell, needed > shell else { return nil }
         return needed
     }

@@ -12,7 +12,7 @@ extension DoctorRule {
         )
     }
 
-    static func feed(_ feed: DoctorReading.Feed, _ reading: DoctorReading) -> [DoctorFinding] {
+    static func feed(_ feed: DoctorReading.FeedReading, _ reading: DoctorReading) -> [DoctorFinding] {
         [proxy(feed)].compactMap(\.self) + way(feed)
             + [document(feed, reading), offer(feed, reading)].compactMap(\.self)
     }
@@ -21,7 +21,7 @@ extension DoctorRule {
 
     // MARK: Connection
 
-    private static func proxy(_ feed: DoctorReading.Feed) -> DoctorFinding? {
+    private static func proxy(_ feed: DoctorReading.FeedReading) -> DoctorFinding? {
         guard let proxy = feed.proxy else { return nil }
         let name = "\(proxy.address) (\(proxy.source))"
         switch feed.end {
@@ -34,7 +34,7 @@ extension DoctorRule {
     }
 
     /// Returns the stages that the test request passed, and the one that failed.
-    private static func way(_ feed: DoctorReading.Feed) -> [DoctorFinding] {
+    private static func way(_ feed: DoctorReading.FeedReading) -> [DoctorFinding] {
         guard let end = feed.end else { return [] }
         let (url, host) = (feed.url.display, feed.url.origin.host)
         // Behind a proxy, the name and the connection of the proxy are decisive.
@@ -88,7 +88,7 @@ extension DoctorRule {
 
     /// Returns the finding about the server's response. The check of the document, which sends the token, takes
     /// precedence.
-    private static func answer(_ status: Int, _ feed: DoctorReading.Feed) -> DoctorFinding {
+    private static func answer(_ status: Int, _ feed: DoctorReading.FeedReading) -> DoctorFinding {
         let url = feed.url.display
         let advice = "Check the address, the token and the server. The log of the server has details."
         switch feed.check {
@@ -111,7 +111,7 @@ extension DoctorRule {
 
     private static let documentNotice = 3 * 86_400
 
-    private static func document(_ feed: DoctorReading.Feed, _ reading: DoctorReading) -> DoctorFinding? {
+    private static func document(_ feed: DoctorReading.FeedReading, _ reading: DoctorReading) -> DoctorFinding? {
         let url = feed.url.display
         switch feed.check {
         case .late where feed.end == nil:

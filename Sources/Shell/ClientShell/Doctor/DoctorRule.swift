@@ -140,14 +140,14 @@ package enum DoctorRule {
     }
 }
 
-extension DoctorReading.Check {
+extension DoctorReading.CheckReading {
     /// The memory that the store would record.
     var memory: FeedMemory? {
         if case .verified(let memory, _) = self { memory } else { nil }
     }
 
     /// The offer, and whether it is for this device.
-    var offer: DoctorReading.Offer? {
+    var offer: DoctorReading.OfferReading? {
         if case .verified(_, let offer) = self { offer } else { nil }
     }
 

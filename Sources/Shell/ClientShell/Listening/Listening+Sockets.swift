@@ -37,7 +37,7 @@ extension DeviceContainer {
                 url: try SocketURL(parsing: text), of: feed.source, store: store, connector: connector)
         }
         let server = try followedServer.map { server in
-            Listening.Server(
+            Listening.PushedServer(
                 rootURL: server.rootURL,
                 connector: try sockets
                     ?? Listening.connector(

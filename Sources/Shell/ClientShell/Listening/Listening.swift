@@ -33,7 +33,7 @@ public struct Listening: Sendable {
     }
 
     /// The Meteor server that the device follows.
-    package struct Server: Sendable {
+    package struct PushedServer: Sendable {
         let rootURL: FetchURL
         let connector: any TransportConnector
 
@@ -51,7 +51,7 @@ public struct Listening: Sendable {
     /// The host; nil if there is none.
     package let host: Host?
     /// The Meteor server; nil if there is none.
-    package let server: Server?
+    package let server: PushedServer?
     private let say: @Sendable (String) -> Void
     /// Detects new network routes; nil if nothing is downloaded over a network, or the system reports no routes.
     private let network: NetworkWatch?
@@ -60,7 +60,7 @@ public struct Listening: Sendable {
 
     /// Creates notifications. `say` receives messages for operators.
     package init(
-        host: Host?, server: Server?, network: NetworkWatch?, say: @escaping @Sendable (String) -> Void
+        host: Host?, server: PushedServer?, network: NetworkWatch?, say: @escaping @Sendable (String) -> Void
     ) {
         self.host = host
         self.server = server
@@ -109,7 +109,7 @@ public struct Listening: Sendable {
     // MARK: Meteor server
 
     /// Follows the server that the shown page names, and starts again when another page names another one.
-    private func follow(_ server: Server, _ shell: ClientShell) async {
+    private func follow(_ server: PushedServer, _ shell: ClientShell) async {
         while !Task.isCancelled {
             do {
                 try await watch(server, shell)
@@ -120,7 +120,7 @@ public struct Listening: Sendable {
         }
     }
 
-    private func watch(_ server: Server, _ shell: ClientShell) async throws {
+    private func watch(_ server: PushedServer, _ shell: ClientShell) async throws {
         let configuration = try await configuration(server, shell)
         let watcher = VersionWatcher(
             configuration, connector: server.connector, running: { await Self.page(of: shell)?.version },
@@ -142,13 +142,15 @@ public struct Listening: Sendable {
         }
     }
 
-    private func configuration(_ server: Server, _ shell: ClientShell) async throws -> VersionWatcher.Configuration {
+    private func configuration(_ server: PushedServer, _ shell: ClientShell) async throws
+        -> VersionWatcher.Configuration
+    {
         try VersionWatcher.Configuration(server: server.rootURL, page: await Self.page(of: shell)?.config)
     }
 
     /// Returns when the shown page names another socket or application.
     private func untilAnother(
-        _ configuration: VersionWatcher.Configuration, _ server: Server, _ shell: ClientShell
+        _ configuration: VersionWatcher.Configuration, _ server: PushedServer, _ shell: ClientShell
     ) async throws {
         var name = await shell.nextLaunch
         while true {

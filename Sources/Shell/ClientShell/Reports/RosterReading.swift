@@ -8,7 +8,7 @@ package struct RosterFacts: Sendable, Equatable {
     package var checked: Timestamp?
     package var code: FailureCode?
     /// The state of the screen; nil without `serve`.
-    package var screen: RosterPost.Screen?
+    package var screen: RosterPost.ShownScreen?
     /// Whether the device has activation windows, and none is open.
     package var isOutsideWindows = false
     /// The codes of the doctor's findings that need attention.
@@ -68,7 +68,7 @@ package enum RosterReading {
             blocked: ledger.blocks.map(\.version.description), findings: facts.findings)
     }
 
-    private static func running(_ ledger: Ledger) -> (ClientName?, RosterPost.State) {
+    private static func running(_ ledger: Ledger) -> (ClientName?, RosterPost.ClientState) {
         guard let name = ledger.launch?.name else { return (nil, .none) }
         guard let version = name.version else { return (name, .seed) }
         return switch ledger.standing(of: version) {
@@ -81,7 +81,7 @@ package enum RosterReading {
         }
     }
 
-    private static func waiting(_ ledger: Ledger, next: ClientName?, _ facts: RosterFacts) -> RosterPost.Waiting? {
+    private static func waiting(_ ledger: Ledger, next: ClientName?, _ facts: RosterFacts) -> RosterPost.WaitReason? {
         if next != nil { return facts.isOutsideWindows ? .window : .page }
         if let needed = ledger.feed.neededShell, let shell = ledger.shell, needed > shell { return .shell }
         let runs = ledger.launch?.name.version?.semantic

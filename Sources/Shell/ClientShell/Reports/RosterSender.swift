@@ -181,7 +181,7 @@ package final class RosterSender: Sendable {
 
 extension LaunchState {
     /// The state for a roster.
-    fileprivate func screen(isShown: Bool) -> RosterPost.Screen {
+    fileprivate func screen(isShown: Bool) -> RosterPost.ShownScreen {
         switch self {
         case .authenticated: isShown ? .client : .starting
         case .unauthenticated: isShown ? .guests : .starting

@@ -9,7 +9,7 @@ package final class EndpointWatch: Sendable {
 
     private let limit: Duration
     private let hasNetwork: @Sendable () -> Bool
-    private let answers = Mutex<[String: RequiredEndpoints.Answer]>([:])
+    private let answers = Mutex<[String: RequiredEndpoints.EndpointAnswer]>([:])
 
     /// Creates a watch in which the endpoints of a client have the time of `timeout` to answer.
     package init(_ timeout: StartupTimeout, hasNetwork: @escaping @Sendable () -> Bool = EndpointWatch.hasNetwork) {
@@ -21,7 +21,7 @@ package final class EndpointWatch: Sendable {
     func begin() { answers.withLock { $0 = [:] } }
 
     /// Records an answer. Returns whether the page has to ask again.
-    func note(_ answer: RequiredEndpoints.Answer, of address: String) -> Bool {
+    func note(_ answer: RequiredEndpoints.EndpointAnswer, of address: String) -> Bool {
         answers.withLock { answers in
             if answers.count < RequiredEndpoints.most || answers[address] != nil { answers[address] = answer }
         }

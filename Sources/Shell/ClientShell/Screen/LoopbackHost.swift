@@ -315,7 +315,8 @@ package final class LoopbackHost: PageHost {
             return ["endpoints": .array(required.map(JSONValue.string))]
         case "endpoint":
             let reason = UntrustedName.display(body["error"]?.stringValue ?? "no reason is known", limit: 200)
-            let answer = body["status"]?.integerValue.map(RequiredEndpoints.Answer.status) ?? .unreachable(reason)
+            let answer =
+                body["status"]?.integerValue.map(RequiredEndpoints.EndpointAnswer.status) ?? .unreachable(reason)
             let asksAgain = endpoints?.note(answer, of: body["endpoint"]?.stringValue ?? "") ?? false
             return ["again": .bool(asksAgain)]
         case "getCurrentVersion": return ["version": .string(status.current?.shortDescription ?? "unknown")]

@@ -20,7 +20,7 @@ struct Screen {
     }
 
     /// The open event stream of a page.
-    private struct Listener {
+    private struct PageListener {
         let client: ClientName?
         let stream: AsyncStream<PageEvent>.Continuation
         var known: ClientName?
@@ -57,7 +57,7 @@ struct Screen {
     var next: OpenClient?
     private var launches: [ShownLaunch] = []
     private var visited: [OpenClient] = []
-    private var listeners: [Int: Listener] = [:]
+    private var listeners: [Int: PageListener] = [:]
     private var lastListener = 0
     /// The token of the pages that were requested to reload.
     private var outgoing: String?
@@ -225,7 +225,7 @@ struct Screen {
     mutating func listen(_ number: Int, token: String, _ stream: AsyncStream<PageEvent>.Continuation) -> Bool {
         guard isCurrent(token), outgoing != token else { return false }
         let client = launches.last { $0.token == token }?.files.client.name
-        listeners[number] = Listener(client: client, stream: stream)
+        listeners[number] = PageListener(client: client, stream: stream)
         if ownPage != nil { return true }
         for index in unacknowledged.indices where unacknowledged[index].streams.isEmpty {
             stream.yield(unacknowledged[index].event)

@@ -4,7 +4,7 @@ import BundleValues
 /// The sentences of the state pages and the notice, by language.
 package struct ScreenTexts: Sendable, Equatable {
     /// The name of a sentence, as files of texts have it.
-    enum Key: String, CaseIterable {
+    enum Sentence: String, CaseIterable {
         case startingTitle = "starting.title"
         case startingText = "starting.text"
         case lockedTitle = "locked.title"
@@ -33,9 +33,9 @@ package struct ScreenTexts: Sendable, Equatable {
     /// The texts that come with the program.
     package static let standard = ScreenTexts(sentences: builtIn)
 
-    private var sentences: [String: [Key: String]]
+    private var sentences: [String: [Sentence: String]]
 
-    private init(sentences: [String: [Key: String]]) { self.sentences = sentences }
+    private init(sentences: [String: [Sentence: String]]) { self.sentences = sentences }
 
     /// Reads a file that maps language tags to objects with a sentence for each key. Languages and keys that it omits keep their
     /// sentences. Throws `UpdateFailure` for a file with other content.
@@ -60,7 +60,7 @@ package struct ScreenTexts: Sendable, Equatable {
                 throw refusal("have no object for the language \(shown)")
             }
             for member in members {
-                guard let key = Key(rawValue: member.name) else {
+                guard let key = Sentence(rawValue: member.name) else {
                     throw refusal("have the unknown key \(UntrustedName.display(member.name))")
                 }
                 guard let sentence = member.value.stringValue, (1...Self.longestSentence).contains(sentence.count)
@@ -76,18 +76,18 @@ package struct ScreenTexts: Sendable, Equatable {
     var languages: [String] { [Self.fallback] + sentences.keys.filter { $0 != Self.fallback }.sorted() }
 
     /// Returns the sentence in `language`, or else in the language without its region, or else in English.
-    func sentence(_ key: Key, in language: String) -> String {
+    func sentence(_ key: Sentence, in language: String) -> String {
         let general = String(language.prefix { $0 != "-" })
         return sentences[language]?[key] ?? sentences[general]?[key] ?? sentences[Self.fallback]?[key] ?? key.rawValue
     }
 }
 
 extension ScreenTexts {
-    private static let builtIn: [String: [Key: String]] = [
+    private static let builtIn: [String: [Sentence: String]] = [
         "en": english, "de": german, "fr": french, "es": spanish, "ja": japanese,
     ]
 
-    private static let english: [Key: String] = [
+    private static let english: [Sentence: String] = [
         .startingTitle: "One moment",
         .startingText: "This device is starting.",
         .lockedTitle: "Locked",
@@ -105,7 +105,7 @@ extension ScreenTexts {
         .noticeHide: "Hide",
     ]
 
-    private static let german: [Key: String] = [
+    private static let german: [Sentence: String] = [
         .startingTitle: "Einen Moment",
         .startingText: "Dieses Gerät startet gerade.",
         .lockedTitle: "Gesperrt",
@@ -123,7 +123,7 @@ extension ScreenTexts {
         .noticeHide: "Ausblenden",
     ]
 
-    private static let french: [Key: String] = [
+    private static let french: [Sentence: String] = [
         .startingTitle: "Un instant",
         .startingText: "Cet appareil démarre.",
         .lockedTitle: "Verrouillé",
@@ -142,7 +142,7 @@ extension ScreenTexts {
         .noticeHide: "Masquer",
     ]
 
-    private static let spanish: [Key: String] = [
+    private static let spanish: [Sentence: String] = [
         .startingTitle: "Un momento",
         .startingText: "Este dispositivo se está iniciando.",
         .lockedTitle: "Bloqueado",
@@ -161,7 +161,7 @@ extension ScreenTexts {
         .noticeHide: "Ocultar",
     ]
 
-    private static let japanese: [Key: String] = [
+    private static let japanese: [Sentence: String] = [
         .startingTitle: "お待ちください",
         .startingText: "この端末は起動中です。",
         .lockedTitle: "ロック中",
@@ -185,7 +185,7 @@ package struct ScreenStyle: Sendable, Equatable {
     package static let maximumBytes = 64 << 10
 
     /// Why a style sheet is refused.
-    enum Refusal: String, Error {
+    enum StyleRefusal: String, Error {
         case notText = "is not UTF-8 text"
         case import_ = "has an @import rule"
         case resource = "has a URL that is not a data: URL"
@@ -196,7 +196,7 @@ package struct ScreenStyle: Sendable, Equatable {
     let css: String
 
     /// Parses a style sheet.
-    init(parsing bytes: [UInt8]) throws(Refusal) {
+    init(parsing bytes: [UInt8]) throws(StyleRefusal) {
         guard let text = String(validating: bytes, as: UTF8.self) else { throw .notText }
         let lower = text.lowercased()
         if lower.contains("@import") { throw .import_ }

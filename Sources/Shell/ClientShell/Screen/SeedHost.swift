@@ -8,7 +8,7 @@ import Synchronization
 /// other client can be shown. Without a seed, its pages show the reason.
 package final class SeedHost: PageHost {
     /// The launch that is shown, and the generation of its pages.
-    private struct Shown {
+    private struct ShownSeed {
         var launched: Launched
         var generation: Int
     }
@@ -35,7 +35,7 @@ package final class SeedHost: PageHost {
     private let reason: UpdateFailure
     private let nothing: Page
     /// Nil until there is a seed.
-    private let shown = Mutex<Shown?>(nil)
+    private let shown = Mutex<ShownSeed?>(nil)
     /// The last scan of a late seed, and the number of equal ones; nil for a seed that was there at first.
     private let lastScan = Mutex<(scan: Scan?, times: Int)?>(nil)
 
@@ -62,7 +62,7 @@ package final class SeedHost: PageHost {
             messages.forEach(say)
             try bridge.setServerBasePath(launched.prepared.client)
             // No page has its token.
-            shown.withLock { $0 = Shown(launched: launched, generation: -1) }
+            shown.withLock { $0 = ShownSeed(launched: launched, generation: -1) }
             return .ready
         } catch {
             lastScan.withLock { $0 = (nil, 0) }
@@ -85,7 +85,7 @@ package final class SeedHost: PageHost {
             guard let before = shown else { return nil }
             if before.generation >= generation { return before.launched }
             let launched = try before.launched.renewed()
-            shown = Shown(launched: launched, generation: generation)
+            shown = ShownSeed(launched: launched, generation: generation)
             bridge.update(ShellStatus(token: launched.token, current: launched.name))
             return launched
         }

@@ -164,7 +164,7 @@ package struct ShellMetrics: Sendable {
     private func store(_ ledger: Ledger, _ now: Timestamp) -> [MetricFamily] {
         let channel = ledger.feed.followed
         let labels = [(name: "channel", value: channel?.name ?? "")]
-        func about(_ name: String, _ help: String, _ value: (FeedMemory.Channel) -> Double) -> MetricFamily {
+        func about(_ name: String, _ help: String, _ value: (FeedMemory.ChannelMemory) -> Double) -> MetricFamily {
             MetricFamily(
                 "clientctl_\(name)", .gauge, help: help,
                 samples: channel.map { [.init(value($0), labels: labels)] } ?? [])

@@ -6,15 +6,15 @@ import BundleValues
 /// Instructions for operators are in the log, because the screen may be public.
 struct StatePage {
     private let state: String
-    private let title: ScreenTexts.Key
-    private let text: ScreenTexts.Key
+    private let title: ScreenTexts.Sentence
+    private let text: ScreenTexts.Sentence
     /// The error code in the text.
     private var code = ""
 
     /// The page of a device that has not decided yet what it shows.
     static let starting = StatePage(state: "starting", title: .startingTitle, text: .startingText)
 
-    private init(state: String, title: ScreenTexts.Key, text: ScreenTexts.Key) {
+    private init(state: String, title: ScreenTexts.Sentence, text: ScreenTexts.Sentence) {
         self.state = state
         self.title = title
         self.text = text
@@ -46,7 +46,7 @@ struct StatePage {
 
     /// The document, split where the host inserts elements.
     private func document(in language: String, _ design: ScreenDesign) -> IndexPage {
-        func shown(_ key: ScreenTexts.Key) -> String {
+        func shown(_ key: ScreenTexts.Sentence) -> String {
             Self.escaped(design.texts.sentence(key, in: language).replacing("{code}", with: code))
         }
         let before = "<!doctype html><html lang=\"\(language)\"><head><meta charset=\"utf-8\">"

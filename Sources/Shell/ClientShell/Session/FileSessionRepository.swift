@@ -193,7 +193,7 @@ enum SessionFormat {
 
     private static func ending(_ reader: MemberReader) throws -> SessionEnding {
         try requireKnown(reader, ["cause", "at"])
-        guard let cause = SessionEnding.Cause(rawValue: try reader.string("cause")) else {
+        guard let cause = SessionEnding.EndingCause(rawValue: try reader.string("cause")) else {
             throw reader.refusal("cause", "has an unknown value")
         }
         return SessionEnding(cause, at: try reader.timestamp("at"))

@@ -7,7 +7,7 @@ package enum SessionClock {
     private static let mostYears = 5
 
     /// The plausibility of a clock.
-    package enum Verdict: Sendable, Equatable {
+    package enum ClockDecision: Sendable, Equatable {
         /// The time is possible.
         case plausible
         /// The time is before the earliest possible time.
@@ -17,7 +17,7 @@ package enum SessionClock {
     }
 
     /// Compares a clock with the `earliest` possible time.
-    package static func judge(_ clock: Timestamp, earliest: Timestamp) -> Verdict {
+    package static func judge(_ clock: Timestamp, earliest: Timestamp) -> ClockDecision {
         if clock < earliest { return .behind }
         let years = (clock.secondsSinceEpoch - earliest.secondsSinceEpoch) / (365 * 86_400)
         return years >= mostYears ? .ahead : .plausible

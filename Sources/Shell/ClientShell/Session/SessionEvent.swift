@@ -46,7 +46,7 @@ package struct SessionEvent: Sendable, Equatable {
 
     private static func cause(
         _ before: SessionRecord, _ after: SessionRecord, at time: Timestamp
-    ) -> SessionEnding.Cause {
+    ) -> SessionEnding.EndingCause {
         if case .ended(let ending) = after.access { return ending.cause }
         return before.session?.isValid(at: time) == true ? .signedOut : .expired
     }

@@ -25,7 +25,7 @@ public struct SessionRejections: Sendable, Equatable {
     }
 
     /// The result of another rejection.
-    public enum Outcome: Sendable, Equatable {
+    public enum CheckOutcome: Sendable, Equatable {
         /// The session continues.
         case sessionContinues(SessionRejections)
         /// The session ends: the server has rejected its token repeatedly over some minutes.
@@ -33,7 +33,7 @@ public struct SessionRejections: Sendable, Equatable {
     }
 
     /// Returns the result of a rejection at `time` after those in `before`.
-    public static func outcome(at time: Timestamp, after before: SessionRejections?) -> Outcome {
+    public static func outcome(at time: Timestamp, after before: SessionRejections?) -> CheckOutcome {
         guard let before, time >= before.last, time.secondsSinceEpoch - before.last.secondsSinceEpoch <= longest else {
             return .sessionContinues(SessionRejections(count: 1, first: time, last: time))
         }

@@ -185,14 +185,14 @@ public enum SessionStatus: Sendable, Equatable {
     /// There is a valid session.
     case authenticated
     /// There is no valid session.
-    case unauthenticated(Reason)
+    case unauthenticated(LockReason)
     /// The device is locked, with or without a session.
     case locked(SessionLock)
 
     /// The reason why there is no session.
-    public enum Reason: Sendable, Equatable {
+    public enum LockReason: Sendable, Equatable {
         /// The session ended.
-        case ended(SessionEnding.Cause)
+        case ended(SessionEnding.EndingCause)
         /// The record is unreadable, so no user is admitted.
         case unreadable
     }
@@ -209,7 +209,7 @@ public enum SessionLock: String, Sendable, Equatable, CaseIterable {
 /// The end of a session.
 public struct SessionEnding: Sendable, Equatable {
     /// The cause of the end.
-    public enum Cause: String, Sendable, Equatable, CaseIterable {
+    public enum EndingCause: String, Sendable, Equatable, CaseIterable {
         /// The user signed out.
         case signedOut
         /// The session expired.
@@ -219,12 +219,12 @@ public struct SessionEnding: Sendable, Equatable {
     }
 
     /// The cause of the end.
-    public let cause: Cause
+    public let cause: EndingCause
     /// The time at which the end was noticed.
     public let at: Timestamp
 
     /// Creates the end of a session.
-    public init(_ cause: Cause, at: Timestamp) {
+    public init(_ cause: EndingCause, at: Timestamp) {
         self.cause = cause
         self.at = at
     }

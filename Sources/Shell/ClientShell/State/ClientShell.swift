@@ -202,7 +202,7 @@ public actor ClientShell {
     // MARK: Events and actions
 
     /// The result of an event for its caller.
-    private struct Outcome {
+    private struct PageOutcome {
         var refusal: (any Error)?
     }
 
@@ -214,13 +214,13 @@ public actor ClientShell {
     /// Applies an event. The caller may ignore a refusal.
     func send(_ event: ShellState<Launched>.Event) { _ = carryOut(event) }
 
-    private func carryOut(_ event: ShellState<Launched>.Event) -> Outcome {
-        var outcome = Outcome()
+    private func carryOut(_ event: ShellState<Launched>.Event) -> PageOutcome {
+        var outcome = PageOutcome()
         carryOut(event, &outcome)
         return outcome
     }
 
-    private func carryOut(_ event: ShellState<Launched>.Event, _ outcome: inout Outcome) {
+    private func carryOut(_ event: ShellState<Launched>.Event, _ outcome: inout PageOutcome) {
         let before = status
         let actions = state.handle(event, at: reading(), time: now())
         if status != before { bridge.update(status) }

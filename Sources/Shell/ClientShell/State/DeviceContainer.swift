@@ -157,7 +157,7 @@ public struct DeviceContainer: Sendable {
     private func joined<Source: UpdateSource>(
         _ source: Source, appId: String?, _ archives: FeedArchives?
     ) -> any DeviceSource {
-        let device = Updater<Source>.Device(
+        let device = Updater<Source>.UpdateDevice(
             store: configuration.device.store, shell: configuration.device.shell, appId: appId,
             keep: configuration.keep, sources: configuration.device.sources)
         let (seed, now, warn) = (configuration.device.seed, now, warn)

@@ -4,7 +4,7 @@ import BundleValues
 /// The settings of a shell, as values. Its collaborators are passed separately.
 public struct ShellConfiguration: Sendable {
     /// The device and its store.
-    public var device: Launcher.Device
+    public var device: Launcher.LaunchDevice
     /// The number of clients to keep after a confirmed start.
     public var keep = RetentionRule.defaultKeep
     /// The time in which a client on trial has to confirm its start.
@@ -24,7 +24,7 @@ public struct ShellConfiguration: Sendable {
     public var activation: ActivationWindows?
 
     /// Creates the default settings for `device`.
-    public init(device: Launcher.Device) {
+    public init(device: Launcher.LaunchDevice) {
         self.device = device
     }
 }
@@ -94,9 +94,9 @@ public struct CheckResult: Sendable {
     }
 
     /// The outcome for the plan of the next check. One failed source does not delay the others.
-    var outcome: PollRule.Outcome {
+    var outcome: PollRule.PollOutcome {
         guard !hasResponse, let error = failures.first else { return .answered }
-        return PollRule.Outcome(UpdateFailure(error), asked: (error as? FetchError)?.retryAfter)
+        return PollRule.PollOutcome(UpdateFailure(error), asked: (error as? FetchError)?.retryAfter)
     }
 }
 

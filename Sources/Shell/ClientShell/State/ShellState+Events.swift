@@ -42,7 +42,7 @@ extension ShellState {
         case tick(mayActivate: Bool, request: ActivationRequest? = nil)
         case reload
         /// A page of the launch with this token, or the shell on its behalf, reported something.
-        case page(PageEvent, LaunchToken)
+        case page(PageInput, LaunchToken)
         /// The process was suspended for this time until now.
         case stalled(Duration)
         /// The time of `Action.setTimer` has come.
@@ -60,7 +60,7 @@ extension ShellState {
     }
 
     /// An event of one page.
-    enum PageEvent {
+    enum PageInput {
         case confirm
         /// The shell saw the page fail.
         case fail(String)
@@ -79,7 +79,7 @@ extension ShellState {
     /// An instruction to the caller.
     enum Action {
         /// Write a pending verdict and an unrecorded launch, then read the store.
-        case inspect(Request, Sequel)
+        case inspect(ReadingRequest, Sequel)
         /// Select a client unless `goal` names one, and pass it to the web view if `goal` shows it. The clients in `without` come last.
         case prepare(Goal, forGuests: Bool, without: Set<ClientName>)
         /// Record the boot attempt. An attempt for guests is not recorded.
@@ -155,7 +155,7 @@ extension ShellState {
     }
 
     /// The input for a reading of the store.
-    struct Request {
+    struct ReadingRequest {
         let audience: ClientShell.Audience
         let running: ClientName?
         let pending: PendingVerdict?

@@ -4,7 +4,7 @@ import BundleValues
 extension ShellState {
     func inspect(then sequel: Sequel) -> [Action] {
         let unrecorded = launched.flatMap { $0.isRecorded || audience != .everybody ? nil : $0 }
-        let request = Request(
+        let request = ReadingRequest(
             audience: audience, running: launched?.name, pending: pending, unrecorded: unrecorded, silent: silent)
         return [.inspect(request, sequel)]
     }

@@ -4,7 +4,7 @@ import BundleValues
 extension ShellState {
     /// Applies an event of a page whose launch has `token`.
     mutating func apply(
-        _ event: PageEvent, of token: LaunchToken, at now: Duration, time: Timestamp
+        _ event: PageInput, of token: LaunchToken, at now: Duration, time: Timestamp
     ) -> [Action] {
         switch event {
         case .confirm:

@@ -110,7 +110,7 @@ struct ShellWork {
         return block.cause == .failedStarts ? .blocked(count: block.count) : nil
     }
 
-    func inspect(_ request: State.Request) -> State.Inspection {
+    func inspect(_ request: State.ReadingRequest) -> State.Inspection {
         let isSettled = request.pending.map(settle) ?? false
         let recorded = request.unrecorded.map { launcher.record(again: $0) }
         do {
@@ -129,7 +129,7 @@ struct ShellWork {
         }
     }
 
-    private func store(_ request: State.Request) throws -> State.Store {
+    private func store(_ request: State.ReadingRequest) throws -> State.Store {
         let inventory = try launcher.inventory()
         let choice = choice(inventory, for: request.audience, without: request.silent)
         return State.Store(

@@ -27,7 +27,7 @@ struct Trial: Sendable {
     private(set) var errorCount = 0
 
     /// How a trial ends without a verdict of its page.
-    enum End: Equatable {
+    enum TrialEnd: Equatable {
         case failed(StartFailure.Cause, String)
         /// A page was loaded, and no page has reported since the shell started.
         case silent
@@ -102,7 +102,7 @@ struct Trial: Sendable {
 
     /// Returns how the trial has ended; nil if it continues. With `afterReports`, pages of another client have reported, so
     /// silence is a failure of this client.
-    mutating func wake(at now: Duration, afterReports: Bool) -> End? {
+    mutating func wake(at now: Duration, afterReports: Bool) -> TrialEnd? {
         if let unload, now >= unload.end {
             let place = unload.place.isEmpty ? "" : " for \(unload.place)"
             return .failed(
@@ -117,7 +117,9 @@ struct Trial: Sendable {
         return .failed(cause, what)
     }
 
-    private mutating func apply(_ event: StartupWatchdog.Event, at now: Duration) -> StartupWatchdog.Action? {
+    private mutating func apply(
+        _ event: StartupWatchdog.WatchdogEvent, at now: Duration
+    ) -> StartupWatchdog.WatchdogAction? {
         let action = watchdog.handle(event, at: now)
         switch action {
         case .wake(let moment)?: end = moment

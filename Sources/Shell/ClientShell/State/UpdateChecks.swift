@@ -119,7 +119,7 @@ struct PollClock {
     }
 
     /// Records the end of a check. `asked` is what the channel requested in its last response.
-    mutating func ended(_ outcome: PollRule.Outcome, asked: PollPace?, now: Duration, fraction: Double) {
+    mutating func ended(_ outcome: PollRule.PollOutcome, asked: PollPace?, now: Duration, fraction: Double) {
         self.asked = asked
         due = now + rule.wait(after: outcome, pace, random: fraction)
         if case .interrupted(let wait?) = outcome, wait > .zero { earliest = due } else { earliest = .zero }

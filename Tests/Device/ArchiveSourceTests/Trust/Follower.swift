@@ -50,7 +50,7 @@ struct Follower: Sendable {
     }
 
     func updater() throws -> Updater<ArchiveSource> {
-        let device = Updater<ArchiveSource>.Device(
+        let device = Updater<ArchiveSource>.UpdateDevice(
             store: store, shell: try SemanticVersion(parsing: shell), appId: appId, keep: 8)
         return Updater(source: try channel(), device: device, warn: { _ in })
     }

@@ -26,7 +26,7 @@ import Testing
             now: { [clock] in clock.now.withLock { $0 } }, report: { _ in })
         updater = Updater(
             source: source,
-            device: Updater<ArchiveSource>.Device(
+            device: Updater<ArchiveSource>.UpdateDevice(
                 store: device.store, shell: try SemanticVersion(parsing: "1.0.0"), appId: nil, keep: 8),
             warn: { _ in })
     }

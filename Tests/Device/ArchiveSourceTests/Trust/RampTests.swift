@@ -10,7 +10,8 @@ import Testing
     private static func ramp(heldAt: Timestamp? = nil) throws -> Ramp {
         try #require(
             Ramp(
-                [(10, 10), (12, 500), (14, 1000)].map { Ramp.Step(at: Day.number($0), rollout: $1) }, heldAt: heldAt))
+                [(10, 10), (12, 500), (14, 1000)].map { Ramp.RampStep(at: Day.number($0), rollout: $1) }, heldAt: heldAt
+            ))
     }
 
     @Test(arguments: [
@@ -60,7 +61,7 @@ import Testing
         let feed = try TrustFeed()
         var release = try feed.release("1.1.0")
         (release.ramp, release.salt) = (try Self.ramp(), "1.1.0")
-        let device = try RolloutRule.Device(id: "device-1", groups: [])
+        let device = try RolloutRule.RolloutDevice(id: "device-1", groups: [])
         #expect(try RolloutRule.judge(release, device, at: time, wasIn: wasIn) == membership)
         // No step admits the device.
         release.ramp = Ramp([10, 20], every: 60, from: Day.number(10))

@@ -31,7 +31,7 @@ import BundleValues
     }
 
     private func launcher(seed: String?, verifies: Bool = false) throws -> Launcher {
-        let device = Launcher.Device(
+        let device = Launcher.LaunchDevice(
             store: store, shell: try Sample.version("1.0.0"), seed: seed, verifies: verifies)
         return try Launcher(device) { _ in }
     }
@@ -68,7 +68,7 @@ import BundleValues
     ]) func `refuses to roll back to a withdrawn version`(version: String, reason: String) throws {
         try fill(["0.9.0", "1.1.0", "1.2.0", "1.3.0", "2.0.0"]) { ledger in
             ledger.feed.follow(
-                FeedMemory.Channel(
+                FeedMemory.ChannelMemory(
                     name: "stable", sequence: 1, payloadSha256: try .of([1]), signers: ["a"],
                     issuedAt: Timestamp(clamping: 100), expires: Timestamp(clamping: 200),
                     recalled: [FeedMemory.Recall(version: try Sample.version("1.1.0"), reason: "white screen")],

@@ -30,8 +30,8 @@ struct LaunchBench: Sendable {
 
     func path(_ name: String) -> String { folder.file(name) }
 
-    func device(shell: String = "1.0.0", seed: String?, verifies: Bool = false) throws -> Launcher.Device {
-        Launcher.Device(store: store, shell: try Sample.version(shell), seed: seed, verifies: verifies)
+    func device(shell: String = "1.0.0", seed: String?, verifies: Bool = false) throws -> Launcher.LaunchDevice {
+        Launcher.LaunchDevice(store: store, shell: try Sample.version(shell), seed: seed, verifies: verifies)
     }
 
     /// Starts a shell with the seed "seed 1".
@@ -39,7 +39,7 @@ struct LaunchBench: Sendable {
         try launcher(device(shell: shell, seed: try seed(), verifies: verifies))
     }
 
-    func launcher(_ device: Launcher.Device) throws -> Launcher {
+    func launcher(_ device: Launcher.LaunchDevice) throws -> Launcher {
         try Launcher(device) { [warnings] in warnings.add($0) }
     }
 

@@ -154,7 +154,7 @@ struct DeviceWalk {
         }
     }
 
-    private func device() throws -> Launcher.Device {
+    private func device() throws -> Launcher.LaunchDevice {
         try bench.device(
             shell: "\(model.shell).0.0", seed: model.hasSeed ? try bench.seed("seed \(model.seed)") : nil)
     }

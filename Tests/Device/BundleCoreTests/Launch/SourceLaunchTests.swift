@@ -154,7 +154,7 @@ extension LaunchBench {
 
     /// Starts a shell that reads Meteor bundles, launches a client, and ends the shell.
     func launchPushes(seed text: String = "seed 1", order: String? = nil) throws -> Launched {
-        var device = Launcher.Device(
+        var device = Launcher.LaunchDevice(
             store: store, shell: try Sample.version("1.0.0"), seed: try seed(text), verifies: false,
             sources: order.flatMap { SourceOrder($0.split(separator: ",").map(String.init)) })
         device.layout = PlainLayout()

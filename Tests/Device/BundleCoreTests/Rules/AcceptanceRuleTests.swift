@@ -62,7 +62,7 @@ struct AcceptanceRuleTests {
     @Test func `rejects an offer that its channel recalled or that its rollout excludes`() throws {
         var ledger = Ledger()
         ledger.feed.follow(
-            FeedMemory.Channel(
+            FeedMemory.ChannelMemory(
                 name: "stable", sequence: 1, payloadSha256: try .of([]), signers: [], issuedAt: .now, expires: .now,
                 recalled: [.init(version: try Sample.version("1.5.0"), reason: "it leaks")],
                 minimumVersion: try Sample.version("1.2.0"), leftOut: [try Sample.version("1.6.0")]))

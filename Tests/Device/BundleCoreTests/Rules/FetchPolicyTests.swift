@@ -93,7 +93,7 @@ struct FetchRuleTests {
     private static func wait(
         _ load: FetchRule.Load, _ bytes: Int?, used: Int = 0, isMetered: Bool = true,
         _ change: (inout FetchPolicy) throws -> Void
-    ) rethrows -> FetchWait.Reason? {
+    ) rethrows -> FetchWait.WaitCause? {
         var policy = FetchPolicy()
         try change(&policy)
         return FetchRule.wait(
@@ -104,9 +104,9 @@ struct FetchRuleTests {
         arguments: [
             (.archive, 30, 0, .budget), (.delta, 8, 0, nil), (.delta, 8, 12, nil), (.delta, 8, 13, .budget),
             (.files, nil, 0, .budget), (.archive, 20, 0, nil), (.archive, 1, 40, .budget), (.archive, 0, 40, nil),
-        ] as [(FetchRule.Load, Int?, Int, FetchWait.Reason?)])
+        ] as [(FetchRule.Load, Int?, Int, FetchWait.WaitCause?)])
     func `waits for another network if the budget does not suffice`(
-        load: FetchRule.Load, bytes: Int?, used: Int, reason: FetchWait.Reason?
+        load: FetchRule.Load, bytes: Int?, used: Int, reason: FetchWait.WaitCause?
     ) {
         #expect(Self.wait(load, bytes, used: used) { $0.meteredBudget = 20 } == reason)
         #expect(Self.wait(load, bytes, used: used, isMetered: false) { $0.meteredBudget = 20 } == nil)
@@ -116,10 +116,10 @@ struct FetchRuleTests {
         arguments: [
             (.archive, .only, .deltas), (.delta, .only, nil), (.delta, .never, .deltas), (.archive, .never, nil),
             (.files, .only, nil), (.delta, .neither, .deltas), (.archive, .neither, .deltas),
-        ] as [(FetchRule.Load, DeltaUse, FetchWait.Reason?)]) func `waits for a download that the use of deltas allows`(
-            load: FetchRule.Load, use: DeltaUse, reason: FetchWait.Reason?
-        )
-    {
+        ] as [(FetchRule.Load, DeltaUse, FetchWait.WaitCause?)])
+    func `waits for a download that the use of deltas allows`(
+        load: FetchRule.Load, use: DeltaUse, reason: FetchWait.WaitCause?
+    ) {
         #expect(Self.wait(load, 1) { $0.deltas = use } == reason)
     }
 

@@ -70,10 +70,10 @@ struct PollRuleTests {
     }
 
     @Test(arguments: FailureCode.allCases) func `treats only temporary failures as interruptions`(code: FailureCode) {
-        let outcome = PollRule.Outcome(UpdateFailure(code, subject: "", ""), asked: .seconds(1))
+        let outcome = PollRule.PollOutcome(UpdateFailure(code, subject: "", ""), asked: .seconds(1))
         let passing: [FailureCode] = [.networkUnavailable, .httpStatus, .versionMismatch, .storeLocked]
         let elsewhere: [FailureCode] = [.incompatibleShell, .versionBlocked]
-        let expected: PollRule.Outcome = elsewhere.contains(code) ? .answered : .refused
+        let expected: PollRule.PollOutcome = elsewhere.contains(code) ? .answered : .refused
         #expect(outcome == (passing.contains(code) ? .interrupted(asked: .seconds(1)) : expected))
     }
 

@@ -6,10 +6,10 @@ import Testing
     private let addresses = ["/api/health", "https://api.example.com/health"]
 
     private func decide(
-        _ first: RequiredEndpoints.Answer?, _ second: RequiredEndpoints.Answer?, isOver: Bool = true,
+        _ first: RequiredEndpoints.EndpointAnswer?, _ second: RequiredEndpoints.EndpointAnswer?, isOver: Bool = true,
         hasNetwork: Bool = true
-    ) -> RequiredEndpoints.Decision {
-        var answers: [String: RequiredEndpoints.Answer] = [:]
+    ) -> RequiredEndpoints.EndpointDecision {
+        var answers: [String: RequiredEndpoints.EndpointAnswer] = [:]
         answers[addresses[0]] = first
         answers[addresses[1]] = second
         return RequiredEndpoints.decide(addresses, answers: answers, isOver: isOver, hasNetwork: hasNetwork)

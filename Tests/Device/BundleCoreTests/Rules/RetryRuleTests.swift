@@ -23,8 +23,8 @@ struct RetryRuleTests {
 
     // MARK: By the channel
 
-    private static func document(_ sequence: Int, retries: Int) throws -> FeedMemory.Channel {
-        FeedMemory.Channel(
+    private static func document(_ sequence: Int, retries: Int) throws -> FeedMemory.ChannelMemory {
+        FeedMemory.ChannelMemory(
             name: "stable", sequence: sequence, payloadSha256: try .of([UInt8(sequence)]), signers: ["a"],
             issuedAt: Timestamp(clamping: sequence), expires: Timestamp(clamping: 1000), recalled: [],
             minimumVersion: nil, leftOut: [],

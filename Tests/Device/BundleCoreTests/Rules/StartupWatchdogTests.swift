@@ -4,8 +4,8 @@ import Testing
 import BundleValues
 
 struct StartupWatchdogTests {
-    private typealias Event = StartupWatchdog.Event
-    private typealias Action = StartupWatchdog.Action
+    private typealias Event = StartupWatchdog.WatchdogEvent
+    private typealias Action = StartupWatchdog.WatchdogAction
 
     private static let inTime = "the page did not call startupDidComplete() within 10s"
 
@@ -37,9 +37,9 @@ struct StartupWatchdogTests {
             ("paused", .resumed, .wake(at: .seconds(11))),
             ("paused", .confirmed, .settle(.healthy)),
             ("paused", .woken, nil),
-        ] as [(String, StartupWatchdog.Event, StartupWatchdog.Action?)])
+        ] as [(String, StartupWatchdog.WatchdogEvent, StartupWatchdog.WatchdogAction?)])
     func `handles each event in each state`(
-        state: String, event: StartupWatchdog.Event, action: StartupWatchdog.Action?
+        state: String, event: StartupWatchdog.WatchdogEvent, action: StartupWatchdog.WatchdogAction?
     ) throws {
         var watchdog = Self.watchdog(try #require(Self.histories[state]))
         #expect(watchdog.handle(event, at: .seconds(4)) == action)

@@ -86,7 +86,7 @@ struct CommittedTests {
 
     @Test func `a rollback is stored if previousVersion cannot be written`() async throws {
         let bench = try await StoreBench(installing: "1.0.0", "1.1.0")
-        let device = Launcher.Device(
+        let device = Launcher.LaunchDevice(
             store: bench.path, shell: try Sample.version("1.0.0"), seed: nil, verifies: false)
         _ = try Launcher(device) { _ in }.launch()
         let verdicts = try Verdicts(store: bench.path) { [warnings = bench.warnings] in warnings.add($0) }

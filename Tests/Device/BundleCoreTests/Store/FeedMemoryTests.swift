@@ -10,8 +10,8 @@ import BundleValues
 struct FeedMemoryTests {
     private static func channel(
         _ name: String, _ sequence: Int = 5, issued: Int = 100, floor: String = "1.0.0"
-    ) throws -> FeedMemory.Channel {
-        FeedMemory.Channel(
+    ) throws -> FeedMemory.ChannelMemory {
+        FeedMemory.ChannelMemory(
             name: name, sequence: sequence, payloadSha256: try .of(Array(name.utf8)), signers: ["a", "b"],
             issuedAt: Timestamp(clamping: issued), expires: Timestamp(clamping: issued + 1000),
             recalled: [FeedMemory.Recall(version: try Sample.version("1.1.0"), reason: "white \"page\"\n")],
@@ -21,8 +21,8 @@ struct FeedMemoryTests {
             urgent: [try Sample.version("1.5.0")], busyLimit: 120)
     }
 
-    private static func trust(_ version: Int = 2) throws -> FeedMemory.Trust {
-        FeedMemory.Trust(
+    private static func trust(_ version: Int = 2) throws -> FeedMemory.TrustMemory {
+        FeedMemory.TrustMemory(
             version: version, document: Array("root \(version)".utf8), chain: [try .of([1]), try .of([2])],
             revokedKeys: ["c"])
     }
@@ -151,7 +151,7 @@ struct FeedMemoryTests {
         #expect(memory.withdrawal(of: try Sample.version("1.3.0")) == .leftOut)
         #expect(memory.withdrawal(of: try Sample.version("1.0.0")) == nil)
         memory.follow(
-            FeedMemory.Channel(
+            FeedMemory.ChannelMemory(
                 name: "beta", sequence: 1, payloadSha256: try .of([]), signers: [], issuedAt: Timestamp(clamping: 0),
                 expires: Timestamp(clamping: 1), recalled: [], minimumVersion: nil, leftOut: []))
         #expect(memory.withdrawal(of: try Sample.version("1.1.0")) == nil)
@@ -194,8 +194,8 @@ struct FeedMemoryTests {
 
     private static func recalling(
         _ sequence: Int, _ recalled: [String], reinstating: [String] = [], reason: String = "bad"
-    ) throws -> FeedMemory.Channel {
-        FeedMemory.Channel(
+    ) throws -> FeedMemory.ChannelMemory {
+        FeedMemory.ChannelMemory(
             name: "stable", sequence: sequence, payloadSha256: try .of([UInt8(sequence)]), signers: ["a"],
             issuedAt: Timestamp(clamping: sequence), expires: Timestamp(clamping: 1000),
             recalled: try recalled.map { .init(version: try Sample.version($0), reason: reason) },
@@ -211,14 +211,14 @@ struct FeedMemoryTests {
     }
 
     @Test func `limits the number and length of carried recalls to the highest versions`() throws {
-        let most = FeedMemory.Channel.mostCarried
+        let most = FeedMemory.ChannelMemory.mostCarried
         let versions = (0...most).map { "1.\($0).0" }
         let earlier = try Self.recalling(1, versions, reason: String(repeating: "é", count: 9000))
         let later = try Self.recalling(2, []).following(earlier)
         #expect(later.recalled.count == most)
         #expect(later.recalled.first?.version.description == "1.\(most).0")
         #expect(!later.recalled.contains { $0.version.description == "1.0.0" })
-        #expect(later.recalled.allSatisfy { $0.reason.count == FeedMemory.Channel.longestReason })
+        #expect(later.recalled.allSatisfy { $0.reason.count == FeedMemory.ChannelMemory.longestReason })
         #expect(try Self.recalling(3, []).following(later).recalled == later.recalled)
     }
 

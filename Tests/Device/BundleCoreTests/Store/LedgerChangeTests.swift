@@ -55,7 +55,7 @@ struct LedgerChangeTests {
         private static func news(recalling versions: [String]) throws -> FeedUpdate {
             var after = FeedMemory()
             after.follow(
-                FeedMemory.Channel(
+                FeedMemory.ChannelMemory(
                     name: versions.isEmpty ? "beta" : "stable", sequence: 2, payloadSha256: try .of([]), signers: [],
                     issuedAt: Timestamp(clamping: 1), expires: Timestamp(clamping: 2),
                     recalled: try versions.map {

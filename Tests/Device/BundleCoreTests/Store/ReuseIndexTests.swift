@@ -16,7 +16,7 @@ struct ReuseIndexTests {
     }
 
     private static func candidate(_ bench: StoreBench, _ text: String, size: Int? = nil) async throws
-        -> ReuseIndex.Candidate?
+        -> ReuseIndex.ReuseCandidate?
     {
         let index = try await bench.open().reuseIndex()
         return index.candidate(try .of(Array(text.utf8)), size: size ?? text.utf8.count)

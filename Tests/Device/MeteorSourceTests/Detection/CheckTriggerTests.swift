@@ -16,7 +16,7 @@ import Testing
 
     /// Returns a trigger whose random waits are `random` times their maximum.
     private func trigger(random: Double = 0) -> CheckTrigger {
-        CheckTrigger(pace: CheckTrigger.CheckPace()) { range in
+        CheckTrigger(pace: CheckTrigger.TriggerPace()) { range in
             range.lowerBound + random * (range.upperBound - range.lowerBound)
         }
     }

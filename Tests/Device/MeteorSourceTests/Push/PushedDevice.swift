@@ -105,8 +105,8 @@ final class PushedDevice: Sendable {
     /// Ends the shell, so that its client is no longer in use.
     func shutDown() { running.withLock { $0 = nil } }
 
-    private func device() throws -> Launcher.Device {
-        var device = Launcher.Device(
+    private func device() throws -> Launcher.LaunchDevice {
+        var device = Launcher.LaunchDevice(
             store: store, shell: try SemanticVersion(parsing: "1.0.0"), seed: seed, verifies: false)
         device.layout = MeteorBundles(platform: .android)
         return device

@@ -5,10 +5,10 @@ import Testing
 @Suite("CacheRule")
 struct CacheRuleTests {
     private static let files = [
-        CacheRule.File(path: "releases/v1.0.0/a", size: 10, use: 3),
-        CacheRule.File(path: "releases/v1.1.0/b", size: 10, use: 1),
-        CacheRule.File(path: "releases/v1.2.0/c", size: 10, use: 2),
-        CacheRule.File(path: "releases/v1.2.0/d", size: 10, use: 0),
+        CacheRule.CachedFile(path: "releases/v1.0.0/a", size: 10, use: 3),
+        CacheRule.CachedFile(path: "releases/v1.1.0/b", size: 10, use: 1),
+        CacheRule.CachedFile(path: "releases/v1.2.0/c", size: 10, use: 2),
+        CacheRule.CachedFile(path: "releases/v1.2.0/d", size: 10, use: 0),
     ]
 
     @Test(arguments: [

@@ -4,7 +4,7 @@ import Testing
 @testable import BundleFleet
 
 @Suite("ReportCounts") struct ReportCountsTests {
-    private typealias Line = ReportCounts.Line
+    private typealias Line = ReportCounts.CountLine
 
     private func names(_ versions: [String], _ channels: Set<String> = ["stable"]) throws -> ReportCounts.Names {
         try ReportCounts.Names(
@@ -13,7 +13,7 @@ import Testing
 
     private func report(
         _ version: String, _ channel: String? = "stable", _ fact: DeviceReport.Fact = .started,
-        _ code: DeviceReport.Code? = nil, _ route: DeviceReport.Route? = nil, id: String = DeviceReport.randomID()
+        _ code: DeviceReport.Code? = nil, _ route: DeviceReport.UpdateRoute? = nil, id: String = DeviceReport.randomID()
     ) throws -> DeviceReport {
         DeviceReport(
             id: id, fact: fact, version: try SemanticVersion(parsing: version), channel: channel, route: route,

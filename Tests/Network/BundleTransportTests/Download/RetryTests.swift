@@ -7,13 +7,13 @@ import Testing
     let policy = DownloadPolicy()
 
     @Test func `SW-53: waits by the triangular numbers`() {
-        let seconds = (0..<10).map { RetryRule.interval($0) / .seconds(1) }
+        let seconds = (0..<10).map { AttemptRule.interval($0) / .seconds(1) }
         #expect(seconds == [0.1, 1, 2, 4, 7, 11, 16, 22, 29, 30])
-        #expect(RetryRule.interval(.max) == .seconds(30))
+        #expect(AttemptRule.interval(.max) == .seconds(30))
     }
 
     @Test func `adds jitter, so that devices do not retry at the same time`() {
-        let waits = [0.75, 1, 1.25].map { RetryRule.delay(after: nil, failures: 2, jitter: $0, policy: policy) }
+        let waits = [0.75, 1, 1.25].map { AttemptRule.delay(after: nil, failures: 2, jitter: $0, policy: policy) }
         #expect(waits == [.milliseconds(1500), .seconds(2), .milliseconds(2500)])
     }
 
@@ -21,7 +21,7 @@ import Testing
     func `N-15: waits at least as long as the server asks, up to the limit`(asked: Int, waited: Int) throws {
         let url = try FetchURL(parsing: "http://h/a")
         let error = FetchError.httpStatus(503, url, retryAfter: .seconds(asked))
-        #expect(RetryRule.delay(after: error, failures: 1, jitter: 1, policy: policy) == .seconds(waited))
+        #expect(AttemptRule.delay(after: error, failures: 1, jitter: 1, policy: policy) == .seconds(waited))
     }
 
     @Test(arguments: [
@@ -30,18 +30,18 @@ import Testing
     ])
     func `repeats requests only after temporary statuses`(status: Int, isWorth: Bool) throws {
         let url = try FetchURL(parsing: "http://h/a")
-        #expect(RetryRule.mayPass(.httpStatus(status, url, retryAfter: nil)) == isWorth)
+        #expect(AttemptRule.mayPass(.httpStatus(status, url, retryAfter: nil)) == isWorth)
     }
 
     @Test func `repeats requests after network failures but not after rejections`() throws {
         let url = try FetchURL(parsing: "https://h/a")
         for error in [
             FetchError.unreachable(url, reason: ""), .tooSlow(url), .timedOut(url), .invalidResponse(url, reason: ""),
-        ] { #expect(RetryRule.mayPass(error)) }
+        ] { #expect(AttemptRule.mayPass(error)) }
         for error in [
             FetchError.tooLarge(limit: 1, url), .redirectRefused(from: url, to: "", reason: ""),
             .tlsFailed(url, reason: ""), .fileMissing(url),
-        ] { #expect(!RetryRule.mayPass(error)) }
+        ] { #expect(!AttemptRule.mayPass(error)) }
     }
 }
 

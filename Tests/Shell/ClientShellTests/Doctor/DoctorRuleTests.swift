@@ -28,8 +28,8 @@ struct DoctorRuleTests {
         return store
     }
 
-    private static func offer(_ verdict: Decision.Verdict) throws -> DoctorReading.Offer {
-        DoctorReading.Offer(.archive(try SemanticVersion(parsing: "1.5.2")), verdict)
+    private static func offer(_ verdict: Decision.Verdict) throws -> DoctorReading.OfferReading {
+        DoctorReading.OfferReading(.archive(try SemanticVersion(parsing: "1.5.2")), verdict)
     }
 
     private static func reading(_ change: (inout DoctorReading) throws -> Void = { _ in }) rethrows -> DoctorReading {
@@ -41,9 +41,9 @@ struct DoctorRuleTests {
 
     private static func feed(
         _ url: String = "https://updates.example.com/channels/stable.json", end: FeedProbe.End? = nil,
-        check: DoctorReading.Check = .notDone, proxy: ProxyChoice? = nil
-    ) throws -> DoctorReading.Feed {
-        DoctorReading.Feed(
+        check: DoctorReading.CheckReading = .notDone, proxy: ProxyChoice? = nil
+    ) throws -> DoctorReading.FeedReading {
+        DoctorReading.FeedReading(
             url: try FetchURL(parsing: url), isChannel: true, proxy: proxy,
             end: end ?? .answered(status: 200, date: nil), check: check)
     }
@@ -53,7 +53,7 @@ struct DoctorRuleTests {
         var memory = FeedMemory()
         memory.clock = at(-Self.day)
         memory.follow(
-            FeedMemory.Channel(
+            FeedMemory.ChannelMemory(
                 name: "stable", sequence: 7, payloadSha256: try SHA256Digest.of([]), signers: [],
                 issuedAt: at(-Self.day), expires: at(expires), recalled: [], minimumVersion: nil, leftOut: []))
         return memory
@@ -153,7 +153,7 @@ struct DoctorRuleTests {
         let version = try #require(version)
         let block = Ledger.Block(
             version: version, cause: .failedStarts, reason: "white", count: 2, since: Timestamp(clamping: 8))
-        let offer = DoctorReading.Offer(version, .blocked(block))
+        let offer = DoctorReading.OfferReading(version, .blocked(block))
         let reading = try Self.reading { $0.feeds = [try Self.feed(check: .verified(FeedMemory(), offer))] }
         let findings = DoctorRule.findings(reading)
         #expect(
@@ -184,9 +184,9 @@ struct DoctorRuleTests {
         #expect(Self.problems(Self.reading { $0.session = session }) == problems)
     }
 
-    @Test(arguments: [(ScreenNote.Cause.started, 60), (.replaced, 10)])
+    @Test(arguments: [(ScreenNote.NoteCause.started, 60), (.replaced, 10)])
     func `warns of a browser that shows no page or an earlier one`(
-        cause: ScreenNote.Cause, patience: Int
+        cause: ScreenNote.NoteCause, patience: Int
     ) {
         #expect(Self.problems(Self.reading { $0.screen = ScreenNote(cause, since: Self.at(1 - patience)) }) == [])
         let reading = Self.reading { $0.screen = ScreenNote(cause, since: Self.at(-patience)) }
@@ -353,7 +353,9 @@ struct DoctorRuleTests {
     // MARK: Trust and documents
 
     @Test func `reports keys and trust roots`() throws {
-        func problems(_ trust: DoctorReading.Trust, _ check: DoctorReading.Check = .notDone) throws -> [String] {
+        func problems(_ trust: DoctorReading.TrustReading, _ check: DoctorReading.CheckReading = .notDone) throws
+            -> [String]
+        {
             try Self.problems(
                 Self.reading {
                     $0.trust = trust
@@ -393,7 +395,7 @@ struct DoctorRuleTests {
             #expect(Self.problems(reading) == expected)
         }
         let missing = UpdateFailure(.configInvalid, subject: "/feed", "It does not exist.")
-        for check in [DoctorReading.Check.refused(missing), .late] {
+        for check in [DoctorReading.CheckReading.refused(missing), .late] {
             let reading = try Self.reading {
                 $0.feeds = [try Self.feed("file:///feed", check: check)]
                 $0.feeds[0].end = nil

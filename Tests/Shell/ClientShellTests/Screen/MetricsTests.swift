@@ -195,7 +195,7 @@ import BundleValues
         #expect(lines(ShellMetrics(startedAt: Self.start), ledger).contains("clientctl_blocked_versions 0"))
         #expect(!lines(ShellMetrics(startedAt: Self.start), ledger).contains { $0.contains("channel_") })
         ledger.feed.follow(
-            FeedMemory.Channel(
+            FeedMemory.ChannelMemory(
                 name: "sta\"ble", sequence: 17, payloadSha256: try SHA256Digest.of([]), signers: [],
                 issuedAt: Self.start, expires: Timestamp(clamping: Self.start.secondsSinceEpoch + 129_600),
                 recalled: [],

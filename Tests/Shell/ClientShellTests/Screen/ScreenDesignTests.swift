@@ -16,7 +16,7 @@ import Testing
     }
 
     @Test(arguments: ["en", "de", "fr", "es", "ja"]) func `has every sentence in a language`(language: String) {
-        for key in ScreenTexts.Key.allCases {
+        for key in ScreenTexts.Sentence.allCases {
             let sentence = ScreenTexts.standard.sentence(key, in: language)
             #expect(sentence != key.rawValue, "\(key.rawValue)")
             if language != "en" { #expect(sentence != ScreenTexts.standard.sentence(key, in: "en"), "\(key.rawValue)") }
@@ -62,20 +62,20 @@ import Testing
     }
 
     @Test(arguments: [
-        ("@import 'https://a.example/b.css';", ScreenStyle.Refusal.import_), ("@IMPORT url(x)", .import_),
+        ("@import 'https://a.example/b.css';", ScreenStyle.StyleRefusal.import_), ("@IMPORT url(x)", .import_),
         ("p { background: url(https://a.example/b.png) }", .resource), ("p { background: UrL( b.png ) }", .resource),
         ("p { background: url() }", .resource), ("p { background: image-set('b.png' 1x) }", .resource),
         ("p { background: src('b.png') }", .resource), ("p { background: u\\72l(b.png) }", .escape),
         ("</style><script>", .endTag),
     ])
     func `rejects a style sheet that could load a resource or end its element`(
-        css: String, refusal: ScreenStyle.Refusal
+        css: String, refusal: ScreenStyle.StyleRefusal
     ) {
         #expect(throws: refusal) { try ScreenStyle(parsing: Array(css.utf8)) }
     }
 
     @Test func `rejects bytes that are not UTF-8`() {
-        #expect(throws: ScreenStyle.Refusal.notText) { try ScreenStyle(parsing: [0xFF]) }
+        #expect(throws: ScreenStyle.StyleRefusal.notText) { try ScreenStyle(parsing: [0xFF]) }
     }
 }
 

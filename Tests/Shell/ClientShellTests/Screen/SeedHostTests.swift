@@ -20,7 +20,7 @@ struct SeedHostTests {
 
     init() throws {
         folder = try TemporaryFolder()
-        var device = Launcher.Device(
+        var device = Launcher.LaunchDevice(
             store: folder.file("store"), shell: try SemanticVersion(parsing: "1.0.0"), seed: folder.file("seed"),
             verifies: false)
         device.layout = MeteorBundles(platform: .android)

@@ -65,8 +65,8 @@ struct RestoreSessionTests {
         #expect(errors.count == 0)
     }
 
-    @Test(arguments: SessionEnding.Cause.allCases)
-    func `an ended session leaves no user signed in`(cause: SessionEnding.Cause) async {
+    @Test(arguments: SessionEnding.EndingCause.allCases)
+    func `an ended session leaves no user signed in`(cause: SessionEnding.EndingCause) async {
         let record = SessionRecord(access: .ended(SessionEnding(cause, at: Self.now)), lock: nil)
         let repository = InMemorySessionRepository(record)
         #expect(await restore(repository) == .unauthenticated(.ended(cause)))

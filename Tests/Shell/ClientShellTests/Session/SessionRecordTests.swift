@@ -71,7 +71,7 @@ struct SessionRecordTests {
             let session = UserSession(token: try Self.session().token, since: Self.now, expires: end)
             #expect(wants(.session(session)) == isDue, "\(seconds)")
         }
-        for (cause, isDue) in [(SessionEnding.Cause.rejected, true), (.expired, true), (.signedOut, false)] {
+        for (cause, isDue) in [(SessionEnding.EndingCause.rejected, true), (.expired, true), (.signedOut, false)] {
             #expect(wants(.ended(SessionEnding(cause, at: Self.now))) == isDue, "\(cause)")
         }
     }

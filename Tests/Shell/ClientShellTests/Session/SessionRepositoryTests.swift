@@ -38,7 +38,7 @@ struct SessionRepositoryContractTests {
         var accesses: [SessionRecord.Access] = [
             .open, .session(try Self.session("a.b-c~d+e/f=")), .session(try Self.session("x", expires: moment)),
         ]
-        accesses += SessionEnding.Cause.allCases.map { .ended(SessionEnding($0, at: moment)) }
+        accesses += SessionEnding.EndingCause.allCases.map { .ended(SessionEnding($0, at: moment)) }
         for access in accesses {
             for lock in [nil] + SessionLock.allCases.map(Optional.init) {
                 let record = SessionRecord(access: access, lock: lock)

@@ -43,7 +43,7 @@ private final class ToldBridge: ShellBridge {
     }
 
     private func shell() async throws -> ClientShell {
-        let device = Launcher.Device(
+        let device = Launcher.LaunchDevice(
             store: folder.file("store"), shell: try version("1.0.0"), seed: nil, verifies: false)
         let shell = try ClientShell(
             ShellConfiguration(device: device), update: nil, bridge: bridge, clock: ManualClock()
@@ -80,7 +80,7 @@ private final class ToldBridge: ShellBridge {
         let before = try keeper.read().feed
         var feed = before
         feed.follow(
-            FeedMemory.Channel(
+            FeedMemory.ChannelMemory(
                 name: "stable", sequence: 2, payloadSha256: try .of([]), signers: [], issuedAt: .now, expires: .now,
                 recalled: try recalled.map { FeedMemory.Recall(version: try version($0), reason: "it leaks") },
                 minimumVersion: try floor.map(version), leftOut: try leftOut.map(version)))

@@ -121,7 +121,7 @@ struct FakeWorld {
 
     mutating func reload() { reloads += 1 }
 
-    mutating func inspect(_ request: ShellState<FakeLaunch>.Request) -> ShellState<FakeLaunch>.Inspection {
+    mutating func inspect(_ request: ShellState<FakeLaunch>.ReadingRequest) -> ShellState<FakeLaunch>.Inspection {
         var isSettled = false
         if let pending = request.pending {
             if case .refused = write(pending.verdict, pending.launch) {} else { isSettled = true }
