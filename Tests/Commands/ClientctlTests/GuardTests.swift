@@ -113,6 +113,46 @@ import Testing
         #expect(lines.first?.hasPrefix("stopped stable 1.1.0 is stopped at 1%") == true, "\(lines)")
     }
 
+    @Test(arguments: ["ntfy", "Slack", "Matrix"])
+    func `the script of the guide for a chat service posts the decision of the guard`(service: String) throws {
+        let chat = try LoopbackServer { _ in Route(bytes("{}")) }
+        let address = "http://127.0.0.1:\(chat.port)"
+        let page = String(decoding: try contents(ofFile: "\(Checkout.root)/Guide/guides/guard.md"), as: UTF8.self)
+        let tab = try #require(page.split(separator: "=== \"\(service)\"").dropFirst().first)
+        let block = try #require(tab.firstMatch(of: /```sh title="tell-people"\n((?:    .*\n)+?)    ```/)?.output.1)
+        let script = block.split(separator: "\n").map { $0.dropFirst(4) }.joined(separator: "\n")
+            .replacing(/https:\/\/[a-z]+\.example\.com/, with: address)
+            .replacing("/etc/kiosk", with: site.folder.path)
+        try site.folder.write(bytes("\(address)/services/T0/B0/secret\n"), to: "slack-webhook")
+        try site.folder.write(bytes("matrix-secret\n"), to: "matrix-token")
+        let hook = try site.folder.write(bytes(script), to: "tell-people")
+        chmod(hook, 0o755)
+        let engine = try Self.engine(["started": 10, "confirmed": 5, "failed": 5])
+        let outcome = try guarded("http://127.0.0.1:\(engine.port)", "--on-decision", hook)
+        #expect(outcome.status == 60 && !outcome.errors.contains("on-decision"), "\(outcome.errors)")
+        let request = try #require(chat.requests.first)
+        #expect(chat.requests.count == 1)
+        let reason = "1.1.0 is stopped at 1% of the devices: too many starts fail (5 confirmed starts, 5 failed)"
+        let body = String(decoding: request.body, as: UTF8.self)
+        func member(_ name: String) throws -> String? {
+            #expect(request["Content-Type"] == "application/json")
+            return try JSONScanner.parse(request.body, maximumBytes: 4096).objectValue?[name]?.stringValue
+        }
+        switch service {
+        case "ntfy":
+            #expect(request.method == "POST" && request.target == "/kiosks" && body == reason)
+            #expect(request["Title"] == "stable: stopped")
+        case "Slack":
+            #expect(request.method == "POST" && request.target == "/services/T0/B0/secret")
+            #expect(try member("text") == "stable: \(reason)")
+        default:
+            #expect(request.method == "PUT" && request["Authorization"] == "Bearer matrix-secret")
+            let target = /\/_matrix\/client\/v3\/rooms\/%21[A-Za-z]+:[a-z.]+\/send\/m\.room\.message\/guard-[0-9]+/
+            #expect(request.target.wholeMatch(of: target) != nil, "\(request.target)")
+            #expect(try member("body") == "stable: \(reason)" && member("msgtype") == "m.text")
+        }
+    }
+
     @Test func `guard --dry-run reports what it would stop`() throws {
         let engine = try Self.engine(["started": 10, "confirmed": 5, "failed": 5])
         let outcome = try guarded("http://127.0.0.1:\(engine.port)", "--dry-run")
