@@ -99,6 +99,10 @@ import Testing
         switch plugin {
         case .capgo:
             #expect(try value(page, "plugin.getFailedUpdate().then(failed => failed.bundle.version)") == "\"3.0.0\"")
+            let event = "plugin.addListener('updateFailed', event => { window.failedUpdate = event.bundle; })"
+            try page.evaluate("\(event).then(() => null)")
+            try page.wait(until: "window.failedUpdate")
+            #expect(try value(page, "[failedUpdate.id, failedUpdate.status]") == #"["3.0.0","error"]"#)
         case .capawesome:
             #expect(
                 try value(page, "answer")
@@ -151,6 +155,96 @@ import Testing
         let loads = page.loads
         try page.evaluate("plugin.reload(); null")
         try page.wait(for: "it is loaded again") { $0.loads == loads + 1 }
+    }
+
+    /// Installs 1.0.0, a page with CapacitorUpdater, and starts `serve`.
+    private func serve(_ settings: [String] = []) throws -> Serving {
+        try kiosk.install(Self.client("1.0.0", .capgo))
+        return try kiosk.serve(settings)
+    }
+
+    /// Opens the page and waits until it has confirmed its start.
+    private func open(_ serving: Serving) throws -> BrowserPage {
+        let page = try browser.open(serving.root + "/", inWindow: true)
+        try page.wait(until: "window.confirmed")
+        return page
+    }
+
+    @Test func `CapacitorUpdater reports a confirmed start and a check without news`() throws {
+        let serving = try serve()
+        let page = try open(serving)
+        try page.evaluate(
+            """
+            window.seen = [];
+            Promise.all(['appReady', 'noNeedUpdate'].map(name =>
+              plugin.addListener(name, event => { seen.push(name + ' ' + event.bundle.id); }))).then(() => null)
+            """)
+        #expect(try value(page, "plugin.notifyAppReady().then(answer => answer.bundle.id)") == "\"1.0.0\"")
+        #expect(try value(page, "plugin.getLatest()") == #"{"version":"1.0.0","kind":"up_to_date"}"#)
+        try page.wait(until: "seen.length === 2")
+        #expect(try value(page, "seen") == #"["appReady 1.0.0","noNeedUpdate 1.0.0"]"#)
+    }
+
+    @Test func `setMultiDelay of CapacitorUpdater delays an update until cancelDelay`() throws {
+        let serving = try serve(["--activation-window", "00:00-24:00"])
+        let page = try open(serving)
+        try page.evaluate("plugin.setMultiDelay({ delayConditions: [{ kind: 'background' }] }).then(() => null)")
+        try page.evaluate("WebAppLocalServer.onNewVersionReady(version => { window.ready = version })")
+        try kiosk.install(Self.client("2.0.0", .capgo))
+        // A page that is not busy would be switched when this event arrives.
+        try page.wait(until: "window.ready === '2.0.0'")
+        #expect(try page.evaluate("window.version").stringValue == "1.0.0")
+        try page.evaluate("plugin.cancelDelay(); null")
+        try shows(page, "2.0.0")
+    }
+
+    @Test func `LiveUpdate names the client that is ready and rejects others`() throws {
+        let serving = try serve()
+        let page = try open(serving)
+        try page.evaluate("window.live = registerPlugin('LiveUpdate'); null")
+        #expect(try value(page, "live.getNextBundle()") == #"{"bundleId":null}"#)
+        #expect(try value(page, "live.sync()") == #"{"nextBundleId":null}"#)
+        try kiosk.install(Self.client("2.0.0", .capgo))
+        try page.wait(until: "live.getNextBundle().then(next => next.bundleId === '2.0.0')")
+        #expect(try value(page, "live.fetchLatestBundle()") == #"{"bundleId":"2.0.0"}"#)
+        #expect(try value(page, "live.sync()") == #"{"nextBundleId":"2.0.0"}"#)
+        #expect(try value(page, "live.setNextBundle({ bundleId: '2.0.0' }).then(() => 'accepted')") == "\"accepted\"")
+        for call in [
+            "live.setNextBundle({ bundleId: '1.0.0' })", "live.downloadBundle({ bundleId: '2.0.0' })",
+            "live.deleteBundle({ bundleId: '1.0.0' })", "live.reset()", "live.setChannel({ channel: 'beta' })",
+            "plugin.delete({ id: '1.0.0' })", "plugin.setBundleError({ id: '1.0.0' })",
+            "plugin.setChannel({ channel: 'beta' })", "plugin.unsetChannel({})",
+        ] {
+            #expect(try value(page, "\(call).catch(error => error.code)") == "\"UNIMPLEMENTED\"", "\(call)")
+        }
+        #expect(try page.evaluate("window.version").stringValue == "1.0.0")
+        try page.evaluate("live.reload(); null")
+        try shows(page, "2.0.0")
+    }
+
+    @Test func `sync of CodePush reports whether an update is ready, and shows it only with IMMEDIATE`() throws {
+        let serving = try serve()
+        let page = try open(serving)
+        let sync = "new Promise(done => codePush.sync(done, { installMode: InstallMode.ON_NEXT_RESTART }))"
+        #expect(try value(page, "\(sync).then(status => status === SyncStatus.UP_TO_DATE)") == "true")
+        try kiosk.install(Self.client("2.0.0", .capgo))
+        try page.wait(until: "plugin.getNextBundle().then(next => next)")
+        #expect(try value(page, "\(sync).then(status => status === SyncStatus.UPDATE_INSTALLED)") == "true")
+        #expect(try page.evaluate("window.version").stringValue == "1.0.0")
+        try page.evaluate("codePush.sync(null, { installMode: InstallMode.IMMEDIATE }); null")
+        try shows(page, "2.0.0")
+    }
+
+    @Test func `the plugins report a check that fails`() throws {
+        let serving = try serve(["--manifest", "http://127.0.0.1:1/manifest.json", "--trust", kiosk.trust])
+        let page = try open(serving)
+        #expect(
+            try value(page, "new Promise(done => codePush.sync(done)).then(status => status === SyncStatus.ERROR)")
+                == "true")
+        let live = "registerPlugin('LiveUpdate')"
+        for call in ["plugin.getLatest()", "\(live).sync()", "\(live).fetchLatestBundle()"] {
+            #expect(try value(page, "\(call).catch(error => error.code)") == "\"networkUnavailable\"", "\(call)")
+        }
     }
 
     @Test(arguments: [nil, "electron"])

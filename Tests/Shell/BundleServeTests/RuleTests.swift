@@ -1,3 +1,4 @@
+import BundleCore
 import Testing
 
 @testable import BundleServe
@@ -128,5 +129,11 @@ import Testing
         #expect(candidates[632] == 12000)
         #expect(candidates.last == 12367)
         #expect(candidates.count == 1000)
+    }
+}
+
+@Suite struct PageBridgeSizeTests {
+    @Test func `the calls of live-update plugins add at most 4 kB to each page`() {
+        #expect(ShimInjector.onOneLine(PackageResources.page_capacitor_js).count <= 4096)
     }
 }
