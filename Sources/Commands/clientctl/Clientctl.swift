@@ -113,9 +113,12 @@ enum CommandName {
             if word == "help" { continue }
             guard let next = below.first(where: { $0._commandName == word }) else {
                 let names = below.map { $0._commandName }
+                let elsewhere = synonyms[word].map(names.contains) == true ? [] : commands(named: word)
                 let advice =
-                    meant(by: word, among: names).map { "Did you mean \($0)?" }
-                    ?? "Give one of \(names.joined(separator: ", "))."
+                    elsewhere.isEmpty
+                    ? meant(by: word, among: names).map { "Did you mean \($0)?" }
+                        ?? "Give one of \(names.joined(separator: ", "))."
+                    : "Did you mean \(elsewhere.joined(separator: " or "))?"
                 return ("Unknown command \(UntrustedName.display(word)). \(advice)", group)
             }
             group = next
@@ -142,23 +145,19 @@ enum CommandName {
         "yank": "recall", "rollback": "recall",
     ]
 
-    /// Returns the name that `word` is a synonym of, or differs from in at most two letters and a third of its letters.
+    /// Returns the name that `word` is a synonym of, or that is similar to it.
     private static func meant(by word: String, among names: [String]) -> String? {
         if let synonym = synonyms[word], names.contains(synonym) { return synonym }
-        let near = names.map { ($0, distance(Array(word.utf8), Array($0.utf8))) }.min { $0.1 < $1.1 }
-        return near.flatMap { name, letters in letters <= 2 && letters * 3 <= word.utf8.count ? name : nil }
+        return SimilarWord.closest(to: word, in: names)
     }
 
-    /// Returns how many bytes to add, remove or change to turn `one` into `other`. Compares at most 64 bytes of `one`.
-    private static func distance(_ one: [UInt8], _ other: [UInt8]) -> Int {
-        var row = Array(0...other.count)
-        for (index, letter) in one.prefix(64).enumerated() {
-            var next = [index + 1]
-            for (column, found) in other.enumerated() {
-                next.append(min(row[column] + (letter == found ? 0 : 1), row[column + 1] + 1, next[column] + 1))
-            }
-            row = next
+    /// Returns the command lines of the commands named `word` in all groups.
+    private static func commands(named word: String) -> [String] {
+        Clientctl.configuration.subcommands.flatMap { command in
+            let name = command._commandName
+            let isOwn = name == word && command.configuration.subcommands.isEmpty
+            let below = command.configuration.subcommands.filter { $0._commandName == word }
+            return (isOwn ? ["`clientctl \(name)`"] : []) + below.map { _ in "`clientctl \(name) \(word)`" }
         }
-        return row[other.count]
     }
 }

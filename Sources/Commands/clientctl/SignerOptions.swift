@@ -221,14 +221,14 @@ enum ChannelOutput {
     }
 
     private static func manifest(_ change: NewestChange) -> JSONValue {
-        let (isChanged, offered, isRecalled): (Bool, SemanticVersion?, Bool) =
+        let (isChanged, offered, isRemoved): (Bool, SemanticVersion?, Bool) =
             switch change {
             case .untouched: (false, nil, false)
             case .offers(let version): (true, version, false)
-            case .keepsRecalled(let version): (false, version, true)
+            case .removed: (true, nil, true)
             }
         return .object([
-            "changed": .bool(isChanged), "offers": .string(orNull: offered?.description), "recalled": .bool(isRecalled),
+            "changed": .bool(isChanged), "offers": .string(orNull: offered?.description), "removed": .bool(isRemoved),
         ])
     }
 
@@ -236,10 +236,10 @@ enum ChannelOutput {
         switch change {
         case .untouched: []
         case .offers(let version): ["  manifest.json \(isDryRun ? "would offer" : "offers") \(version) from now on"]
-        case .keepsRecalled(let version):
+        case .removed(let version):
             [
-                "  manifest.json still offers \(version), because no other release is for every device. Devices that follow it "
-                    + "keep \(version) until a higher version is published."
+                "  manifest.json \(isDryRun ? "would be" : "was") removed: it offered \(version), and no other release is for every device. "
+                    + "Devices that follow it keep \(version) until a higher version is published."
             ]
         }
     }

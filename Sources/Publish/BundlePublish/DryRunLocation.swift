@@ -12,6 +12,8 @@ package struct FeedWrite: Sendable, Equatable {
         case create
         /// A replacement of a file.
         case replace
+        /// The removal of a file.
+        case remove
     }
 
     package let kind: Kind
@@ -37,16 +39,19 @@ final class DryRunLocation: FeedLocation {
     private let base: any FeedLocation
     /// The written bytes; nil for a file too large to keep, which is not read again.
     private var written: [String: [UInt8]?] = [:]
+    private var removed: Set<String> = []
 
     /// Reads from `base`, which is not changed.
     init(_ base: any FeedLocation) { self.base = base }
 
     func read(_ name: String, maximumBytes: Int) throws -> FeedRecord? {
+        if removed.contains(name) { return nil }
         guard let bytes = written[name] ?? nil else { return try base.read(name, maximumBytes: maximumBytes) }
         return FeedRecord(bytes, version: try Self.version(of: bytes))
     }
 
     func stream(_ name: String, maximumBytes: Int, body: (UnsafeRawBufferPointer) throws -> Void) throws -> Bool {
+        if removed.contains(name) { return false }
         guard let bytes = written[name] ?? nil else {
             return try base.stream(name, maximumBytes: maximumBytes, body: body)
         }
@@ -73,6 +78,7 @@ final class DryRunLocation: FeedLocation {
         if writes.isEmpty, let probe = base.probe { writes.append(probe) }
         writes.append(FeedWrite(kind: kind, name: name, size: size, headers: base.headers(of: name)))
         written[name] = .some(bytes)
+        removed.remove(name)
     }
 
     private static func version(of bytes: [UInt8]) throws -> FeedVersion {
@@ -81,7 +87,7 @@ final class DryRunLocation: FeedLocation {
 
     func list(_ folder: String) throws -> [FeedEntry] {
         let own = written.filter { folder.isEmpty || $0.key.hasPrefix(folder + "/") }
-        return try base.list(folder).filter { own[$0.name] == nil }
+        return try base.list(folder).filter { own[$0.name] == nil && !removed.contains($0.name) }
             + own.map { FeedEntry(name: $0.key, size: $0.value?.count ?? 0) }
     }
 
@@ -90,8 +96,15 @@ final class DryRunLocation: FeedLocation {
     func draft(_ wait: FeedWait) throws -> any ReleaseDraft { try DryRunDraft(of: self) }
     func locked<Answer>(_ wait: FeedWait, work: () throws -> Answer) throws -> Answer { try work() }
 
-    // A dry run removes nothing, makes no folder, and has nothing to make durable.
-    func remove(_ name: String) throws {}
+    func remove(_ name: String) throws {
+        guard let size = try read(name, maximumBytes: 64 << 20)?.bytes.count else { return }
+        if writes.isEmpty, let probe = base.probe { writes.append(probe) }
+        writes.append(FeedWrite(kind: .remove, name: name, size: size, headers: []))
+        written[name] = nil
+        removed.insert(name)
+    }
+
+    // A dry run removes no release, makes no folder, and has nothing to make durable.
     func removeRelease(_ release: String) throws {}
     func make() throws {}
     func sync(_ folder: String) throws {}

@@ -31,6 +31,7 @@ package struct FeedCheck {
     var leavesOut: (SemanticVersion) -> Bool = { _ in false }
     private var report = CheckReport()
     private var seen: Set<FetchURL> = []
+    private var documents: [ChannelDocument] = []
 
     /// Checks the feed at `base`, which ends with a slash. `origin` is the location of the feed, if it is known.
     package init(
@@ -49,6 +50,7 @@ package struct FeedCheck {
         for channel in isGuess ? [ChannelFileName.standard] : known {
             try await check(channel, isNeeded: !isGuess)
         }
+        try checkRecall()
         return report
     }
 
@@ -56,6 +58,7 @@ package struct FeedCheck {
     mutating func run(channel: String?) async throws -> CheckReport {
         try await checkManifest(isNeeded: channel == nil)
         if let channel { try await check(channel, isNeeded: true) }
+        try checkRecall()
         return report
     }
 
@@ -125,6 +128,17 @@ package struct FeedCheck {
         try await check(manifest, at: url)
     }
 
+    private mutating func checkRecall() throws {
+        guard let offered = report.offered, let channel = FeedRecalls.recall(of: offered, in: documents)?.channel else {
+            return
+        }
+        find(
+            .recalled, at: try base.resolve(relative: ReleaseFeed.manifestName),
+            message:
+                "It offers \(offered), which channel \(channel) recalls: run `clientctl channel renew --channel \(channel)`, or "
+                + "purge the caches in front of the feed.")
+    }
+
     private mutating func check(_ channel: String, isNeeded: Bool) async throws {
         let url = try base.resolve(relative: "\(ChannelWriter.folder)/\(ChannelFileName.file(of: channel))")
         guard let bytes = try await document(url, maximumBytes: ChannelFormat.maximumBytes, isNeeded: isNeeded) else {
@@ -138,6 +152,7 @@ package struct FeedCheck {
         }
         guard let document = parsed else { return }
         report.channels[channel] = document.sequence
+        documents.append(document)
         checkExpiry(document, at: url)
         if let record = try origin.flatMap({ try ChannelWriter.record(of: channel, in: $0) }) {
             let published = try ChannelFormat.parse(ChannelFormat.envelope(parsing: record.bytes)).claims.sequence

@@ -138,7 +138,20 @@ package struct FeedTransfer {
             }
             if isWritten { report.written.append(entry) } else { report.present += 1 }
         }
+        if !isDryRun { try removeRecalledManifest(wait) }
         return report
+    }
+
+    /// Removes the target's `manifest.json` if a copied channel file recalls its release. The source may have none.
+    private func removeRecalledManifest(_ wait: FeedWait) throws {
+        try target.change(wait, channels: [], draft: { nil as Void? }) { _ in
+            guard let offered = try ReleaseFeed.newest(in: target)?.claims.version else { return }
+            do {
+                try FeedRecalls(in: target).requireManifest(offered)
+            } catch let failure as UpdateFailure where failure.code == .versionBlocked {
+                try target.remove(ReleaseFeed.manifestName)
+            }
+        }
     }
 
     private static let largestDocument = 64 << 20
@@ -195,6 +208,9 @@ package struct FeedTransfer {
             let present = try target.read(name, maximumBytes: Self.largestDocument)
             if present?.bytes == bytes { return false }
             try requireForward(of: name, to: bytes)
+            if Part(of: name) == .newest {
+                try FeedRecalls(in: target).requireManifest(ManifestFormat.parse(bytes).claims.version)
+            }
             try target.replace(name, with: bytes, version: present?.version)
             return true
         }

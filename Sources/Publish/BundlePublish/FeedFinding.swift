@@ -22,6 +22,8 @@ package struct FeedFinding: Sendable, Hashable {
         case brokenChain
         /// Devices ignore the hold.
         case voidHold
+        /// `manifest.json` offers a release that a channel recalls.
+        case recalled
         /// The file has expired.
         case expired
         /// The file expires within three days.
@@ -49,6 +51,7 @@ package struct FeedFinding: Sendable, Hashable {
             case .malformed: .manifestMalformed
             case .notVouchedFor, .brokenChain: .signatureInvalid
             case .revokedKey: .keyUnknown
+            case .recalled: .versionBlocked
             case .otherApp: .appMismatch
             case .expired: .expired
             case .stale: .rollbackAttempt

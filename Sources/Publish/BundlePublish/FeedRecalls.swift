@@ -32,6 +32,18 @@ struct FeedRecalls {
         }
     }
 
+    /// Returns the channel file in `documents` that recalls `version`, so that `manifest.json` cannot offer it; nil if
+    /// there is none.
+    static func recall(of version: SemanticVersion, in documents: [ChannelDocument]) -> ChannelDocument? {
+        if let standard = documents.first(where: { $0.channel == ChannelFileName.standard }) {
+            if standard.recalls(version) { return standard }
+            if standard.releases.contains(where: { $0.version == version }) { return nil }
+        }
+        return documents.first { document in
+            document.channel != ChannelFileName.standard && document.recalled.contains { $0.version == version }
+        }
+    }
+
     private func requireOthers(_ version: SemanticVersion, besides own: String, in target: String) throws {
         for channel in try ChannelWriter.channels(in: location) where channel != own {
             guard let recall = try document(of: channel)?.recalled.first(where: { $0.version == version }) else {
@@ -46,7 +58,8 @@ struct FeedRecalls {
         }
     }
 
-    private func document(of channel: String) throws -> ChannelDocument? {
+    /// Returns the channel file of `channel`, unverified; nil if the feed has none.
+    func document(of channel: String) throws -> ChannelDocument? {
         guard let record = try ChannelWriter.record(of: channel, in: location) else { return nil }
         do {
             return try ChannelFormat.parse(ChannelFormat.envelope(parsing: record.bytes)).claims

@@ -36,7 +36,8 @@ extension ReleaseBuilder {
             let report = try prepared.flatMap { try publication?.put($0) }
             if let report, report.outcome != .unchanged { isCompleted = true }
             return try summary(
-                isCompleted ? .completed : .unchanged, of: claims, tree: tree, isNewest: isNewest(), channel: report)
+                isCompleted ? .completed : .unchanged, of: claims, tree: tree, isNewest: isNewest(), channel: report,
+                rollout: channel?.rollout)
         }
     }
 
@@ -77,7 +78,7 @@ extension ReleaseBuilder {
 
     func summary(
         _ outcome: ReleaseReport.Outcome, of manifest: Manifest, tree: CanonicalTree, isNewest: Bool,
-        channel: ChannelReport?
+        channel: ChannelReport?, rollout: Int? = nil
     ) throws -> ReleaseReport {
         let offered = try ReleaseFeed.newest(in: feed)?.claims
         var report = ReleaseReport(
@@ -85,7 +86,7 @@ extension ReleaseBuilder {
             isNewest: isNewest, offered: isNewest ? manifest.version : offered?.version,
             largest: Array(tree.entries.sorted { $0.size > $1.size }.prefix(5)),
             raisedLimits: raisedLimits(manifest, tree: tree), channel: channel, writes: dryRun?.writes)
-        report.warnings = try keptWarnings(manifest)
+        report.warnings = try keptWarnings(manifest) + rolloutWarning(manifest.version, in: channel, asked: rollout)
         if channel == nil, let offered, offered.version > manifest.version {
             report.warnings.append(
                 "manifest.json offers \(offered.version), which is higher, so no device installs \(manifest.version). Publish a higher "
@@ -105,6 +106,21 @@ extension ReleaseBuilder {
         return [
             "\(published.version) was published before and keeps \(kept.joined(separator: " and ")): a published release never "
                 + "changes. Publish a higher version."
+        ]
+    }
+
+    /// Warns if the channel had the release before, for another percentage than the publisher asked for.
+    private func rolloutWarning(
+        _ version: SemanticVersion, in channel: ChannelReport?, asked permille: Int?
+    ) -> [String] {
+        guard let permille, let document = channel?.document,
+            let release = document.releases.first(where: { $0.version == version }),
+            release.ramp != nil || release.rollout != permille
+        else { return [] }
+        let percentage = RolloutPercentage(permille: permille)
+        return [
+            "--rollout \(percentage) was ignored, because channel \(document.channel) has \(version) already, for "
+                + "\(ChannelDocument.audience(of: release)). Use `clientctl release rollout \(percentage) --version \(version)`."
         ]
     }
 

@@ -140,6 +140,24 @@ import Testing
         #expect(ignored.status == 0 && codes(ignored).contains("voidHold"), "\(ignored.text)")
     }
 
+    @Test func `feed check fails when manifest.json offers a recalled release`() throws {
+        let site = try ChannelSite(withRoot: false)
+        try site.publish("1.0.0", ["--rollout", "100%"])
+        try site.publish("1.1.0", ["--rollout", "100%"])
+        let manifest = "\(site.feed)/manifest.json"
+        try Clientctl.stock(["cp", manifest, site.folder.file("old.json")])
+        try site.release("withdraw", "--version", "1.1.0").succeeded("changed")
+        try site.release("recall", "--version", "1.1.0", "--reason", "bad").succeeded("changed")
+        let url = "file://\(site.feed)/"
+        let recalled = try Clientctl.run(["feed", "check", url, "--json"]).succeeded("good")
+        #expect(recalled.string("offered") == "1.0.0")
+        try Clientctl.stock(["cp", site.folder.file("old.json"), manifest])
+        let broken = try Clientctl.run(["feed", "check", url, "--json"])
+        #expect(broken.code == "versionBlocked" && codes(broken) == ["recalled"], "\(broken.errors)")
+        try site.channel("renew").succeeded("changed")
+        try Clientctl.run(["feed", "check", url, "--json"]).succeeded("good")
+    }
+
     @Test func `feed check reports a channel of another application than the trust root`() throws {
         let site = try ChannelSite(withRoot: false)
         try site.publish("1.0.0", ["--rollout", "100%", "--app-id", "com.example.other"])

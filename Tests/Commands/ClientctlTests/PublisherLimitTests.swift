@@ -167,7 +167,12 @@ import Testing
         try publish("1.0.0", "stable", ["--create"]).succeeded("unchanged")
         try publish("1.1.0", "stable", ["--create"]).failed(78, "configInvalid")
         #expect(access("\(site.feed)/releases/v1.1.0", F_OK) != 0)
-        try publish("1.1.0", "stabel").failed(78, "configInvalid")
+        let mistyped = try publish("1.1.0", "stabel").failed(78, "configInvalid")
+        #expect(mistyped.errors.contains("it has stable. Did you mean stable?"), "\(mistyped.errors)")
+        let made = try publish("1.1.0", "stabel", ["--create", "--dry-run"]).succeeded("dryRun")
+        #expect(made.errors.contains("the feed already has stable"), "\(made.errors)")
+        let unknown = try site.channel("renew", channel: "prod")
+        #expect(unknown.errors.contains("has no channel prod; it has stable. Create it with"), "\(unknown.errors)")
         try site.release("promote", "--version", "1.0.0", "--to", "beta").failed(78, "configInvalid")
         try site.release("promote", "--version", "1.0.0", "--to", "beta", "--create").succeeded("changed")
     }
@@ -192,6 +197,18 @@ import Testing
         try install().succeeded("installed")
     }
 
+    @Test func `publish warns that it ignores another rollout of a published release`() throws {
+        try publish("1.0.0", "stable", ["--create", "--rollout", "10%"]).succeeded("published")
+        let same = try publish("1.0.0", "stable", ["--rollout", "10%"]).succeeded("unchanged")
+        #expect(same.strings("warnings") == [])
+        let ignored = try publish("1.0.0", "stable", ["--rollout", "50%"]).succeeded("unchanged")
+        #expect(
+            ignored.strings("warnings") == [
+                "--rollout 50% was ignored, because channel stable has 1.0.0 already, for 10% of the devices. Use "
+                    + "`clientctl release rollout 50% --version 1.0.0`."
+            ])
+    }
+
     @Test func `release promote keeps rollout and pause`() throws {
         try publish("1.0.0", "stable", ["--create"]).succeeded("published")
         try publish("1.1.0", "stable", ["--rollout", "2.5%"]).succeeded("published")
@@ -211,13 +228,11 @@ import Testing
         try publish("1.0.0", "stable", ["--create"]).succeeded("published")
         try publish("1.1.0", "stable").succeeded("published")
         let first = try site.release("recall", "--version", "1.1.0", "--reason", "bad").succeeded("changed")
-        #expect(manifest(first) == ["changed": .bool(true), "offers": .string("1.0.0"), "recalled": .bool(false)])
+        #expect(manifest(first) == ["changed": .bool(true), "offers": .string("1.0.0"), "removed": .bool(false)])
         let second = try site.release("recall", "--version", "1.0.0", "--reason", "bad").succeeded("changed")
-        #expect(manifest(second) == ["changed": .bool(false), "offers": .string("1.0.0"), "recalled": .bool(true)])
-        let plain = try Clientctl.run([
-            "channel", "renew", "--feed", site.feed, "--channel", "stable", "--channel-key", site.key("channel"),
-        ])
-        #expect(plain.text.contains("manifest.json still offers 1.0.0"))
+        #expect(manifest(second) == ["changed": .bool(true), "offers": .null, "removed": .bool(true)])
+        try Clientctl.run(["feed", "check", "file://\(site.feed)/", "--channel", "stable", "--json"]).succeeded("good")
+        try Clientctl.run(["feed", "offer", "1.0.0", "--feed", site.feed, "--json"]).failed(78, "configInvalid")
         // The outcome names written files even if the channel did not change.
         try site.release("recall", "--version", "1.0.0", "--undo").succeeded("changed")
         try Clientctl.stock(["rm", "\(site.feed)/manifest.json"])

@@ -62,6 +62,106 @@ import Testing
         #expect(try workspace.editor().apply(.reinstate(version), to: "beta").document.sequence == 4)
     }
 
+    private func apply(_ change: ChannelChange, to channel: String = "stable") throws -> NewestChange {
+        try workspace.editor().apply(change, to: channel).newest
+    }
+
+    private var offered: String? {
+        get throws { try ReleaseFeed.newest(in: workspace.location)?.claims.version.description }
+    }
+
+    @Test func `offers another release in manifest.json after a withdrawal and a recall`() throws {
+        let (lower, version) = (try workspace.version("1.0.0"), try workspace.version("1.1.0"))
+        try put("stable", ["1.0.0", "1.1.0"])
+        #expect(try apply(.renew) == .offers(version))
+        #expect(try apply(.withdraw(version)) == .offers(lower))
+        #expect(try apply(.recall(version, reason: "bad")) == .untouched)
+        #expect(try offered == "1.0.0")
+    }
+
+    @Test func `replaces a recalled release in manifest.json that the channel no longer lists`() throws {
+        try put("stable", ["1.0.0"], recalling: ["1.1.0"])
+        try workspace.folder.write(manifest("1.1.0"), to: "feed/manifest.json")
+        #expect(try apply(.renew) == .offers(workspace.version("1.0.0")))
+        #expect(try offered == "1.0.0")
+    }
+
+    @Test func `removes manifest.json if its release is recalled and no other is for every device`() throws {
+        let version = try workspace.version("1.1.0")
+        try put("stable", ["1.1.0"])
+        #expect(try apply(.renew) == .offers(version))
+        let before = try TreeSnapshot(of: workspace.feed)
+        var terms = workspace.terms()
+        terms.isDryRun = true
+        let recall = ChannelChange.recall(version, reason: "bad")
+        let dryRun = try workspace.editor(terms).apply(recall, to: "stable")
+        #expect(dryRun.newest == .removed(version))
+        #expect(dryRun.writes?.last?.kind == .remove && dryRun.writes?.last?.name == "manifest.json")
+        #expect(try TreeSnapshot(of: workspace.feed).changes(since: before) == [])
+        #expect(try apply(recall) == .removed(version))
+        #expect(try offered == nil)
+        #expect(try apply(.renew) == .untouched)
+        #expect(try apply(.reinstate(version)) == .offers(version))
+    }
+
+    @Test(arguments: [false, true])
+    func `removes manifest.json if another channel recalls its release`(hasLock: Bool) throws {
+        let version = try workspace.version("1.1.0")
+        try put("beta", ["1.1.0"])
+        try workspace.folder.write(manifest("1.1.0"), to: "feed/manifest.json")
+        let location = HookedLocation(workspace.location)
+        location.hasLock = hasLock
+        let report = try ChannelEditor(feed: location, workspace.terms()).apply(
+            .recall(version, reason: "bad"), to: "beta")
+        #expect(report.newest == .removed(version))
+        #expect(try offered == nil)
+    }
+
+    @Test func `keeps a release in manifest.json that the standard channel lists and another channel recalls`() throws {
+        try put("stable", ["1.1.0"])
+        #expect(try apply(.renew) != .untouched)
+        try put("beta", ["1.1.0"])
+        #expect(try apply(.recall(workspace.version("1.1.0"), reason: "bad"), to: "beta") == .untouched)
+        #expect(try offered == "1.1.0")
+    }
+
+    @Test func `keeps a manifest.json that another publisher wrote before the removal`() throws {
+        let version = try workspace.version("1.1.0")
+        try put("stable", ["1.1.0"])
+        #expect(try apply(.renew) != .untouched)
+        let location = HookedLocation(workspace.location)
+        var isFixed = false
+        location.beforeRead = { [workspace] name in
+            guard !isFixed, name == "channels/stable.json",
+                (try? workspace.read().recalls(version)) == true
+            else { return }
+            isFixed = true
+            var fixed = try? workspace.read()
+            fixed?.sequence += 1
+            _ = try? fixed?.add(workspace.manifest("1.2.0"), rollout: nil)
+            if let fixed { try? workspace.put(fixed) }
+            try? workspace.folder.write(
+                NewestManifest.manifest(of: ChannelDocument.Release(workspace.manifest("1.2.0"))),
+                to: "feed/manifest.json")
+        }
+        _ = try ChannelEditor(feed: location, workspace.terms()).apply(.recall(version, reason: "bad"), to: "stable")
+        #expect(isFixed)
+        #expect(try offered == "1.2.0")
+    }
+
+    @Test func `removes a recalled manifest.json from the target of a copy`() throws {
+        let version = try workspace.version("1.1.0")
+        try put("stable", ["1.1.0"])
+        #expect(try apply(.renew) != .untouched)
+        let target = FeedFolder(workspace.folder.file("copy"))
+        let copy = FeedTransfer(from: workspace.location, to: target, isDryRun: false)
+        _ = try copy.run(FeedWait())
+        #expect(try ReleaseFeed.newest(in: target)?.claims.version == version)
+        #expect(try apply(.recall(version, reason: "bad")) == .removed(version))
+        _ = try copy.run(FeedWait())
+        #expect(try ReleaseFeed.newest(in: target) == nil)
+    }
+
     @Test func `refuses only new releases if a channel cannot be read`() throws {
         try put("beta", ["1.0.0"])
         try put("stable", ["1.0.0", "1.1.0"])

@@ -189,10 +189,10 @@ package struct ChannelEditor {
     }
 
     private static func missing(_ channel: String, in feed: any FeedLocation) -> UpdateFailure {
-        UpdateFailure(
-            .configInvalid, subject: "channel \(channel)",
-            "The feed \(feed.address) has no channel \(channel). Create it with `clientctl publish --channel \(channel) --create` or "
-                + "`clientctl release promote --to \(channel) --create`; if its file was lost, run `clientctl channel restore`."
-        )
+        ChannelWriter.missing(
+            channel, in: feed,
+            create:
+                "Create it with `clientctl publish --channel \(channel) --create` or `clientctl release promote --to \(channel) --create`; if "
+                + "its file was lost, run `clientctl channel restore`.")
     }
 }

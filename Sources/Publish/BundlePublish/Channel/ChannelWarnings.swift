@@ -27,7 +27,8 @@ extension ChannelDocument {
         {
             warnings.append(
                 "no release is for every device now: devices keep what they have, and new devices get nothing."
-                    + (channel == ChannelFileName.standard ? " manifest.json stays as it is." : ""))
+                    + (channel == ChannelFileName.standard
+                        ? " manifest.json still offers its release, unless that is recalled." : ""))
         }
         return warnings
     }

@@ -85,14 +85,16 @@ extension ChannelWriter {
         }
     }
 
-    /// Writes `manifest.json`. If the location cannot lock out other publishers, one of them may have replaced it or
+    /// Writes or removes `manifest.json`. If the location cannot lock out other publishers, one of them may have replaced it or
     /// followed it: the current channel file then decides.
     private func writeNewest(_ first: NewestManifest.Replacement, of prepared: PreparedChannel) throws {
         var next = Optional(first)
         var bytes = try location.hasLock ? nil : Self.record(of: prepared.name, in: location)?.bytes
+        // A removal cannot be conditional, so it follows the current channel file.
+        if first.bytes == nil, let bytes { next = try newest(after: prepared, by: bytes) }
         for _ in 0..<Self.attempts {
             do {
-                if let next { try ReleaseFeed.setNewest(next.bytes, in: location, after: next.present) }
+                if let next { try write(next) }
                 if location.hasLock { return }
                 let now = try Self.record(of: prepared.name, in: location)?.bytes
                 if now == bytes { return }
@@ -101,12 +103,22 @@ extension ChannelWriter {
                 bytes = try Self.record(of: prepared.name, in: location)?.bytes
             }
             guard let bytes else { return }
-            next = try NewestManifest.change(
-                for: ChannelFormat.parse(ChannelFormat.envelope(parsing: bytes)).claims, in: location,
-                at: prepared.clock
-            ).next
+            next = try newest(after: prepared, by: bytes)
         }
         throw FeedConflict(ReleaseFeed.manifestName, in: location)
+    }
+
+    private func write(_ next: NewestManifest.Replacement) throws {
+        if let bytes = next.bytes { return try ReleaseFeed.setNewest(bytes, in: location, after: next.present) }
+        try location.remove(ReleaseFeed.manifestName)
+    }
+
+    /// Returns the change of `manifest.json` that the channel file `bytes` causes.
+    private func newest(after prepared: Prepared, by bytes: [UInt8]) throws -> NewestManifest.Replacement? {
+        try NewestManifest.change(
+            for: ChannelFormat.parse(ChannelFormat.envelope(parsing: bytes)).claims,
+            after: prepared.base.document?.document, in: location, at: prepared.clock
+        ).next
     }
 
     private static let attempts = 6

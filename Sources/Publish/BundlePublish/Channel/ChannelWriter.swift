@@ -26,7 +26,7 @@ package struct ChannelWriter {
         let file: SignedChannel?
         var report: ChannelReport
         let base: ChannelBase
-        /// The next `manifest.json` of the feed; nil if it stays as it is.
+        /// The change of the feed's `manifest.json`; nil if it stays as it is.
         let newest: NewestManifest.Replacement?
         /// The time of the preparation, which devices will measure the file by.
         let clock: Timestamp
@@ -41,7 +41,8 @@ package struct ChannelWriter {
             self.base = base
             self.clock = clock
             var report = report
-            (report.newest, newest) = try NewestManifest.change(for: report.document, in: location, at: clock)
+            (report.newest, newest) = try NewestManifest.change(
+                for: report.document, after: base.document?.document, in: location, at: clock)
             if file == nil { report.outcome = newest == nil ? .unchanged : .completed }
             self.report = report
         }
@@ -114,11 +115,34 @@ package struct ChannelWriter {
                 "The feed has copies of channel \(name) up to sequence \(last), so the channel file was lost. Restore it with "
                     + "`clientctl channel restore`, or recreate it with --sequence \(last + 1) or higher.")
         }
-        throw UpdateFailure(
+        throw Self.missing(
+            name, in: location,
+            create:
+                "Create it with --create. If its file was lost, restore it, or recreate it with --create and a --sequence above the last "
+                + "one: devices reject lower sequences.")
+    }
+
+    /// Returns the failure of a command about the channel `name`, which the feed does not have. `create` is the advice
+    /// if no other channel has a similar name.
+    static func missing(_ name: String, in location: any FeedLocation, create: String) -> UpdateFailure {
+        let others = (try? channels(in: location)) ?? []
+        let known = others.isEmpty ? "" : "; it has \(others.joined(separator: ", "))"
+        let advice =
+            SimilarWord.closest(to: name, in: others).map { "Did you mean \($0)? --create creates a new channel." }
+            ?? create
+        return UpdateFailure(
             .configInvalid, subject: "channel \(name)",
-            "The feed has no channel \(name). Create it with --create. If its file was lost, restore it, or "
-                + "recreate it with --create and a --sequence above the last one: devices reject lower sequences."
-        )
+            "The feed \(location.address) has no channel \(name)\(known). \(advice)")
+    }
+
+    /// Returns a warning about a new channel whose name is similar to that of another channel.
+    private func similarityWarning(_ name: String, present: VerifiedChannelDocument?) throws -> String? {
+        guard present == nil, let other = SimilarWord.closest(to: name, in: try Self.channels(in: location)) else {
+            return nil
+        }
+        return
+            "it is new, and the feed already has \(other): no device follows \(name) yet. If it is misspelled, remove it with "
+            + "`clientctl channel delete \(name)`."
     }
 
     /// Throws if the caller asked to create a channel that exists.
@@ -200,7 +224,8 @@ package struct ChannelWriter {
             ChannelReport(
                 outcome: options.isDryRun ? .dryRun : .changed, document: document,
                 previousSequence: present?.document.sequence, changes: base.losses + changes,
-                warnings: warnings(after: present, expires: expires) + [size, stillHeld].compactMap(\.self)
+                warnings: warnings(after: present, expires: expires)
+                    + [size, stillHeld, similarityWarning(name, present: present)].compactMap(\.self)
                     + document.warnings(after: present?.document, at: options.clock)),
             in: location, at: options.clock)
     }

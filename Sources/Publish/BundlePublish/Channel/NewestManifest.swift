@@ -7,9 +7,28 @@ package enum NewestChange: Sendable, Equatable {
     case untouched
     /// The manifest offers this version from now on.
     case offers(SemanticVersion)
-    /// The manifest still offers this version, which the channel recalls, because no other release is for every
-    /// device.
-    case keepsRecalled(SemanticVersion)
+    /// The manifest is removed: it offered this version, which is recalled, and no other release is for every device.
+    case removed(SemanticVersion)
+}
+
+/// Decides what `manifest.json` offers. It never offers a recalled release.
+enum NewestRule: Equatable {
+    /// The manifest stays: it offers a higher release that was published outside the channel, or there is no other
+    /// release for every device.
+    case stays
+    case offers(SemanticVersion)
+    /// No release is left to offer.
+    case removed
+
+    /// Decides about a manifest that offers `present`. `newest` is the channel's newest release for every device.
+    /// `isFollowing` is whether the channel lists `present`, or listed it before its last change.
+    static func judge(
+        _ present: SemanticVersion?, newest: SemanticVersion?, isFollowing: Bool, isRecalled: Bool
+    ) -> NewestRule {
+        guard let newest else { return isRecalled ? .removed : .stays }
+        guard let present, present > newest, !isFollowing, !isRecalled else { return .offers(newest) }
+        return .stays
+    }
 }
 
 /// The manifest for devices without channels: the newest release of the default channel that is for every device.
@@ -17,7 +36,8 @@ package enum NewestChange: Sendable, Equatable {
 enum NewestManifest {
     /// The next manifest, and the file that it replaces.
     struct Replacement {
-        let bytes: [UInt8]
+        /// The next manifest; nil to remove the file.
+        let bytes: [UInt8]?
         let present: FeedRecord?
     }
 
@@ -32,22 +52,34 @@ enum NewestManifest {
     }
 
     /// Returns the change of the manifest in `location` that `document` causes, and the next manifest if it changes.
-    /// A higher release that was published outside the channel stays.
+    /// `before` is the previous file of the channel. A channel other than the default one only ends the offer of a
+    /// release that it recalls.
     static func change(
-        for document: ChannelDocument, in location: any FeedLocation, at time: Timestamp
+        for document: ChannelDocument, after before: ChannelDocument?, in location: any FeedLocation, at time: Timestamp
     ) throws -> (change: NewestChange, next: Replacement?) {
-        guard document.channel == ChannelFileName.standard else { return (.untouched, nil) }
+        let isStandard = document.channel == ChannelFileName.standard
+        if !isStandard, document.recalled.isEmpty { return (.untouched, nil) }
         let found = try ReleaseFeed.newestRecord(in: location)
         let present = found?.manifest.claims.version
-        let isItsOwn = document.releases.contains { $0.version == present }
-        guard let newest = release(of: document, at: time), isItsOwn || present.map({ $0 <= newest.version }) ?? true
-        else {
-            let recalled = present.flatMap { document.recalls($0) ? $0 : nil }
-            return (recalled.map(NewestChange.keepsRecalled) ?? .untouched, nil)
+        // A recall is possible even if another channel cannot be read.
+        let standard = isStandard ? document : try? FeedRecalls(in: location).document(of: ChannelFileName.standard)
+        let known = [standard, document].compactMap(\.self)
+        let isRecalled = present.map { FeedRecalls.recall(of: $0, in: known) != nil } ?? false
+        if !isStandard, !isRecalled { return (.untouched, nil) }
+        let newest = standard.flatMap { release(of: $0, at: time) }
+        let isFollowing = [document, before].contains { $0?.releases.contains { $0.version == present } == true }
+        switch (
+            NewestRule.judge(present, newest: newest?.version, isFollowing: isFollowing, isRecalled: isRecalled), newest
+        ) {
+        case (.offers(let version), let newest?):
+            let bytes = manifest(of: newest)
+            if found?.record.bytes == bytes { return (.untouched, nil) }
+            return (.offers(version), Replacement(bytes: bytes, present: found?.record))
+        case (.removed, _):
+            guard let present else { return (.untouched, nil) }
+            return (.removed(present), Replacement(bytes: nil, present: found?.record))
+        case (.stays, _), (.offers, nil): return (.untouched, nil)
         }
-        let bytes = manifest(of: newest)
-        if found?.record.bytes == bytes { return (.untouched, nil) }
-        return (.offers(newest.version), Replacement(bytes: bytes, present: found?.record))
     }
 
     /// Returns the manifest of `release` with a URL relative to the feed's root.
