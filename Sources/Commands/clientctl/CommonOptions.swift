@@ -334,6 +334,8 @@ struct Settings {
         folder =
             path.hasSuffix(".env")
             ? "" : path.split(separator: "/", omittingEmptySubsequences: false).dropLast().joined(separator: "/")
+        let ignored =
+            named == nil && path == project ? ProjectFile.ignoredFlags(for: CommandLine.arguments.dropFirst()) : []
         let source = try File.open(reading: path)
         // The settings name programs and keys.
         try OwnFile.require(source, with: "settings")
@@ -342,12 +344,15 @@ struct Settings {
             file = try Self.variables(bytes, of: path)
             return
         }
+        var members: JSONObject
         do {
-            file = try MemberReader(try JSONScanner.parse(bytes, maximumBytes: Self.maximumBytes), of: "file").object
+            members = try MemberReader(try JSONScanner.parse(bytes, maximumBytes: Self.maximumBytes), of: "file").object
         } catch {
             throw UpdateFailure(
                 .configInvalid, subject: path, "The configuration \(path) cannot be read: \(error).")
         }
+        for name in ignored { members[name] = .null }
+        file = members
         if let unknown = file.members.first(where: { !FlagNames.all.contains($0.name) }) {
             throw UpdateFailure(
                 .configInvalid, subject: "\(path): \(UntrustedName.display(unknown.name))",

@@ -127,7 +127,11 @@ private enum InsightsOutput {
             + (reports.count("waiting") > 0 ? [row("waited", reports.count("waiting"))] : [])
             + share(insights)
             + (insights.verdicts.map { lines($0, insights.rule) }
-                ?? ["  the starts are not known, or their counters restarted. Try again later"])
+                ?? [
+                    reports.count("confirmed") + reports.count("failed") == 0
+                        ? "  no device has reported a start. `serve --report` reports starts, `install --report` does not"
+                        : "  the starts are not known, or their counters restarted. Try again later"
+                ])
     }
 
     private static func state(_ insights: ReleaseInsights) -> String {

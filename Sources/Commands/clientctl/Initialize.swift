@@ -55,13 +55,15 @@ struct Initialize: ParsableCommand {
         }
         let answers = try Answers(asks: !settings.isOn("yes", yes), settings)
         let project = Project(
-            appId: try answers.value("app-id", appId, "Application, such as com.example.kiosk", "none"),
+            appId: try answers.value("app-id", appId, "Application, such as com.example.kiosk", "none") {
+                if !AppId.isReverseDNS($0) { throw ValidationError(AppId.usage) }
+            },
             feed: try answers.value("feed", feed, "Feed, a folder or s3://bucket/prefix", "feed"),
-            channel: try answers.value("channel", channel, "Channel", "stable"),
-            key: try answers.value("key", key, "Private key", "release.key.pem"))
+            channel: try answers.value("channel", channel, "Channel", "stable", check: ChannelView.requireName),
+            key: try answers.value("key", key, "Private key", "release.key.pem", check: Project.requireKey))
         try project.require()
         let isNew = !File.exists(project.key)
-        let secret = try isNew ? passphrase.read(settings) : nil
+        let secret = try isNew ? passphrase.read(settings) ?? answers.passphrase(for: project.key) : nil
         let publicKey = try isNew ? project.createKey(secret) : nil
         if !isNew { try project.completeKey { try passphrase.require(settings, for: project.key) } }
         try File.write(
@@ -97,7 +99,10 @@ private struct Answers {
     }
 
     /// Returns the value of the flag `name`, or the answer to `question`; `usual` if neither is given. Returns nil for `none`.
-    func value(_ name: String, _ given: String?, _ question: String, _ usual: String) throws -> String? {
+    /// Throws the error of `check` for a value that it rejects.
+    func value(
+        _ name: String, _ given: String?, _ question: String, _ usual: String, check: (String) throws -> Void = { _ in }
+    ) throws -> String? {
         var value = try settings.optional(name, given)
         if value == nil, asks {
             guard let line = Terminal()?.ask("\(question) [\(usual)]: ", isSecret: false) else {
@@ -106,7 +111,22 @@ private struct Answers {
             value = line.isEmpty ? nil : String(decoding: line, as: UTF8.self)
         }
         let chosen = value ?? usual
-        return chosen == "none" ? nil : chosen
+        if chosen == "none" { return nil }
+        try check(chosen)
+        return chosen
+    }
+
+    /// Returns the passphrase for the new key at `path`; nil if the user wants none, or is not asked.
+    func passphrase(for path: String) throws -> [UInt8]? {
+        guard asks else { return nil }
+        let missing = "The new key needs an answer"
+        let first = try Passphrase.ask("Passphrase for \(path), empty for none: ", missing: missing)
+        if first.isEmpty { return nil }
+        guard try Passphrase.ask("Repeat the passphrase: ", missing: missing) == first else {
+            throw UpdateFailure(
+                .configInvalid, subject: "passphrase", "The two passphrases differ. Run the command again.")
+        }
+        return first
     }
 }
 
@@ -126,12 +146,15 @@ private struct Project {
 
     private var keyPrefix: String { String(key.dropLast(Self.keySuffix.count)) }
 
-    /// Throws `ValidationError` if a value is invalid.
+    /// Throws `ValidationError` if the feed or the key is `none`.
     func require() throws {
-        if let appId, !AppId.isReverseDNS(appId) { throw ValidationError(AppId.usage) }
-        if let channel { try ChannelView.requireName(channel) }
         if feed.isEmpty { throw ValidationError("--feed takes a folder or s3://bucket/prefix.") }
-        guard File.exists(key) || key.hasSuffix(Self.keySuffix) && key.count > Self.keySuffix.count else {
+        try Self.requireKey(key)
+    }
+
+    /// Throws `ValidationError` if `key` is neither an existing file nor a name for a new one.
+    static func requireKey(_ key: String) throws {
+        guard File.exists(key) || key.hasSuffix(keySuffix) && key.count > keySuffix.count else {
             throw ValidationError("--key takes an existing private key, or a new one such as release.key.pem.")
         }
     }
@@ -162,7 +185,9 @@ private struct Project {
     /// The commands that publish a first release, install it and show it.
     var next: [String] {
         let trust = key.hasSuffix(Self.keySuffix) ? "\(keyPrefix).pub.pem" : "release.pub.pem"
-        let source = channel.map { "--channel \(feed)/channels/\($0).json" } ?? "--manifest \(feed)/manifest.json"
+        // Devices read a bucket by its public address, which the project file does not have.
+        let address = feed.contains("://") ? "https://YOUR-ADDRESS" : feed
+        let source = channel.map { "--channel \(address)/channels/\($0).json" } ?? "--manifest \(address)/manifest.json"
         return [
             "clientctl publish dist --version 1.0.0" + (channel == nil ? "" : " --create"),
             "clientctl install \(source) --trust \(trust) --store store",

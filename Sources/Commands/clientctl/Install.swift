@@ -36,7 +36,8 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
 
             If a release is not for this device yet, the outcome is `notInRollout`; if its
             download waits for hours, another network or a delta, it is `waiting`. The
-            exit status is then 0, or 3 if the device has no client at all.
+            exit status is then 0, or 3 if the device has no client at all, as after an
+            update from an empty channel.
             """)
 
     @OptionGroup var update: UpdateOptions
@@ -114,9 +115,10 @@ struct InstallOutput {
     var leavesClient: Bool {
         let (inventory, newest): (Inventory, ClientName)
         switch outcome {
-        case .notInRollout(_, let found, let name, _), .waiting(_, let found, let name, _):
+        case .notInRollout(_, let found, let name, _), .waiting(_, let found, let name, _),
+            .upToDate(_, let found, let name):
             (inventory, newest) = (found, name)
-        case .installed, .chosen, .upToDate: return true
+        case .installed, .chosen: return true
         }
         return newest != .embedded || hasSeed || inventory.ledger.seed != nil
     }
@@ -184,17 +186,29 @@ struct InstallOutput {
         case .chosen(let version, let report):
             ["\(version) is already installed as \(report.name)"] + roles(report)
                 + report.retention.removed.map { "removed \($0)" }
+        case .upToDate(let offered, _, .embedded) where offered.source == .archive:
+            ["The channel offers no release. \(rest(.embedded))"]
         case .upToDate(let offered, let inventory, let newest):
             [
                 (newest.shortDescription == offered.description
                     ? "up to date: \(offered) is installed"
                     : "up to date: \(newest.shortDescription) is installed, the feed offers \(offered)")
                     + (inventory.ledger.failureBeforeRetry(of: newest).map { ". It \($0.sequel)" } ?? "")
-            ]
+            ] + recalls(inventory, above: newest)
         case .notInRollout(let offered, _, let newest, let detail):
             ["\(offered) is not for this device yet: \(detail). \(rest(newest))"]
         case .waiting(let offered, _, let newest, let wait):
             ["\(offered) waits for its download: \(wait). \(rest(newest))"]
+        }
+    }
+
+    /// Returns a line for each installed release that is higher than the client that runs next, and that the channel recalls.
+    private func recalls(_ inventory: Inventory, above newest: ClientName) -> [String] {
+        inventory.bundles.reversed().compactMap { bundle in
+            guard let version = bundle.version.semantic, newest.version?.semantic.map({ version > $0 }) ?? true,
+                let withdrawal = inventory.ledger.feed.withdrawal(of: version), withdrawal != .leftOut
+            else { return nil }
+            return "\(version) is \(withdrawal). This device goes back to \(newest.shortDescription)"
         }
     }
 

@@ -87,7 +87,19 @@ enum RequiredFlags {
         return "Missing \(list(named)): give the \(isOne ? "flag" : "flags"), "
             + (isOne ? "set " : "set variables such as ") + "\(FlagNames.variable(first ?? "")), or put "
             + (isOne ? "" : "keys such as ") + "\"\(first ?? "")\" into the configuration file."
+            + projectAdvice(missing.flags + all.flatMap(\.names), of: words)
     }
+
+    /// Returns a sentence about the project file if the working folder has none and it usually sets one of `flags`.
+    private static func projectAdvice(_ flags: [String], of words: [String]?) -> String {
+        guard ProjectFile.isMissing(for: words?.first), !projectFlags.isDisjoint(with: flags) else { return "" }
+        return
+            " The working folder has no \(ProjectFile.name): run the command in the project's folder, or create the file with "
+            + "`clientctl init`."
+    }
+
+    /// The flags that `init` writes.
+    private static let projectFlags: Set = ["feed", "key", "channel", "channel-key"]
 
     private static func list(_ words: [String]) -> String {
         guard words.count > 1, let end = words.last else { return words.first ?? "" }

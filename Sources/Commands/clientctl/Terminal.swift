@@ -85,7 +85,10 @@ struct PassphraseOptions: ParsableArguments {
         return value
     }
 
+    /// The passphrases in files, by the path of the file.
     private static let known = Mutex<[String: [UInt8]]>([:])
+    /// The passphrases from the terminal, by the path of the key.
+    private static let typed = Mutex<[String: [UInt8]]>([:])
 
     /// Returns the first line of the file at `path`. Throws if other users can read the file or the line is empty.
     static func firstLine(of path: String) throws -> [UInt8] {
@@ -109,7 +112,11 @@ struct PassphraseOptions: ParsableArguments {
     /// Returns the passphrase of the encrypted key at `path`, and asks at the terminal if no other source has it.
     func require(_ settings: Settings, for path: String) throws -> [UInt8] {
         if let given = try read(settings) { return given }
-        return try Passphrase.ask("Passphrase for \(path): ", missing: "\(path) is encrypted")
+        // A key may sign both the release and its channel.
+        if let known = Self.typed.withLock({ $0[path] }) { return known }
+        let answer = try Passphrase.ask("Passphrase for \(path): ", missing: "\(path) is encrypted")
+        Self.typed.withLock { $0[path] = answer }
+        return answer
     }
 }
 

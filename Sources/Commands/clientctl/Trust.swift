@@ -318,21 +318,35 @@ struct TrustPublish: AsyncParsableCommand {
             ])
     }
 
-    /// Returns one warning for each current release that devices with the new trust root refuse.
+    /// Returns a warning about the current releases that no key of the new trust root has signed, and one for each release of another
+    /// application.
     private static func warnings(_ report: TrustPublisher.PublishedRoot) -> [String] {
-        report.refused.map { release in
-            let place = release.document.hasSuffix(".json") ? release.document : "channel \(release.document)"
-            let offer = "\(place) offers \(release.version), which "
-            guard release.code == .appMismatch else {
-                let keys = report.releaseKeys.joined(separator: " or ")
-                return
-                    "\(offer)no release key of this trust root has signed, so devices refuse it. Publish a new release now, "
-                    + "signed with \(keys)."
-            }
+        let unsigned = report.refused.filter { $0.code != .appMismatch }
+        let others = report.refused.filter { $0.code == .appMismatch }.map { release in
             let named = release.appId.map { "is for \(UntrustedName.display($0))" } ?? "names no application"
             let advice = release.expected.map { " Publish again with --app-id \($0)." } ?? ""
-            return "\(offer)\(named): devices with this trust root refuse it.\(advice)"
+            return
+                "\(place(release)) offers \(release.version), which \(named): devices with this trust root refuse it.\(advice)"
         }
+        if unsigned.isEmpty { return others }
+        let isOne = Set(unsigned.map(\.version)).count == 1
+        return [
+            "no release key of this trust root has signed \(list(unsigned.map(\.version.description))), which "
+                + "\(list(unsigned.map(place))) \(Set(unsigned.map(place)).count == 1 ? "offers" : "offer"), so devices refuse "
+                + "\(isOne ? "it" : "them"). Publish a new release for every device now, signed with "
+                + "\(report.releaseKeys.joined(separator: " or "))."
+        ] + others
+    }
+
+    private static func place(_ release: TrustPublisher.RefusedRelease) -> String {
+        release.document.hasSuffix(".json") ? release.document : "channel \(release.document)"
+    }
+
+    /// Returns the distinct `words` in their order, with "and" before the last.
+    private static func list(_ words: [String]) -> String {
+        let distinct = words.enumerated().filter { !words[..<$0.offset].contains($0.element) }.map(\.element)
+        return distinct.count > 1
+            ? distinct.dropLast().joined(separator: ", ") + " and \(distinct[distinct.count - 1])" : distinct.joined()
     }
 }
 

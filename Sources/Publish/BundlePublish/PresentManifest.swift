@@ -43,7 +43,8 @@ struct PresentManifest {
             throw UpdateFailure(
                 .keyUnknown, subject: manifest.claims.keyId.map { UntrustedName.display($0) } ?? "manifest.json",
                 "None of these keys signed the current release, \(manifest.claims.version), so devices would reject the new one. "
-                    + "Sign with its key, or give the keys that devices trust with --trust.")
+                    + "Sign with its key\(manifest.claims.keyId.map { ", \(UntrustedName.display($0))," } ?? "") or give the keys that devices trust with --trust."
+            )
         }
     }
 

@@ -88,7 +88,7 @@ import Testing
         #expect(people.status == 3)
         #expect(
             people.text.hasPrefix(
-                "1.1.0 is not for this device yet: its rollout excludes it. Nothing was installed; this device has no client."
+                "1.1.0 is not for this device yet: its rollout of 0% excludes it. Nothing was installed; this device has no client."
             ), "\(people.text)")
         let seed = try site.folder.writeTree(Site.client("0.9.0"), to: "seed")
         let seeded = try plainInstall("new", ["--seed", seed])
@@ -100,6 +100,30 @@ import Testing
         #expect(kept.string("version") == "1.1.0" && kept.string("current") == "v1.0.0")
         #expect(try plainInstall("old").text.contains("This device keeps 1.0.0.") == false)
         #expect(try plainInstall("old").text.contains("this device keeps 1.0.0."))
+    }
+
+    @Test func `install reports a recall of an installed release and an empty channel`() throws {
+        try site.publish("1.0.0").succeeded("published")
+        try site.install("one").succeeded("installed")
+        try site.publish("1.1.0").succeeded("published")
+        try site.install("one").succeeded("installed")
+        try site.release("recall", "--version", "1.1.0", "--reason", "white screen").succeeded("changed")
+        let recalled = try plainInstall("one")
+        #expect(
+            recalled.text
+                == "up to date: 1.0.0 is installed\n1.1.0 is recalled by its channel: white screen. This device goes back to 1.0.0\n"
+        )
+        for version in ["1.0.0", "1.1.0"] {
+            try site.release("withdraw", "--version", version).succeeded("changed")
+        }
+        let empty = try plainInstall("new")
+        #expect(empty.status == 3)
+        #expect(
+            empty.text == "The channel offers no release. Nothing was installed; this device has no client.\n",
+            "\(empty.text)")
+        let seed = try site.folder.writeTree(Site.client("0.9.0"), to: "seed")
+        let seeded = try plainInstall("new", ["--seed", seed])
+        #expect(seeded.status == 0 && seeded.text.contains("keeps the seed"), "\(seeded.errors)\(seeded.text)")
     }
 
     private func moment(_ seconds: Int) -> String {
@@ -245,7 +269,7 @@ import Testing
         #expect(published["version"] == .integer(2))
         let void = published["refused"]?.arrayValue?.compactMap { $0.objectValue?["document"]?.stringValue }
         #expect(void == ["manifest.json", "stable"])
-        #expect(published.errors.contains("channel stable offers 1.0.0, which no release key of this trust root"))
+        #expect(published.errors.contains("has signed 1.0.0, which manifest.json and channel stable offer, so"))
         #expect(try published.errors.contains(site.id("new")))
         let late = try site.install("late").failed(20, "keyUnknown")
         #expect(late.errors.contains("which trust root 2 has revoked"))

@@ -216,6 +216,81 @@ import Testing
             .succeeded("published")
     }
 
+    @Test func `init prints a public address for a feed in a bucket`() throws {
+        let (_, next) = try initialize(["--feed", "s3://bucket/kiosk"])
+        #expect(next[1].contains("https://YOUR-ADDRESS/channels/stable.json"), "\(next)")
+    }
+
+    @Test func `trust init in a project folder does not add the private key of the project file`() throws {
+        let (folder, _) = try initialize()
+        for name in ["root", "channel"] { try Clientctl.run(["keys", "generate", "--out", name], in: folder) }
+        let made = try Clientctl.run(
+            [
+                "trust", "init", "--out", "trust.json", "--root-key", "root.pub.pem", "--release-key",
+                "release.pub.pem", "--json",
+            ], in: folder
+        ).succeeded("created")
+        #expect(made.string("appId") == "com.example.kiosk")
+        try Clientctl.run(["trust", "sign", "trust.json", "--json"], in: folder).failed(64, "usage")
+        try Clientctl.run(["trust", "sign", "trust.json", "--key", "root.key.pem", "--json"], in: folder)
+            .succeeded("signed")
+    }
+
+    @Test func `a missing flag of a project command names the project file`() throws {
+        let refused = try Clientctl.run(["publish", "dist", "--version", "1.0.0"], in: site.folder.path)
+        #expect(
+            refused.errors.contains("The working folder has no clientctl.json: run the command in the project's folder")
+        )
+        let (folder, _) = try initialize()
+        let named = try Clientctl.run(["publish", "dist"], in: folder)
+        #expect(named.status == 64 && !named.errors.contains("The working folder"), "\(named.errors)")
+    }
+
+    /// Runs `command` in `folder` at a terminal, and types each answer after its question.
+    private func atTerminal(_ command: [String], in folder: String, _ answers: [(question: String, answer: String)])
+        throws
+        -> String
+    {
+        let script = """
+            import os, pty, sys
+            count = int(sys.argv[1]); words = sys.argv[2:]
+            answers = list(zip(words[:count], words[count:2 * count])); command = words[2 * count:]
+            pid, terminal = pty.fork()
+            if pid == 0: os.execvp(command[0], command)
+            text = shown = b""
+            while True:
+                try: part = os.read(terminal, 4096)
+                except OSError: break
+                if not part: break
+                shown += part; text += part
+                while answers and answers[0][0].encode() in text:
+                    text = text.split(answers[0][0].encode(), 1)[1]
+                    os.write(terminal, answers.pop(0)[1].encode() + b"\n")
+            sys.stdout.buffer.write(shown)
+            sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+            """
+        return try Clientctl.stock(
+            ["timeout", "60", "python3", "-c", script, "\(answers.count)"] + answers.map(\.question)
+                + answers.map(\.answer) + [Clientctl.path] + command, in: folder)
+    }
+
+    @Test func `asks for the passphrase of a new key, and then once for each key`() throws {
+        let folder = try site.folder.makeFolder("project")
+        try site.folder.writeTree(Site.client("1.0.0"), to: "project/dist")
+        let made = try atTerminal(
+            ["init"], in: folder,
+            [
+                ("Application", ""), ("Feed", ""), ("Channel", ""), ("Private key", ""),
+                ("Passphrase for release.key.pem, empty for none: ", "horse"), ("Repeat the passphrase: ", "horse"),
+            ])
+        #expect(!made.contains("not encrypted"), "\(made)")
+        let published = try atTerminal(
+            ["publish", "dist", "--version", "1.0.0", "--create"], in: folder,
+            [("Passphrase for release.key.pem: ", "horse")])
+        #expect(published.contains("published 1.0.0"), "\(published)")
+        #expect(published.ranges(of: "Passphrase for").count == 1, "\(published)")
+    }
+
     @Test func `help exit-statuses lists the exit statuses, and the help of the program does not`() throws {
         let table = try Clientctl.run(["help", "exit-statuses"])
         #expect(table.status == 0 && table.errors.isEmpty)

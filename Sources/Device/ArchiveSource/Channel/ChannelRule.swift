@@ -136,7 +136,7 @@ package enum ChannelRule {
             case .eligible: isNewer ? .install : .upToDate(newest: runs)
             case .unsigned(let failure), .mayBeHeld(let failure): .unsuitable(failure)
             case .wrongApp(let found): .wrongApp(expected: device.appId ?? "", found: found)
-            case .withdrawn(.leftOut): .notInRollout(newest: runs, detail: "its rollout excludes it")
+            case .withdrawn(.leftOut): .notInRollout(newest: runs, detail: exclusion(by: candidate.release))
             case .paused: .notInRollout(newest: runs, detail: eligibility.description)
             // A recalled release is not offered: the device runs the best of the others.
             case .withdrawn(.recalled), .withdrawn(.belowFloor): recalled(newest, eligibility)
@@ -144,6 +144,12 @@ package enum ChannelRule {
             case .blocked(let block): .blocked(block)
             }
         return Decision(verdict: verdict, outcomes: outcomes(candidate, eligibility, newest, device))
+    }
+
+    /// Returns why the rollout of `release` excludes the device, with the percentage if that does not change over time.
+    private static func exclusion(by release: ChannelDocument.Release) -> String {
+        if release.ramp != nil || release.isOnlyForGroups { return "its rollout excludes it" }
+        return "its rollout of \(RolloutPercentage(permille: release.rollout)) excludes it"
     }
 
     private static func recalled(_ newest: InstalledBundle?, _ eligibility: Eligibility) -> Decision.Verdict {

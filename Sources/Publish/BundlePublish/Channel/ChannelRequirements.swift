@@ -31,9 +31,16 @@ extension ChannelDocument {
 
     func requireSameApp(_ appId: String?, of version: SemanticVersion) throws {
         if appId.map({ Array($0.utf8) }) == self.appId.map({ Array($0.utf8) }) { return }
+        let advice =
+            switch (appId, self.appId) {
+            case (nil, let own?): "Give --app-id \(own)."
+            case (_, nil):
+                "Publish without --app-id here, or in a new feed with it: the application of a channel never changes."
+            default: "Check --app-id and --feed: each application has its own feed."
+            }
         throw UpdateFailure(
             .appMismatch, subject: appId ?? "",
-            "Version \(version) is for \(appId ?? "no named application"), channel \(channel) for "
-                + "\(self.appId ?? "none"): check --app-id and --feed. Each application has its own feed.")
+            "Version \(version) names \(appId.map { "the application \($0)" } ?? "no application"), and channel \(channel) "
+                + "\(self.appId.map { "is for \($0)" } ?? "names none"). \(advice)")
     }
 }
