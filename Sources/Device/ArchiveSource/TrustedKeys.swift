@@ -71,8 +71,11 @@ package struct TrustedKeys: Sendable, Equatable {
     private func unknown(_ claimed: [String], _ document: String) -> UpdateFailure {
         let ids = claimed.map { UntrustedName.display($0) }.joined(separator: ", ")
         // A publisher can give a channel a key of its own after devices got that of the releases.
-        let keys = document.hasPrefix("document of channel ") ? "--trust, which also needs the key of the channel," : "--trust"
-        let why = revocation(of: claimed) ?? "which is not trusted for it here: check \(keys) and the address."
+        let keys =
+            document.hasPrefix("document of channel ") ? "--trust, which also needs the key of the channel," : "--trust"
+        let why =
+            revocation(of: claimed)
+            ?? "which is not trusted for it here: check \(keys) and the address."
         return UpdateFailure(.keyUnknown, subject: document, "The \(document) is signed by \(ids), \(why)")
     }
 
