@@ -94,8 +94,16 @@ int clinux_open_beneath(int directory, const char *path, int flags, mode_t mode)
     return -EAGAIN;
 }
 
+// Older versions of musl do not have renameat2 and this flag.
+static long rename_new(int from_directory, const char *from, int to_directory, const char *to) {
+#ifndef RENAME_NOREPLACE
+    enum { RENAME_NOREPLACE = 1 };
+#endif
+    return syscall(SYS_renameat2, from_directory, from, to_directory, to, RENAME_NOREPLACE);
+}
+
 int clinux_rename_noreplace(int from_directory, const char *from, int to_directory, const char *to) {
-    if (renameat2(from_directory, from, to_directory, to, RENAME_NOREPLACE) == 0) return 0;
+    if (rename_new(from_directory, from, to_directory, to) == 0) return 0;
     // The file system (FUSE, NFS, 9p) or a system call filter does not support the flag.
     if (errno != EINVAL && errno != ENOSYS && errno != EPERM) return -errno;
     struct stat status;
@@ -105,7 +113,7 @@ int clinux_rename_noreplace(int from_directory, const char *from, int to_directo
 }
 
 int clinux_rename_noreplace_strictly(int from_directory, const char *from, int to_directory, const char *to) {
-    return answer(renameat2(from_directory, from, to_directory, to, RENAME_NOREPLACE));
+    return answer(rename_new(from_directory, from, to_directory, to));
 }
 
 int clinux_sync_file_system(int descriptor) { return answer(syncfs(descriptor)); }
@@ -144,7 +152,14 @@ int clinux_use_utf8(void) {
     return setlocale(LC_CTYPE, "C.UTF-8") || setlocale(LC_CTYPE, "en_US.UTF-8") ? 0 : -1;
 }
 
-int clinux_limit_heaps(int count) { return mallopt(M_ARENA_MAX, count); }
+int clinux_limit_heaps(int count) {
+#ifdef __GLIBC__
+    return mallopt(M_ARENA_MAX, count);
+#else
+    // musl has one heap for all threads.
+    return 1;
+#endif
+}
 
 int clinux_close_from(void *actions, int first) {
 #ifdef __GLIBC__
