@@ -12,6 +12,9 @@ package enum FetchRule {
 
     /// The network of the device.
     package struct Link: Sendable, Equatable {
+        /// A network whose bytes cost nothing.
+        static let free = Link(isMetered: false, used: 0)
+
         /// Whether bytes cost money.
         package let isMetered: Bool
         /// The bytes that the device has used on metered links in this calendar month.

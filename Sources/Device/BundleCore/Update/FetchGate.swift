@@ -2,7 +2,7 @@ import BundleDisk
 package import BundleValues
 
 /// Admits the downloads of one device under its policy and that of an offer, pauses them, and counts the bytes on metered
-/// links in the store.
+/// links in the store if a budget applies.
 package struct FetchGate: Sendable {
     /// The interval at which a running download is compared with the hours.
     private static let interval = Duration.seconds(1)
@@ -11,7 +11,7 @@ package struct FetchGate: Sendable {
     package var policy = FetchPolicy()
     /// The count and the rate limit of the process.
     package var traffic = Traffic()
-    /// Returns whether the link of the device is metered.
+    /// Returns whether the link of the device is metered. Called only if a budget applies.
     package var isMetered: @Sendable () async -> Bool = { false }
     /// The time of the device's clock.
     package var localTime: @Sendable () -> ActivationWindows.LocalTime = { .init(day: 0, minute: 0) }
@@ -27,8 +27,7 @@ package struct FetchGate: Sendable {
         _ terms: FetchTerms, _ load: FetchRule.Load, bytes: Int?
     ) async -> FetchWait? {
         let joined = policy.joined(with: terms.policy, isUrgent: terms.isUrgent)
-        let isMetered = joined.meteredBudget == nil ? false : await isMetered()
-        return FetchRule.wait(joined, load, bytes: bytes, on: link(isMetered), at: localTime())
+        return FetchRule.wait(joined, load, bytes: bytes, on: await link(joined), at: localTime())
     }
 
     /// Runs a download of `bytes`, or of an unknown size. Throws `FetchPause` if it has to wait, or if its hours end.
@@ -40,11 +39,11 @@ package struct FetchGate: Sendable {
     ) async throws -> Value {
         let joined = policy.joined(with: terms.policy, isUrgent: terms.isUrgent)
         traffic.limit(rate: joined.rate)
-        let isMetered = await isMetered()
-        if let wait = FetchRule.wait(joined, load, bytes: bytes, on: link(isMetered), at: localTime()) {
+        let link = await link(joined)
+        if let wait = FetchRule.wait(joined, load, bytes: bytes, on: link, at: localTime()) {
             throw FetchPause(wait: wait)
         }
-        guard isMetered else { return try await within(joined.hours, download) }
+        guard link.isMetered else { return try await within(joined.hours, download) }
         let (reserved, before) = (bytes ?? 0, traffic.total)
         try count(reserved)
         defer { try? count(traffic.total - before - reserved) }
@@ -71,14 +70,16 @@ package struct FetchGate: Sendable {
             var policy = FetchPolicy()
             policy.hours = hours
             throw FetchPause(
-                wait: FetchRule.wait(policy, .files, bytes: nil, on: link(false), at: localTime())
+                wait: FetchRule.wait(policy, .files, bytes: nil, on: .free, at: localTime())
                     ?? FetchWait(.hours, "the hours for downloads ended"))
         }
     }
 
-    private func link(_ isMetered: Bool) -> FetchRule.Link {
-        let ledger = isMetered ? store.flatMap { try? Inventory.read(at: $0).ledger } : nil
-        return FetchRule.Link(isMetered: isMetered, used: MeteredUse.bytes(of: ledger?.metered, at: now()))
+    /// Returns the network under a policy. Without a budget, the link is not asked for, and counts as one without costs.
+    private func link(_ policy: FetchPolicy) async -> FetchRule.Link {
+        guard policy.meteredBudget != nil, await isMetered() else { return .free }
+        let ledger = store.flatMap { try? Inventory.read(at: $0).ledger }
+        return FetchRule.Link(isMetered: true, used: MeteredUse.bytes(of: ledger?.metered, at: now()))
     }
 
     private func count(_ bytes: Int) throws {

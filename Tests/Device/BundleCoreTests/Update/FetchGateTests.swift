@@ -30,6 +30,22 @@ struct FetchGateTests {
         #expect(await gate.wait(FetchTerms(FetchPolicy(), isUrgent: true), .archive, bytes: 1) == nil)
     }
 
+    @Test func `asks whether the link is metered only if a budget applies`() async throws {
+        let questions = Mutex(0)
+        var gate = FetchGate()
+        gate.isMetered = {
+            questions.withLock { $0 += 1 }
+            return true
+        }
+        #expect(await gate.wait(FetchTerms(), .archive, bytes: 1) == nil)
+        #expect(try await gate.admit(FetchTerms(), .archive, bytes: 1) { 7 } == 7)
+        #expect(questions.withLock { $0 } == 0)
+        gate.policy.meteredBudget = 10
+        #expect(try await gate.admit(FetchTerms(), .archive, bytes: 1) { 7 } == 7)
+        #expect(await gate.wait(FetchTerms(), .archive, bytes: 11)?.reason == .budget)
+        #expect(questions.withLock { $0 } == 2)
+    }
+
     @Test func `cancels a download when its hours end`() async throws {
         var gate = try Self.gate { $0.hours = [try ActivationWindows(parsing: "12:00-13:00")] }
         let time = Mutex(Self.noon)
