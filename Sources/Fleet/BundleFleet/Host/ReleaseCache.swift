@@ -3,6 +3,7 @@ import BundleCore
 package import BundleDisk
 package import BundleServe
 import BundleSigning
+import BundleTransport
 import BundleValues
 import Synchronization
 
@@ -22,10 +23,12 @@ package actor ReleaseCache: FileFill {
     private let upstream: Upstream
     private let root: Directory
     private let limit: Int
+    private let clock: any Clock<Duration>
     private let say: @Sendable (String) -> Void
     /// The sizes of the files that the cache has.
     private var files: [String: Int] = [:]
-    private var running: [String: Task<Void, Never>] = [:]
+    /// The requests that wait for each file that is being fetched.
+    private var running: [String: [ObjectIdentifier: Promised<Void>]] = [:]
     private var offered: [String: ReleaseFile] = [:]
     private var readAt: SuspendingClock.Instant?
     /// The time at which the list of deltas in a folder was read. Only folders of offered releases are read.
@@ -34,11 +37,13 @@ package actor ReleaseCache: FileFill {
 
     /// Creates a cache of at most `limit` bytes in `folder`, with the files that an earlier run left.
     package init(
-        of upstream: Upstream, in folder: Directory, limit: Int, say: @escaping @Sendable (String) -> Void
+        of upstream: Upstream, in folder: Directory, limit: Int, clock: any Clock<Duration> = SuspendingClock(),
+        say: @escaping @Sendable (String) -> Void
     ) throws(DiskError) {
         self.upstream = upstream
         root = folder
         self.limit = limit
+        self.clock = clock
         self.say = say
         try folder.removeTree(Self.downloads)
         let releases = try folder.directory(creating: Self.releases)
@@ -63,19 +68,23 @@ package actor ReleaseCache: FileFill {
     /// Fetches the file at `path`, once for all requests at the same time.
     package func fill(_ path: String) async -> FillOutcome {
         if files[path] != nil { return .present }
-        if running[path] == nil { start(path) }
-        let end = SuspendingClock.now.advanced(by: Self.longestWait)
-        while running[path] != nil {
-            if SuspendingClock.now >= end { return .later(seconds: 5) }
-            try? await Task.sleep(for: .milliseconds(100))
+        if running[path] == nil {
+            running[path] = [:]
+            Task { await fetch(path) }
+        }
+        let end = Promised<Void>()
+        running[path]?[ObjectIdentifier(end)] = end
+        defer { running[path]?[ObjectIdentifier(end)] = nil }
+        do {
+            try await within(Self.longestWait, else: .timedOut(.connecting), on: clock) { try await end.value }
+        } catch {
+            return .later(seconds: 5)
         }
         return files[path] == nil ? .missing : .present
     }
 
-    private func start(_ path: String) { running[path] = Task { await fetch(path) } }
-
     private func fetch(_ path: String) async {
-        defer { running[path] = nil }
+        defer { for end in running.removeValue(forKey: path)?.values ?? [:].values { end.settle(.success(())) } }
         do {
             guard let file = try await file(at: path) else { return }
             let parts = path.split(separator: "/").map(String.init)
