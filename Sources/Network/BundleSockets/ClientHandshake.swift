@@ -8,10 +8,15 @@ final class ClientHandshake: Sendable {
     let outcome = Promised<SocketTransport>()
     private let head: HTTPRequestHead
     private let limits: SocketLimits
+    private let certificateError: @Sendable (ErrorResponse?) -> TransportError?
 
-    init(_ head: HTTPRequestHead, _ limits: SocketLimits) {
+    init(
+        _ head: HTTPRequestHead, _ limits: SocketLimits,
+        certificateError: @escaping @Sendable (ErrorResponse?) -> TransportError?
+    ) {
         self.head = head
         self.limits = limits
+        self.certificateError = certificateError
     }
 
     /// Adds the handlers of the handshake to the channel.
@@ -20,7 +25,7 @@ final class ClientHandshake: Sendable {
         let encoder = HTTPRequestEncoder()
         // Bytes after the server's response belong to the socket.
         let decoder = ByteToMessageHandler(HTTPResponseDecoder(leftOverBytesStrategy: .forwardBytes))
-        let check = HandshakeCheck { [self] in fail($0) }
+        let check = HandshakeCheck { [self] in fail($0, $1) }
         let upgrade = NIOTypedHTTPClientUpgradeHandler(
             httpHandlers: [encoder, decoder, check],
             upgradeConfiguration: NIOTypedHTTPClientUpgradeConfiguration(
@@ -44,7 +49,10 @@ final class ClientHandshake: Sendable {
         outcome.settle(.success(transport))
     }
 
-    func fail(_ error: TransportError) { outcome.settle(.failure(error)) }
+    /// Sets the error, or that of the client's certificate if the server refuses it.
+    func fail(_ error: TransportError, _ response: ErrorResponse? = nil) {
+        outcome.settle(.failure(certificateError(response) ?? error))
+    }
 }
 
 /// Checks the server's response before the upgrade.
@@ -52,32 +60,60 @@ final class HandshakeCheck: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPClientResponsePart
     typealias InboundOut = HTTPClientResponsePart
 
-    private let fail: (TransportError) -> Void
+    /// A response that does not open a socket, and the part of its body that has arrived.
+    private struct Refusal {
+        let error: TransportError
+        let status: Int
+        var body: [UInt8] = []
+    }
 
-    init(_ fail: @escaping (TransportError) -> Void) { self.fail = fail }
+    private let fail: (TransportError, ErrorResponse?) -> Void
+    private var refusal: Refusal?
+
+    init(_ fail: @escaping (TransportError, ErrorResponse?) -> Void) { self.fail = fail }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        if case .head(let head) = unwrapInboundIn(data), let refusal = Self.refusal(of: head) { fail(refusal) }
+        switch unwrapInboundIn(data) {
+        case .head(let head):
+            guard let error = Self.refusal(of: head) else { break }
+            let status = Int(head.status.code)
+            refusal = Refusal(error: error, status: status)
+            // The body of the others is not read.
+            if !ErrorResponse.certificateStatuses.contains(status) { end() }
+            return
+        case .body(let part):
+            guard let body = refusal?.body else { break }
+            refusal?.body += part.readableBytesView.prefix(ErrorResponse.maximumBody - body.count)
+            if refusal?.body.count == ErrorResponse.maximumBody { end() }
+            return
+        case .end:
+            if refusal == nil { break }
+            return end()
+        }
         context.fireChannelRead(data)
     }
 
+    /// Reports the refusal, or else a response that is missing.
+    private func end() {
+        guard let refusal else { return fail(.badHandshake("the connection was closed without a response"), nil) }
+        fail(refusal.error, ErrorResponse(status: refusal.status, body: refusal.body))
+    }
+
     func channelInactive(context: ChannelHandlerContext) {
-        fail(.badHandshake("the connection was closed without a response"))
+        end()
         context.fireChannelInactive()
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        if case .some(.inputClosed) = event as? ChannelEvent {
-            fail(.badHandshake("the connection was closed without a response"))
-        }
+        if case .some(.inputClosed) = event as? ChannelEvent { end() }
         context.fireUserInboundEventTriggered(event)
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         switch error as? HTTPParserError {
-        case .invalidEOFState?: fail(.badHandshake("the connection was closed without a response"))
-        case let error?: fail(.badHandshake("it is not HTTP/1.1 (\(error))"))
-        case nil: fail(.unreachable(SocketFailure.reason(of: error)))
+        case .invalidEOFState?: end()
+        case let error?: fail(.badHandshake("it is not HTTP/1.1 (\(error))"), nil)
+        case nil: fail(.unreachable(SocketFailure.reason(of: error)), nil)
         }
         context.fireErrorCaught(error)
     }

@@ -35,15 +35,15 @@ package struct SocketConnector: TransportConnector {
 
     /// Upgrades a stream to a socket. Closes the stream on failure.
     private static func upgrade(
-        _ stream: Int32, _ head: HTTPRequestHead, _ limits: SocketLimits
+        _ stream: OpenStream, _ head: HTTPRequestHead, _ limits: SocketLimits
     ) async throws -> SocketTransport {
-        let handshake = ClientHandshake(head, limits)
+        let handshake = ClientHandshake(head, limits, certificateError: stream.certificateError)
         let channel = try await ClientBootstrap(group: SocketLoop.loop)
             .channelOption(.allowRemoteHalfClosure, value: true)
             .channelOption(.recvAllocator, value: SocketLoop.receiving)
             .channelInitializer { channel in channel.eventLoop.makeCompletedFuture { try handshake.begin(on: channel) }
             }
-            .withConnectedSocket(stream).get()
+            .withConnectedSocket(stream.socket).get()
         do {
             return try await handshake.outcome.value
         } catch {

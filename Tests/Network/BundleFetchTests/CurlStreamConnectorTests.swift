@@ -32,7 +32,7 @@ struct CurlStreamConnectorTests {
     @Test func `delivers all bytes before the end of the stream`() async throws {
         let body = [UInt8](repeating: 7, count: 1 << 20)
         let server = try LoopbackServer(["/": Route(body)])
-        let stream = try await Self.streams.connectStream(try Self.url(server.port))
+        let stream = try await Self.streams.connectStream(try Self.url(server.port)).socket
         defer { close(stream) }
         Self.write("GET / HTTP/1.1\r\nHost: h\r\n\r\n", to: stream)
         // Bytes that are not read at once are kept.
@@ -45,7 +45,7 @@ struct CurlStreamConnectorTests {
 
     @Test func `sends the remaining bytes after the local side closes`() async throws {
         let server = try LoopbackServer(["/": Route([1])])
-        let stream = try await Self.streams.connectStream(try Self.url(server.port))
+        let stream = try await Self.streams.connectStream(try Self.url(server.port)).socket
         Self.write("GET / HTTP/1.1\r\nHost: h\r\n\r\n", to: stream)
         close(stream)
         #expect(server.wait(for: "/"))
@@ -56,7 +56,7 @@ struct CurlStreamConnectorTests {
             // The kernel accepts connections, but no process reads from them.
             let server = try SilentPort()
             let before = Self.sockets()
-            let stream = try await Self.streams.connectStream(try Self.url(server.port))
+            let stream = try await Self.streams.connectStream(try Self.url(server.port)).socket
             #expect(Self.sockets() > before)
             let block = String(repeating: "a", count: 65536)
             var full = 0

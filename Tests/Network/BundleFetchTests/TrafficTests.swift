@@ -113,37 +113,11 @@ import Testing
 
 /// Fails without `openssl` and `python3`.
 @Suite("ClientCertificate", .ownThread) struct ClientCertificateTests {
-    private static let script = """
-        import http.server, ssl, sys
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                self.send_response(200)
-                self.send_header("Content-Length", "2")
-                self.end_headers()
-                self.wfile.write(b"ok")
-            def log_message(self, *arguments):
-                pass
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(sys.argv[1], sys.argv[2])
-        context.load_verify_locations(sys.argv[3])
-        context.verify_mode = ssl.CERT_REQUIRED
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        server.handle_error = lambda *arguments: None
-        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-        print(server.server_port, flush=True)
-        server.serve_forever()
-        """
-
     private static func fetch(_ authority: TestAuthority, _ certificate: ClientCertificate?) async throws -> Fetched {
-        let folder = try TemporaryFolder()
-        let file = try folder.write(Array(script.utf8), to: "server.py")
-        let server = try Command([
-            "python3", file, authority.certificateFile, authority.keyFile, authority.authorityFile,
-        ])
-        let port = try #require(Int(server.nextLine()))
+        let server = try CertificateServer(authority, clients: authority.authorityFile)
         var options = FetchOptions(userAgent: "t", caFile: authority.authorityFile)
         options.clientCertificate = certificate
-        let url = try FetchURL(parsing: "https://127.0.0.1:\(port)/")
+        let url = try FetchURL(parsing: "https://127.0.0.1:\(server.port)/")
         var fetched = await Fetched(CurlFetcher(options: options), url)
         // A server may close the connection before the client has read its alert.
         for _ in 0..<20 {

@@ -92,3 +92,76 @@ struct TLSTests {
         await echo.server.stop()
     }
 }
+
+/// Fails without `openssl` and `python3`.
+@Suite("SocketConnector with a client certificate", .ownThread)
+struct ClientCertificateSocketTests {
+    private let authority: TestAuthority
+
+    init() throws { authority = try TestAuthority(names: "IP:127.0.0.1") }
+
+    /// Opens a socket on a server that accepts the certificates of `clients`. Returns the description of the error, or "open".
+    private func connect(_ client: TestAuthority?, accepting clients: TestAuthority, page: String = "") async throws
+        -> String
+    {
+        let server = try CertificateServer(authority, clients: clients.authorityFile, page: page)
+        var options = FetchOptions(userAgent: "tests/1", caFile: authority.authorityFile)
+        options.clientCertificate = client.map { ClientCertificate(path: $0.certificateFile, keyPath: $0.keyFile) }
+        let connector = SocketConnector(.patient(), over: CurlStreamConnector(options: options))
+        let url = try SocketURL(parsing: "wss://127.0.0.1:\(server.port)/push")
+        // A server may close the connection before the client has read its alert.
+        var failure = ""
+        for _ in 0..<20 {
+            do {
+                let transport = try await connector.connect(url)
+                await transport.close()
+                return "open"
+            } catch TransportError.clientCertificate(let reason) {
+                return reason
+            } catch {
+                failure = "\(error)"
+            }
+        }
+        return failure
+    }
+
+    @Test func `opens a socket on a server that requires one`() async throws {
+        #expect(try await connect(authority, accepting: authority) == "open")
+    }
+
+    @Test(arguments: ["", "No required SSL certificate was sent"])
+    func `reports that the server requires a certificate if there is none`(page: String) async throws {
+        let error = try await connect(nil, accepting: authority, page: page)
+        #expect(error == "the server requires a client certificate (--client-cert and --client-key)")
+    }
+
+    @Test(arguments: ["", "The SSL certificate error"])
+    func `reports that the server refuses the certificate of another authority`(page: String) async throws {
+        let other = try TestAuthority(names: "IP:127.0.0.1")
+        let error = try await connect(other, accepting: authority, page: page)
+        #expect(
+            error.hasPrefix("the server refuses the client certificate \(other.certificateFile): it was revoked, or"))
+    }
+
+    @Test(arguments: ["", "The SSL certificate error"])
+    func `reports that the certificate has expired`(page: String) async throws {
+        let expired = try TestAuthority(names: "IP:127.0.0.1", days: -1)
+        let error = try await connect(expired, accepting: expired, page: page)
+        #expect(
+            error.hasPrefix("the server refuses the client certificate \(expired.certificateFile): it has expired on"))
+    }
+
+    @Test func `reports a certificate whose key does not fit`() async throws {
+        let other = try TestAuthority(names: "IP:127.0.0.1")
+        var options = FetchOptions(userAgent: "tests/1", caFile: authority.authorityFile)
+        options.clientCertificate = ClientCertificate(path: authority.certificateFile, keyPath: other.keyFile)
+        let server = try CertificateServer(authority, clients: authority.authorityFile)
+        let connector = SocketConnector(.patient(), over: CurlStreamConnector(options: options))
+        let error = await #expect(throws: TransportError.self) {
+            try await connector.connect(try SocketURL(parsing: "wss://127.0.0.1:\(server.port)/push"))
+        }
+        #expect(
+            "\(error.map { "\($0)" } ?? "")".hasPrefix("the client certificate \(authority.certificateFile) or its key")
+        )
+    }
+}

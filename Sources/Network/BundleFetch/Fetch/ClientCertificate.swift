@@ -18,12 +18,12 @@ public struct ClientCertificate: Sendable {
         isPKCS12 = path.hasSuffix(".p12") || path.hasSuffix(".pfx")
     }
 
-    /// The end of the validity, in words; nil if the file cannot be read.
-    var validity: String? {
+    /// The end of the validity; nil if the file cannot be read.
+    var end: Timestamp? {
         guard !isPKCS12, let bytes = try? File.open(reading: path).readAll(maximumBytes: 1 << 20),
             let end = CertificateValidity.end(ofPEM: bytes)
         else { return nil }
-        return Timestamp(clamping: end).description
+        return Timestamp(clamping: end)
     }
 }
 

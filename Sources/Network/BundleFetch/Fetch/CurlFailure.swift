@@ -10,7 +10,9 @@ enum CurlFailure {
         _ code: CURLcode, explanation: String, systemError: Int32 = 0, at url: FetchURL, options: FetchOptions
     ) -> FetchError {
         var reason = explanation.isEmpty ? name(code) : FetchURL.display(of: explanation)
-        if let reason = tlsReason(code, reason, options) { return .tlsFailed(url, reason: reason) }
+        if let reason = certificateReason(code, reason, options) ?? tlsReason(code, reason, options) {
+            return .tlsFailed(url, reason: reason)
+        }
         let through = options.proxyHost(for: url).map { " through the proxy \($0)" } ?? ""
         reason += through
         switch code {
@@ -45,6 +47,7 @@ enum CurlFailure {
         _ code: CURLcode, of easy: borrowing CurlEasy, at url: FetchURL, options: FetchOptions
     ) -> TransportError {
         let reason = easy.explanation.isEmpty ? name(code) : FetchURL.display(of: easy.explanation)
+        if let reason = certificateReason(code, reason, options) { return .clientCertificate(reason) }
         if let reason = tlsReason(code, reason, options) { return .untrusted(reason) }
         switch code {
         case CURLE_OPERATION_TIMEDOUT: return .timedOut(.connecting)
@@ -55,15 +58,19 @@ enum CurlFailure {
         }
     }
 
-    /// Returns the reason of a TLS failure; nil for other failures.
-    private static func tlsReason(_ code: CURLcode, _ reason: String, _ options: FetchOptions) -> String? {
+    /// Returns the reason of a failure of the client's certificate; nil for other failures.
+    private static func certificateReason(_ code: CURLcode, _ reason: String, _ options: FetchOptions) -> String? {
         // A server that uses TLS 1.3 refuses a certificate after the handshake.
         if let reason = alertReason(reason, options) { return reason }
-        return switch code {
-        case CURLE_SSL_CERTPROBLEM:
-            options.clientCertificate.map { "the client certificate \($0.path) or its key cannot be used (\(reason))" }
-                ?? reason
-        case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CIPHER, CURLE_SSL_ISSUER_ERROR,
+        guard code == CURLE_SSL_CERTPROBLEM, let certificate = options.clientCertificate else { return nil }
+        return "the client certificate \(certificate.path) or its key cannot be used (\(reason))"
+    }
+
+    /// Returns the reason of another TLS failure; nil for other failures.
+    private static func tlsReason(_ code: CURLcode, _ reason: String, _ options: FetchOptions) -> String? {
+        switch code {
+        case CURLE_SSL_CERTPROBLEM, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CIPHER,
+            CURLE_SSL_ISSUER_ERROR,
             CURLE_SSL_ENGINE_INITFAILED:
             reason
         case CURLE_SSL_CACERT_BADFILE:
@@ -78,17 +85,28 @@ enum CurlFailure {
     static func certificateError(
         after error: FetchError, _ body: [UInt8], _ options: FetchOptions
     ) -> FetchError? {
-        guard case .httpStatus(let status, let url, _) = error, [400, 403, 495, 496].contains(status),
-            url.scheme == .https
-        else { return nil }
-        let text = String(decoding: body, as: UTF8.self)
-        if status == 496 || text.contains("No required SSL certificate was sent") {
-            return .tlsFailed(url, reason: missingCertificate(options))
+        guard case .httpStatus(let status, let url, _) = error, url.scheme == .https else { return nil }
+        return certificateReason(of: ErrorResponse(status: status, body: body), options)
+            .map { .tlsFailed(url, reason: $0) }
+    }
+
+    /// Returns the error of a server that refuses a stream by its certificate in an HTTP response; nil for other responses.
+    static func certificateError(of response: ErrorResponse?, _ options: FetchOptions) -> TransportError? {
+        response.flatMap { certificateReason(of: $0, options) }.map { .clientCertificate($0) }
+    }
+
+    /// Returns the error of a stream that a TLS alert about the client's certificate has ended; nil for other reasons.
+    static func alertError(_ explanation: String, _ options: FetchOptions) -> TransportError? {
+        alertReason(explanation, options).map { .clientCertificate($0) }
+    }
+
+    private static func certificateReason(of response: ErrorResponse, _ options: FetchOptions) -> String? {
+        guard ErrorResponse.certificateStatuses.contains(response.status) else { return nil }
+        let text = String(decoding: response.body, as: UTF8.self)
+        if response.status == 496 || text.contains("No required SSL certificate was sent") {
+            return missingCertificate(options)
         }
-        if status == 495 || text.contains("SSL certificate error") {
-            return .tlsFailed(url, reason: refusedCertificate(options))
-        }
-        return nil
+        return response.status == 495 || text.contains("SSL certificate error") ? refusedCertificate(options) : nil
     }
 
     /// Returns the reason of a TLS alert about the client's certificate; nil for other reasons.
@@ -108,10 +126,10 @@ enum CurlFailure {
 
     private static func refusedCertificate(_ options: FetchOptions) -> String {
         guard let certificate = options.clientCertificate else { return missingCertificate(options) }
-        let validity = certificate.validity.map { "; it is valid until \($0)" } ?? ""
-        return
-            "the server refuses the client certificate \(certificate.path): it has expired, was revoked, or is of an "
-            + "authority that the server does not trust\(validity)"
+        let refusal = "the server refuses the client certificate \(certificate.path): it"
+        let causes = "was revoked, or is of an authority that the server does not trust"
+        guard let end = certificate.end else { return "\(refusal) has expired, \(causes)" }
+        return end < .now ? "\(refusal) has expired on \(end)" : "\(refusal) \(causes); it is valid until \(end)"
     }
 
     static func name(_ code: CURLcode) -> String { String(cString: curl_easy_strerror(code)) }

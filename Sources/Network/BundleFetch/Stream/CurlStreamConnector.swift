@@ -10,14 +10,17 @@ package struct CurlStreamConnector: StreamConnector {
     }
 
     /// Opens a stream.
-    package func connectStream(_ url: SocketURL) async throws -> Int32 {
+    package func connectStream(_ url: SocketURL) async throws -> OpenStream {
         try Task.checkCancellation()
         let relay = try StreamRelay(to: url.start, options: options)
         try relay.start()
-        return try await withTaskCancellationHandler {
+        let socket = try await withTaskCancellationHandler {
             try await relay.opened.value
         } onCancel: {
             relay.cancel()
+        }
+        return OpenStream(socket: socket) { [options] response in
+            relay.certificateError ?? (url.isSecure ? CurlFailure.certificateError(of: response, options) : nil)
         }
     }
 }

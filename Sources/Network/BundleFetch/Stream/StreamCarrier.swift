@@ -30,10 +30,10 @@ struct StreamCarrier: ~Copyable {
         self.local = local
     }
 
-    /// Runs until either side has closed.
-    mutating func run() {
+    /// Runs until either side has closed. Calls `serverWillEnd` before it ends the local side for the server.
+    mutating func run(serverWillEnd: () -> Void) {
         repeat {
-            copyFromServer()
+            copyFromServer(serverWillEnd)
             copyToServer()
         } while !isOver && waitForMore()
     }
@@ -44,7 +44,7 @@ struct StreamCarrier: ~Copyable {
         isLocalClosed && (serverEnded || serverStoppedReading || localEnded && outbound.isEmpty)
     }
 
-    private mutating func copyFromServer() {
+    private mutating func copyFromServer(_ serverWillEnd: () -> Void) {
         while !isLocalClosed && !serverEnded {
             if inbound.isEmpty {
                 switch receive() {
@@ -52,6 +52,7 @@ struct StreamCarrier: ~Copyable {
                 case .wait: return
                 case .ended:
                     serverEnded = true
+                    serverWillEnd()
                     shutdown(local, Int32(SHUT_WR))
                     return
                 }

@@ -2,6 +2,7 @@ import BundleValues
 import BundleTransport
 import CCurl
 import CLibrary
+import Synchronization
 
 /// One connection on its own thread, which opens it and copies bytes to and from a local socket until either end
 /// closes.
@@ -16,6 +17,10 @@ final class StreamRelay: Sendable {
     private let url: FetchURL
     private let options: FetchOptions
     private let multi: MultiHandle
+    private let alert = Mutex<TransportError?>(nil)
+
+    /// The reason for which the server ended the connection, if it is the certificate of this client.
+    var certificateError: TransportError? { alert.withLock { $0 } }
 
     init(to url: FetchURL, options: FetchOptions) throws(TransportError) {
         guard CurlThread.isReady, let multi = MultiHandle(connections: 1) else {
@@ -104,6 +109,10 @@ final class StreamRelay: Sendable {
             return
         }
         var carrier = StreamCarrier(easy.handle, connection, far)
-        carrier.run()
+        carrier.run {
+            // Set before the local end is closed, because the reader then asks for it.
+            let error = CurlFailure.alertError(easy.explanation, options)
+            alert.withLock { $0 = error }
+        }
     }
 }

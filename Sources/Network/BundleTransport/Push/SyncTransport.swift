@@ -53,11 +53,44 @@ public enum TransportMessage: Sendable, Equatable {
 
 /// Opens byte streams to servers, encrypted by TLS if the URL requires it. WebSockets run over these streams.
 package protocol StreamConnector: Sendable {
-    /// Opens a stream and returns its local end, a connected socket that the caller closes.
+    /// Opens a stream. Written bytes reach the server in order, and closing the socket closes the connection.
     ///
-    /// Written bytes reach the server in order, and closing the socket closes the connection. Throws `TransportError`. It
-    /// returns soon after its task is cancelled and then leaves nothing open.
-    func connectStream(_ url: SocketURL) async throws -> Int32
+    /// Throws `TransportError`. It returns soon after its task is cancelled and then leaves nothing open.
+    func connectStream(_ url: SocketURL) async throws -> OpenStream
+}
+
+/// An open byte stream.
+package struct OpenStream: Sendable {
+    /// The local end, a connected socket that the caller closes.
+    package let socket: Int32
+    /// Returns the reason for which the server refuses the certificate of this client; nil if it does not. Servers report it after
+    /// the handshake of TLS, with an alert or with an HTTP response.
+    package let certificateError: @Sendable (ErrorResponse?) -> TransportError?
+
+    /// Creates a stream. Without `certificateError`, it has no certificate that a server could refuse.
+    package init(
+        socket: Int32, certificateError: @escaping @Sendable (ErrorResponse?) -> TransportError? = { _ in nil }
+    ) {
+        self.socket = socket
+        self.certificateError = certificateError
+    }
+}
+
+/// An HTTP response that does not open a socket.
+package struct ErrorResponse: Sendable {
+    /// The status of a response that can be about a certificate.
+    package static let certificateStatuses: Set = [400, 403, 495, 496]
+    /// The largest number of bytes of a body that are compared.
+    package static let maximumBody = 512
+
+    package let status: Int
+    /// The beginning of the body.
+    package let body: [UInt8]
+
+    package init(status: Int, body: [UInt8]) {
+        self.status = status
+        self.body = body
+    }
 }
 
 /// Why a connection could not be opened or has ended.
@@ -68,6 +101,8 @@ public enum TransportError: Error, Equatable, Sendable {
     case unreachable(String)
     /// The server's certificate is not trusted.
     case untrusted(String)
+    /// The server requires or refuses a certificate of this client.
+    case clientCertificate(String)
     /// The server responded with this HTTP status instead of opening a socket.
     case refused(status: Int, retryAfter: Duration?)
     /// The server's response does not open a socket.
@@ -112,6 +147,7 @@ extension TransportError: CustomStringConvertible {
         case .unreachable(let reason): "no connection: \(reason)"
         case .untrusted(let reason):
             "the server's certificate is not trusted: \(reason); name its authority, or renew the certificate"
+        case .clientCertificate(let reason): reason
         case .refused(let status, _):
             "the server responded with status \(status) instead of opening a socket\(Self.advice(status))"
         case .badHandshake(let reason): "the server's response does not open a socket: \(reason)"
