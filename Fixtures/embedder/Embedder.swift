@@ -17,10 +17,11 @@ struct Embedder {
         let arguments = CommandLine.arguments
         let store = arguments[1]
         let feed = try FetchURL(parsing: arguments[3])
-        let sessions = DeviceContainer.sessions(store: store)
+        let sessions = MemorySessions()
         var options = FetchOptions(userAgent: "Embedder/1.0")
         options.proxy = ""
         options.stallTimeout = .seconds(10)
+        options.clientCertificate = ClientCertificate(path: "/etc/embedder/device.p12", keyPath: nil)
 
         let device = Launcher.Device(
             store: store, shell: try SemanticVersion(parsing: arguments[2]), seed: nil, verifies: false)
@@ -32,10 +33,17 @@ struct Embedder {
             fetcher: try DeviceContainer.fetcher(options, for: feed, sessions: sessions) { print("session: \($0)") })
         container.shouldDownload = { version in version.semantic.map { $0.description != "1.0.1" } ?? true }
 
+        container.fetchPolicy.rate = 256_000
+        container.fetchPolicy.hours = [try ActivationWindows(parsing: "22:00-05:00")]
+        container.fetchPolicy.meteredBudget = 2_000_000
+        container.fetchPolicy.deltas = .only
+        container.fetchPolicy.mirrors = [try FetchURL(parsing: "http://cache.local:8080/")]
+        container.isMetered = { true }
+
         let screen = Screen()
         let shell = try container.shell(bridge: screen)
         let listening = try container.listening(
-            push: "wss://updates.example.com/push", userAgent: "Embedder/1.0",
+            push: "wss://updates.example.com/push", options: options,
             sockets: DelegateConnector(OwnSocket())
         ) { print("push: \($0)") }
         let restore = RestoreSession(sessions, now: { .now }) { print("session: \($0)") }
@@ -47,6 +55,19 @@ struct Embedder {
         }
         try await sessions.change { $0.signOut(at: .now) }
         await shell.sessionDidEnd()
+    }
+}
+
+/// A session repository that forgets the session at the end of the program.
+private actor MemorySessions: SessionRepository {
+    private var current = SessionRecord.open
+
+    func record() -> SessionRecord { current }
+
+    @discardableResult
+    func change(_ body: @Sendable (inout SessionRecord) -> Void) -> SessionRecord {
+        body(&current)
+        return current
     }
 }
 

@@ -130,7 +130,6 @@ struct WayOptions: ParsableArguments {
         options.caFile = try settings.optional("ca-file", caFile).map(Self.authorities)
         options.proxy = try settings.optional("proxy", proxy).map(address)
         options.clientCertificate = try Wiring.clientCertificate(clientCert, clientKey, settings)
-        options.traffic = Wiring.traffic
         return options
     }
 

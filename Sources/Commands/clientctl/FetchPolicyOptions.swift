@@ -74,14 +74,11 @@ extension FetchPolicy {
 }
 
 extension Wiring {
-    /// Counts and limits the bytes of all downloads of this process.
-    static let traffic = Traffic()
-
     /// Returns the gate for the downloads of a device with these settings.
     static func gate(_ options: UpdateOptions, store: String, _ settings: Settings) throws -> FetchGate {
         var gate = FetchGate(store: store)
         gate.policy = try .ofDevice(options, settings)
-        gate.traffic = traffic
+        gate.traffic = DeviceContainer.traffic
         gate.localTime = { .now }
         switch try settings.optional("metered", options.metered) {
         case nil, "auto"?: gate.isMetered = { await MeteredLink.isMetered() }
@@ -89,7 +86,7 @@ extension Wiring {
         case "no"?: gate.isMetered = { false }
         case let text?: throw ValidationError("--metered is auto, yes or no, not \(UntrustedName.display(text)).")
         }
-        traffic.limit(rate: gate.policy.rate)
+        gate.traffic.limit(rate: gate.policy.rate)
         return gate
     }
 

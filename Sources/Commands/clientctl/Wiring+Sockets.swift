@@ -52,7 +52,7 @@ extension Wiring {
         options.headers = try headers(network, for: url, settings)
         return try Listening.connector(
             options, for: url, sessions: sessions(store),
-            named: try credential(network, for: url, settings), userAgent: Product.userAgent,
+            named: try credential(network, for: url, settings),
             maximumMessage: maximumMessage)
     }
 }

@@ -1,7 +1,7 @@
 import Synchronization
 
 /// The bytes that all transfers of a process receive, and the limit on their rate.
-public final class Traffic: Sendable {
+package final class Traffic: Sendable {
     private struct State {
         var total = 0
         var bucket: TokenBucket?
@@ -11,7 +11,7 @@ public final class Traffic: Sendable {
     private let start = SuspendingClock.now
 
     /// Creates a count without a limit.
-    public init() {}
+    package init() {}
 
     /// The body bytes that were received so far.
     package var total: Int { state.withLock(\.total) }

@@ -1,23 +1,23 @@
-package import BundleValues
+public import BundleValues
 
 /// The conditions for downloads: of a device, of a channel, or of both.
-package struct FetchPolicy: Sendable, Equatable {
-    /// The largest number of mirrors that a channel or a device names.
+public struct FetchPolicy: Sendable, Equatable {
+    /// The largest number of mirrors of a channel or of a device.
     package static let mostMirrors = 8
 
     /// The largest rate of all transfers together, in bytes per second; nil for no limit.
-    package var rate: Int?
+    public var rate: Int?
     /// The hours for archives and deltas, by the device's clock. All of these lists must be open; empty for any time.
-    package var hours: [ActivationWindows] = []
+    public var hours: [ActivationWindows] = []
     /// The largest number of bytes on a metered link in a calendar month; nil for no limit.
-    package var meteredBudget: Int?
+    public var meteredBudget: Int?
     /// The use of deltas and archives.
-    package var deltas = DeltaUse.prefer
+    public var deltas = DeltaUse.prefer
     /// The roots of copies of the feed, in the order of their use. They serve what lies below `releases/`.
-    package var mirrors: [FetchURL] = []
+    public var mirrors: [FetchURL] = []
 
     /// Creates a policy without conditions.
-    package init() {}
+    public init() {}
 
     /// Returns the policy under which both policies are met. `isUrgent` removes the hours and the rate; the budget of a metered
     /// link and the use of deltas stay.
@@ -56,7 +56,7 @@ package struct FetchTerms: Sendable, Equatable {
 }
 
 /// The kinds of downloads that a device uses for releases.
-package enum DeltaUse: String, Sendable, CaseIterable {
+public enum DeltaUse: String, Sendable, CaseIterable {
     /// A delta if one fits, and otherwise the archive.
     case prefer
     /// Deltas only.

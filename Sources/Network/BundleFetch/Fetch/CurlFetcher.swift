@@ -1,4 +1,4 @@
-public import BundleValues
+package import BundleValues
 internal import Synchronization
 
 /// Fetches over http and https with libcurl, and reads files.
@@ -83,7 +83,7 @@ public struct FetchOptions: Sendable {
     /// The certificate that is sent to servers that request one; nil for none.
     public var clientCertificate: ClientCertificate?
     /// The count and the limit of the received bytes, shared by all fetchers of a process.
-    public var traffic: Traffic?
+    package var traffic: Traffic?
     /// The timeout of name lookup, connection and TLS handshake together.
     public var connectTimeout: Duration = .seconds(15)
     /// The longest time from the request to the first byte of the body, and between two bytes after it.

@@ -1,6 +1,6 @@
 import ArchiveSource
 package import BundleCore
-package import BundleFetch
+public import BundleFetch
 public import BundleTransport
 import BundleSigning
 import BundleSockets
@@ -13,14 +13,13 @@ extension DeviceContainer {
     ///
     /// `sockets` opens the WebSockets of a program that manages them, such as a `DelegateConnector`; the token of the
     /// session is not added to these. By default the container opens them, and sends the token to the origin of the
-    /// feed only. Throws if `push` is not the URL of a WebSocket, or if the device has no feed that a host could
+    /// feed only; `options` has their proxy, authorities and certificate. Throws if `push` is not the URL of a WebSocket, or if the device has no feed that a host could
     /// announce.
     public func listening(
-        push: String?, userAgent: String, sockets: (any TransportConnector)? = nil,
+        push: String?, options: FetchOptions, sockets: (any TransportConnector)? = nil,
         say: @escaping @Sendable (String) -> Void
     ) throws -> Listening {
         let store = configuration.device.store
-        let options = FetchOptions(userAgent: userAgent)
         let sessions = Self.sessions(store: store)
         let host = try push.map { text in
             guard let feed else {
@@ -31,7 +30,7 @@ extension DeviceContainer {
             let connector =
                 try sockets
                 ?? Listening.connector(
-                    options, for: feed.source.url, sessions: sessions, userAgent: userAgent,
+                    options, for: feed.source.url, sessions: sessions,
                     maximumMessage: Listening.hostMessage)
             return try Listening.Host(
                 url: try SocketURL(parsing: text), of: feed.source, store: store, connector: connector)
@@ -41,10 +40,17 @@ extension DeviceContainer {
                 rootURL: server.rootURL,
                 connector: try sockets
                     ?? Listening.connector(
-                        options, for: server.rootURL, sessions: sessions, userAgent: userAgent,
+                        options, for: server.rootURL, sessions: sessions,
                         maximumMessage: Listening.serverMessage))
         }
         return Listening(host: host, server: server, network: hasSource ? NetworkWatch() : nil, say: say)
+    }
+
+    /// Creates the update notifications with the default proxy and authorities.
+    public func listening(
+        push: String?, userAgent: String, say: @escaping @Sendable (String) -> Void
+    ) throws -> Listening {
+        try listening(push: push, options: FetchOptions(userAgent: userAgent), say: say)
     }
 }
 
@@ -74,9 +80,9 @@ extension Listening {
     /// session.
     package static func connector(
         _ options: FetchOptions, for url: FetchURL, sessions: any SessionRepository, named: BearerCredential? = nil,
-        userAgent: String, maximumMessage: Int
+        maximumMessage: Int
     ) throws -> any TransportConnector {
-        var configuration = SocketConnector.Configuration(userAgent: userAgent)
+        var configuration = SocketConnector.Configuration(userAgent: options.userAgent)
         configuration.limits.message = maximumMessage
         // As for downloads, no openssl.cnf may change the TLS of libcurl.
         try OpenSSLIsolation.begin()

@@ -6,6 +6,9 @@ extension DeviceContainer {
     /// Returns the saved sessions of the device with the store at `path`.
     public static func sessions(store path: String) -> any SessionRepository { FileSessionRepository(store: path) }
 
+    /// Counts and limits the bytes of all fetchers of this process.
+    package static let traffic = Traffic()
+
     /// Returns a fetcher that sends `userAgent`.
     public static func fetcher(userAgent: String) throws -> any Fetcher {
         try fetcher(FetchOptions(userAgent: userAgent))
@@ -24,7 +27,7 @@ extension DeviceContainer {
     public static func fetcher(_ options: FetchOptions) throws -> any Fetcher {
         // The TLS of libcurl shares OpenSSL with the verification of signatures, and no openssl.cnf may change either.
         try OpenSSLIsolation.begin()
-        return CurlFetcher(options: options)
+        return CurlFetcher(options: limited(options))
     }
 
     /// Returns a fetcher with `options` for a feed at `url` that requires a token, as above.
@@ -33,6 +36,12 @@ extension DeviceContainer {
         report: @escaping @Sendable (any Error) -> Void
     ) throws -> any Fetcher {
         try OpenSSLIsolation.begin()
-        return SessionFetcher(options, feed: url, sessions: sessions, now: { .now }, report: report)
+        return SessionFetcher(limited(options), feed: url, sessions: sessions, now: { .now }, report: report)
+    }
+
+    private static func limited(_ options: FetchOptions) -> FetchOptions {
+        var options = options
+        options.traffic = traffic
+        return options
     }
 }

@@ -63,6 +63,21 @@ public struct DeviceContainer: Sendable {
     public var shouldDownload: @Sendable (ClientVersion) async -> Bool = { _ in true }
     /// Receives the events of running updates.
     package var report: @Sendable (UpdateEvent) -> Void = { _ in }
+    /// The conditions for downloads of releases. A channel can only make them stricter. The rate applies to all fetchers of the process
+    /// that `DeviceContainer.fetcher` returns.
+    public var fetchPolicy: FetchPolicy {
+        get { gate.policy }
+        set {
+            gate.policy = newValue
+            gate.traffic.limit(rate: newValue.rate)
+        }
+    }
+    /// Returns whether bytes cost money on the network of the device, and is called only if a budget applies. By default,
+    /// NetworkManager decides, and without it bytes cost nothing.
+    public var isMetered: @Sendable () async -> Bool {
+        get { gate.isMetered }
+        set { gate.isMetered = newValue }
+    }
     /// Admits the downloads of releases.
     package var gate: FetchGate
     private let now: @Sendable () -> Timestamp
@@ -78,6 +93,8 @@ public struct DeviceContainer: Sendable {
         gate = FetchGate(store: configuration.device.store)
         gate.localTime = { .now }
         gate.now = now
+        gate.traffic = Self.traffic
+        gate.isMetered = { await MeteredLink.isMetered() }
         self.now = now
         self.warn = warn
     }
