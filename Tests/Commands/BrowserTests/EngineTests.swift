@@ -80,16 +80,16 @@ import Testing
     }
 
     private func serve(
-        _ engine: Engine, heartbeat: Int = BusyMachine.seconds(30), timeout: Int = BusyMachine.seconds(10)
-    )
-        throws -> Serving
+        _ engine: Engine, heartbeat: Int = BusyMachine.seconds(30), timeout: Int = BusyMachine.seconds(10),
+        _ more: [String] = []
+    ) throws -> Serving
     {
         try kiosk.serve(
             timeout: "\(timeout)s",
             [
                 "--browser", "\(engine.program(in: folder)) {profile} {url}", "--heartbeat", "\(heartbeat)s", "--csp",
                 "connect-src \(witness.root)",
-            ])
+            ] + more)
     }
 
     private func times(_ path: String) -> Int { witness.requests.count { $0.path == path } }
@@ -153,6 +153,36 @@ import Testing
             #expect(try kiosk.status(of: "v\(version)").failures.isEmpty)
             #expect(times("/shown/\(version)") == 1, "\(version) was loaded again")
         }
+        try end(serving)
+    }
+
+    @Test(arguments: Engine.kiosks)
+    func `a page in an engine receives its status, the next release and the progress of its download`(engine: Engine)
+        throws
+    {
+        try engine.require()
+        let listening = """
+            function tell(what) { fetch('\(witness.root)/' + what).catch(() => {}); }
+            var plugin = Capacitor.Plugins.CapacitorMeteorWebApp;
+            plugin.addListener('updateAvailable', next => {
+                plugin.getStatus().then(status => tell(
+                    [next.version, next.notes, next.urgent, next.size === status.ready.size, status.running.version].join('-')));
+            });
+            plugin.addListener('downloadProgress', event => { if (event.bytes > 0 && event.bytes <= event.of) tell('progress'); });
+            plugin.getStatus().then(status => tell('running-' + status.running.version + '-' + status.ready));
+
+            """
+        try kiosk.install(.doing("1.0.0", listening + DemoClient.Scripts.confirm))
+        let serving = try serve(
+            engine, ["--manifest", kiosk.manifest, "--trust", kiosk.trust, "--check-interval", "1s"])
+        try wait("the page has no status", serving) { times("/running-1.0.0-null") > 0 }
+        var next = DemoClient.doing("2.0.0", DemoClient.Scripts.confirm)
+        next.more = ["large.js": (0..<40_000).map { "\($0 &* 2_654_435_761 % 1_000_003)" }.joined(separator: ";")]
+        let notes = try kiosk.folder.write(bytes("Faster"), to: "notes.txt")
+        try kiosk.publish(
+            try kiosk.folder.writeTree(next.files, to: "web-2"), as: "2.0.0", more: ["--notes", notes, "--no-deltas"])
+        try wait("the page receives no release", serving) { times("/2.0.0-Faster-false-true-1.0.0") > 0 }
+        try wait("the page receives no progress", serving) { times("/progress") > 0 }
         try end(serving)
     }
 

@@ -62,7 +62,7 @@ struct StatePage {
     private static let style = """
         html{height:100%}body{margin:0;min-height:100%;display:grid;place-items:center;background:#10141a;color:#e8edf2;\
         font:1.25rem/1.5 system-ui,sans-serif}main{max-width:32rem;padding:2rem;text-align:center}\
-        h1{font-size:2rem;font-weight:600}p{overflow-wrap:anywhere}
+        h1{font-size:2rem;font-weight:600}h1,p{overflow-wrap:anywhere}
         """
 
     /// Returns text with HTML escapes.
@@ -155,7 +155,8 @@ struct UpdateNotice {
 
     private static let style = """
         .notice{display:flex;gap:1em;align-items:center;justify-content:center;padding:.75em 1em;background:#10141a;\
-        color:#e8edf2;font:16px/1.4 system-ui,sans-serif}.notice button{font:inherit;padding:.25em .75em}
+        color:#e8edf2;font:16px/1.4 system-ui,sans-serif}\
+        .notice button{font:inherit;padding:.25em .75em;white-space:nowrap}
         """
 
     /// Returns a value as JavaScript without `<`, so that it cannot end the script's element.
