@@ -82,8 +82,7 @@ import Testing
     private func serve(
         _ engine: Engine, heartbeat: Int = BusyMachine.seconds(30), timeout: Int = BusyMachine.seconds(10),
         _ more: [String] = []
-    ) throws -> Serving
-    {
+    ) throws -> Serving {
         try kiosk.serve(
             timeout: "\(timeout)s",
             [
