@@ -140,7 +140,7 @@ import Testing
             fixed?.sequence += 1
             _ = try? fixed?.add(workspace.manifest("1.2.0"), rollout: nil)
             if let fixed { try? workspace.put(fixed) }
-            try? workspace.folder.write(
+            _ = try? workspace.folder.write(
                 NewestManifest.manifest(of: ChannelDocument.Release(workspace.manifest("1.2.0"))),
                 to: "feed/manifest.json")
         }
