@@ -1,6 +1,7 @@
 import BundleTesting
 import BundleTestTraits
 import BundleValues
+import Glibc
 import Testing
 
 /// The files of `Integrations`. Their shell steps run here; the services that would run them are not available.
@@ -68,6 +69,25 @@ import Testing
         #expect(try Clientctl.run(arguments, in: site.folder.path).status == 0)
         try Clientctl.stock(["sh", "-c", "for file in \(site.feed)/releases/*/*.tar.*; do echo x >>\"$file\"; done"])
         #expect(try Clientctl.run(arguments, in: site.folder.path).status != 0)
+    }
+
+    /// The wheel contains a script in this test, because only `Scripts/release --portable` builds the program.
+    @Test func `the wheel installs and runs its program in an empty Python environment`() throws {
+        let environment = Clientctl.environment([
+            "TMPDIR": folder.path, "SOURCE_DATE_EPOCH": "1700000000",
+            // The tests may run as another user than the owner of the checkout.
+            "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*",
+        ])
+        if try Program.run(["python3", "-c", "import ensurepip"], environment: environment).status != 0 {
+            try Test.cancel("Python has no venv: Scripts/bootstrap --guide installs it")
+        }
+        let versions = #"{"version":"1.2.3","libraries":{"zlib1g-dev":"1"}}"#
+        let script = "#!/bin/sh\ncase $* in *--json) echo '\(versions)' ;; *) echo 1.2.3 ;; esac\n"
+        let program = try folder.write(bytes(script), to: "program")
+        chmod(program, 0o755)
+        let ending = try Program.run(["\(Checkout.root)/Scripts/checks/wheel", program], environment: environment)
+        #expect(ending.status == 0, "\(ending.errors)")
+        #expect(ending.text.contains("reproducible"))
     }
 
     @Test(arguments: [
