@@ -41,7 +41,7 @@ public struct ActivationWindows: Sendable, Equatable, CustomStringConvertible {
 
     /// Parses windows separated by commas, such as `02:00-04:00` for every day, `Mon-Fri 22:00-01:30`, `Sun
     /// 00:00-24:00`, or `always`. A window whose end is before its begin continues after midnight.
-    package init(parsing text: some StringProtocol) throws(ActivationWindowsError) {
+    public init(parsing text: some StringProtocol) throws(ActivationWindowsError) {
         if text == "always" {
             self.windows = [Window(days: [Bool](repeating: true, count: 7), begin: 0, end: 1440)]
             description = "always"
@@ -94,10 +94,12 @@ public struct ActivationWindows: Sendable, Equatable, CustomStringConvertible {
 }
 
 /// Why a text is not a list of windows. `text` is printable and cut to one line.
-package enum ActivationWindowsError: Error, Sendable, Equatable, CustomStringConvertible {
+public enum ActivationWindowsError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// A part of the text is not a window.
     case notAWindow(text: String)
 
-    package var description: String {
+    /// The failure and the remedy.
+    public var description: String {
         switch self {
         case .notAWindow(let text):
             "\"\(text)\" is not a window of time. Write it like 02:00-04:00 or Mon-Fri 22:00-01:30, separated by commas, or write always"
