@@ -23,7 +23,7 @@ struct Embedder {
         options.stallTimeout = .seconds(10)
         options.clientCertificate = ClientCertificate(path: "/etc/embedder/device.p12", keyPath: nil)
 
-        let device = Launcher.Device(
+        let device = Launcher.LaunchDevice(
             store: store, shell: try SemanticVersion(parsing: arguments[2]), seed: nil, verifies: false)
         var configuration = ShellConfiguration(device: device)
         configuration.healthCheck = { client in { client.root.path.isEmpty ? .failed("there is no page") : .passed } }
