@@ -15,6 +15,16 @@ struct KeyHandle: ~Copyable {
         }
     }
 
+    /// Creates an Ed25519 key from its encoded point.
+    init(ed25519 point: ArraySlice<UInt8>) throws(KeyError) {
+        let library = try KeyError.wrapping { () throws(OpenSSLFailure) in try LibraryContext.current() }
+        let pointer = point.withUnsafeBufferPointer {
+            EVP_PKEY_new_raw_public_key_ex(library.pointer, "ED25519", nil, $0.baseAddress, $0.count)
+        }
+        guard let pointer else { throw .openSSL(OpenSSLFailure(draining: "reading an Ed25519 key")) }
+        self.init(owning: pointer)
+    }
+
     /// Returns the SubjectPublicKeyInfo in DER.
     func publicDER() throws(OpenSSLFailure) -> [UInt8] {
         try derBytes(of: "a public key") { i2d_PUBKEY(pointer, $0) }

@@ -30,17 +30,24 @@ package struct PublicKey: Hashable, Sendable, CustomStringConvertible {
         ERR_clear_error()
         defer { ERR_clear_error() }
         guard der.count <= PEM.byteLimit else { throw .tooLarge(byteCount: der.count) }
-        try self.init(adopting: try KeyHandle(parsingPublic: der))
+        // OpenSSL's decoder and encoder cost twice as much as a verification, and an Ed25519 key has a single encoding.
+        if let point = EdwardsPoint.bytes(ofSPKI: der) {
+            try self.init(adopting: try KeyHandle(ed25519: point), spki: der)
+            return
+        }
+        let key = try KeyHandle(parsingPublic: der)
+        let spki = try KeyError.wrapping { () throws(OpenSSLFailure) in try key.publicDER() }
+        try self.init(adopting: key, spki: spki)
         guard spki == der else { throw .notCanonical }
     }
 
     /// Returns the public key of a private key.
     init(of key: borrowing KeyHandle) throws(KeyError) {
         let der = try KeyError.wrapping { () throws(OpenSSLFailure) in try key.publicDER() }
-        try self.init(adopting: try KeyHandle(parsingPublic: der))
+        try self.init(parsingDER: der)
     }
 
-    private init(adopting key: consuming KeyHandle) throws(KeyError) {
+    private init(adopting key: consuming KeyHandle, spki: [UInt8]) throws(KeyError) {
         algorithm = try key.algorithm()
         bits = key.bits(for: algorithm)
         do {
@@ -50,11 +57,11 @@ package struct PublicKey: Hashable, Sendable, CustomStringConvertible {
             throw algorithm == .rsaPSS ? .restrictedParameters(error) : .openSSL(error)
         }
         do {
-            spki = try key.publicDER()
             id = try SHA256Digest.of(spki).hex
         } catch {
             throw .openSSL(error)
         }
+        self.spki = spki
         if algorithm == .ed25519, EdwardsPoint.isOfSmallOrder(spki.suffix(EdwardsPoint.byteCount)) { throw .smallOrder }
         parsed = ParsedKey(key)
     }
@@ -100,6 +107,13 @@ private final class ParsedKey: @unchecked Sendable {
 enum EdwardsPoint {
     /// The number of bytes of an encoded point.
     static let byteCount = 32
+    /// The SubjectPublicKeyInfo (RFC 8410, section 4) of a key without the encoded point at its end.
+    private static let prefix: [UInt8] = [0x30, 0x2A, 0x30, 0x05, 0x06, 0x03, 0x2B, 0x65, 0x70, 0x03, 0x21, 0x00]
+
+    /// Returns the encoded point of an Ed25519 key; nil for other keys.
+    static func bytes(ofSPKI der: [UInt8]) -> ArraySlice<UInt8>? {
+        der.count == prefix.count + byteCount && der.starts(with: prefix) ? der[prefix.count...] : nil
+    }
 
     /// The encodings of all points whose order divides 8, without the sign of x: the y coordinates 0, 1 and -1, 0 and 1 plus the prime,
     /// which decoders accept, and the two of order 8.

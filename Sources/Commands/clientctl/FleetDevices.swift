@@ -280,7 +280,8 @@ enum FleetText {
         var lines = ["\(name(row)) (\(row.target))"]
         lines += line("runs", "\(post.runs ?? "nothing") (\(post.state.rawValue)) since \(row.since)")
         lines += line("next", post.next)
-        lines += line("needs attention", RosterRule.reason(row, at: now))
+        let reasons = RosterRule.reasons(row, at: now)
+        lines += line("needs attention", reasons.isEmpty ? nil : reasons.joined(separator: ", "))
         lines += line("screen", post.screen?.rawValue)
         lines += line("channel", channel)
         lines += line("last check", post.checked.map { "\($0)\(post.code.map { ", failed with \($0)" } ?? "")" })

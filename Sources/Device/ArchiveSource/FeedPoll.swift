@@ -103,6 +103,7 @@ struct FeedPoll: Sendable {
                 issuedAt: document.issuedAt, expires: document.expires, recalled: document.recalled,
                 reinstated: document.reinstated, minimumVersion: document.minimumVersion,
                 leftOut: try leftOut(by: verified.document, digest, member, at: time),
+                paused: document.releases.filter(\.isPaused).map(\.version),
                 urgent: document.releases.filter(\.isUrgent).map(\.version), busyLimit: document.busyLimit,
                 retries: document.releases.filter { $0.retries > 0 }.map { .init($0.version, $0.retries) }
             ).following(known))

@@ -41,8 +41,16 @@ package struct RosterPost: Sendable, Equatable {
         case page
         /// The rollout excludes the device for now.
         case rollout
+        /// The newest release is paused or held.
+        case paused
         /// The newest client needs a newer shell.
         case shell
+        /// The hours for downloads have not begun.
+        case hours
+        /// The budget of a metered network does not suffice for the download.
+        case budget
+        /// The device downloads only deltas, or none, and the release does not have such a download.
+        case deltas
     }
 
     /// The state of the screen, as in the metric `clientctl_screen_state`.

@@ -77,7 +77,8 @@ extension FeedMemory.ChannelMemory {
                 FeedMemory.Reinstatement(version: try $0.version("version"), sequence: try $0.integer("sequence"))
             },
             minimumVersion: try reader.optionalVersion("minimumVersion"), leftOut: try Self.versions("leftOut", reader),
-            urgent: try Self.versions("urgent", reader), busyLimit: try reader.optionalInteger("busyLimit"),
+            paused: try Self.versions("paused", reader), urgent: try Self.versions("urgent", reader),
+            busyLimit: try reader.optionalInteger("busyLimit"),
             retries: try FeedMemory.retries("retries", reader))
     }
 
@@ -108,6 +109,7 @@ extension FeedMemory.ChannelMemory {
                 }),
             "minimumVersion": .string(orNull: minimumVersion?.description),
             "leftOut": .array(leftOut.map { .string($0.description) }),
+            "paused": .array(paused.map { .string($0.description) }),
             "urgent": .array(urgent.map { .string($0.description) }),
             "busyLimit": busyLimit.map(JSONValue.integer) ?? .null, "retries": FeedMemory.json(of: retries),
         ])

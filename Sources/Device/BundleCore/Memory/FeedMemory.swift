@@ -87,6 +87,8 @@ package struct FeedMemory: Sendable, Equatable {
         package private(set) var minimumVersion: SemanticVersion?
         /// The versions whose rollout excludes this device.
         package let leftOut: [SemanticVersion]
+        /// The versions that are paused or held, so that a device without them does not install them.
+        package let paused: [SemanticVersion]
         /// The versions that are shown as soon as they are ready.
         package let urgent: [SemanticVersion]
         /// How long a busy page may delay a change of the client, in seconds; nil if the channel does not set it.
@@ -97,8 +99,8 @@ package struct FeedMemory: Sendable, Equatable {
         package init(
             name: String, sequence: Int, payloadSha256: SHA256Digest, signers: [String], issuedAt: Timestamp,
             expires: Timestamp, recalled: [Recall], reinstated: [Reinstatement] = [],
-            minimumVersion: SemanticVersion?, leftOut: [SemanticVersion], urgent: [SemanticVersion] = [],
-            busyLimit: Int? = nil, retries: [Retry] = []
+            minimumVersion: SemanticVersion?, leftOut: [SemanticVersion], paused: [SemanticVersion] = [],
+            urgent: [SemanticVersion] = [], busyLimit: Int? = nil, retries: [Retry] = []
         ) {
             self.name = name
             self.sequence = sequence
@@ -110,6 +112,7 @@ package struct FeedMemory: Sendable, Equatable {
             self.reinstated = reinstated
             self.minimumVersion = minimumVersion
             self.leftOut = leftOut
+            self.paused = paused
             self.urgent = urgent
             self.busyLimit = busyLimit
             self.retries = retries

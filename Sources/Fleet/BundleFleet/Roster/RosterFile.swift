@@ -232,6 +232,15 @@ package struct RosterFile: Sendable {
         return tallies
     }
 
+    /// Returns the number of devices without a message for two of their intervals.
+    func silent(at now: Timestamp) throws -> Int {
+        try readable {
+            try Self.number(
+                "SELECT count(*) FROM devices WHERE seen + 2 * interval < ?", database, [.number(now.secondsSinceEpoch)]
+            )
+        }
+    }
+
     /// Returns the number of devices without a message for `seconds`.
     func silent(for seconds: Int, at now: Timestamp) throws -> Int {
         try readable {

@@ -46,7 +46,7 @@ struct RosterPage {
             [
                 Markup(
                     "header", [:],
-                    [Markup("h1", [:], ["Devices"]), Markup("p", ["class": "quiet"], ["As of \(clock.description)."])]),
+                    [Markup("h1", [:], ["Devices"]), Markup("p", ["class": "quiet"], ["As of \(Self.minute(clock))."])]),
                 Markup("main", [:], [summary, search, result, table]),
             ])
     }
@@ -114,7 +114,7 @@ struct RosterPage {
         let words =
             rows.count < total
             ? "The first \(rows.count) of \(all) devices by name. Search to see others."
-            : total == 1 ? "1 device." : "\(all) devices."
+            : total == 1 ? "1 device." : "\(all) devices. Those that need attention come first."
         return Markup("p", ["class": "quiet"], ["\(words)"])
     }
 
@@ -126,43 +126,59 @@ struct RosterPage {
             "table", [:],
             [
                 Markup("thead", [:], [Markup("tr", [:], names.map { Markup("th", ["scope": "col"], ["\($0)"]) })]),
-                Markup("tbody", [:], rows.map(line)),
+                Markup("tbody", [:], sorted.map(line)),
             ])
+    }
+
+    /// How much a device needs attention. The raw value is the class of its row.
+    private enum Attention: String, CaseIterable { case bad, warn, none = "" }
+
+    private func attention(_ row: RosterRow) -> Attention {
+        if row.conflict != nil || RosterRule.isSilent(row, at: clock) || row.post.code != nil { return .bad }
+        return RosterRule.reason(row, at: clock) == nil ? .none : .warn
+    }
+
+    /// The devices by the attention that they need, then by name.
+    private var sorted: [RosterRow] {
+        Attention.allCases.flatMap { attention in rows.filter { self.attention($0) == attention } }
     }
 
     private func line(_ row: RosterRow) -> Markup {
         let post = row.post
-        let reason = RosterRule.reason(row, at: clock)
-        let isBad = row.conflict != nil || RosterRule.isSilent(row, at: clock) || post.code != nil
+        let reasons = RosterRule.reasons(row, at: clock).map { Self.shown($0) }
         let version: [Markup] =
-            [Markup("b", [:], ["\(post.runs.map { Self.shown($0) } ?? "nothing")"]), " \(post.state.rawValue)"]
+            [Markup("b", [:], ["\(post.runs.map { Self.shown($0) } ?? "nothing")"])]
+            + (post.state == .none ? [] : [" \(post.state.rawValue)"])
             + (post.next.map { [", next \(Self.shown($0))"] } ?? [])
-        let findings =
-            post.findings.isEmpty
-            ? [] : [Markup("small", [:], ["doctor: \(Self.shown(post.findings.joined(separator: ", ")))"])]
+        let others =
+            reasons.count < 2
+            ? [] : [Markup("small", [:], ["also \(reasons.dropFirst().joined(separator: ", "))"])]
         func cell(_ label: String, _ content: [Markup]) -> Markup { Markup("td", ["data-label": label], content) }
         return Markup(
-            "tr", ["class": reason == nil ? "" : isBad ? "bad" : "warn"],
+            "tr", ["class": attention(row).rawValue],
             [
                 Markup(
                     "th", ["scope": "row"],
                     [Markup("bdi", [:], ["\(post.name.isEmpty ? "(no name)" : Self.shown(post.name))"])]),
-                cell("Runs", version + [Markup("small", [:], ["since \(row.since.description)"])]),
-                cell("Needs attention", [reason.map { "\(Self.shown($0))" } ?? "–"] + findings),
-                cell("Seen", [Markup("time", ["datetime": row.seen.description], ["\(Self.ago(row.seen, clock))"])]),
+                cell("Runs", version + [Markup("small", [:], ["for ", moment(row.since, RosterRule.span)])]),
+                cell("Needs attention", ["\(reasons.first ?? "–")"] + others),
+                cell("Seen", [moment(row.seen) { "\(RosterRule.span($0)) ago" }]),
                 cell("Device", [Markup("code", [:], ["\(Self.shown(row.target))"])]),
             ])
     }
 
     private static func shown(_ text: String) -> String { UntrustedName.display(text) }
 
-    /// Returns the time since `moment` in its largest unit.
-    static func ago(_ moment: Timestamp, _ clock: Timestamp) -> String {
-        let seconds = max(0, clock.secondsSinceEpoch - moment.secondsSinceEpoch)
-        for (unit, length) in [("d", 86_400), ("h", 3600), ("min", 60)] where seconds >= length {
-            return "\(seconds / length) \(unit) ago"
-        }
-        return "\(seconds) s ago"
+    /// Returns the time since `moment` in the words of `words`, which gets it in seconds.
+    private func moment(_ moment: Timestamp, _ words: (Int) -> String) -> Markup {
+        Markup(
+            "time", ["datetime": moment.description, "title": moment.description],
+            ["\(words(clock.secondsSinceEpoch - moment.secondsSinceEpoch))"])
+    }
+
+    /// Returns a time without its seconds, such as `2026-11-26 08:00 UTC`.
+    private static func minute(_ moment: Timestamp) -> String {
+        moment.description.prefix(16).replacing("T", with: " ") + " UTC"
     }
 }
 
@@ -192,13 +208,12 @@ private enum RosterStyle {
         thead th{font-size:.8125rem;color:var(--quiet);border-bottom:1px solid var(--rule)}
         th,td{padding:.5rem .75rem;text-align:left;vertical-align:top;font-weight:400}
         tbody th{font-weight:600}tbody tr+tr{border-top:1px solid var(--rule)}
-        tbody tr>:first-child{border-left:.25rem solid transparent}
-        .bad>:first-child{border-left-color:var(--bad)}.warn>:first-child{border-left-color:var(--warn)}
+        @media(min-width:45.01rem){tr.bad>:first-child,tr.warn>:first-child{box-shadow:inset .25rem 0 var(--mark)}}
+        tr.bad{--mark:var(--bad)}tr.warn{--mark:var(--warn)}
         .bad td:nth-child(3){color:var(--bad)}.warn td:nth-child(3){color:var(--warn)}
         @media(max-width:45rem){thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
-        table,tbody,tr,td,tbody th{display:block}tbody tr{padding:.5rem 0;border-left:.25rem solid transparent}
-        tbody tr.bad{border-left-color:var(--bad)}tbody tr.warn{border-left-color:var(--warn)}
-        tbody tr>:first-child{border-left:0}th,td{padding:.125rem .75rem}td::before{content:attr(data-label) ": ";color:var(--quiet)}
+        table,tbody,tr,td,tbody th{display:block}tbody tr{padding:.5rem 0}
+        tr.bad,tr.warn{box-shadow:inset .25rem 0 var(--mark)}th,td{padding:.125rem .75rem}td::before{content:attr(data-label) ": ";color:var(--quiet)}
         td small{display:inline;margin-left:.25rem}}
 
         """

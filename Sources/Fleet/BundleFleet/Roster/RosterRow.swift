@@ -26,6 +26,7 @@ package struct RosterRow: Sendable, Equatable {
         object["first"] = .string(first.description)
         object["since"] = .string(since.description)
         object["silent"] = .bool(RosterRule.isSilent(self, at: now))
+        object["reasons"] = .array(RosterRule.reasons(self, at: now).map(JSONValue.string))
         object["conflict"] = .string(orNull: conflict?.description)
         object["conflicts"] = .integer(conflicts)
         return object
@@ -84,29 +85,75 @@ package enum RosterRule {
         return pinned == key ? .known : .impostor
     }
 
-    /// Why a device needs attention, in a few words; nil if it does not.
-    package static func reason(_ row: RosterRow, at now: Timestamp) -> String? {
+    /// Returns why a device needs attention, in a few words each, the most important reason first.
+    package static func reasons(_ row: RosterRow, at now: Timestamp) -> [String] {
         let post = row.post
-        if row.conflict != nil { return "another key signs for it" }
-        if isSilent(row, at: now) { return "silent" }
-        switch post.screen {
-        case .locked: return "locked"
-        case .maintenance: return "maintenance"
-        case .failure: return "shows nothing"
-        case .signedOut: return "signed out"
-        default: break
+        let general: [String?] = [
+            row.conflict == nil ? nil : "another key signs for it", isSilent(row, at: now) ? "silent" : nil,
+            post.screen.flatMap(reason), clockError(row).map { "clock \($0)" }, post.code,
+            newestBlocked(post).map { "blocked \($0)" }, post.waiting.map(reason),
+            post.state == .failed || post.state == .blocked ? post.state.rawValue : nil,
+        ]
+        return general.compactMap(\.self) + post.findings
+    }
+
+    /// Returns the most important reason why a device needs attention; nil if it does not.
+    package static func reason(_ row: RosterRow, at now: Timestamp) -> String? { reasons(row, at: now).first }
+
+    private static func reason(_ screen: RosterPost.Screen) -> String? {
+        switch screen {
+        case .locked: "locked"
+        case .maintenance: "maintenance"
+        case .failure: "shows nothing"
+        case .signedOut: "signed out"
+        case .starting, .client, .guests, .updateRequired, .waiting: nil
         }
-        if let code = post.code { return code }
-        if let version = post.blocked.last { return "blocked \(version)" }
-        switch post.waiting {
-        case .window: return "waits for a window"
-        case .page: return "waits for its page"
-        case .rollout: return "not in the rollout"
-        case .shell: return "needs a newer shell"
-        case nil: break
+    }
+
+    private static func reason(_ waiting: RosterPost.Waiting) -> String {
+        switch waiting {
+        case .window: "waits for an activation window"
+        case .page: "waits for its page"
+        case .rollout: "not in the rollout"
+        case .paused: "its release is paused"
+        case .shell: "needs a newer shell"
+        case .hours: "waits for the download hours"
+        case .budget: "waits for the metered budget"
+        case .deltas: "waits for a delta"
         }
-        if post.state == .failed || post.state == .blocked { return post.state.rawValue }
-        return post.findings.isEmpty ? nil : post.findings.joined(separator: ", ")
+    }
+
+    /// Returns the last blocked version that is newer than the client that runs.
+    private static func newestBlocked(_ post: RosterPost) -> String? {
+        let runs = version(post.runs)
+        return post.blocked.last { text in
+            guard let runs, let blocked = version(text) else { return true }
+            return blocked > runs
+        }
+    }
+
+    private static func version(_ text: String?) -> SemanticVersion? {
+        text.flatMap { try? SemanticVersion(parsing: $0) }
+    }
+
+    /// The smallest reported difference of a clock that is ahead, in seconds.
+    private static let clockSkew = 300
+
+    /// Returns the difference between the clocks of the device and of the host; nil if there is no certain one. The last check was
+    /// before the last message, by at most some intervals.
+    private static func clockError(_ row: RosterRow) -> String? {
+        guard let checked = row.post.checked else { return nil }
+        let ahead = checked.secondsSinceEpoch - row.seen.secondsSinceEpoch
+        if ahead > clockSkew { return "\(span(ahead)) ahead" }
+        return -ahead > 86_400 + 8 * row.post.interval ? "\(span(-ahead)) behind" : nil
+    }
+
+    /// Returns a time in its largest unit, such as `3 days`.
+    package static func span(_ seconds: Int) -> String {
+        for (unit, length) in [("day", 86_400), ("hour", 3600), ("minute", 60)] where seconds >= length {
+            return counted(seconds / length, unit)
+        }
+        return counted(max(0, seconds), "second")
     }
 }
 

@@ -6,7 +6,7 @@ package import BundleValues
 /// Keeps the newest message of each device in a database. A message is on the disk before its device receives the response.
 package actor RosterStore: RosterReceiver, RosterReader {
     /// The shortest time between two commits. One commit serves all waiting requests.
-    private static let commitPause = Duration.milliseconds(250)
+    private static let commitPause = Duration.milliseconds(500)
     /// The largest number of messages that wait for a commit.
     private static let mostWaiting = 2000
     private static let sweepInterval = 3600
@@ -161,9 +161,12 @@ enum RosterMetrics {
             devices(try file.tallies()),
             MetricFamily(
                 "clientctl_roster_silent", .gauge, help: "Devices without a message for longer than this time.",
-                samples: try spans.map {
-                    .init(Double(try file.silent(for: $0.1, at: time)), labels: [(name: "over", value: $0.0)])
-                }),
+                samples: try [
+                    .init(Double(file.silent(at: time)), labels: [(name: "over", value: "2 intervals")])
+                ]
+                    + spans.map {
+                        .init(Double(try file.silent(for: $0.1, at: time)), labels: [(name: "over", value: $0.0)])
+                    }),
             MetricFamily(
                 "clientctl_roster_conflicts", .gauge, help: "Devices for which another key signed a message.",
                 samples: [.init(Double(try file.conflicts()))]),

@@ -39,11 +39,16 @@ struct RosterPace: Sendable, Equatable {
         return max(due, notBefore)
     }
 
-    /// Records the attempt at `now`. After a failure the next one follows a pause that grows up to the interval; `asked` is the minimum
-    /// that the host asked for.
-    mutating func noteSent(at now: Duration, failed: Bool, asked: Duration?) {
+    /// Records that a message begins at `now`. It includes the events and checks so far; later ones need another message.
+    mutating func begin(at now: Duration) {
         sent = now
         (event, check) = (nil, nil)
+    }
+
+    /// Records the end of the attempt at `now`. After a failure the next one follows a pause that grows up to the interval; `asked` is
+    /// the minimum that the host asked for.
+    mutating func end(at now: Duration, failed: Bool, asked: Duration?) {
+        sent = now
         if failed {
             failures += 1
             let pause = min(interval, .seconds(60) * (1 << min(failures - 1, 10)))

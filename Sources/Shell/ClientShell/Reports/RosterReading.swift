@@ -2,8 +2,8 @@ package import BundleCore
 package import BundleSigning
 package import BundleValues
 
-/// What a message to a roster contains besides the ledger.
-package struct RosterFacts: Sendable, Equatable {
+/// The condition of a device that its ledger does not contain.
+package struct DeviceCondition: Sendable, Equatable {
     /// The end of the last check, and the code of its failure.
     package var checked: Timestamp?
     package var code: FailureCode?
@@ -54,7 +54,7 @@ package enum RosterReading {
 
     /// Returns the message of `device`.
     package static func post(
-        of device: String, _ identity: RosterIdentity, _ ledger: Ledger, _ facts: RosterFacts
+        of device: String, _ identity: RosterIdentity, _ ledger: Ledger, _ condition: DeviceCondition
     ) -> RosterPost {
         let (runs, state) = running(ledger)
         let next = ledger.launch == nil ? ledger.known(ledger.current) : ledger.pending
@@ -62,10 +62,10 @@ package enum RosterReading {
         return RosterPost(
             device: device, name: identity.name, state: state, program: identity.program,
             interval: Int(identity.interval.components.seconds), appId: ledger.appId, runs: runs?.shortDescription,
-            next: next?.shortDescription, waiting: waiting(ledger, next: next, facts), screen: facts.screen,
-            shell: ledger.shell, channel: followed?.name, sequence: followed?.sequence, checked: facts.checked,
-            code: facts.code?.rawValue ?? ledger.wanted.last?.code.rawValue,
-            blocked: ledger.blocks.map(\.version.description), findings: facts.findings)
+            next: next?.shortDescription, waiting: waiting(ledger, next: next, condition), screen: condition.screen,
+            shell: ledger.shell, channel: followed?.name, sequence: followed?.sequence, checked: condition.checked,
+            code: condition.code?.rawValue ?? ledger.wanted.last?.code.rawValue,
+            blocked: ledger.blocks.map(\.version.description), findings: condition.findings)
     }
 
     private static func running(_ ledger: Ledger) -> (ClientName?, RosterPost.ClientState) {
@@ -81,12 +81,22 @@ package enum RosterReading {
         }
     }
 
-    private static func waiting(_ ledger: Ledger, next: ClientName?, _ facts: RosterFacts) -> RosterPost.WaitReason? {
-        if next != nil { return facts.isOutsideWindows ? .window : .page }
+    private static func waiting(
+        _ ledger: Ledger, next: ClientName?, _ condition: DeviceCondition
+    ) -> RosterPost.WaitReason? {
+        if next != nil { return condition.isOutsideWindows ? .window : .page }
         if let needed = ledger.feed.neededShell, let shell = ledger.shell, needed > shell { return .shell }
+        if let waiting = ledger.waiting {
+            return switch waiting.reason {
+            case .hours: .hours
+            case .budget: .budget
+            case .deltas: .deltas
+            }
+        }
         let runs = ledger.launch?.name.version?.semantic
-        let excluded = ledger.feed.followed?.leftOut.max()
-        guard let excluded, runs.map({ excluded > $0 }) ?? true else { return nil }
-        return .rollout
+        func isAhead(_ version: SemanticVersion) -> Bool { runs.map { version > $0 } ?? true }
+        guard let channel = ledger.feed.followed else { return nil }
+        if channel.leftOut.contains(where: isAhead) { return .rollout }
+        return channel.paused.contains(where: isAhead) ? .paused : nil
     }
 }

@@ -22,7 +22,7 @@ package final class RosterSender: Sendable {
     private let plan: Mutex<Plan>
 
     private struct Plan {
-        var facts = RosterFacts()
+        var condition = DeviceCondition()
         var pace: RosterPace
         var isShown = false
         var state: LaunchState?
@@ -36,11 +36,11 @@ package final class RosterSender: Sendable {
             }
         }
 
-        /// The facts of the next message. A client is on the screen once a page was loaded.
-        var now: RosterFacts {
-            var facts = facts
-            facts.screen = state?.screen(isShown: isShown)
-            return facts
+        /// The condition for the next message. A client is on the screen once a page was loaded.
+        var now: DeviceCondition {
+            var condition = condition
+            condition.screen = state?.screen(isShown: isShown)
+            return condition
         }
     }
 
@@ -84,7 +84,7 @@ package final class RosterSender: Sendable {
     /// Records the end of a check and its failure.
     package func noteCheck(_ failure: UpdateFailure?) {
         change {
-            ($0.facts.checked, $0.facts.code) = (.now, failure?.code)
+            ($0.condition.checked, $0.condition.code) = (.now, failure?.code)
             $0.pace.noteCheck(at: reading())
         }
     }
@@ -134,10 +134,11 @@ package final class RosterSender: Sendable {
                 continue
             }
             var failure: (any Error)?
+            plan.withLock { $0.pace.begin(at: reading()) }
             do { try await send(within: Self.timeout) } catch { failure = error }
             if Task.isCancelled { return }
             let asked = (failure as? FetchError)?.retryAfter
-            change { $0.pace.noteSent(at: reading(), failed: failure != nil, asked: asked) }
+            change { $0.pace.end(at: reading(), failed: failure != nil, asked: asked) }
             if let failure, "\(failure)" != lastFailure { say(failure) }
             lastFailure = failure.map { "\($0)" }
         }
@@ -145,10 +146,10 @@ package final class RosterSender: Sendable {
 
     /// Sends the present state with a timeout of `limit`. Sends nothing before the device has its identity. Throws `UpdateFailure` if the host has pinned another key.
     package func send(within limit: Duration) async throws {
-        var facts = plan.withLock(\.now)
-        facts.isOutsideWindows = windows?.isOpen(at: .now) == false
-        facts.findings = await findings()
-        let made = try await onThread { [store, identity, facts] in try Self.upload(store, identity, facts) }
+        var condition = plan.withLock(\.now)
+        condition.isOutsideWindows = windows?.isOpen(at: .now) == false
+        condition.findings = await findings()
+        let made = try await onThread { [store, identity, condition] in try Self.upload(store, identity, condition) }
         guard let upload = made else { return }
         do {
             try await BundleTransport.within(limit, else: .timedOut(.connecting), on: clock) { [fetcher, url] in
@@ -165,7 +166,7 @@ package final class RosterSender: Sendable {
     }
 
     private static func upload(
-        _ store: String, _ identity: RosterIdentity, _ facts: RosterFacts
+        _ store: String, _ identity: RosterIdentity, _ condition: DeviceCondition
     ) throws -> FetchRequest.Upload? {
         let key = try DeviceKeyFile.key(inStore: store)
         let ledger = try Inventory.read(at: store).ledger
@@ -173,7 +174,7 @@ package final class RosterSender: Sendable {
             let device = try RosterReading.device(
                 ledger, identity, machine: MachineIdentity.deviceId(), keyId: key.publicKey.id)
         else { return nil }
-        let body = RosterReading.post(of: device, identity, ledger, facts).bytes
+        let body = RosterReading.post(of: device, identity, ledger, condition).bytes
         let signature = try DeviceSignature(signing: body, with: key)
         return FetchRequest.Upload(type: "application/json", bytes: body, deviceKey: signature.field)
     }

@@ -65,6 +65,7 @@ import Testing
         let scene = try await Scene()
         try scene.serve(try scene.hold(7))
         #expect(try await scene.isHeld())
+        #expect(try scene.device.memory().followed?.paused.map(\.description) == ["1.1.0"])
         try scene.serve(try scene.hold(1))
         #expect(try await !scene.isHeld())
         let other = try await Scene()

@@ -75,8 +75,10 @@ import BundleValues
         let device = try await settled(feed)
         try offer(feed, 2) { $0.isPaused = true }
         try await device.stays(at: "v1.0.0")
+        #expect(try device.memory().followed?.paused.map(\.description) == ["1.1.0"])
         try offer(feed, 3) { $0.isPaused = false }
         try await device.installs("1.1.0")
+        #expect(try device.memory().followed?.paused == [])
     }
 
     @Test func `TUF-260: keeps an installed release that is paused`() async throws {

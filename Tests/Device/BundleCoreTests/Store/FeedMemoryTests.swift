@@ -18,7 +18,7 @@ struct FeedMemoryTests {
             reinstated: [.init(version: try Sample.version("1.0.5"), sequence: 4)],
             minimumVersion: try Sample.version(floor),
             leftOut: [try Sample.version("1.3.0"), try Sample.version("1.4.0-rc.1")],
-            urgent: [try Sample.version("1.5.0")], busyLimit: 120)
+            paused: [try Sample.version("1.6.0")], urgent: [try Sample.version("1.5.0")], busyLimit: 120)
     }
 
     private static func trust(_ version: Int = 2) throws -> FeedMemory.TrustMemory {

@@ -202,6 +202,9 @@ import Testing
         let text = await store.metrics()
         #expect(text.contains(#"clientctl_roster_devices{version="1.5.0",state="good"} 2"#))
         #expect(text.contains(#"clientctl_roster_silent{over="1d"} 0"#))
+        #expect(text.contains(#"clientctl_roster_silent{over="2 intervals"} 0"#))
+        time.withLock { $0 = Timestamp(clamping: $0.secondsSinceEpoch + 1801) }
+        #expect(try await self.store().metrics().contains(#"clientctl_roster_silent{over="2 intervals"} 3"#))
         #expect(!text.contains("Secret"))
         let many = (0..<200).map { RosterFile.Tally(version: "1.0.\($0)", state: "good", devices: 1) }
         #expect(MetricsText.text(of: [RosterMetrics.devices(many)]).split(separator: "\n").count == 53)

@@ -17,8 +17,8 @@ import Testing
             interval: .seconds(900))
     }
 
-    private static func post(_ ledger: Ledger, _ facts: RosterFacts = RosterFacts()) -> RosterPost {
-        RosterReading.post(of: "3f9a0b1c2d3e4f50", identity(), ledger, facts)
+    private static func post(_ ledger: Ledger, _ condition: DeviceCondition = DeviceCondition()) -> RosterPost {
+        RosterReading.post(of: "3f9a0b1c2d3e4f50", identity(), ledger, condition)
     }
 
     private func launched() throws -> Ledger {
@@ -52,23 +52,50 @@ import Testing
         var ledger = try launched()
         #expect(Self.post(ledger).waiting == nil)
         ledger.pending = .embedded
-        var facts = RosterFacts()
-        #expect(Self.post(ledger, facts).waiting == .page)
-        facts.isOutsideWindows = true
-        #expect(Self.post(ledger, facts).waiting == .window)
+        var condition = DeviceCondition()
+        #expect(Self.post(ledger, condition).waiting == .page)
+        condition.isOutsideWindows = true
+        #expect(Self.post(ledger, condition).waiting == .window)
         ledger.pending = nil
         ledger.shell = try SemanticVersion(parsing: "1.0.0")
         ledger.feed.neededShell = try SemanticVersion(parsing: "2.0.0")
-        #expect(Self.post(ledger, facts).waiting == .shell)
+        #expect(Self.post(ledger, condition).waiting == .shell)
+    }
+
+    @Test(arguments: [(FetchWait.Reason.hours, RosterPost.Waiting.hours), (.budget, .budget), (.deltas, .deltas)])
+    func `reports what a download waits for`(reason: FetchWait.Reason, waiting: RosterPost.Waiting) throws {
+        var ledger = try launched()
+        let next = ClientVersion.archive(try SemanticVersion(parsing: "1.6.0"))
+        ledger.setWaiting(next, FetchWait(reason, "detail"), at: Self.now)
+        #expect(Self.post(ledger).waiting == waiting)
+        ledger.forgetWanted(of: .archive)
+        #expect(Self.post(ledger).waiting == nil)
+    }
+
+    @Test func `reports a newer release that is paused or outside the rollout`() throws {
+        func waiting(leftOut: [String] = [], paused: [String] = []) throws -> RosterPost.Waiting? {
+            var ledger = try launched()
+            ledger.feed.follow(
+                FeedMemory.Channel(
+                    name: "stable", sequence: 1, payloadSha256: try SHA256Digest.of([]), signers: [],
+                    issuedAt: Self.now, expires: Self.now, recalled: [], minimumVersion: nil,
+                    leftOut: try leftOut.map { try SemanticVersion(parsing: $0) },
+                    paused: try paused.map { try SemanticVersion(parsing: $0) }))
+            return Self.post(ledger).waiting
+        }
+        #expect(try waiting(paused: ["1.4.0", "1.5.0"]) == nil)
+        #expect(try waiting(paused: ["1.4.0", "1.6.0"]) == .paused)
+        #expect(try waiting(leftOut: ["1.5.0"]) == nil)
+        #expect(try waiting(leftOut: ["1.6.0"], paused: ["1.6.0"]) == .rollout)
     }
 
     @Test func `reports the failure of the last check, and otherwise of the last installation`() throws {
         var ledger = try launched()
         ledger.miss(version, UpdateFailure(.diskFull, subject: "", "The disk is full."), at: Self.now)
         #expect(Self.post(ledger).code == "diskFull")
-        var facts = RosterFacts()
-        facts.code = .networkUnavailable
-        #expect(Self.post(ledger, facts).code == "networkUnavailable")
+        var condition = DeviceCondition()
+        condition.code = .networkUnavailable
+        #expect(Self.post(ledger, condition).code == "networkUnavailable")
     }
 
     @Test func `identifies a device by the same ID as rollouts`() throws {
