@@ -223,7 +223,9 @@ import Testing
 
     @Test func `trust init in a project folder does not add the private key of the project file`() throws {
         let (folder, _) = try initialize()
-        for name in ["root", "channel"] { try Clientctl.run(["keys", "generate", "--out", name], in: folder).succeeded() }
+        for name in ["root", "channel"] {
+            try Clientctl.run(["keys", "generate", "--out", name], in: folder).succeeded()
+        }
         let made = try Clientctl.run(
             [
                 "trust", "init", "--out", "trust.json", "--root-key", "root.pub.pem", "--release-key",
