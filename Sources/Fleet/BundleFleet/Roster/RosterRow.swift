@@ -100,7 +100,7 @@ package enum RosterRule {
     /// Returns the most important reason why a device needs attention; nil if it does not.
     package static func reason(_ row: RosterRow, at now: Timestamp) -> String? { reasons(row, at: now).first }
 
-    private static func reason(_ screen: RosterPost.Screen) -> String? {
+    private static func reason(_ screen: RosterPost.ShownScreen) -> String? {
         switch screen {
         case .locked: "locked"
         case .maintenance: "maintenance"
@@ -110,7 +110,7 @@ package enum RosterRule {
         }
     }
 
-    private static func reason(_ waiting: RosterPost.Waiting) -> String {
+    private static func reason(_ waiting: RosterPost.WaitReason) -> String {
         switch waiting {
         case .window: "waits for an activation window"
         case .page: "waits for its page"

@@ -47,7 +47,7 @@ import Testing
     }
 
     @Test func `has different words for each state that a device waits in`() {
-        let words = RosterPost.Waiting.allCases.flatMap { waiting in Self.reasons { $0.waiting = waiting } }
-        #expect(Set(words).count == RosterPost.Waiting.allCases.count)
+        let words = RosterPost.WaitReason.allCases.flatMap { waiting in Self.reasons { $0.waiting = waiting } }
+        #expect(Set(words).count == RosterPost.WaitReason.allCases.count)
     }
 }

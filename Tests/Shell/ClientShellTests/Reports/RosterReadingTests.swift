@@ -62,8 +62,8 @@ import Testing
         #expect(Self.post(ledger, condition).waiting == .shell)
     }
 
-    @Test(arguments: [(FetchWait.Reason.hours, RosterPost.Waiting.hours), (.budget, .budget), (.deltas, .deltas)])
-    func `reports what a download waits for`(reason: FetchWait.Reason, waiting: RosterPost.Waiting) throws {
+    @Test(arguments: [(FetchWait.WaitCause.hours, RosterPost.WaitReason.hours), (.budget, .budget), (.deltas, .deltas)])
+    func `reports what a download waits for`(reason: FetchWait.WaitCause, waiting: RosterPost.WaitReason) throws {
         var ledger = try launched()
         let next = ClientVersion.archive(try SemanticVersion(parsing: "1.6.0"))
         ledger.setWaiting(next, FetchWait(reason, "detail"), at: Self.now)
@@ -73,7 +73,7 @@ import Testing
     }
 
     @Test func `reports a newer release that is paused or outside the rollout`() throws {
-        func waiting(leftOut: [String] = [], paused: [String] = []) throws -> RosterPost.Waiting? {
+        func waiting(leftOut: [String] = [], paused: [String] = []) throws -> RosterPost.WaitReason? {
             var ledger = try launched()
             ledger.feed.follow(
                 FeedMemory.Channel(
