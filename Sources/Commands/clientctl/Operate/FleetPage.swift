@@ -47,7 +47,7 @@ struct FleetPage: AsyncParsableCommand {
         let file = try PageFile(settings.required("out", out))
         let trust = try settings.optional("trust", trust).map(TrustAnchor.read)
         let engine = try settings.optional("prometheus", prometheus).map { try FetchURL(parsing: $0) }
-        let feed = try Wiring.place(at: settings.required("feed", feed), reading, settings)
+        let feed = try Wiring.location(at: settings.required("feed", feed), reading, settings)
         let now = Timestamp.now
         var page = try PageReader(feed, trust: trust, clock: now).page()
         if let engine { try await ask(engine, about: &page, settings) }

@@ -40,7 +40,7 @@ struct FeedOffer: AsyncParsableCommand {
         let next = try after.plan(settings)
         let version = try settings.parsed("version", version) { try SemanticVersion(parsingArgument: $0) }
         let isDryRun = try settings.isOn("dry-run", dryRun)
-        let feed = try Wiring.place(feed, bucket, settings)
+        let feed = try Wiring.location(feed, bucket, settings)
         let done = try ManifestOffer(
             version, in: feed, clock: .now, wait: try waiting.wait(settings), isDryRun: isDryRun)
         let outcome = isDryRun ? Publication.dryRun : done.previous == version ? "unchanged" : "changed"

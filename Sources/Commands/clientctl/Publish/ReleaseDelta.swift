@@ -91,7 +91,7 @@ struct ReleaseDelta: AsyncParsableCommand {
         let settings = try common.settings()
         let next = try after.plan(settings)
         let version = try version.semantic(settings)
-        let feed = try Wiring.place(feed, bucket, settings)
+        let feed = try Wiring.location(feed, bucket, settings)
         let signers = try Signers.read(
             Signers.Flags(key: "key", command: "sign-command", publicKey: "sign-public-key"), keys: key,
             commands: signCommand,

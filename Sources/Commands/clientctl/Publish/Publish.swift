@@ -167,7 +167,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         let options = try releaseOptions(settings, isDryRun)
         let progress = Progress()
         defer { progress.end() }
-        let feed = try Wiring.place(feed, bucket, settings, progress: progress)
+        let feed = try Wiring.location(feed, bucket, settings, progress: progress)
         let signers = try Signers.read(
             Signers.Flags(key: "key", command: "sign-command", publicKey: "sign-public-key"), keys: key,
             commands: signCommand,

@@ -61,7 +61,7 @@ struct FeedPrune: ParsableCommand {
             terms.leastAge = try settings.parsed("min-age", age) { try DurationText(parsing: $0).duration }
         }
         terms.isDryRun = try settings.isOn("dry-run", dryRun)
-        let plan = try FeedSweep(Wiring.place(feed, bucket, settings), terms: terms, clock: .now)
+        let plan = try FeedSweep(Wiring.location(feed, bucket, settings), terms: terms, clock: .now)
             .run(waiting.wait(settings))
         Output.give(
             json: try settings.isOn("json", common.json), afterChange: !terms.isDryRun,
@@ -145,8 +145,8 @@ struct FeedCopyCommand: ParsableCommand {
         let progress = Progress()
         defer { progress.end() }
         let transfer = FeedTransfer(
-            from: try Wiring.place(at: source, bucket.reading, settings),
-            to: try Wiring.place(
+            from: try Wiring.location(at: source, bucket.reading, settings),
+            to: try Wiring.location(
                 at: target, bucket.reading, settings, terms: bucket.terms(settings), progress: progress),
             isDryRun: isDryRun)
         let report = try transfer.run(waiting.wait(settings))
@@ -214,7 +214,7 @@ struct FeedCheckCommand: AsyncParsableCommand {
         let channels = try settings.list("channel", channel)
         for channel in channels { try ChannelView.requireName(channel) }
         let base = try Wiring.url(url.hasSuffix("/") ? url : url + "/")
-        let origin = try settings.optional("origin", origin).map { try Wiring.place(at: $0, reading, settings) }
+        let origin = try settings.optional("origin", origin).map { try Wiring.location(at: $0, reading, settings) }
         var check = try FeedCheck(
             base, with: try Wiring.fetcher(network, for: base, settings), trust: trust, origin: origin, clock: .now)
         let report = try await check.run(channels: channels)

@@ -91,7 +91,7 @@ struct ChannelDelete: AsyncParsableCommand {
             throw ValidationError(
                 "A removed channel cannot be restored: give --yes, or --dry-run to see what would be removed.")
         }
-        let feed = try Wiring.place(feed, bucket, settings)
+        let feed = try Wiring.location(feed, bucket, settings)
         let done = try ChannelUpkeep(feed, isDryRun: isDryRun, wait: try waiting.wait(settings)).delete(name)
         let outcome = isDryRun ? Publication.dryRun : "removed"
         let count = done.removed.count

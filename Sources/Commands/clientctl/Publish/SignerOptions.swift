@@ -138,7 +138,7 @@ struct ChannelEditOptions: ParsableArguments {
     @OptionGroup var common: CommonOptions
 
     func place(_ settings: Settings) throws -> (feed: any FeedLocation, channel: String) {
-        (try Wiring.place(feed, bucket, settings), try settings.required("channel", channel))
+        (try Wiring.location(feed, bucket, settings), try settings.required("channel", channel))
     }
 
     func options(_ settings: Settings) throws -> ChannelTerms {

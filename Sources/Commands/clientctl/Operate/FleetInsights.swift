@@ -51,7 +51,7 @@ struct FleetInsights: AsyncParsableCommand {
             limits.server(settings), limits.rule(settings), limits.timeout(settings)
         )
         let trust = try settings.optional("trust", trust).map(TrustAnchor.read)
-        let feed = try Wiring.place(at: settings.required("feed", feed), reading, settings)
+        let feed = try Wiring.location(at: settings.required("feed", feed), reading, settings)
         let channel = try settings.required("channel", channel)
         try ChannelView.requireName(channel)
         let now = Timestamp.now

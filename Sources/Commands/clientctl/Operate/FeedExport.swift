@@ -53,7 +53,7 @@ struct FeedExportCommand: AsyncParsableCommand {
         let trust = try settings.optional("trust", trust).map(TrustAnchor.read)
         let channels = try settings.list("channel", channel)
         for channel in channels { try ChannelView.requireName(channel) }
-        let source = try Wiring.place(at: settings.required("feed", feed), reading, settings)
+        let source = try Wiring.location(at: settings.required("feed", feed), reading, settings)
         if let feed = source.folder, try Wiring.isInside(target, folder: feed) {
             throw UpdateFailure(
                 .configInvalid, subject: target,

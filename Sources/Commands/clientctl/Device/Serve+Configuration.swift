@@ -1,0 +1,243 @@
+import ArgumentParser
+import BundleCore
+import BundleDisk
+import ClientShell
+import BundleValues
+import BundleServe
+import MeteorSource
+
+extension Serve {
+    /// Returns the check of a client on trial: its required endpoints, then the command of `--health-command`.
+    static func healthCheck(_ endpoints: EndpointWatch, then command: HealthCheck?) -> HealthCheck {
+        { client in
+            let (required, command) = (client.requiredEndpoints, command?(client))
+            if required.isEmpty { return command }
+            return {
+                let result = await endpoints.check(required)
+                return result == .passed ? await command?() ?? .passed : result
+            }
+        }
+    }
+
+    static func boot(
+        _ sessions: FileSessionRepository, _ shell: ClientShell, _ bridge: LoopbackBridge, _ agent: ServeAgent,
+        _ host: LoopbackHost, _ kiosk: Kiosk
+    ) -> ShellBootSequence {
+        let launch = ShellLaunch(shell) {
+            guard await bridge.noteEnded(sessions, at: .now) else { return false }
+            kiosk.endSession()
+            host.expectNextPage(isLocked: false)
+            return true
+        }
+        // A user who has just logged in waits for the client that their token allows.
+        return ShellBootSequence(
+            sessions: sessions, launch, bridge, say: logState,
+            tell: { state in
+                agent.note(state)
+                if state.isLock { host.expectNextPage(isLocked: true) }
+            },
+            welcome: { await shell.checkSoon(within: .zero) })
+    }
+
+    static func logState(_ message: String) {
+        Log.note(LogLine(level: .info, event: "state", message: message))
+    }
+
+    /// Runs `tasks` until `end` returns. Returns the exit status of `end`.
+    static func run(
+        _ tasks: [@Sendable () async -> Void], _ agent: ServeAgent, until end: () async -> Int32
+    ) async -> Int32 {
+        await withTaskGroup { group in
+            for task in tasks { group.addTask(operation: task) }
+            let status = await end()
+            agent.stopping()
+            group.cancelAll()
+            return status
+        }
+    }
+
+    /// Stops the shell and the server. Then sends the reports of `reporter`, which must not have run.
+    static func end(_ shell: ClientShell, _ server: PageServer, _ reporter: ReportSender?) async {
+        await shell.stop()
+        await server.stop(grace: .seconds(2))
+        await reporter?.sendOnce()
+    }
+
+    func timeout(_ settings: Settings) throws -> StartupTimeout {
+        guard let text = try settings.optional("startup-timeout", startupTimeout) else { return .standard }
+        return try settings.parsed("startup-timeout", text) {
+            try StartupTimeout(try DurationText(parsing: $0).duration)
+        }
+    }
+
+    func shellConfiguration(
+        _ settings: Settings, _ endpoints: EndpointWatch
+    ) throws -> ShellConfiguration {
+        var configuration = try Wiring.configuration(update, verifies: verifyOnLaunch, settings)
+        configuration.visibility = .reported
+        configuration.healthCheck = Self.healthCheck(endpoints, then: try screen.healthCheck(settings))
+        configuration.startupTimeout = try timeout(settings)
+        (configuration.polling, configuration.retryPause) = try polling(settings)
+        configuration.activation = try settings.optional("activation-window", activationWindow).map { text in
+            try settings.parsed("activation-window", text) { try ActivationWindows(parsing: $0) }
+        }
+        return configuration
+    }
+
+    /// Returns how often the device checks, and how long it does not try a failed client again. `polling` is nil without a feed, and with
+    /// `--once`.
+    func polling(
+        _ settings: Settings
+    ) throws -> (polling: ShellConfiguration.Polling?, retryPause: Duration) {
+        let given = try settings.optional("check-interval", checkInterval)
+        let text = given ?? "15m"
+        let interval = try settings.parsed("check-interval", text) { try DurationText(parsing: $0).duration }
+        if interval < .seconds(1) { throw ValidationError("--check-interval takes 1s or more, not \(text).") }
+        if try settings.isOn("once", once) { return (nil, interval) }
+        let (feed, meteor) = try Wiring.places(update, settings)
+        let polling = ShellConfiguration.Polling(PollPace(every: interval), yields: given == nil)
+        return (feed != nil || meteor != nil ? polling : nil, interval)
+    }
+
+    /// The server configuration from the flags.
+    struct Pages: Sendable {
+        /// The configuration without its final port.
+        var configuration: ServerConfiguration
+        /// The port of `--port`; nil if it is derived.
+        let port: Int?
+        /// The application of `--app-id`; nil if the client names it.
+        let appId: String?
+
+        /// Returns the configuration with its port: `given`, on which the seed is already shown, `--port`, or the port that is derived
+        /// from `--app-id` or from `application`, which a Meteor bundle names.
+        func configuration(port given: Int?, application: String?) -> ServerConfiguration {
+            var configuration = configuration
+            configuration.port = (given ?? port).map { .fixed($0) } ?? .derived(appId: appId ?? application)
+            return configuration
+        }
+    }
+
+    /// Reads the flags of the server. Allows pages to connect to `server`, the Meteor server that the device follows.
+    func pages(
+        _ settings: Settings, _ agent: ServeAgent, _ kiosk: Kiosk, server: MeteorServerOptions?
+    ) throws -> Pages {
+        let appId = try settings.optional("app-id", update.appId)
+        let platform = try settings.optional("capacitor-platform", capacitorPlatform).map { text in
+            guard let platform = CapacitorPlatform(text) else {
+                throw ValidationError(
+                    "--capacitor-platform takes a name of lower-case letters, digits and hyphens, not "
+                        + "\(UntrustedName.display(text)).")
+            }
+            return platform
+        }
+        var configuration = ServerConfiguration(
+            port: .derived(appId: appId), bridge: try .page(platform: platform))
+        configuration.metrics = agent.metrics
+        configuration.kiosk = kiosk.ordersForKiosk
+        configuration.heartbeat = kiosk.heartbeat / 4
+        switch try settings.optional("fallback", fallback) {
+        case nil, "navigation"?: configuration.fallback = .navigation
+        case "everything"?: configuration.fallback = .everything
+        case let text?:
+            throw ValidationError("--fallback takes navigation or everything, not \(UntrustedName.display(text)).")
+        }
+        for text in try settings.list("csp", csp) {
+            configuration.extraSources.merge(try Self.sources(text), uniquingKeysWith: +)
+        }
+        configuration.policies = try policies(settings)
+        configuration.say = { Output.warn($0) }
+        if let server {
+            configuration.extraSources["connect-src", default: []] += Self.connections(to: server.rootURL.origin)
+        }
+        return Pages(configuration: configuration, port: try settings.port(port), appId: appId)
+    }
+
+    func design(_ settings: Settings) throws -> ScreenDesign {
+        ScreenDesign(
+            texts: try settings.optional("texts", texts).map { try ScreenTexts(file: $0) } ?? .standard,
+            style: try settings.optional("style", style).map { try ScreenStyle(file: $0) })
+    }
+
+    /// Warns if the seed was shown on a port other than that of `application`, which is unknown until the store opens.
+    func warn(aboutPort port: Int, application: String?, _ pages: Pages) {
+        guard let application, pages.port == nil, pages.appId == nil else { return }
+        let own = PortChoice.port(forAppId: application)
+        if own == port { return }
+        Output.warn(
+            "the client's own port is \(own), but serve uses \(port) until it restarts: pages cannot read data that they "
+                + "stored at \(own). Choose a port with --port.")
+    }
+
+    func policies(_ settings: Settings) throws -> PagePolicies {
+        var policies = PagePolicies()
+        for item in try settings.list("permissions", permissions).flatMap({ $0.split(separator: ",") }) {
+            let parts = item.split(separator: "=", maxSplits: 1).map { $0.trimmingPrefix { $0 == " " } }
+            guard parts.count == 2, parts[1] == "*" || parts[1].hasPrefix("(") && parts[1].hasSuffix(")"),
+                PagePolicies.isFeature(parts[0])
+            else {
+                throw ValidationError(
+                    "--permissions takes features and the origins that may use them, such as \"camera=(self), midi=()\", not "
+                        + "\(UntrustedName.display(String(item))).")
+            }
+            policies.permissions[String(parts[0])] = String(parts[1])
+        }
+        if let text = try settings.optional("cross-origin", crossOrigin) {
+            guard let isolation = PagePolicies.Isolation(rawValue: text) else {
+                throw ValidationError(
+                    "--cross-origin takes separate, popups or isolated, not \(UntrustedName.display(text)).")
+            }
+            policies.isolation = isolation
+        }
+        return policies
+    }
+
+    /// Returns the sources of a Meteor server, to which its pages connect over HTTP and WebSockets.
+    static func connections(to origin: FetchURL.Origin) -> [String] {
+        let host = "\(origin.host):\(origin.port)"
+        return origin.scheme == .https ? ["https://\(host)", "wss://\(host)"] : ["http://\(host)", "ws://\(host)"]
+    }
+
+    /// Parses a policy in the form of its header: directives with their sources, separated by semicolons.
+    static func sources(_ policy: String) throws -> [String: [String]] {
+        var sources: [String: [String]] = [:]
+        for directive in policy.split(separator: ";") {
+            let words = directive.split(separator: " ").map(String.init)
+            guard let name = words.first else { continue }
+            if words.count == 1 {
+                throw ValidationError("--csp: \(UntrustedName.display(name)) has no source. Add one.")
+            }
+            sources[name, default: []] += words.dropFirst()
+        }
+        if sources.isEmpty {
+            throw ValidationError("--csp has no directive. Write \"connect-src https://api.example.com\".")
+        }
+        return sources
+    }
+
+    func announce(
+        _ server: PageServer, _ shell: ClientShell, isKnown: Bool, _ settings: Settings, _ agent: ServeAgent
+    ) async throws {
+        if !isKnown {
+            try announce(server, try await shell.clientNames(), next: await shell.nextLaunch, settings)
+        }
+        agent.ready(server)
+    }
+
+    func announce(
+        _ server: PageServer, _ names: [ClientName], next: ClientName?, _ settings: Settings
+    ) throws {
+        let url = "http://127.0.0.1:\(server.port)/"
+        if server.port != server.wantedPort {
+            Output.warn(
+                "port \(server.wantedPort) is in use, so serve listens on \(server.port): pages cannot read data that they "
+                    + "stored at \(server.wantedPort). Free the port, or choose one with --port.")
+        }
+        Output.give(
+            json: try settings.isOn("json", common.json),
+            [
+                "url": .string(url), "port": .integer(server.port),
+                "versions": .array(names.map { .string($0.description) }),
+                "next": .string(orNull: next?.description),
+            ], [url])
+    }
+}

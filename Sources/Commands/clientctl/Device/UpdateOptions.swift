@@ -1,0 +1,105 @@
+import ArchiveSource
+import ArgumentParser
+import BundleCore
+import BundleDisk
+import BundleFetch
+import BundleValues
+import CLibrary
+
+/// The flags that `check`, `install`, `serve` and `doctor` share.
+struct UpdateOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Manifest of the feed: a URL (https, http, file) or a path. Give --manifest, --channel or --meteor.",
+            valueName: "url|file"),
+        completion: .file())
+    var manifest: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Channel file of the feed, FEED/channels/NAME.json: a URL or a path.",
+            valueName: "url|file"), completion: .file())
+    var channel: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "(required with --manifest or --channel) Keys of the publisher: a PEM public key, a folder of *.pem, or a trust root (trust.json).",
+            valueName: "path"),
+        completion: .file())
+    var trust: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "ID that decides when this device gets a staged rollout. Every device needs its own (default: the last one, or one from the ID of the machine).",
+            valueName: "id"))
+    var deviceId: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Groups of this device, such as qa,eu, or none. Releases may be for groups only. The store keeps the list.",
+            valueName: "name,..."))
+    var group: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "ROOT_URL of a Meteor server, instead of a feed or in addition to it.", valueName: "url"))
+    var meteor: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Platform of the Meteor compatibility version: android or ios (default: android).", valueName: "name")
+    )
+    var platform: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Check of Meteor files: compatible accepts a file that neither its bytes nor its labels prove; strict rejects it (default: compatible).",
+            valueName: "mode"))
+    var verifyAssets: String?
+
+    @Option(help: .store, completion: .directory) var store: String?
+    @Option(help: .shellVersion) var shellVersion: String?
+
+    @Option(help: ArgumentHelp("Application of the device, such as com.example.kiosk.", valueName: "id"))
+    var appId: String?
+
+    @Option(help: .seed, completion: .directory) var seed: String?
+
+    @Option(help: ArgumentHelp("Number of clients to keep (default: 3).", valueName: "n"))
+    var keep: String?
+
+    @Option(help: .sources) var sources: String?
+    @Option(help: .caFile, completion: .file()) var caFile: String?
+    @Option(help: .proxy) var proxy: String?
+    @Option(help: .tokenFile, completion: .file()) var tokenFile: String?
+    @Option(help: .clientCert, completion: .file()) var clientCert: String?
+    @Option(help: .clientKey, completion: .file()) var clientKey: String?
+    @Option(help: .headerFile, completion: .file()) var headerFile: String?
+    @Option(help: .maxRate) var maxRate: String?
+    @Option(help: .downloadWindow) var downloadWindow: String?
+    @Option(help: .metered) var metered: String?
+    @Option(help: .meteredBudget) var meteredBudget: String?
+    @Option(help: .deltas) var deltas: String?
+    @Option(help: .mirror) var mirror: [String] = []
+    @Option(help: .maxArchiveSize) var maxArchiveSize: String?
+    @Option(help: .maxInstalledSize) var maxInstalledSize: String?
+    @Option(help: .maxFileSize) var maxFileSize: String?
+    @Option(help: .maxFiles) var maxFiles: String?
+    @Option(help: .maxDeltaMemory) var maxDeltaMemory: String?
+
+    /// The flags for requests to a server.
+    var network: NetworkOptions {
+        var network = NetworkOptions()
+        (network.caFile, network.proxy, network.tokenFile) = (caFile, proxy, tokenFile)
+        (network.clientCert, network.clientKey, network.headerFile) = (clientCert, clientKey, headerFile)
+        return network
+    }
+
+    /// The limits of the device.
+    var limits: LimitOptions {
+        var limits = LimitOptions()
+        (limits.maxArchiveSize, limits.maxInstalledSize) = (maxArchiveSize, maxInstalledSize)
+        (limits.maxFileSize, limits.maxFiles, limits.maxDeltaMemory) = (maxFileSize, maxFiles, maxDeltaMemory)
+        return limits
+    }
+}

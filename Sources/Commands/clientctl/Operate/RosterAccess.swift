@@ -1,0 +1,128 @@
+import ArgumentParser
+import BundleCore
+import BundleFleet
+import BundleValues
+
+/// The flags of a roster to read.
+struct RosterPlaceOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Roster: the address of a host, such as https://updates.example.com/roster, or the file of feed serve.",
+            valueName: "url|file"), completion: .file())
+    var roster: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "File or pipe with an operator's token, of --roster-token-file of the host.", valueName: "file"),
+        completion: .file())
+    var rosterTokenFile: String?
+
+    /// Returns the access to the roster. Throws `MissingFlag` without `--roster`.
+    func access(_ way: WayOptions, _ settings: Settings) throws -> RosterAccess {
+        let place = try settings.required("roster", roster)
+        guard place.contains("://") else { return .file(try Wiring.absolute(place)) }
+        let url = try settings.parsed("roster", place) { try FetchURL(parsing: $0) }
+        if url.isFile { throw ValidationError("--roster takes an http or https address, or the path of a file.") }
+        let token = try settings.optional("roster-token-file", rosterTokenFile)
+        return .host(url, try Wiring.fetcher(way, token: token, for: url, settings))
+    }
+
+    /// Returns the groups that `words` name: devices of the roster by name or ID, which take precedence, and groups. Without `--roster`,
+    /// returns `words`.
+    func groups(_ words: [String], _ way: WayOptions, _ settings: Settings) async throws -> [String] {
+        guard try settings.optional("roster", roster) != nil else { return words }
+        let (access, now) = (try access(way, settings), Timestamp.now)
+        var groups: [String] = []
+        for word in words {
+            do {
+                groups.append(try await access.device(word, at: now).target)
+            } catch is UnknownDevice where DeviceGroup.isNamedByReleases(word) {
+                groups.append(word)
+            }
+        }
+        return groups
+    }
+}
+
+/// A roster does not have the device.
+struct UnknownDevice: ClassifiedFailure {
+    let failure: UpdateFailure
+}
+
+/// A roster on a host, or in a file on this machine.
+enum RosterAccess {
+    case file(String)
+    case host(FetchURL, any Fetcher)
+
+    private static let longestResponse = 16 << 20
+
+    /// Returns the devices that `filter` selects, by name.
+    func rows(_ filter: RosterFilter, at now: Timestamp) async throws -> [RosterRow] {
+        var (filter, rows) = (filter, [RosterRow]())
+        while true {
+            let (part, after) = try await part(filter, at: now)
+            rows += part
+            guard let after else { break }
+            filter.after = after
+        }
+        return rows.sorted { ($0.post.name, $0.post.device) < ($1.post.name, $1.post.device) }
+    }
+
+    private func part(_ filter: RosterFilter, at now: Timestamp) async throws -> (rows: [RosterRow], after: String?) {
+        switch self {
+        case .file(let path):
+            let rows = try RosterFile(path, isReadOnly: true).rows(filter, at: now).rows
+            return (rows, rows.count == RosterFile.pageSize ? rows.last?.post.device : nil)
+        case .host(let url, let fetcher):
+            let address = try FetchURL(parsing: "\(url).json?\(filter.query)")
+            let bytes = try await fetcher.fetchBytes(address, maximumBytes: Self.longestResponse)
+            do {
+                let reader = try MemberReader(
+                    try JSONScanner.parse(bytes, maximumBytes: Self.longestResponse), of: "roster")
+                let rows = try (reader.object["devices"]?.arrayValue ?? []).map { try RosterRow($0) }
+                let after = try reader.optionalString("after")
+                // A host that repeats a device would never end.
+                if let after, after <= filter.after ?? "" { throw reader.refusal("after", "does not increase") }
+                return (rows, after)
+            } catch {
+                throw UpdateFailure(
+                    .manifestMalformed, subject: url.display,
+                    "\(address.display) is not a roster: \(error). Give the address of the page without .json.")
+            }
+        }
+    }
+
+    /// Returns the device with this name, or this ID. Throws `UpdateFailure` with `usage` if there is none, or several with the name.
+    func device(_ name: String, at now: Timestamp) async throws -> RosterRow {
+        var filter = RosterFilter()
+        filter.name = name
+        let id = name.dropping(prefix: "device:") ?? name
+        let found = try await rows(filter, at: now)
+        let exact = found.filter { $0.post.name == name || $0.post.device == id }
+        let shown = UntrustedName.display(name)
+        if let row = exact.first, exact.count == 1 { return row }
+        if exact.isEmpty {
+            let near = found.prefix(5).map { UntrustedName.display($0.post.name) }.joined(separator: ", ")
+            throw UnknownDevice(
+                failure: UpdateFailure(
+                    .usage, subject: shown,
+                    "The roster has no device with the name or ID \(shown)."
+                        + (near.isEmpty ? " `clientctl fleet list` shows all names." : " Similar names: \(near).")))
+        }
+        let ids = exact.prefix(5).map(\.target).joined(separator: ", ")
+        throw UpdateFailure(
+            .usage, subject: shown,
+            "\(counted(exact.count, "device")) have the name \(shown). Give an ID instead: \(ids).")
+    }
+
+    /// Removes a device with its pinned key.
+    func forget(_ row: RosterRow) async throws {
+        switch self {
+        case .file(let path): _ = try RosterFile(path).forget(row.post.device)
+        case .host(let url, let fetcher):
+            let body = JSONWriter.bytes(of: .object(["forget": .string(row.post.device)]))
+            try await fetcher.post(
+                FetchRequest.Upload(type: "application/json", bytes: body), to: try FetchURL(parsing: "\(url).json"))
+        }
+    }
+}

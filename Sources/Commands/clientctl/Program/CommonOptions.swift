@@ -1,0 +1,203 @@
+import ArchiveSource
+import ArgumentParser
+import BundleCore
+import BundleDisk
+import BundleFetch
+import BundleValues
+import CLibrary
+
+/// The flags of every command.
+struct CommonOptions: ParsableArguments {
+    @Flag(help: "Print the result as one JSON object on standard output.")
+    var json = false
+
+    @Option(
+        help: ArgumentHelp(
+            "Read flags from this JSON file, or from a file of variables for systemd (*.env) (default: clientctl.json in the working folder for commands that publish, then /etc/clientctl.json, then ~/.config/clientctl.json).",
+            valueName: "file"),
+        completion: .file())
+    var config: String?
+
+    /// Reads the settings. Throws `ValidationError` for a wrong value of `--json`, before the command changes anything.
+    func settings() throws -> Settings {
+        let settings = try Settings(config: config)
+        _ = try settings.isOn("json", json)
+        return settings
+    }
+}
+
+/// The flag of the version that a command reads or changes.
+struct VersionOption: ParsableArguments {
+    @Option(help: ArgumentHelp("(required) Version, such as 1.5.0.", valueName: "version"))
+    var version: String?
+
+    func required(_ settings: Settings) throws -> String { try settings.required("version", version) }
+
+    func semantic(_ settings: Settings) throws -> SemanticVersion {
+        try settings.parsed("version", try required(settings)) { try SemanticVersion(parsingArgument: $0) }
+    }
+}
+
+/// The help of flags that several groups have.
+///
+/// The groups of most commands do not contain other groups. A debug build of ArgumentParser validates a group several times for each
+/// level of nesting, which takes longer than most commands.
+extension ArgumentHelp {
+    static let store = ArgumentHelp("(required) Store: the folder of the installed clients.", valueName: "dir")
+    static let seed = ArgumentHelp("Folder of the seed, the client that is part of the shell.", valueName: "dir")
+    static let shellVersion = ArgumentHelp(
+        "Version of the shell, the program around the page. A kiosk needs none (default: 0.0.0; doctor: the last one).",
+        valueName: "version")
+    static let sources = ArgumentHelp(
+        "Sources of clients that may run, the preferred one first. The store keeps the list (default: meteor,archive).",
+        valueName: "list")
+    static let caFile = ArgumentHelp(
+        "PEM file of certificate authorities to trust instead of those of the system.", valueName: "file")
+    static let proxy = ArgumentHelp(
+        "Proxy, such as http://proxy.example.com:3128, or none for no proxy (default: the proxy of the environment).",
+        valueName: "url")
+    static let tokenFile = ArgumentHelp(
+        "File or pipe with a bearer token. It is sent only to the origin of the feed or Meteor server.",
+        valueName: "file")
+    static let maxArchiveSize = ArgumentHelp("Maximum size of an archive (default: 256MiB).", valueName: "size")
+    static let maxInstalledSize = ArgumentHelp(
+        "Maximum size of all files of a client (default: 512MiB).", valueName: "size")
+    static let maxFileSize = ArgumentHelp("Maximum size of a file (default: 256MiB).", valueName: "size")
+    static let maxFiles = ArgumentHelp("Maximum number of files and folders (default: 20000).", valueName: "n")
+    static let maxDeltaMemory = ArgumentHelp(
+        "Maximum memory for a delta; 0 disables deltas (default: 64MiB).", valueName: "size")
+    static let credentialCommand = ArgumentHelp(
+        "Command that prints the keys of the bucket in the format of credential_process, instead of AWS_ACCESS_KEY_ID and AWS_PROFILE.",
+        valueName: "command")
+}
+
+/// The limits of a device. Only these flags raise them, never a manifest.
+struct LimitOptions: ParsableArguments {
+    @Option(help: .maxArchiveSize) var maxArchiveSize: String?
+    @Option(help: .maxInstalledSize) var maxInstalledSize: String?
+    @Option(help: .maxFileSize) var maxFileSize: String?
+    @Option(help: .maxFiles) var maxFiles: String?
+    @Option(help: .maxDeltaMemory) var maxDeltaMemory: String?
+
+    func limits(_ settings: Settings) throws -> ArchiveLimits {
+        var limits = ArchiveLimits()
+        if let text = try settings.optional("max-delta-memory", maxDeltaMemory) {
+            limits.deltaMemory = try settings.parsed("max-delta-memory", text) { try ByteCount(parsing: $0).bytes }
+        }
+        if let text = try settings.optional("max-archive-size", maxArchiveSize) {
+            limits.archiveBytes = try settings.parsed("max-archive-size", text) { try ByteCount(parsing: $0).bytes }
+        }
+        if let text = try settings.optional("max-installed-size", maxInstalledSize) {
+            limits.installedBytes = try settings.parsed("max-installed-size", text) { try ByteCount(parsing: $0).bytes }
+        }
+        if let text = try settings.optional("max-file-size", maxFileSize) {
+            limits.fileBytes = try settings.parsed("max-file-size", text) { try ByteCount(parsing: $0).bytes }
+        }
+        if let text = try settings.optional("max-files", maxFiles) {
+            limits.entries = try settings.integer("max-files", text, atLeast: 1)
+        }
+        return limits
+    }
+}
+
+/// The flags for requests to a server.
+struct NetworkOptions: ParsableArguments {
+    @Option(help: .caFile, completion: .file()) var caFile: String?
+    @Option(help: .proxy) var proxy: String?
+    @Option(help: .tokenFile, completion: .file()) var tokenFile: String?
+    @Option(help: .clientCert, completion: .file()) var clientCert: String?
+    @Option(help: .clientKey, completion: .file()) var clientKey: String?
+    @Option(help: .headerFile, completion: .file()) var headerFile: String?
+
+    func fetching(_ settings: Settings) throws -> FetchOptions {
+        var way = WayOptions()
+        (way.caFile, way.proxy) = (caFile, proxy)
+        (way.clientCert, way.clientKey) = (clientCert, clientKey)
+        return try way.fetching(settings)
+    }
+}
+
+/// The flags for connections to the network.
+struct WayOptions: ParsableArguments {
+    @Option(help: .caFile, completion: .file()) var caFile: String?
+    @Option(help: .proxy) var proxy: String?
+    @Option(help: .clientCert, completion: .file()) var clientCert: String?
+    @Option(help: .clientKey, completion: .file()) var clientKey: String?
+
+    /// Returns the options of all requests. Throws `ValidationError` or `UpdateFailure` if a flag has a wrong value.
+    func fetching(_ settings: Settings) throws -> FetchOptions {
+        var options = FetchOptions(userAgent: Product.userAgent)
+        options.caFile = try settings.optional("ca-file", caFile).map(Self.authorities)
+        options.proxy = try settings.optional("proxy", proxy).map(address)
+        options.clientCertificate = try Wiring.clientCertificate(clientCert, clientKey, settings)
+        return options
+    }
+
+    /// Returns the path of the CA file. Throws if it cannot be read or has no certificate, because libcurl would report a failure of the
+    /// network.
+    private static func authorities(_ path: String) throws -> String {
+        let bytes = try File.open(reading: path).readAll(maximumBytes: 16 << 20)
+        if bytes.firstRange(of: "-----BEGIN ".utf8) == nil {
+            throw UpdateFailure(
+                .configInvalid, subject: path,
+                "The CA file \(path) has no certificate. Give a PEM file of certificate authorities.")
+        }
+        return path
+    }
+
+    /// Returns the proxy for libcurl; the empty string disables proxies.
+    private func address(_ text: String) throws -> String {
+        if text == "none" { return "" }
+        if let proxy, proxy.contains("@") {
+            throw ValidationError(
+                "--proxy would show a password in the list of processes. Set CLIENTCTL_PROXY, or use the configuration file."
+            )
+        }
+        let parts = text.split(separator: "://", maxSplits: 1)
+        let schemes = ["http", "https", "socks4", "socks4a", "socks5", "socks5h"]
+        guard parts.count == 2, schemes.contains(String(parts[0])), !text.utf8.contains(where: { $0 <= 0x20 }) else {
+            throw ValidationError(
+                "--proxy takes none or the URL of a proxy, such as http://proxy.example.com:3128 or socks5h://127.0.0.1:1080."
+            )
+        }
+        return text
+    }
+}
+
+/// The flag of the store.
+struct StoreOptions: ParsableArguments {
+    @Option(help: .store, completion: .directory) var store: String?
+}
+
+/// The flags of the shell that shows clients.
+struct ShellOptions: ParsableArguments {
+    /// The version of a shell that has none of its own, such as a browser.
+    static let noVersion = "0.0.0"
+
+    @Option(help: .shellVersion) var shellVersion: String?
+    @Option(help: .seed, completion: .directory) var seed: String?
+
+    @Flag(help: "Compare every file with its install record before a client is launched.")
+    var verifyOnLaunch = false
+
+    @Option(
+        help: ArgumentHelp(
+            "Platform of the compatibility version of a Meteor seed: android or ios (default: android).",
+            valueName: "name"))
+    var platform: String?
+
+    @Option(help: .sources) var sources: String?
+}
+
+extension SourceOrder {
+    /// Returns the order in `--sources`; nil if it is not set.
+    static func chosen(_ sources: String?, _ settings: Settings) throws -> SourceOrder? {
+        guard let text = try settings.optional("sources", sources) else { return nil }
+        guard let order = SourceOrder(text.split(separator: ",").map(String.init)) else {
+            throw ValidationError(
+                "--sources takes a list of archive and meteor, such as archive,meteor, not "
+                    + "\(UntrustedName.display(text)).")
+        }
+        return order
+    }
+}

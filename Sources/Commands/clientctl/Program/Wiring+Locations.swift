@@ -1,0 +1,121 @@
+import ArgumentParser
+import BundleCore
+import BundleDisk
+import BundlePublish
+import BundleValues
+import CLibrary
+
+extension Wiring {
+    /// Returns the address in an argument, which is a URL or the path of a file.
+    static func url(_ text: String) throws -> FetchURL {
+        if text.contains("://") { return try FetchURL(parsing: text) }
+        return try FetchURL(filePath: Array(try absolute(text).utf8))
+    }
+
+    /// Returns the address of a document to show or check. In the folder of a feed, this is the manifest. Throws `UpdateFailure` if the folder
+    /// has no manifest.
+    static func document(_ text: String) throws -> String {
+        if text.contains("://") { return text }
+        let folder: Directory
+        do throws(DiskError) {
+            folder = try Directory.open(text)
+        } catch {
+            if error.kind == .unsuitable { return text }
+            throw error
+        }
+        if case .file? = try folder.kind(of: "manifest.json") { return "\(text)/manifest.json" }
+        throw UpdateFailure(
+            .configInvalid, subject: text,
+            "\(text) is a folder without a manifest.json. Give a feed, or a manifest, channel file, trust root or archive in it."
+        )
+    }
+
+    /// Returns the location of the feed in `--feed`.
+    static func location(
+        _ feed: String?, _ bucket: BucketOptions, _ settings: Settings, progress: Progress? = nil
+    ) throws -> any FeedLocation {
+        let text = try settings.required("feed", feed)
+        let location = try location(
+            at: text, bucket.reading, settings, terms: bucket.terms(settings), progress: progress)
+        try bucket.requireBucket(location)
+        return location
+    }
+
+    /// Returns the location of a feed at any address, for a command that only reads. Throws `ValidationError` if `text` is neither a folder
+    /// nor a bucket.
+    static func location(
+        at text: String, _ reading: BucketReading, _ settings: Settings, terms: BucketTerms = BucketTerms(),
+        progress: Progress? = nil
+    ) throws -> any FeedLocation {
+        if !looksLikeURL(text) {
+            try requireLocal(text)
+            return FeedFolder(text)
+        }
+        guard let address = BucketAddress(parsing: text) else {
+            throw ValidationError(
+                "--feed takes a folder, or a bucket such as s3://bucket/prefix (letters, digits and ._~- only), not "
+                    + "\(UntrustedName.display(text)).")
+        }
+        let client = try reading.client(address, settings)
+        if let progress { client.progress = progress.uploaded }
+        return BucketLocation(address, client: client, terms: terms)
+    }
+
+    /// Throws `ValidationError` for an address of another machine, such as scp and rsync accept. No device would see a local folder with
+    /// this name.
+    static func requireLocal(_ text: String) throws {
+        guard text.prefix(while: { $0 != "/" }).contains(":") else { return }
+        let shown = UntrustedName.display(text)
+        throw ValidationError(
+            "\(shown) names another machine, and clientctl only writes to folders and buckets. Publish to a local folder and "
+                + "copy it with rsync, archives first; write ./\(shown) if it is a folder.")
+    }
+
+    /// Returns true if `text` is probably a URL, including a misspelled one such as `s3:/bucket`.
+    private static func looksLikeURL(_ text: String) -> Bool {
+        let lower = text.lowercased()
+        return text.contains("://") || ["s3:", "http:", "https:", "file:"].contains(where: lower.hasPrefix)
+    }
+
+    /// Downloads the document at `s3://bucket/…`, and the archive that it names, to `folder`, and returns the document's path. The document
+    /// of a feed is its manifest.
+    static func bring(
+        _ text: String, into folder: Directory, _ limits: ArchiveLimits, _ reading: BucketReading,
+        _ settings: Settings
+    ) throws -> String {
+        let (location, path) = try bucketDocument(text, reading, settings)
+        try FeedCopy.copyRelease(path, from: location, into: folder, limits: limits)
+        return "\(folder.path)/\(path)"
+    }
+
+    /// Returns true if `path` is `folder` or below it. Compares names only and follows no links.
+    static func isInside(_ path: String, folder: String) throws -> Bool {
+        func parts(_ path: String) throws -> [Substring] {
+            try absolute(path).split(separator: "/").reduce(into: []) { parts, part in
+                if part == ".." { _ = parts.popLast() } else if part != "." { parts.append(part) }
+            }
+        }
+        return try parts(path).starts(with: parts(folder))
+    }
+
+    /// Returns the feed in a bucket that has the document at `s3://bucket/…`, and the document's path below that feed.
+    static func bucketDocument(
+        _ text: String, _ reading: BucketReading, _ settings: Settings
+    ) throws -> (location: any FeedLocation, path: String) {
+        let parts = text.dropFirst("s3://".count).split(separator: "/").map(String.init)
+        let isDocument = parts.count > 1 && parts.last?.hasSuffix(".json") == true
+        let name = isDocument ? parts[parts.count - 1] : "manifest.json"
+        let above = isDocument ? parts.dropLast() : parts[...]
+        let depth = FeedDocument.depth(of: name, in: Array(above.dropFirst()))
+        let location = try location(at: "s3://" + above.dropLast(depth).joined(separator: "/"), reading, settings)
+        return (location, (above.suffix(depth) + [name]).joined(separator: "/"))
+    }
+
+    /// Returns the absolute path. Throws `DiskError` if the working folder does not exist.
+    static func absolute(_ path: String) throws -> String {
+        if path.hasPrefix("/") { return path }
+        guard let folder = getcwd(nil, 0) else { throw DiskError("find", at: ".", code: errno) }
+        defer { free(folder) }
+        return "\(String(cString: folder))/\(path)"
+    }
+}
