@@ -38,7 +38,7 @@ time_t time(time_t *out) {
 
 # The devices that do not run the new release, and a part of what the roster shows first.
 REASONS = {
-    "clock": r"clock 400 days ahead", "full disk": r"diskFull", "blocked": r"blocked 1\.1\.0", "download hours": r"waits for the download hours",
+    "clock": r"clock \d+ days ahead", "full disk": r"diskFull", "blocked": r"blocked 1\.1\.0", "download hours": r"waits for the download hours",
     "metered budget": r"waits for the metered budget", "wrong key": r"keyUnknown|signatureInvalid", "old shell": r"needs a newer shell",
     "paused": r"its release is paused", "rollout": r"not in the rollout", "other group": r"not in the rollout", "unreachable": r"networkUnavailable",
     "stale feed": r"expired", "busy store": r"storeLocked", "damaged": r"digestMismatch|sizeMismatch", "other application": r"appMismatch",
@@ -132,7 +132,8 @@ class Screen:
                 fields = {"X-Client-Token": found[1], "Origin": f"http://127.0.0.1:{self.port}"}
                 self.call("/__clientctl/v1/" + ("startupDidFail" if fails else "startupDidComplete"),
                           '{"reason":"white screen"}' if fails else "{}", **fields)
-                settled = found[1]
+                # After a failure, the page shows the previous client.
+                settled = None if fails else found[1]
 
 
 class Fleet:
