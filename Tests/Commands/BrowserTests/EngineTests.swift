@@ -167,7 +167,7 @@ import Testing
                 plugin.getStatus().then(status => tell(
                     [next.version, next.notes, next.urgent, next.size === status.ready.size, status.running.version].join('-')));
             });
-            plugin.addListener('downloadProgress', event => { if (event.bytes > 0 && event.bytes <= event.of) tell('progress'); });
+            plugin.addListener('downloadProgress', event => { if (event.of > 0 && event.bytes <= event.of) tell('progress'); });
             plugin.getStatus().then(status => tell('running-' + status.running.version + '-' + status.ready));
 
             """
