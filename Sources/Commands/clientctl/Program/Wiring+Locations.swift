@@ -1,6 +1,8 @@
+import ArchiveSource
 import ArgumentParser
 import BundleCore
 import BundleDisk
+import BundleFetch
 import BundlePublish
 import BundleValues
 import CLibrary
