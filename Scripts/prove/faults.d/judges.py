@@ -384,12 +384,13 @@ class Founding(Judge):
     failed = stopped
 
     def status(self, kind, answer):
-        # The interrupted run had written everything.
+        # The interrupted run had written everything, but a power cut can lose the unsynced project file.
         if not (kind == "again" and self.has_ended(answer)):
             yield from super().status(kind, answer)
 
-    def has_ended(self, answer):
-        return answer.status == 78 and "already exists" in answer.out and self.PROJECT in self.observe()
+    @staticmethod
+    def has_ended(answer):
+        return answer.status == 78 and "already exists" in answer.out
 
     def done(self, answer):
         if self.now != self.after:

@@ -21,7 +21,7 @@ import Testing
             ["sh", "-c", #"exec setsid -c "$@" <"$0""#, terminal.path, Clientctl.path, "init"] + arguments,
             environment: Clientctl.environment(), in: folder.path)
         for (question, answer) in answers {
-            try terminal.read(until: "\(question)]:")
+            try terminal.read(until: "\(question):")
             try terminal.enter(answer.map { "\($0)\n" } ?? "\u{4}")
         }
         return Outcome(try #require(try program.wait(within: .seconds(60)), "init does not end"))
@@ -29,9 +29,9 @@ import Testing
 
     @Test func `asks for each value at a terminal, with its default`() throws {
         let made = try initialize(answers: [
-            ("Application, such as com.example.kiosk [none", "com.example.kiosk"),
-            ("Feed, a folder or s3://bucket/prefix [feed", ""), ("Channel [stable", "beta"),
-            ("Private key [release.key.pem", ""),
+            ("Application, such as com.example.kiosk [none]", "com.example.kiosk"),
+            ("Feed, a folder or s3://bucket/prefix [feed]", ""), ("Channel [stable]", "beta"),
+            ("Private key [release.key.pem]", ""), ("Passphrase for release.key.pem, empty for none", ""),
         ])
         #expect(made.status == 0, "\(made.errors)")
         #expect(made.text.contains("clientctl install --channel feed/channels/beta.json --trust release.pub.pem"))
@@ -47,21 +47,15 @@ import Testing
 
     @Test func `asks only for values without a flag`() throws {
         let flags = ["--app-id", "com.example.kiosk", "--feed", "s3://bucket/kiosk", "--key", "kiosk.key.pem"]
-        let made = try initialize(flags, answers: [("Channel [stable", "none")])
+        let made = try initialize(
+            flags, answers: [("Channel [stable]", "none"), ("Passphrase for kiosk.key.pem, empty for none", "")])
         #expect(made.status == 0, "\(made.errors)")
         #expect(made.text.contains("--manifest s3://bucket/kiosk/manifest.json --trust kiosk.pub.pem"))
     }
 
     @Test(arguments: [nil, "kiosk"])
     func `writes nothing if the input ends or an answer is invalid`(answer: String?) throws {
-        let more: [(question: String, answer: String?)] =
-            answer == nil
-            ? []
-            : [
-                ("Feed, a folder or s3://bucket/prefix [feed", ""), ("Channel [stable", ""),
-                ("Private key [release.key.pem", ""),
-            ]
-        let ended = try initialize(answers: [("Application, such as com.example.kiosk [none", answer)] + more)
+        let ended = try initialize(answers: [("Application, such as com.example.kiosk [none]", answer)])
         #expect(ended.status == 64, "\(ended.errors)")
         #expect(try files == [])
     }
