@@ -76,7 +76,7 @@ import Testing
         func waiting(leftOut: [String] = [], paused: [String] = []) throws -> RosterPost.WaitReason? {
             var ledger = try launched()
             ledger.feed.follow(
-                FeedMemory.Channel(
+                FeedMemory.ChannelMemory(
                     name: "stable", sequence: 1, payloadSha256: try SHA256Digest.of([]), signers: [],
                     issuedAt: Self.now, expires: Self.now, recalled: [], minimumVersion: nil,
                     leftOut: try leftOut.map { try SemanticVersion(parsing: $0) },
