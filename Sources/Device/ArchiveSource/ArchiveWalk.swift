@@ -28,14 +28,6 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
     private var fileCount = 0
     private var installedSize = 0
 
-    init(_ reader: any EntryReader, limits: ArchiveLimits, expectedFiles: Int?, into sink: consuming Sink) throws {
-        self.reader = reader
-        self.limits = limits
-        self.sink = sink
-        registry = NameRegistry(expectedNames: min(expectedFiles ?? 0, limits.entries))
-        hasher = try SHA256Hasher()
-    }
-
     /// Reads the archive to its end.
     consuming func run() throws -> (Summary, Sink) {
         while let entry = try nextEntry() { try accept(entry) }
@@ -154,6 +146,14 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
         } catch {
             throw error.refusal(entry: path.string)
         }
+    }
+}
+
+extension ArchiveWalk {
+    init(_ reader: any EntryReader, limits: ArchiveLimits, expectedFiles: Int?, into sink: consuming Sink) throws {
+        try self.init(
+            reader: reader, limits: limits, sink: sink,
+            registry: NameRegistry(expectedNames: min(expectedFiles ?? 0, limits.entries)), hasher: SHA256Hasher())
     }
 }
 

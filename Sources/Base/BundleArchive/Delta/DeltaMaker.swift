@@ -80,8 +80,8 @@ private struct DeltaOutput: ~Copyable {
     private var size = 0
 
     init(_ file: File) throws {
-        self.file = file
         hasher = try SHA256Hasher()
+        self.file = file
     }
 
     mutating func write(_ bytes: [UInt8]) throws {

@@ -124,9 +124,13 @@ struct CheckOutput {
     private var wait: String? { findings.wait?.description ?? findings.retry.map { "it \($0.sequel): \($0)" } }
 
     var lines: [String] {
-        ["\(word): \(version)"] + (findings.plan.map { [line($0)] } ?? [])
-            + (wait.map { ["  waits: \($0)"] } ?? [])
-            + (decision.outcomes + others).map { "  \($0.passed ? "pass" : "fail")  \($0.rule): \($0.detail)" }
+        var lines = ["\(word): \(version)"]
+        if let plan = findings.plan { lines.append(line(plan)) }
+        if let wait { lines.append("  waits: \(wait)") }
+        for outcome in decision.outcomes + others {
+            lines.append("  \(outcome.passed ? "pass" : "fail")  \(outcome.rule): \(outcome.detail)")
+        }
+        return lines
     }
 
     private func line(_ plan: PlannedRoute) -> String {

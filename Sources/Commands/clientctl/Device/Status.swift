@@ -44,6 +44,22 @@ struct StatusCommand: ParsableCommand {
         let isNamed = ledger.seed != nil
         let running = running(ledger, for: session.status)
         let missing = (named ?? ledger.shell).flatMap { SelectionRule.missingShell(inventory, shell: $0) }
+        var lines = ["\(running.line); next: \(Self.words(next, hasNamedSeed: isNamed))"]
+        for row in rows where isNamed || row.name != .embedded {
+            lines.append(line(row))
+            lines += (complaints[row.name.description] ?? []).map { "    page error: \($0)" }
+        }
+        lines += blocked(ledger, rows) + session.lines
+        lines += try identity(ledger)
+        lines += ledger.wanted.map { "! \($0)" }
+        if let waiting = ledger.waiting { lines.append("! \(waiting)") }
+        if let metered = ledger.metered {
+            lines.append("  metered networks: \(ByteCount(bytes: metered.bytes)) in \(metered.month)")
+        }
+        if let missing { lines.append("! a newer client needs shell \(missing): update the shell") }
+        if let stale { lines.append("! \(stale)") }
+        if let screen { lines.append("! \(screen)") }
+        lines += landlock.lines
         Output.give(
             json: try settings.isOn("json", common.json),
             [
@@ -67,15 +83,7 @@ struct StatusCommand: ParsableCommand {
                 "screen": .string(orNull: screen),
                 "landlock": landlock.value,
             ],
-            ["\(running.line); next: \(Self.words(next, hasNamedSeed: isNamed))"]
-                + rows.filter { isNamed || $0.name != .embedded }.flatMap { row in
-                    [line(row)] + (complaints[row.name.description] ?? []).map { "    page error: \($0)" }
-                } + blocked(ledger, rows) + session.lines
-                + (try identity(ledger)) + ledger.wanted.map { "! \($0)" }
-                + (ledger.waiting.map { ["! \($0)"] } ?? [])
-                + (ledger.metered.map { ["  metered networks: \(ByteCount(bytes: $0.bytes)) in \($0.month)"] } ?? [])
-                + (missing.map { ["! a newer client needs shell \($0): update the shell"] } ?? [])
-                + (stale.map { ["! \($0)"] } ?? []) + (screen.map { ["! \($0)"] } ?? []) + landlock.lines)
+            lines)
     }
 
     private static func words(_ next: ClientName?, hasNamedSeed: Bool) -> String {

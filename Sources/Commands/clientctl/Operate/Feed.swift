@@ -260,13 +260,16 @@ struct FeedCheckCommand: AsyncParsableCommand {
     }
 
     private static func lines(_ report: FeedCheck.CheckReport, isVerified: Bool) -> [String] {
-        report.findings.map(line)
-            + report.channels.sorted { $0.key < $1.key }.map { "channel \($0.key) has sequence \($0.value)" }
-            + (report.offered.map { ["manifest.json offers \($0)"] } ?? [])
-            + [
-                "Checked \(counted(report.archives, "archive")) and \(counted(report.deltas, "delta")) (\(ByteCount(bytes: report.bytes)))."
-            ]
-            + (report.findings.isEmpty ? ["No problems found."] : [])
-            + (isVerified ? [] : [ChannelList.unverified])
+        var lines = report.findings.map(line)
+        for (name, sequence) in report.channels.sorted(by: { $0.key < $1.key }) {
+            lines.append("channel \(name) has sequence \(sequence)")
+        }
+        if let offered = report.offered { lines.append("manifest.json offers \(offered)") }
+        let archives = counted(report.archives, "archive")
+        let deltas = counted(report.deltas, "delta")
+        lines.append("Checked \(archives) and \(deltas) (\(ByteCount(bytes: report.bytes))).")
+        if report.findings.isEmpty { lines.append("No problems found.") }
+        if !isVerified { lines.append(ChannelList.unverified) }
+        return lines
     }
 }

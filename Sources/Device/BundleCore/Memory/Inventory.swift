@@ -60,7 +60,7 @@ package struct Inventory: Sendable, Equatable {
     }
 
     /// Returns whether there is a store at `path`.
-    package static func exists(at path: String) throws -> Bool {
+    package static func exists(at path: String) throws(DiskError) -> Bool {
         do {
             return try Directory.open(path).kind(of: StoreLayout.clients) != nil
         } catch  where error.kind == .missing {

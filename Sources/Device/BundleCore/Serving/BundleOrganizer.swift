@@ -68,7 +68,8 @@ package struct BundleOrganizer: Sendable {
         let trash = randomName(Self.trashPrefix)
         do {
             try serving.move(name, to: serving, as: trash)
-        } catch  where error.kind == .missing {
+        } catch {
+            guard error.kind == .missing else { throw error }
             return
         }
         // Without the sync, a power cut could restore the name without some of the files.

@@ -81,7 +81,8 @@ struct RepairFolder: Sendable {
     private func link(_ name: String, of source: Directory, as target: String) throws {
         do {
             try source.link(name, to: folder, as: target)
-        } catch  where [.crossesDevice, .tooManyLinks, .permission].contains(error.kind) {
+        } catch {
+            guard [.crossesDevice, .tooManyLinks, .permission].contains(error.kind) else { throw error }
             try copy(source.file(name), to: target)
         }
     }

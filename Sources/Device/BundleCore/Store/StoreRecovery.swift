@@ -144,7 +144,8 @@ struct StoreRecovery {
         do {
             try root.link(StoreLayout.ledger, to: root, as: aside)
             return true
-        } catch  where error.kind == .permission {
+        } catch {
+            guard error.kind == .permission else { throw error }
             // The file can be neither linked nor read, so nothing is kept.
             return false
         }
@@ -246,7 +247,8 @@ struct ClientRemoval {
             try folders.trees(of: version).move(version.folderName, to: folders.staging, as: trash)
             try folders.trees(of: version).sync()
             try folders.staging.removeTree(trash)
-        } catch  where error.kind == .crossesDevice {
+        } catch {
+            guard error.kind == .crossesDevice else { throw error }
             // A folder from a lower layer of an overlay cannot be renamed. Its entry is gone already.
             try folders.trees(of: version).removeTree(version.folderName)
         }

@@ -21,22 +21,6 @@ package struct AssetDigester: ~Copyable {
     private var size = 0
     private var head: [UInt8] = []
 
-    /// Computes the SHA-512 only if the manifest has an `sri` to compare.
-    package init(for asset: MeteorAsset) throws(OpenSSLFailure) {
-        try self.init(withSHA512: asset.sri != nil)
-    }
-
-    init(withSHA512: Bool) throws(OpenSSLFailure) {
-        let sha1 = try LabelHasher(.sha1)
-        let sha512 = try withSHA512 ? Self.sha512() : nil
-        let sha256 = try SHA256Hasher()
-        self.sha1 = sha1
-        self.sha512 = sha512
-        self.sha256 = sha256
-    }
-
-    private static func sha512() throws(OpenSSLFailure) -> LabelHasher { try LabelHasher(.sha512) }
-
     package mutating func update(_ bytes: UnsafeRawBufferPointer) throws(OpenSSLFailure) {
         if head.count < HTMLSniff.length { head.append(contentsOf: bytes.prefix(HTMLSniff.length - head.count)) }
         size += bytes.count
@@ -51,4 +35,18 @@ package struct AssetDigester: ~Copyable {
             sha1: try sha1.finish(), sha512: try sha512?.finish(), sha256: try sha256.finish(), size: size,
             beginsAsPage: HTMLSniff.isPage(head[...]))
     }
+}
+
+extension AssetDigester {
+    /// Computes the SHA-512 only if the manifest has an `sri` to compare.
+    package init(for asset: MeteorAsset) throws(OpenSSLFailure) {
+        try self.init(withSHA512: asset.sri != nil)
+    }
+
+    init(withSHA512: Bool) throws(OpenSSLFailure) {
+        try self.init(
+            sha1: LabelHasher(.sha1), sha512: withSHA512 ? Self.sha512() : nil, sha256: SHA256Hasher())
+    }
+
+    private static func sha512() throws(OpenSSLFailure) -> LabelHasher { try LabelHasher(.sha512) }
 }

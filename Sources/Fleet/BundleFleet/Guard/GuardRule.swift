@@ -55,8 +55,9 @@ package enum GuardRule: Sendable, Equatable {
 
     /// Returns the logarithm of the likelihood ratio of higher rates, averaged, against `rate`.
     static func logEvidence(_ verdicts: FirstVerdicts, against rate: Double) -> Double {
-        let terms = excesses.map { $0 * rate }.filter { $0 < 0.95 }.map { worse in
-            Double(verdicts.failed) * log(worse / rate) + Double(verdicts.confirmed) * (log1p(-worse) - log1p(-rate))
+        let terms = excesses.map { $0 * rate }.filter { $0 < 0.95 }.map { worse -> Double in
+            let failed = Double(verdicts.failed) * log(worse / rate)
+            return failed + Double(verdicts.confirmed) * (log1p(-worse) - log1p(-rate))
         }
         let highest = terms.max() ?? 0
         return highest + log(terms.reduce(0) { $0 + exp($1 - highest) } / Double(max(1, terms.count)))

@@ -8,12 +8,16 @@ package enum DoctorRule {
     /// Returns the findings about a device, beginning with its store.
     package static func findings(_ reading: DoctorReading) -> [DoctorFinding] {
         let store = reading.store
-        return [clock(reading), folder(store), parents(store), space(store), inodes(store)].compactMap(\.self)
-            + links(store)
-            + [ledger(store), clients(reading)].compactMap(\.self) + trials(reading)
-            + [session(reading), screen(reading), leftovers(store), trust(reading), source(reading)].compactMap(\.self)
-            + reading.feeds.flatMap { feed($0, reading) } + wanted(reading)
-            + [deviceId(reading), reading.port.map(port), landlock(reading.confinement)].compactMap(\.self)
+        let disk: [DoctorFinding?] = [clock(reading), folder(store), parents(store), space(store), inodes(store)]
+        let content: [DoctorFinding?] = [ledger(store), clients(reading)]
+        let state: [DoctorFinding?] = [
+            session(reading), screen(reading), leftovers(store), trust(reading), source(reading),
+        ]
+        let device: [DoctorFinding?] = [deviceId(reading), reading.port.map(port), landlock(reading.confinement)]
+        var findings = disk.compactMap(\.self) + links(store)
+        findings += content.compactMap(\.self) + trials(reading) + state.compactMap(\.self)
+        findings += reading.feeds.flatMap { feed($0, reading) } + wanted(reading)
+        return findings + device.compactMap(\.self)
     }
 
     /// Returns the worst severity of `findings`; `ok` if there are none.
