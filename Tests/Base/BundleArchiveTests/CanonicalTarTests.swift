@@ -69,9 +69,10 @@ import Testing
         for (index, path) in paths.enumerated() {
             let item = Item(path, seeded.text([0, 1, 511, 512, 513, 10_000][index % 6]))
             items.append(item)
-            let full = "\(temporary.directory.path)/tree/\(path)"
-            try Directory.createAll(full.split(separator: "/").dropLast().reduce("") { "\($0)/\($1)" })
-            try File.write(item.content, to: full, mode: 0o600)
+            let names = "\(temporary.directory.path)/tree/\(path)".split(separator: "/").map(String.init)
+            let folder = names.dropLast().reduce("") { "\($0)/\($1)" }
+            try Directory.createAll(folder)
+            try Directory.open(folder).createDurableFile(names[names.count - 1], with: item.content, mode: 0o600)
         }
         let output = "\(temporary.directory.path)/out.tar"
         // GNU tar includes the process ID in the name of a pax header by default.

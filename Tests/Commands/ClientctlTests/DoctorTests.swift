@@ -162,7 +162,7 @@ import Testing
         #expect(message("offer", blocked).contains("1.2.0 is blocked"), "\(blocked.text)")
         let plain = try Clientctl.run([
             "doctor", "--store", store, "--trust", site.pinned, "--channel", "\(site.feed)/channels/stable.json",
-            "--port", "0",
+            "--app-id", ChannelSite.appId, "--shell-version", "1.5.0", "--port", "0",
         ]).text
         // A copy of the printed command works.
         let command = try #require(plain.firstMatch(of: /`clientctl (unblock --version [^`]+)`/), "\(plain)").output.1

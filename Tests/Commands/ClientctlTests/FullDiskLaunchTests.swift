@@ -43,7 +43,7 @@ import Testing
             for try in $(seq 600); do [ -s "$results/url" ] && break; sleep 0.1; done
             url=$(cat "$results/url")
         }
-        token() { curl -s --max-time 60 -H 'Accept: text/html' "$url" | grep -o 'content="[0-9a-f]*"' | cut -d'"' -f2; }
+        token() { curl -s --max-time 60 -H 'Accept: text/html' "$url" | grep -o 'clientctl-token" content="[0-9a-f]*"' | cut -d'"' -f3; }
         show() {
             curl -s -o /dev/null -X POST -H "Origin: ${url%/}" -H "X-Client-Token: $1" -H 'Content-Type: application/json' \\
                 -d '{"page":"a","number":'"$2"',"hidden":'"$3"'}' "${url}__clientctl/v1/visibility"

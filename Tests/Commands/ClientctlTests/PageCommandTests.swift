@@ -73,7 +73,8 @@ import Testing
         let without = try page("--prometheus", server).succeeded("written")
         #expect(without["warnings"]?.arrayValue?.count == 1)
         let html = try html()
-        #expect(html.contains("What devices report is not shown.") && html.contains("<b>1.0.0</b> is live"))
+        #expect(
+            html.contains("The page does not show the reports of devices.") && html.contains("<b>1.0.0</b> is live"))
         let wrong = try LoopbackServer(["/": Route(bytes("{}"))])
         #expect(
             try page("--prometheus", "http://127.0.0.1:\(wrong.port)").succeeded()["warnings"]?.arrayValue?.count == 1)

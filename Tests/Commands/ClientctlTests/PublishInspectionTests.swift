@@ -142,7 +142,9 @@ import Testing
         let lines = outcome.text.split(separator: "\n")
         #expect(lines.first?.hasPrefix("published 1.0.0 to ") == true && lines.count <= 5, "\(outcome.text)")
         #expect(lines.contains { $0.hasPrefix("  size       ") } && lines.contains { $0.contains("offers 1.0.0") })
-        let warnings = outcome.errors.split(separator: "\n")
+        let notes = outcome.errors.split(separator: "\n")
+        #expect(notes.first?.contains("is a new feed") == true, "\(outcome.errors)")
+        let warnings = notes.dropFirst()
         #expect(!warnings.isEmpty && warnings.allSatisfy { $0.hasPrefix("warning: ") }, "\(outcome.errors)")
         let index = warnings.map { $0.contains("index.html") || $0.contains("startupDidComplete") }
         #expect(index.first == true, "\(outcome.errors)")

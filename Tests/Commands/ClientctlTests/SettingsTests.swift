@@ -70,9 +70,9 @@ import Testing
         let text = own.reduce(lines.joined(separator: "\n")) { $0.replacing($1.key, with: $1.value) }
         let settings = ["--config", try config(text + "\n", to: "device.env")]
         try Clientctl.run(["install", "--json"] + settings).succeeded("installed")
-        for command in ["doctor", "status", "check"] {
-            try Clientctl.run([command, "--json"] + settings).succeeded()
-        }
+        for command in ["doctor", "status"] { try Clientctl.run([command, "--json"] + settings).succeeded() }
+        let check = try Clientctl.run(["check", "--json"] + settings)
+        #expect(check.status == 3, "\(check.text)\(check.errors)")
         let serving = try ServeRun(settings, port: inPackage ? ["--port", "0"] : [])
         let page = try serving.ask("GET /", ["Accept: text/html"]).text
         #expect(page.contains(#"<meta name="clientctl-heartbeat" content="15000">"#), "\(page)")
@@ -226,13 +226,14 @@ import Testing
         for name in ["root", "channel"] {
             try Clientctl.run(["keys", "generate", "--out", name], in: folder).succeeded()
         }
-        let made = try Clientctl.run(
+        try Clientctl.run(
             [
                 "trust", "init", "--out", "trust.json", "--root-key", "root.pub.pem", "--release-key",
                 "release.pub.pem", "--json",
             ], in: folder
         ).succeeded("created")
-        #expect(made.string("appId") == "com.example.kiosk")
+        let root = try Clientctl.run(["trust", "show", "trust.json"], in: folder).text
+        #expect(root.contains("com.example.kiosk"), "\(root)")
         try Clientctl.run(["trust", "sign", "trust.json", "--json"], in: folder).failed(64, "usage")
         try Clientctl.run(["trust", "sign", "trust.json", "--key", "root.key.pem", "--json"], in: folder)
             .succeeded("signed")
@@ -267,7 +268,7 @@ import Testing
                 shown += part; text += part
                 while answers and answers[0][0].encode() in text:
                     text = text.split(answers[0][0].encode(), 1)[1]
-                    os.write(terminal, answers.pop(0)[1].encode() + b"\n")
+                    os.write(terminal, answers.pop(0)[1].encode() + b"\\n")
             sys.stdout.buffer.write(shown)
             sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
             """

@@ -103,6 +103,7 @@ final class Site {
     ) throws {
         let before = try stored().withoutWanted
         try body()
-        #expect(try stored().withoutWanted.changes(since: before) == [], comment, sourceLocation: sourceLocation)
+        let changes = try stored().withoutWanted.changes(since: before)
+        #expect(changes == [], comment, sourceLocation: sourceLocation)
     }
 }

@@ -167,7 +167,8 @@ import Testing
         let last = document
         _ = try ChannelChange.withdraw(workspace.version("1.0.0")).apply(to: &document, at: workspace.start)
         #expect(
-            document.warnings(after: last, at: workspace.start).map { $0.contains("manifest.json stays") } == [true])
+            document.warnings(after: last, at: workspace.start).map { $0.contains("manifest.json still offers") }
+                == [true])
     }
 
     @Test func `sets and removes the check interval of devices`() throws {

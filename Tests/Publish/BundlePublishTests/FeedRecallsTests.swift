@@ -75,6 +75,8 @@ import Testing
         try put("stable", ["1.0.0", "1.1.0"])
         #expect(try apply(.renew) == .offers(version))
         #expect(try apply(.withdraw(version)) == .offers(lower))
+        try workspace.folder.makeFolder("feed/releases/v1.1.0")
+        try workspace.folder.write(manifest("1.1.0"), to: "feed/releases/v1.1.0/manifest.json")
         #expect(try apply(.recall(version, reason: "bad")) == .untouched)
         #expect(try offered == "1.0.0")
     }

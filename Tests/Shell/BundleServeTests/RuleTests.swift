@@ -131,9 +131,3 @@ import Testing
         #expect(candidates.count == 1000)
     }
 }
-
-@Suite struct PageBridgeSizeTests {
-    @Test func `the calls of live-update plugins add at most 4 kB to each page`() {
-        #expect(ShimInjector.onOneLine(PackageResources.page_capacitor_js).count <= 4096)
-    }
-}

@@ -20,15 +20,15 @@ function idOf(client) {
 function bundle(client) {
   var id = idOf(client) || 'builtin';
   return client && {
-    id: id, version: id, downloaded: client.installedAt || '', checksum: client.sha256 || '',
+    id, version: id, downloaded: client.installedAt || '', checksum: client.sha256 || '',
     status: { good: 'success', seed: 'success', staged: 'pending', trial: 'pending' }[client.state] || 'error'
   };
 }
 
 // Returns a call that checks, and passes the id of the client that is ready to `answer`, or null.
 function check(answer) {
-  return (it) => api.checkForUpdates().then((result) => (
-    result.outcome === 'failed' ? fail(result) : answer(result.outcome === 'updateAvailable' ? result.version : null, it)));
+  return (it) => api.checkForUpdates().then((found) => (
+    found.outcome === 'failed' ? fail(found) : answer(found.outcome === 'updateAvailable' ? found.version : null, it)));
 }
 
 // Native plugins load the page again even if there is no other bundle.
@@ -50,7 +50,7 @@ var plugins = {
       deliver('appReady', current(it));
       return current(it);
     }),
-    current: current,
+    current,
     getNextBundle: next,
     list: (it) => ({ bundles: it.installed.map(bundle) }),
     getBuiltinVersion: (it) => ({ version: it.shell }),
@@ -85,14 +85,14 @@ var names = {
 };
 var held = [];
 
-function callNative(plugin, method, options, callback) {
+function callNative(plugin, method, options, send) {
   var event = options.eventName;
   if (method === 'removeListener') {
     return held[options.callbackId].then((handle) => handle.remove());
   }
   return String(held.push(addListener(names[event] || event, (data) => {
     if (data.bundle || data.version) {
-      callback(data.bundle ? data : { bundle: bundle({ version: data.version, state: data.code || 'staged' }) });
+      send(data.bundle ? data : { bundle: bundle({ version: data.version, state: data.code || 'staged' }) });
     }
   })) - 1);
 }
@@ -100,7 +100,7 @@ function callNative(plugin, method, options, callback) {
 if (!window.androidBridge && !((window.webkit || {}).messageHandlers || {}).bridge) {
   Object.assign(window.Capacitor, {
     PluginHeaders: Object.keys(plugins).map((plugin) => ({
-      name: plugin, methods: Object.keys(plugins[plugin]).concat(rest).map((name) => ({ name: name, rtype: 'promise' }))
+      name: plugin, methods: Object.keys(plugins[plugin]).concat(rest).map((name) => ({ name, rtype: 'promise' }))
         .concat({ name: 'addListener' }, { name: 'removeListener' })
     })),
     nativePromise: (plugin, method, options) => (
@@ -112,9 +112,7 @@ if (!window.androidBridge && !((window.webkit || {}).messageHandlers || {}).brid
 window.SyncStatus = { UP_TO_DATE: 0, UPDATE_INSTALLED: 1, UPDATE_IGNORED: 2, ERROR: 3 };
 window.InstallMode = { IMMEDIATE: 0, ON_NEXT_RESTART: 1, ON_NEXT_RESUME: 2 };
 window.codePush = {
-  notifyApplicationReady: (done, failed) => {
-    api.startupDidComplete().then(done, failed || ignore);
-  },
+  notifyApplicationReady: (done, failed) => api.startupDidComplete().then(done, failed || ignore),
   sync: (done, options) => {
     done = done || ignore;
     api.startupDidComplete().then(check((id) => {
