@@ -340,7 +340,7 @@ public struct Launcher: Sendable {
         UpdateFailure(
             .configInvalid, subject: device.store,
             device.seed.map { "The seed \($0) cannot be shown to guests." }
-                ?? "There is no seed for guests: name one with --seed.")
+                ?? "No seed is set for guests: name one with --seed.")
     }
 
     /// `trials` are clients that are skipped because their starts cannot be recorded.
