@@ -239,7 +239,7 @@ import Testing
         let deadline = ContinuousClock.now + Browser.patience
         while true {
             let log = try serving.program.printed().errors
-            if log.contains("it was to load again, and stays") { break }
+            if log.contains("it did not reload") { break }
             try #require(ContinuousClock.now < deadline, "\(log)")
             poll(nil, 0, 20)
         }
