@@ -11,7 +11,7 @@ final class Rules {
     struct Check {
         /// The next state of the device.
         let next: UInt16
-        let outcome: PollRule.Outcome
+        let outcome: PollRule.PollOutcome
         /// The release that the device downloads.
         let release: SemanticVersion?
         /// Whether the download is a delta, on devices with enough memory and on small ones.
@@ -104,7 +104,7 @@ final class Rules {
             ledger = try applying([.installed(try entry(semantic)), .selected(shell: version)], to: ledger)
         }
         return Check(
-            next: try intern(ledger), outcome: failure.map { PollRule.Outcome($0, asked: nil) } ?? .answered,
+            next: try intern(ledger), outcome: failure.map { PollRule.PollOutcome($0, asked: nil) } ?? .answered,
             release: release, delta: try release.map { try delta(to: $0, on: before) } ?? (false, false),
             isPending: ledger.pending != nil)
     }

@@ -26,7 +26,7 @@ struct Operators {
     static let releaseAt = 3600
     private static let guardEvery = 600
     private static let steps = [10, 50, 250, 1000]
-    private static let plan = GuardDecision.Plan(steps: steps, bake: .seconds(7200), rule: .rate(permille: 20))
+    private static let plan = GuardDecision.RolloutPlan(steps: steps, bake: .seconds(7200), rule: .rate(permille: 20))
     /// The seconds after which a start without a verdict counts as failed.
     private static let verdictTimeout = 600
     /// The delays after the guard stopped a release, or a person saw that it fails.

@@ -189,7 +189,7 @@ struct Simulation {
         self.wait(index, from: now, wait)
     }
 
-    private mutating func outcome(_ index: Int, at now: Int) throws -> PollRule.Outcome {
+    private mutating func outcome(_ index: Int, at now: Int) throws -> PollRule.PollOutcome {
         if chance.next() % 1000 < Self.spoilt {
             tally.spoilt += 1
             return .interrupted(asked: nil)
@@ -225,7 +225,7 @@ struct Simulation {
     }
 
     /// Returns the failure that a wrong clock causes, or nil.
-    private mutating func refusal(_ index: Int, _ number: Int, at now: Int) -> PollRule.Outcome? {
+    private mutating func refusal(_ index: Int, _ number: Int, at now: Int) -> PollRule.PollOutcome? {
         let memory = rules.memory(devices[index].state)
         let issue = feed.issues[number]
         let freshness = FreshnessRule.judge(
@@ -233,7 +233,7 @@ struct Simulation {
             now: TrustedTime.at(clock(index, at: now), memory))
         guard let failure = freshness.failure(of: issue.document, clock: clock(index, at: now)) else { return nil }
         devices[index].marks.insert(.isShutOut)
-        return PollRule.Outcome(failure, asked: nil)
+        return PollRule.PollOutcome(failure, asked: nil)
     }
 
     // MARK: Starts

@@ -72,16 +72,16 @@ private func checkRules(_ document: ChannelDocument) throws {
     var feed = FeedMemory()
     let leftOut = try document.releases.filter { release in
         try !RolloutRule.judge(
-            release, RolloutRule.Device(id: "d", groups: ["qa"]), at: document.issuedAt, wasIn: false
+            release, RolloutRule.RolloutDevice(id: "d", groups: ["qa"]), at: document.issuedAt, wasIn: false
         ).isIn
     }
     feed.follow(
-        FeedMemory.Channel(
+        FeedMemory.ChannelMemory(
             name: document.channel, sequence: document.sequence, payloadSha256: try .of([]), signers: [],
             issuedAt: document.issuedAt, expires: document.expires, recalled: document.recalled,
             minimumVersion: document.minimumVersion, leftOut: leftOut.map(\.version)))
     ledger.feed = feed
-    let device = ChannelRule.Device(
+    let device = ChannelRule.JudgedDevice(
         inventory: Inventory(path: "/store", ledger: ledger, bundles: []), shell: try SemanticVersion(parsing: "1.0.0"),
         appId: document.appId)
     let unsigned = UpdateFailure(.signatureInvalid, subject: "", "")

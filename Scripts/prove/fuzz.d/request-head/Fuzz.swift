@@ -13,7 +13,7 @@ func fuzz(_ input: [UInt8]) throws {
     if case .complete(let head) = whole { check(head, Array(input.prefix(head.length))) }
 }
 
-private func read(_ bytes: [UInt8], inStepsOf size: Int) -> RequestHeadParser.Step {
+private func read(_ bytes: [UInt8], inStepsOf size: Int) -> RequestHeadParser.ParsedStep {
     var parser = RequestHeadParser()
     for start in stride(from: 0, to: bytes.count, by: size) {
         let step = bytes.prefix(start + size).withUnsafeBytes { parser.read($0) }
@@ -23,7 +23,7 @@ private func read(_ bytes: [UInt8], inStepsOf size: Int) -> RequestHeadParser.St
     return .incomplete
 }
 
-extension RequestHeadParser.Step {
+extension RequestHeadParser.ParsedStep {
     fileprivate var summary: String {
         switch self {
         case .incomplete: "incomplete"
