@@ -67,7 +67,7 @@ final class Feed {
         terms.firstSequence = issues.isEmpty ? 1 : nil
         let builder = ReleaseBuilder(options, feed: feed, report: { _ in })
         _ = try builder.publish(
-            builder.inspect(client), signers: [release], to: ChannelPlan(Self.channel, rollout: rollout, terms))
+            builder.inspect(client), signers: [release], to: ChannelPlan(Self.channel, rollout: rollout, terms: terms))
         try read()
     }
 
