@@ -148,7 +148,7 @@ struct ClientCertificateSocketTests {
         let expired = try TestAuthority(names: "IP:127.0.0.1", days: -1)
         let error = try await connect(expired, accepting: expired, page: page)
         #expect(
-            error.hasPrefix("the server refuses the client certificate \(expired.certificateFile): it has expired on"))
+            error.hasPrefix("the server refuses the client certificate \(expired.certificateFile): it expired on"))
     }
 
     @Test func `reports a certificate whose key does not fit`() async throws {

@@ -129,7 +129,7 @@ enum CurlFailure {
         let refusal = "the server refuses the client certificate \(certificate.path): it"
         let causes = "was revoked, or is of an authority that the server does not trust"
         guard let end = certificate.end else { return "\(refusal) has expired, \(causes)" }
-        return end < .now ? "\(refusal) has expired on \(end)" : "\(refusal) \(causes); it is valid until \(end)"
+        return end < .now ? "\(refusal) expired on \(end)" : "\(refusal) \(causes); it is valid until \(end)"
     }
 
     static func name(_ code: CURLcode) -> String { String(cString: curl_easy_strerror(code)) }
