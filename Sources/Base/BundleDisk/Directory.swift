@@ -137,13 +137,27 @@ package final class Directory: Sendable {
     ///
     /// After an interruption at any point, the file has the old or the new bytes.
     package func replaceFile(_ name: String, with bytes: [UInt8], mode: UInt32 = 0o644) throws(DiskError) {
+        try writeAside(name, bytes, mode) { aside throws(DiskError) in try rename(aside, to: name) }
+    }
+
+    /// Creates a file atomically and durably. Throws if it exists.
+    ///
+    /// After an interruption at any point, the file is complete or does not exist.
+    package func createFileAtomically(_ name: String, with bytes: [UInt8], mode: UInt32) throws(DiskError) {
+        try writeAside(name, bytes, mode) { aside throws(DiskError) in try move(aside, to: self, as: name) }
+    }
+
+    /// Writes and syncs the file `name.new`, and syncs the directory after `publish` has renamed it.
+    private func writeAside(
+        _ name: String, _ bytes: [UInt8], _ mode: UInt32, publish: (String) throws(DiskError) -> Void
+    ) throws(DiskError) {
         let aside = name + ".new"
         try removeFile(aside)
         do throws(DiskError) {
             try createDurableFile(aside, with: bytes, mode: mode)
-            try rename(aside, to: name)
+            try publish(aside)
         } catch {
-            // If the removal fails too, the next replacement removes the file.
+            // If the removal fails too, the next call removes the file.
             try? removeFile(aside)
             throw error
         }

@@ -92,16 +92,7 @@ package final class File: Sendable {
         let slash = path.lastIndex(of: "/")
         let folder = try Directory.open(slash.map { String(path[...$0]) } ?? ".")
         let name = slash.map { String(path[path.index(after: $0)...]) } ?? path
-        let aside = name + ".new"
-        try folder.removeFile(aside)
-        do throws(DiskError) {
-            try folder.createDurableFile(aside, with: bytes, mode: mode)
-            try folder.move(aside, to: folder, as: name)
-        } catch {
-            try? folder.removeFile(aside)
-            throw error
-        }
-        try folder.sync()
+        try folder.createFileAtomically(name, with: bytes, mode: mode)
     }
 
     package func permissions() throws(DiskError) -> UInt32 { try status().st_mode & 0o7777 }
