@@ -1,6 +1,5 @@
 import ArgumentParser
 import BundleCore
-import BundleDisk
 import ClientShell
 import BundleValues
 import BundleServe

@@ -1,10 +1,8 @@
-import ArgumentParser
 import BundleCore
 import BundleDisk
 import ClientShell
 import BundleValues
 import BundleServe
-import MeteorSource
 
 extension Serve {
     static let diskInterval = Duration.seconds(2)

@@ -1,10 +1,5 @@
 import ArchiveSource
 import ArgumentParser
-import BundleCore
-import BundleDisk
-import BundleFetch
-import BundleValues
-import CLibrary
 
 /// The flags that `check`, `install`, `serve` and `doctor` share.
 struct UpdateOptions: ParsableArguments {

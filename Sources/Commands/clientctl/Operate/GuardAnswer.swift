@@ -1,5 +1,4 @@
 import ArchiveSource
-import BundleCore
 import BundlePublish
 import BundleFleet
 import BundleValues

@@ -1,10 +1,7 @@
-import ArchiveSource
 import ArgumentParser
 import BundleDisk
 import BundleFleet
-import BundleServe
 import BundleValues
-import ClientShell
 
 /// The flags of a relay.
 struct RelayOptions: ParsableArguments {

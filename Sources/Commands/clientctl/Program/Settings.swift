@@ -1,8 +1,6 @@
-import ArchiveSource
 import ArgumentParser
 import BundleCore
 import BundleDisk
-import BundleFetch
 import BundleValues
 import CLibrary
 

@@ -1,7 +1,5 @@
 import ArchiveSource
 import ArgumentParser
-import BundleCore
-import BundleDisk
 import BundleValues
 import BundlePublish
 

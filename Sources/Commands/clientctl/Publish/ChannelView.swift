@@ -1,9 +1,8 @@
 import ArchiveSource
 import ArgumentParser
 import BundleCore
-import BundleDisk
-import BundleValues
 import BundlePublish
+import BundleValues
 
 enum ChannelView {
     static func requireName(_ channel: String) throws {

@@ -1,10 +1,8 @@
 import ArchiveSource
 import ArgumentParser
-import BundleCore
 import BundleValues
 import BundleDisk
 import BundlePublish
-import BundleSigning
 
 struct TrustPublish: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
