@@ -24,7 +24,7 @@ final class Kiosk {
         return try Program(
             [Built.clientctl] + arguments,
             environment: [
-                "PATH": path, "HOME": "/nonexistent", "XDG_STATE_HOME": folder.file("state"), "LC_ALL": "C.UTF-8",
+                "PATH": path, "HOME": folder.file("home"), "XDG_STATE_HOME": folder.file("state"), "LC_ALL": "C.UTF-8",
             ])
     }
 

@@ -529,7 +529,7 @@ import Testing
         }
         #expect(channel.subject == "channel nightly")
         #expect(try refused(78, "configInvalid") { try site.list("nightly") }.subject == "channel nightly")
-        try Clientctl.run(["channel", "list", "--feed", "/nonexistent", "--channel", "stable", "--json"])
+        try Clientctl.run(["channel", "list", "--feed", site.folder.file("missing"), "--channel", "stable", "--json"])
             .failed(78, "configInvalid")
     }
 

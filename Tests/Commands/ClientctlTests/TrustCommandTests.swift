@@ -210,7 +210,7 @@ import Testing
         try Clientctl.stock(["cp", site.trust, "\(site.feed)/trust/2.json"])
         try trust("update", pinned, "--feed", site.feed).failed(20, "signatureInvalid")
         #expect(try contents(ofFile: pinned) == before)
-        try trust("update", pinned, "--feed", "/nonexistent").failed(78, "configInvalid")
+        try trust("update", pinned, "--feed", site.folder.file("missing")).failed(78, "configInvalid")
         try trust("update", site.pub("root1"), "--feed", site.feed).failed(78, "configInvalid")
     }
 }
