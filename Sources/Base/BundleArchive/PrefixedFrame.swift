@@ -33,8 +33,8 @@ package final class PrefixedFrameWriter {
         var parameters = [
             (ZSTD_c_compressionLevel, level), (ZSTD_c_windowLog, windowLog), (ZSTD_c_checksumFlag, 1),
         ]
-        // Most of the content is long matches with the prefix. This setting saves a tenth of the bytes without more time
-        // (Decisions/deltas.md).
+        // Most of the content is long matches with the prefix. This setting saves a tenth of the bytes without more
+        // time.
         if level >= Self.thorough { parameters.append((ZSTD_c_targetLength, 999)) }
         if let searchLog { parameters.append((ZSTD_c_searchLog, searchLog)) }
         for (parameter, value) in parameters {
