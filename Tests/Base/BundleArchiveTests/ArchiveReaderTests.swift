@@ -4,7 +4,7 @@ import Glibc
 import Testing
 
 @Suite("ArchiveReader") struct ArchiveReaderTests {
-    @Test(arguments: ArchiveFormat.allCases) func `reads archives of the writers`(_ format: ArchiveFormat) throws {
+    @Test(arguments: ArchiveFormat.allCases) func `reads an archive of each writer`(_ format: ArchiveFormat) throws {
         let archive = try Written.archive(Item.some, as: format)
         #expect(ArchiveFormat(sniffing: archive) == format)
         let entries = try Reading.entries(of: archive)

@@ -139,7 +139,7 @@ struct ZipChange: Sendable, CustomTestStringConvertible {
         #expect(try Reading.failure(of: zip.bytes, as: .zip) == .zipStructure(change.reason))
     }
 
-    @Test(arguments: [1, 4, 21]) func `rejects a file that is too short for it`(_ count: Int) throws {
+    @Test(arguments: [1, 4, 21]) func `rejects a file that is too short for an end record`(_ count: Int) throws {
         let bytes = Array(HandmadeZip().bytes.suffix(count))
         #expect(try Reading.failure(of: bytes, as: .zip) == .zipStructure(Reason.short))
     }

@@ -51,7 +51,7 @@ import Testing
         #expect(try folder.list() == [])
     }
 
-    @Test func `is required for a folder, which removeFile does not remove`() throws {
+    @Test func `removeFile rejects a folder`() throws {
         try folder.makeDirectory("below")
         #expect(code { try folder.removeFile("below") } == EISDIR)
     }

@@ -7,7 +7,7 @@ import Testing
         #expect(counted(count, "file") == words)
     }
 
-    @Test func `uses a plural of its own`() {
+    @Test func `uses an irregular plural`() {
         #expect(counted(1, "entry", "entries") == "1 entry" && counted(3, "entry", "entries") == "3 entries")
     }
 }

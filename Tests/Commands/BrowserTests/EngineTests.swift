@@ -135,7 +135,7 @@ import Testing
     }
 
     @Test(arguments: Engine.kiosks.filter { $0.hiding != nil })
-    func `a client whose page is hidden for longer than its startup timeout confirms, hidden or shown again`(
+    func `a page that is hidden for longer than its startup timeout can confirm its client`(
         engine: Engine
     ) throws {
         try engine.require()

@@ -89,7 +89,7 @@ import Testing
         #expect(try Clientctl.run(["verify", "--store", site.store, "--json"]).status == 0)
     }
 
-    @Test func `publish prints why a small archive has no delta only on request`() throws {
+    @Test func `publish explains why a small archive has no delta, only on request`() throws {
         for version in ["1.0.0", "1.1.0"] { try site.publish(version).succeeded("published") }
         let flags = ["--feed", site.feed, "--key", site.key]
         let folder = try site.folder.writeTree(Site.client("1.2.0"), to: "small")

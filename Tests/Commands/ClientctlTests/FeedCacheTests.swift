@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    @Test func `does not keep an archive with other bytes than the documents name, and devices install from the feed`()
+    @Test func `does not keep an archive whose bytes differ from the signed digest, and devices install from the feed`()
         throws
     {
         let (port, path) = (upstream.port, "/releases/v1.0.0")

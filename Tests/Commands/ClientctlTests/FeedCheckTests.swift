@@ -42,7 +42,7 @@ import Testing
         }
     }
 
-    @Test func `feed check follows trust roots from the one that devices have`() throws {
+    @Test func `feed check follows the chain from the trust root of devices`() throws {
         let site = try rotated()
         try site.install("kiosk").succeeded("installed")
         #expect(try check(site)["verified"] == .bool(true))

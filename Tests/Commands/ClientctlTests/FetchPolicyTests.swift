@@ -39,7 +39,7 @@ import Testing
         #expect(try status()["waiting"] == .null)
     }
 
-    @Test func `waits for another network if the budget does not suffice, and says so before`() throws {
+    @Test func `waits for another network if the budget is too small, and check reports it before`() throws {
         let metered = ["--metered", "yes", "--metered-budget", "100kB"]
         #expect(try run("check", metered).string("waiting") == "budget")
         let waiting = try run("install", metered)

@@ -126,7 +126,7 @@ import Testing
         #expect(status.string("current") == "v1.0.0")
     }
 
-    @Test func `every command names the seed embedded`() throws {
+    @Test func `every command uses the name embedded for the seed`() throws {
         let launched = try launch().succeeded()
         #expect(launched.string("version") == "embedded")
         #expect(launched.string("source") == "embedded")
@@ -150,7 +150,7 @@ import Testing
         #expect(lines.last?.hasPrefix("  token  ") == true)
     }
 
-    @Test func `status tells the running client from the next one`() throws {
+    @Test func `status distinguishes the running client from the next one`() throws {
         func states() throws -> [String] {
             let status = try run("status")
             let rows = status["clients"]?.arrayValue?.compactMap(\.objectValue) ?? []

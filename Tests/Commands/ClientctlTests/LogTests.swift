@@ -145,7 +145,7 @@ import Testing
         for text in [log, metrics] { #expect(!text.contains(token)) }
     }
 
-    @Test func `serve calls the seed by its word and explains when a new client is shown`() throws {
+    @Test func `serve logs that it shows the seed, and when a new client is shown`() throws {
         let serving = try ServeRun(
             place + ["--manifest", site.manifest, "--trust", site.trust, "--check-interval", "1s"])
         _ = try serving.loadPage()

@@ -118,7 +118,7 @@ import Testing
         #expect(try bench.interrupted().keys.sorted() == jobs.map(\.key).sorted())
     }
 
-    @Test func `ignores the file of a last line that is truncated in the middle`() async throws {
+    @Test func `ignores the file of a last line that is cut in the middle`() async throws {
         let (bench, _, jobs) = try await stopped()
         let journal = try bench.attempt.file(appending: "assets.journal")
         let bytes = try journal.readAll(maximumBytes: 10_000)

@@ -43,7 +43,7 @@ import Testing
         #expect(try ask().status == 200)
     }
 
-    @Test func `applies faults in turn, and those of the star to other paths`() throws {
+    @Test func `applies faults in turn, and those of * to other paths`() throws {
         server.fault("/some-file", .none, times: 1)
         server.fault("/some-file", .status(500))
         server.fault("*", .status(503), times: 1)

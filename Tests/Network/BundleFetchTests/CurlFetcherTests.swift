@@ -66,7 +66,7 @@ import Testing
         #expect(server.connectionCount <= 8)
     }
 
-    @Test func `fetches a file from a server of a folder`() async throws {
+    @Test func `fetches a file over HTTP`() async throws {
         let folder = try TemporaryFolder()
         try folder.write(Array("content".utf8), to: "file")
         let server = try LoopbackServer(folder: folder.path)

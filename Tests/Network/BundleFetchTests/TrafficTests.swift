@@ -76,7 +76,7 @@ import Testing
 }
 
 @Suite("OriginHeaders", .ownThread) struct OriginHeadersTests {
-    @Test func `are not sent after a redirect to another origin`() async throws {
+    @Test func `does not send the header fields after a redirect to another origin`() async throws {
         let other = try LoopbackServer(["/b": Route(Array("b".utf8))])
         let server = try LoopbackServer(["/a": .redirect(to: "\(try other.url("/b"))")])
         var options = FetchOptions(userAgent: "t")
@@ -86,14 +86,14 @@ import Testing
         #expect(other.requests.map { $0["X-Site"] } == [nil])
     }
 
-    @Test func `are refused for an origin without encryption on another machine`() throws {
+    @Test func `rejects an origin without encryption on another machine`() throws {
         let origin = try FetchURL(parsing: "http://a.example/").origin
         #expect(throws: CredentialError.self) { try OriginHeaders([("X-Site", "12")], origin: origin) }
     }
 }
 
 @Suite("HeaderFile") struct HeaderFileTests {
-    @Test func `reads one field in each line`() throws {
+    @Test func `reads one header field in each line`() throws {
         let fields = try HeaderFile.parse(Array("# site\nX-Site: 12\r\n\nAuthorization:  Basic abc== \n".utf8))
         #expect(fields.map(\.name) == ["X-Site", "Authorization"])
         #expect(fields.map(\.value) == ["12", "Basic abc=="])
@@ -104,7 +104,7 @@ import Testing
         ("X-A: 1\nX Site: 12", .notAField(line: 2)), (": 12", .notAField(line: 1)), ("X-Site:", .notAField(line: 1)),
         ("X-Site: 1\u{7}", .notAField(line: 1)), ("X-Site: ä", .notAField(line: 1)), ("Host: a", .reserved("Host")),
         ("range: bytes=0-", .reserved("range")),
-    ]) func `refuses a line that is not a field or replaces one of a fetch`(
+    ]) func `rejects a line that is not a header field or replaces one of a fetch`(
         text: String, refusal: HeaderFile.HeaderRefusal
     ) {
         #expect(throws: refusal) { try HeaderFile.parse(Array(text.utf8)) }
@@ -134,19 +134,19 @@ import Testing
         return reason
     }
 
-    @Test func `is sent to a server that requires one`() async throws {
+    @Test func `sends the certificate to a server that requires one`() async throws {
         let authority = try TestAuthority(names: "IP:127.0.0.1")
         let fetched = try await Self.fetch(
             authority, ClientCertificate(path: authority.certificateFile, keyPath: authority.keyFile))
         #expect(fetched.sink.text == "ok", "\(String(describing: fetched.error))")
     }
 
-    @Test func `is named in the failure if it is missing`() async throws {
+    @Test func `reports a missing certificate`() async throws {
         let fetched = try await Self.fetch(try TestAuthority(names: "IP:127.0.0.1"), nil)
         #expect(Self.reason(fetched) == "the server requires a client certificate (--client-cert and --client-key)")
     }
 
-    @Test func `is named in the failure if it is of another authority`() async throws {
+    @Test func `names a certificate of another authority in the failure`() async throws {
         let other = try TestAuthority(names: "IP:127.0.0.1")
         let fetched = try await Self.fetch(
             try TestAuthority(names: "IP:127.0.0.1"),
@@ -154,7 +154,7 @@ import Testing
         #expect(Self.reason(fetched).hasPrefix("the server refuses the client certificate \(other.certificateFile)"))
     }
 
-    @Test func `is named in the failure if its key is of another certificate`() async throws {
+    @Test func `names a certificate in the failure if the key does not match it`() async throws {
         let authority = try TestAuthority(names: "IP:127.0.0.1")
         let other = try TestAuthority(names: "IP:127.0.0.1")
         let fetched = try await Self.fetch(

@@ -147,7 +147,7 @@ struct ClientTests {
         await server.stop()
     }
 
-    @Test func `masks every frame with another key`() async throws {
+    @Test func `masks each frame with a new key`() async throws {
         let server = try await RawServer.start(.opens([]))
         let transport = try await connector().connect(try server.url())
         for _ in 0..<8 { try await transport.sendBinary([0, 0, 0, 0]) }

@@ -10,7 +10,7 @@ import Testing
 
     init() throws { workspace = try Workspace() }
 
-    @Test func `adds a release for every device, or for a cohort of its own`() throws {
+    @Test func `adds a release for every device, or for a separate cohort`() throws {
         var document = try workspace.document("1.0.0")
         #expect(document.releases.map(\.rollout) == [1000])
         #expect(document.releases.map(\.salt) == [""])

@@ -135,7 +135,7 @@ import Testing
         ("<video src=blob:x></video>", "media-src blob:"), ("<p onclick=x>", "script-src-attr 'unsafe-inline'"),
         ("<img src=https://{{host}}/a>", nil), ("<img src=blob:x>", nil),
     ])
-    func `states the policy that would allow it`(text: String, allowance: String?) throws {
+    func `names the policy that would allow a reference`(text: String, allowance: String?) throws {
         let page = try file("index.html") { $0.page = PageReferences(Array(text.utf8)) }
         #expect(FolderRule().findings(of: [page]).map(\.allowance) == (allowance.map { [$0] } ?? []))
     }

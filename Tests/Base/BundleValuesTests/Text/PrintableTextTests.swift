@@ -18,12 +18,12 @@ import Testing
     }
 
     @Test(arguments: ["", "plain ~", "a\\x0Ab", "é ß 日本語 😀 \u{301}", "→ · …"])
-    func `keeps what prints, and what is escaped already`(text: String) {
+    func `keeps printable and already escaped characters`(text: String) {
         #expect(Array(PrintableText.line(text).utf8) == Array(text.utf8))
         #expect(PrintableText.line(PrintableText.line(text)) == text)
     }
 
-    @Test func `every printed scalar is no control, no format character and no separator of lines`() {
+    @Test func `prints no control character, format character or line separator`() {
         for value in UInt32(0)...0x10FFFF {
             guard let scalar = Unicode.Scalar(value), PrintableText.prints(scalar) else { continue }
             let category = scalar.properties.generalCategory

@@ -174,7 +174,7 @@ private struct Turns {
         #expect(throws: Broken(number: 7)) { try pipe.receive() }
     }
 
-    @Test func `keeps its first end`() throws {
+    @Test func `keeps the first result that either side ends it with`() throws {
         let pipe = Numbers(capacity: 1)
         pipe.finish(throwing: Broken(number: 1))
         pipe.cancel(throwing: Broken(number: 2))

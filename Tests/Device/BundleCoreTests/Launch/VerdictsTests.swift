@@ -67,7 +67,7 @@ struct VerdictsTests {
         #expect(try bench.launchAndFail().block == nil)
     }
 
-    @Test func `a good client that fails is not good`() async throws {
+    @Test func `a confirmed client that fails is no longer confirmed`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         _ = try bench.launchAndConfirm()
         let fall = try bench.launchAndFail()
@@ -77,7 +77,7 @@ struct VerdictsTests {
         #expect(try bench.launch().isTrial)
     }
 
-    @Test func `falls back to the client that was good before a failed good client`()
+    @Test func `falls back to the client that was confirmed before the failed one`()
         async throws
     {
         let bench = try await LaunchBench(installing: "1.0.0")

@@ -44,7 +44,7 @@ struct BusyPagesTests {
     }
 
     /// A page may change its name with every report, and only the youngest names are kept.
-    @Test(arguments: [1, 2, 40]) func `consecutive busy pages hold no longer than one page`(overlap: Int) {
+    @Test(arguments: [1, 2, 40]) func `consecutive busy pages delay a change no longer than one page`(overlap: Int) {
         var pages = BusyPages()
         var held = 0
         for second in 0..<2_000 {

@@ -17,7 +17,7 @@ struct FetchPolicyTests {
     @Test(
         arguments: [
             (nil, nil, nil), (nil, 9000, 9000), (9000, nil, 9000), (9000, 20_000, 9000), (20_000, 9000, 9000),
-        ] as [(Int?, Int?, Int?)]) func `joins two limits to the lower one`(device: Int?, channel: Int?, joined: Int?)
+        ] as [(Int?, Int?, Int?)]) func `uses the lower of two limits`(device: Int?, channel: Int?, joined: Int?)
     {
         let both = Self.policy { ($0.rate, $0.meteredBudget) = (device, device) }
             .joined(with: Self.policy { ($0.rate, $0.meteredBudget) = (channel, channel) })
@@ -29,13 +29,13 @@ struct FetchPolicyTests {
         ("prefer", "prefer", "prefer"), ("prefer", "only", "only"), ("prefer", "never", "never"),
         ("only", "prefer", "only"), ("only", "only", "only"), ("only", "never", "neither"),
         ("never", "prefer", "never"), ("never", "only", "neither"), ("never", "never", "never"),
-    ]) func `joins the uses of deltas to what both allow`(device: String, channel: String, joined: String) {
+    ]) func `allows the deltas that both policies allow`(device: String, channel: String, joined: String) {
         let both = Self.policy { $0.deltas = DeltaUse(rawValue: device) ?? .prefer }
             .joined(with: Self.policy { $0.deltas = DeltaUse(rawValue: channel) ?? .prefer })
         #expect(both.deltas.rawValue == joined)
     }
 
-    @Test func `opens joined hours only while the hours of both are open`() throws {
+    @Test func `allows downloads only in the hours of both policies`() throws {
         let both = try Self.policy { $0.hours = [try ActivationWindows(parsing: Self.night)] }
             .joined(with: try Self.policy { $0.hours = [try ActivationWindows(parsing: Self.evening)] })
         let open = (0..<24).filter { hour in
@@ -105,7 +105,7 @@ struct FetchRuleTests {
             (.archive, 30, 0, .budget), (.delta, 8, 0, nil), (.delta, 8, 12, nil), (.delta, 8, 13, .budget),
             (.files, nil, 0, .budget), (.archive, 20, 0, nil), (.archive, 1, 40, .budget), (.archive, 0, 40, nil),
         ] as [(FetchRule.Load, Int?, Int, FetchWait.WaitCause?)])
-    func `waits for another network if the budget does not suffice`(
+    func `waits for another network if the budget is too small`(
         load: FetchRule.Load, bytes: Int?, used: Int, reason: FetchWait.WaitCause?
     ) {
         #expect(Self.wait(load, bytes, used: used) { $0.meteredBudget = 20 } == reason)
@@ -117,7 +117,7 @@ struct FetchRuleTests {
             (.archive, .only, .deltas), (.delta, .only, nil), (.delta, .never, .deltas), (.archive, .never, nil),
             (.files, .only, nil), (.delta, .neither, .deltas), (.archive, .neither, .deltas),
         ] as [(FetchRule.Load, DeltaUse, FetchWait.WaitCause?)])
-    func `waits for a download that the use of deltas allows`(
+    func `waits while the setting for deltas excludes the download`(
         load: FetchRule.Load, use: DeltaUse, reason: FetchWait.WaitCause?
     ) {
         #expect(Self.wait(load, 1) { $0.deltas = use } == reason)

@@ -17,7 +17,7 @@ struct RetryRuleTests {
         #expect(RetryRule.answer(failedAt: failure, now: now, pause: RetryRule.standardPause) == answer)
     }
 
-    @Test func `offers a client that failed before the shell started at once`() {
+    @Test func `offers at once a client that failed before the shell started`() {
         #expect(RetryRule.answer(failedAt: nil, now: .zero, pause: RetryRule.standardPause) == .offered)
     }
 

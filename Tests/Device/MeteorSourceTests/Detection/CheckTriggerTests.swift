@@ -56,7 +56,7 @@ import Testing
         #expect(change(&trigger, two, running: one, at: 100) == nil)
     }
 
-    @Test func `P31: checks twice for a version that no check leads to, then not again until something changes`() throws
+    @Test func `P31: checks twice for a version that is not installed, then not again until something changes`() throws
     {
         var trigger = trigger()
         #expect(subscribe(&trigger, two, running: one, at: 0) == .check(two))

@@ -181,7 +181,7 @@ import Testing
         }
     }
 
-    @Test func `P31: checks twice for a version that no check leads to, and logs it once`() async throws {
+    @Test func `P31: checks twice for a version that is not installed, and logs it once`() async throws {
         try await WatchBench().watch { bench in
             for number in 0..<5 {
                 let socket = try await bench.subscribe()

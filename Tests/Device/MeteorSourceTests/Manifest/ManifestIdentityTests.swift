@@ -31,7 +31,7 @@ import Testing
         #expect(try ManifestText.parse(manifest).identity == .computed)
     }
 
-    @Test func `is stated if an entry has nothing to digest`() throws {
+    @Test func `keeps the stated version if an entry has no hash`() throws {
         let version = try ManifestIdentity.version(publicSettings: nil, pathsAndHashes: Array("a".utf8))
         let entry = ManifestText.entry("a", hash: nil)
         #expect(try ManifestText.parse(ManifestText.manifest([entry], version: version)).identity == .stated)

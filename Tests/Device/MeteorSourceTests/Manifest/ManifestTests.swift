@@ -47,7 +47,7 @@ import Testing
     }
 
     @Test(arguments: ["<!DOCTYPE html>", "\n <html>", "\u{FEFF}<html>", "<"])
-    func `explains a page instead of a manifest`(text: String) throws {
+    func `explains why a server sends a page instead of a manifest`(text: String) throws {
         let message = try #require(try ManifestText.refusal(of: text))
         #expect(message.contains("Error parsing asset manifest: the server answered with an HTML page"))
         #expect(message.contains("restarting"))

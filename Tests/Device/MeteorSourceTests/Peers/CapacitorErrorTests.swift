@@ -30,7 +30,7 @@ struct CapacitorErrorTests {
         try device.expectNothingCame()
     }
 
-    @Test("SW-35: fails for an asset with the label of other content and the right bytes")
+    @Test("SW-35: fails for an asset whose bytes are right and whose label belongs to other content")
     func otherLabel() async throws {
         let device = try PushedDevice.capacitor(try .capacitor("v1", ["app/main.js": "main()"]))
         try device.restart()

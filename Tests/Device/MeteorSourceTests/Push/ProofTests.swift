@@ -34,7 +34,7 @@ struct ProofTests {
     }
 
     @Test(
-        "N-02: rejects one changed bit with and without the server's label", arguments: ["/app/app.js", "/x.png"])
+        "N-02: rejects one changed bit, with or without the label of the server", arguments: ["/app/app.js", "/x.png"])
     func flippedBit(path: String) async throws {
         let device = try pushed()
         for tag in [Fault.none, .entityTag(nil)] {
@@ -156,7 +156,7 @@ struct ProofTests {
         #expect(try device.text("/app/app.js.map") == nil)
     }
 
-    @Test("fails for another error of a source map")
+    @Test("fails for a source map with a status other than 404")
     func failingMap() async throws {
         let device = try pushed()
         try device.deploy(mapped())

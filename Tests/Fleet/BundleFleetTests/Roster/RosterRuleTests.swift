@@ -18,7 +18,7 @@ import Testing
             RosterRow(post: post, seen: seen, first: seen, since: seen, conflict: nil, conflicts: 0), at: seen)
     }
 
-    @Test func `has no reason for a device that works`() {
+    @Test func `returns no reason for a device that works`() {
         #expect(Self.reasons().isEmpty)
         #expect(Self.reasons(checked: -900) { $0.screen = .client }.isEmpty)
     }

@@ -82,7 +82,7 @@ struct DoctorRuleTests {
         #expect(finding?.message.contains("\(attempts) attempts failed): The server answered 503.") != !isReported)
     }
 
-    @Test func `warns of a device without an ID of its own if it follows a channel`() throws {
+    @Test func `warns of a device without its own ID if it follows a channel`() throws {
         for source in [FeedMemory.DeviceIdSource.drawn, nil] {
             let reading = try Self.reading {
                 $0.deviceIdSource = source

@@ -261,7 +261,7 @@ import Testing
         #expect(await device.fixture.received(events) == [])
     }
 
-    @Test func `keeps an error from before a lock for the next page of a client`() async throws {
+    @Test func `keeps an error that occurs before a lock for the next page of a client`() async throws {
         let device = try await Device()
         await device.boot()
         _ = try await device.host.page(isBrowser: true)

@@ -35,7 +35,7 @@ import Testing
         await running.value
     }
 
-    @Test func `sends an error from before a page to the next page once`() async throws {
+    @Test func `sends an error that occurs before a page connects once`() async throws {
         let fixture = try await LoopbackFixture()
         let token = try await fixture.page()
         fixture.fail("one")

@@ -15,7 +15,7 @@ import Testing
         return fixture
     }
 
-    @Test func `the audience of users sees the best client without being admitted`() async throws {
+    @Test func `admitting users shows the best client once`() async throws {
         let fixture = try await ShellFixture(installing: ["1.0.0"])
         let shell = try fixture.shell()
         try await shell.admit(.everybody)

@@ -157,7 +157,7 @@ import Testing
 
     // MARK: News
 
-    @Test func `a notification without jitter is checked at once`() async throws {
+    @Test func `a notification without jitter leads to a check at once`() async throws {
         var running = try await Running()
         defer { running.run.cancel() }
         await running.fixture.clock.sleeper(until: .seconds(30))
@@ -169,7 +169,7 @@ import Testing
         #expect(running.fixture.clock.now.sinceStart == .zero)
     }
 
-    @Test func `a notification is checked within the jitter of the channel`() async throws {
+    @Test func `a notification leads to a check within the jitter of the channel`() async throws {
         var running = try await Running()
         defer { running.run.cancel() }
         running.fixture.ask(PollPace(every: .seconds(100), jitter: .seconds(10)))
@@ -183,7 +183,7 @@ import Testing
         #expect(await running.check(at: .seconds(35))?.next == .seconds(105))
     }
 
-    @Test func `a notification with its own limit is checked within it`() async throws {
+    @Test func `a notification with its own delay leads to a check within that delay`() async throws {
         var running = try await Running()
         defer { running.run.cancel() }
         await running.fixture.clock.sleeper(until: .seconds(30))
