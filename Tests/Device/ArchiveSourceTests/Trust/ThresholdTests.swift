@@ -76,8 +76,7 @@ import Testing
         },
     ]
 
-    @Test(arguments: documents) func `counts distinct valid signatures only`(_ scenario: Scenario) async throws
-    {
+    @Test(arguments: documents) func `counts distinct valid signatures only`(_ scenario: Scenario) async throws {
         try await scenario.run()
     }
 
