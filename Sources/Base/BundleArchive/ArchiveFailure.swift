@@ -1,6 +1,6 @@
 import CLibrary
 
-/// Why an archive cannot be read, before any rule about its entries applies.
+/// The reason why an archive cannot be read, before any rule about its entries applies.
 package enum ArchiveFailure: Error, Equatable, Sendable, CustomStringConvertible {
     /// The file is not a tar (plain, gzip or zstd) or a zip.
     case unsupportedFormat(String)

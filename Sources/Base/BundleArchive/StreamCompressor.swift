@@ -5,7 +5,7 @@ import CLibrary
 /// Receives compressed bytes in order.
 package typealias ByteOutput = (UnsafeRawBufferPointer) throws -> Void
 
-/// Why an archive could not be written.
+/// The reason why an archive could not be written.
 package enum CompressionFailure: Error, Equatable, Sendable, CustomStringConvertible {
     /// The level or window is invalid.
     case parameter(String)

@@ -1,4 +1,4 @@
-/// Why a key is rejected.
+/// The reason why a key is rejected.
 package enum KeyError: Error, Hashable, CustomStringConvertible {
     /// The file has no `-----BEGIN …-----` line.
     case noPEMBlock

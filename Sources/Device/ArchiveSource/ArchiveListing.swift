@@ -8,7 +8,7 @@ package struct ArchiveListing: Sendable {
     package let format: ArchiveFormat
     /// The entries before the first unreadable entry.
     package let entries: [ArchiveEntry]
-    /// Why an installation would refuse the archive; nil if it would accept it.
+    /// The reason why an installation would refuse the archive; nil if it would accept it.
     package let refusal: ArchiveRejection?
 
     /// Reads at most `limits.entries` entries.

@@ -186,7 +186,7 @@ final class SocketHandler: ChannelDuplexHandler {
         let count = data.readableBytes
         if unsent > 0 && unsent + count > limits.unsent {
             sent?.settle(.failure(TransportError.congested(limit: limits.unsent)))
-            // Without `sent`, no caller learns of the failure.
+            // Without `sent`, no caller receives the failure.
             if sent == nil { abandon(.congested(limit: limits.unsent)) }
             return
         }

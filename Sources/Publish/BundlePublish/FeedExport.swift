@@ -19,11 +19,11 @@ package struct FeedExport {
         package internal(set) var releases: [SemanticVersion] = []
         /// The releases that a channel lists but no device installs, which the kit omits, each with advice.
         package internal(set) var leftOut: [(version: SemanticVersion, advice: String)] = []
-        /// How the signatures of the kit were verified.
+        /// The keys that verified the kit.
         package internal(set) var verifiedBy = Voucher.nobody
     }
 
-    /// What a kit was verified with.
+    /// The keys that verify a kit.
     package enum Voucher: String, Sendable {
         /// The keys that devices trust, given by the caller.
         case given

@@ -104,7 +104,7 @@ package protocol ReleaseDraft: AnyObject {
     func commit(_ name: String, archive: String, besides others: [String], manifest: [UInt8]) throws
 }
 
-/// How long to wait for other publishers of the same feed, and how to report the wait.
+/// The longest wait for other publishers of the same feed, and the report of the wait.
 package struct FeedWait: Sendable {
     /// Locks are short: packing and signing commands run without one.
     package static let standard = Duration.seconds(30)

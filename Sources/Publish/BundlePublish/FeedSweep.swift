@@ -2,7 +2,7 @@ import ArchiveSource
 import BundleCore
 package import BundleValues
 
-/// Why a release stays in its feed.
+/// The reason why a release stays in its feed.
 package enum KeptReason: Sendable, Hashable, Comparable {
     case manifest
     /// A channel offers it.
@@ -45,7 +45,7 @@ package enum KeptReason: Sendable, Hashable, Comparable {
     }
 }
 
-/// Why a release or file is removed from its feed.
+/// The reason why a release or file is removed from its feed.
 package enum RemovedReason: String, Sendable {
     /// No channel or manifest offers the release.
     case unnamed
@@ -146,7 +146,7 @@ enum SweepRule {
 package struct FeedSweep {
     /// The options of a sweep.
     package struct Terms: Sendable {
-        /// How many of the newest releases stay, and how many recent copies of each channel file count.
+        /// The numbers of newest releases and of recent channel copies whose files stay.
         package var keep = 5
         /// The age below which nothing is removed.
         package var leastAge = Duration.seconds(86_400)

@@ -10,7 +10,7 @@ package struct PublicationCheck: Sendable {
     /// A server that refuses readers for longer than this refuses devices, too. A cache may have a refusal from before the publishing.
     private static let refusalLimit = Duration.seconds(5)
 
-    /// What keeps devices from what was published.
+    /// The obstacle between devices and the published files.
     private struct Obstacle {
         let failure: UpdateFailure
         /// Whether the server refuses readers, which no cache changes.

@@ -35,9 +35,9 @@ package struct ReleaseOptions: Sendable {
     package var limits = ArchiveLimits()
     /// The creation time.
     package var createdAt: Timestamp
-    /// What devices trust; nil means the feed's trust root or the keys of its current releases.
+    /// The keys or the trust root of devices; nil means the feed's trust root or the keys of its current releases.
     package var trust: TrustAnchor?
-    /// How long to wait for other publishers.
+    /// The longest wait for other publishers.
     package var wait = FeedWait()
     /// Whether the feed stays unchanged.
     package var isDryRun = false

@@ -4,7 +4,7 @@ package import BundleValues
 
 /// The result of a publication.
 package struct ReleaseReport: Sendable {
-    /// What happened to the feed.
+    /// The change of the feed.
     package enum Outcome: String, Sendable {
         /// The feed has a new release.
         case published

@@ -48,7 +48,7 @@ extension PageHost {
     package var leaving: Leaving? { nil }
 }
 
-/// The last session that ended, as browsers need to know it.
+/// The last session that ended, as a browser needs it.
 package struct Leaving: Sendable, Equatable {
     /// The name of the session, in letters, digits and hyphens.
     package let ended: String

@@ -76,7 +76,7 @@ struct RequestHeadParser {
     private var searched = 0
     private var fields = 0
 
-    /// Continues parsing. `bytes` are all bytes since the begin of the head, at each call.
+    /// Continues parsing. `bytes` are all bytes since the start of the head, at each call.
     mutating func read(_ bytes: UnsafeRawBufferPointer) -> ParsedStep {
         guard let base = bytes.baseAddress else { return .incomplete }
         while true {

@@ -130,7 +130,7 @@ extension PageEvent {
 struct ResponseFields: Sendable {
     private let common: [UInt8]
     private let hasDate: Bool
-    /// The fields of a response with a policy of its own.
+    /// The fields of a response with a separate policy.
     private let withoutPolicy: [UInt8]
     /// The start of most responses, shared and never modified.
     private let ok: ByteBuffer

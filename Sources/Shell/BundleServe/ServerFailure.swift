@@ -20,7 +20,7 @@ package enum ServerFailure: Error, Equatable, Sendable, CustomStringConvertible 
     /// The permissions policy has bytes that a header must not have.
     case permissionsPolicy
 
-    /// What happened and what to do.
+    /// The failure and the remedy.
     package var description: String {
         switch self {
         case .portBusy(let port):

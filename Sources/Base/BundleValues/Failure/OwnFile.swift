@@ -3,7 +3,7 @@ import CLibrary
 
 /// Whether a file that decides what this program does may have come from another user.
 package enum OwnFile {
-    /// Why a file is not used.
+    /// The reason why a file is not used.
     package enum ForeignWriter: Sendable, Equatable {
         /// It belongs to another user than that of this process, who is not root.
         case foreign(owner: UInt32)

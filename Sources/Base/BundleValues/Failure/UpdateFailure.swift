@@ -1,12 +1,12 @@
 public import BundleDisk
 import CLibrary
 
-/// An error with a public code, the object that was refused, and a message that tells people what to do.
+/// An error with a public code, the object that was refused, and a message for people with the next step.
 public struct UpdateFailure: Error, Equatable, Sendable, CustomStringConvertible {
     package let code: FailureCode
     /// The version, path, URL or rule that the failure is about.
     public let subject: String
-    /// What happened and what to do next, in at most two sentences.
+    /// One or two sentences: the failure and the next step.
     public let message: String
     /// The oldest shell that can run the client, if this shell is too old.
     package let neededShell: SemanticVersion?

@@ -1,4 +1,4 @@
-/// Why bytes are not a JSON document that this package accepts. Offsets are in bytes from the start.
+/// The reason why bytes are not a JSON document that this package accepts. Offsets are in bytes from the start.
 package enum JSONError: Error, Sendable, Equatable {
     case empty
     /// The document is longer than the caller allows.

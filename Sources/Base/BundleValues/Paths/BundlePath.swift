@@ -97,7 +97,7 @@ extension BundlePath: Hashable, Comparable, CustomStringConvertible {
     package var description: String { string }
 }
 
-/// Why the path of a URL does not name a file in a bundle.
+/// The reason why the path of a URL does not name a file in a bundle.
 package struct URLPathError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The identifier of the broken rule, such as `path-traversal`.
     package let rule: String
@@ -133,7 +133,7 @@ extension BundlePath {
     }
 }
 
-/// Why a name is not a valid path in a bundle. `path` is printable and has at most one line.
+/// The reason why a name is not a valid path in a bundle. `path` is printable and has at most one line.
 package enum BundlePathError: Error, Sendable, Equatable {
     case absolute(path: String)
     case traversal(path: String)

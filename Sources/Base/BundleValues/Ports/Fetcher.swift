@@ -174,7 +174,7 @@ private struct ByteSink: FetchSink {
     }
 }
 
-/// Why a resource could not be downloaded.
+/// The reason why a resource could not be downloaded.
 public enum FetchError: Error, Equatable {
     /// There was no response or an incomplete one: unknown host, connection refused, timeout, or lost connection.
     case unreachable(FetchURL, reason: String)
@@ -208,7 +208,7 @@ extension FetchError: CustomStringConvertible {
         if case .httpStatus(_, _, let retryAfter) = self { retryAfter } else { nil }
     }
 
-    /// What failed, the URL without its query, and what to do next.
+    /// The failure, the URL without its query, and the next step.
     public var description: String {
         switch self {
         case .unreachable(let url, let reason) where url.isFile:

@@ -1,6 +1,6 @@
 /// An event on a device, reported once. It contains nothing that identifies the device.
 package struct DeviceReport: Sendable, Equatable {
-    /// What happened to a version. The raw values are the words of report messages and metrics.
+    /// An event of a version. The raw values are the words of report messages and metrics.
     package enum Fact: String, Sendable, CaseIterable {
         case installed
         /// The version was started for the first time.
@@ -48,7 +48,7 @@ package struct DeviceReport: Sendable, Equatable {
         case afterFailure
         /// The hours for downloads have not begun.
         case hours
-        /// The budget of a metered link does not suffice.
+        /// The budget of a metered link is too small.
         case budget
         /// Only deltas, or no deltas, are downloaded.
         case deltas

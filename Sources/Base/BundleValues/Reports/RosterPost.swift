@@ -47,7 +47,7 @@ package struct RosterPost: Sendable, Equatable {
         case shell
         /// The hours for downloads have not begun.
         case hours
-        /// The budget of a metered network does not suffice for the download.
+        /// The budget of a metered network is too small for the download.
         case budget
         /// The device downloads only deltas, or none, and the release does not have such a download.
         case deltas

@@ -2,7 +2,7 @@
 package enum UntrustedName {
     /// Returns `bytes` as one printable line.
     ///
-    /// Invalid UTF-8 and what does not print (`PrintableText`) become `\xNN` per byte, a backslash becomes `\\`. After about
+    /// Bytes of invalid UTF-8 and of characters that do not print (`PrintableText`) become `\xNN`, and a backslash becomes `\\`. After about
     /// `limit` characters the text is cut and the length in bytes added.
     package static func display(_ bytes: some Collection<UInt8>, limit: Int = 200) -> String {
         let budget = max(0, min(limit, 1 << 16))

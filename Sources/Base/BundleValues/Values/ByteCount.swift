@@ -56,7 +56,7 @@ extension ByteCount: Comparable, CustomStringConvertible {
     }
 }
 
-/// Why a text is not a size. `text` is printable and has at most one line.
+/// The reason why a text is not a size. `text` is printable and has at most one line.
 package enum ByteCountError: Error, Sendable, Equatable, CustomStringConvertible {
     case notASize(text: String)
     case unknownUnit(text: String)

@@ -45,7 +45,7 @@ extension DurationText: CustomStringConvertible {
     }
 }
 
-/// Why a text is not a duration. `text` is printable and has at most one line.
+/// The reason why a text is not a duration. `text` is printable and has at most one line.
 package enum DurationTextError: Error, Sendable, Equatable, CustomStringConvertible {
     case notADuration(text: String)
     case missingUnit(text: String)

@@ -68,7 +68,7 @@ extension Timestamp: Comparable, CustomStringConvertible {
     private static func twoDigits(_ number: Int) -> String { number < 10 ? "0\(number)" : "\(number)" }
 }
 
-/// Why a text or number is not a timestamp. `text` is printable and has at most one line.
+/// The reason why a text or number is not a timestamp. `text` is printable and has at most one line.
 package enum TimestampError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The text has another form, or the date does not exist.
     case notATimestamp(text: String)

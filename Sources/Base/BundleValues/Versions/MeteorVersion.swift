@@ -39,7 +39,7 @@ public struct MeteorVersion: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// Why a text is not a Meteor version. `text` is printable and has at most one line.
+/// The reason why a text is not a Meteor version. `text` is printable and has at most one line.
 package enum MeteorVersionError: Error, Sendable, Equatable {
     case empty
     /// The text has more than `MeteorVersion.maximumBytes` bytes.

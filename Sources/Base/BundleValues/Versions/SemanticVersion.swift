@@ -81,7 +81,7 @@ extension SemanticVersion: Comparable, CustomStringConvertible {
     public var folderName: String { "v" + description }
 }
 
-/// Why a text is not a version. `text` is printable and has at most one line.
+/// The reason why a text is not a version. `text` is printable and has at most one line.
 public enum SemanticVersionError: Error, Sendable, Equatable {
     /// The text has more than `SemanticVersion.maximumBytes` bytes.
     case tooLong(bytes: Int, text: String)

@@ -181,7 +181,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         let inspection = try builder.inspect(directory)
         let release = try builder.publish(inspection, signers: signers, to: plan)
         progress.end()
-        // After the result, or before the failure of a step that follows it.
+        // The hint follows the result, or precedes the failure of a later step.
         defer {
             if release.isFeedNew { Output.say(feed.isNewNote) }
             Self.warn(inspection, release)

@@ -67,7 +67,7 @@ enum PublishTime {
     }
 }
 
-/// How long a command waits for another process that changes the feed.
+/// The time for which a command waits for another process that changes the feed.
 struct WaitOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(

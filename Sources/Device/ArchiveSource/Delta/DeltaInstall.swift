@@ -209,7 +209,7 @@ private struct Bases: Sendable {
     }
 }
 
-/// A record of refused deltas by their digests, so that none is tried twice.
+/// The digests of refused deltas, so that none is tried twice.
 private struct DeltaMemory {
     private let folder: Directory
 

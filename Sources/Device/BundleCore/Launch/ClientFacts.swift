@@ -1,4 +1,4 @@
-/// What pages may know about an installed client before it runs.
+/// The facts about an installed client that pages may read before it runs.
 package struct ClientFacts: Sendable, Equatable {
     /// The sum of the files' sizes in bytes.
     package let size: Int

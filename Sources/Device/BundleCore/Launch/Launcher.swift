@@ -378,7 +378,7 @@ public struct ReadyClient: Sendable {
     private let receipt: File?
     private let manifest: Directory?
     private let layout: (any MeteorLayout)?
-    /// What pages may know about the client; nil for the seed.
+    /// The facts that pages may read about the client; nil for the seed.
     package let facts: ClientFacts?
 
     /// Returns the members of the asset manifest about its files, or the digests in the receipt of files larger than

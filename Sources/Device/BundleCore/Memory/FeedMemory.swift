@@ -91,7 +91,7 @@ package struct FeedMemory: Sendable, Equatable {
         package let paused: [SemanticVersion]
         /// The versions that are shown as soon as they are ready.
         package let urgent: [SemanticVersion]
-        /// How long a busy page may delay a change of the client, in seconds; nil if the channel does not set it.
+        /// The time for which a busy page may delay a change of the client, in seconds; nil if the channel does not set it.
         package let busyLimit: Int?
         /// The versions for which devices get another retry after they blocked them.
         package let retries: [Retry]
@@ -146,7 +146,7 @@ package struct FeedMemory: Sendable, Equatable {
         }
     }
 
-    /// Why the followed channel does not allow a version to run.
+    /// The reason why the followed channel does not allow a version to run.
     package enum Withdrawal: Sendable, Equatable {
         /// The channel recalled the version.
         case recalled(reason: String)

@@ -9,7 +9,7 @@ enum LedgerFile {
     struct Generations {
         /// The ledger; nil if the store has none yet.
         let ledger: Ledger?
-        /// Why the previous ledger is used; nil if `ledger` is the newest one.
+        /// The reason why the previous ledger is used; nil if `ledger` is the newest one.
         let damage: UpdateFailure?
     }
 

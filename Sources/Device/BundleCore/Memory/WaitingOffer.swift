@@ -1,12 +1,12 @@
 package import BundleValues
 
-/// Why a device does not download a release yet.
+/// The reason why a device does not download a release yet.
 package struct FetchWait: Sendable, Equatable {
     /// The condition that is not met. The words are part of JSON output.
     package enum WaitCause: String, Sendable, CaseIterable {
         /// The hours for downloads have not begun.
         case hours
-        /// The budget of a metered link does not suffice.
+        /// The budget of a metered link is too small.
         case budget
         /// Only deltas, or no deltas, are downloaded.
         case deltas

@@ -93,7 +93,7 @@ public struct ActivationWindows: Sendable, Equatable, CustomStringConvertible {
     }
 }
 
-/// Why a text is not a list of windows. `text` is printable and cut to one line.
+/// The reason why a text is not a list of windows. `text` is printable and cut to one line.
 public enum ActivationWindowsError: Error, Sendable, Equatable, CustomStringConvertible {
     /// A part of the text is not a window.
     case notAWindow(text: String)

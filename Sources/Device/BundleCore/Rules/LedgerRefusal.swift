@@ -1,6 +1,6 @@
 import BundleValues
 
-/// Why a change was not applied to a ledger.
+/// The reason why a change was not applied to a ledger.
 enum LedgerRefusal: Sendable, Equatable {
     /// The store belongs to another application.
     case boundTo(appId: String, asked: String)

@@ -1,6 +1,6 @@
 public import BundleValues
 
-/// How often a device checks for updates.
+/// The intervals at which a device checks for updates.
 public struct PollPace: Sendable, Equatable {
     /// The intervals that a feed may set.
     public static let allowed = Duration.seconds(10)...Duration.seconds(7 * 86_400)
@@ -27,7 +27,7 @@ public struct PollPace: Sendable, Equatable {
 /// Decides when a device checks for updates. Devices that start together check at different times, and repeated
 /// failures lengthen the wait.
 public struct PollRule: Sendable, Equatable {
-    /// How a check ended.
+    /// The result of a check.
     public enum PollOutcome: Sendable, Equatable {
         /// The feed answered, with or without an update for this device.
         case answered

@@ -8,7 +8,7 @@ enum RollBackRule {
         case refused(RollBackRefusal)
     }
 
-    /// Why a rollback is refused.
+    /// The reason why a rollback is refused.
     enum RollBackRefusal: Sendable, Equatable {
         /// No client ranks below the current one.
         case nothingBelow(ClientName)

@@ -27,7 +27,7 @@ package enum SelectionRule {
         package let reason: Reason
     }
 
-    /// Why a client was chosen.
+    /// The reason why a client was chosen.
     package enum Reason: Sendable, Equatable {
         /// No usable archive is newer.
         case newest

@@ -21,7 +21,7 @@ public struct StartupTimeout: Sendable, Equatable {
     }
 }
 
-/// Why a startup timeout is refused.
+/// The reason why a startup timeout is refused.
 package enum StartupTimeoutError: Error, Sendable, Equatable, CustomStringConvertible {
     case outOfRange(String)
 

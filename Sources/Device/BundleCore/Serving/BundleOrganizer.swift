@@ -163,7 +163,7 @@ package enum FilePlace: Sendable {
     }
 }
 
-/// Why a client's serving root cannot be created.
+/// The reason why a client's serving root cannot be created.
 package enum OrganizingError: ClassifiedFailure, Equatable {
     /// The map breaks rules; each finding is one clause.
     case invalid(findings: [String])

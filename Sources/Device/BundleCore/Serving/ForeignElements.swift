@@ -3,7 +3,7 @@
 struct ForeignElements {
     /// The open `svg` and `math` elements, and the elements in them that contain HTML; innermost last.
     private var open: [String] = []
-    /// The offset of the outermost one.
+    /// The offset of the outermost open element.
     private var outermostStart: Int?
 
     /// Whether the innermost open element is not HTML.

@@ -12,7 +12,7 @@ package struct PageReferences: Sendable, Equatable {
         /// The URL in the page, with the character references decoded that occur in addresses.
         package let url: String
         package let element: String
-        /// Whether the browser loads it with the page. The target of a form is not loaded.
+        /// Whether the browser loads the reference with the page. The target of a form is not loaded.
         package let isLoaded: Bool
     }
 

@@ -4,7 +4,7 @@ import Synchronization
 
 /// A page that a browser is expected to load.
 package struct ScreenNote: Sendable, Equatable {
-    /// Why a browser has to load a page.
+    /// The reason why a browser has to load a page.
     package enum NoteCause: String, Sendable {
         /// The server started.
         case started

@@ -11,7 +11,7 @@ package struct SeedFolder: Sendable {
     package let identity: SHA256Digest
     /// The facts of a seed that is a Meteor bundle.
     package let facts: MeteorFacts?
-    /// Why the asset manifest could not be read, in which case the files are served by their paths; nil if it could.
+    /// The reason why the asset manifest could not be read, in which case the files are served by their paths; nil if it could.
     package let manifestFailure: String?
 
     /// Opens the folder at `path`, which must have an index page. `layout` reads its asset manifest.

@@ -34,9 +34,9 @@ package struct StoreLook: Sendable {
         package var apart: String?
         /// A folder whose files cannot be linked into serving roots; nil if all can.
         package var copied: String?
-        /// Why files cannot have hard links; nil if they can.
+        /// The reason why files cannot have hard links; nil if they can.
         package var linking: DiskError?
-        /// Why the kernel cannot rename without replacing a file; nil if it can.
+        /// The reason why the kernel cannot rename without replacing a file; nil if it can.
         package var exclusive: DiskError?
 
         package init(
@@ -67,7 +67,7 @@ package struct StoreLook: Sendable {
     package var links: Links?
     /// The ledger; nil if it could not be read.
     package var ledger: Ledger?
-    /// Why the newest ledger could not be read; nil if it could, or if there is none.
+    /// The reason why the newest ledger could not be read; nil if it could, or if there is none.
     package var damage: String?
     /// The clients of the ledger without a folder or a receipt.
     package var lost: [ClientName] = []

@@ -45,7 +45,7 @@ package struct CheckFindings: Sendable {
     package let plan: PlannedRoute?
     /// The state of the feed that `update` would store: trust root, channel file, signed time.
     package let memory: FeedMemory
-    /// Why the download waits; nil if it may start, or if there is none.
+    /// The reason why the download waits; nil if it may start, or if there is none.
     package let wait: FetchWait?
     /// The failed start of the offered client, if the device has the client and tries it once more; otherwise nil.
     package let retry: StartFailure?

@@ -34,7 +34,7 @@ package struct VersionWatcher: Sendable {
         }
     }
 
-    /// Why a watch ended.
+    /// The reason why a watch ended.
     package enum WatchEnd: Sendable, Equatable {
         /// The task was cancelled.
         case cancelled

@@ -5,7 +5,7 @@ import Synchronization
 
 /// The conversation of a watch and its pending actions, shared by the tasks of the watch.
 final class WatchState: Sendable {
-    /// Why a connection ended.
+    /// The reason why a connection ended.
     enum ConnectionEnd: Sendable, Equatable {
         case reconnect(after: Duration)
         case giveUp(String)
@@ -82,7 +82,7 @@ final class WatchState: Sendable {
     /// The time until `woken` must be sent; nil after the end of the connection.
     var untilAlarm: Duration? { left(until: fields.withLock { $0.alarm }) }
 
-    /// Why the connection ended; nil while it is open.
+    /// The reason why the connection ended; nil while it is open.
     var end: ConnectionEnd? { fields.withLock { $0.end } }
 
     /// Performs the actions that do not wait, and returns the reports.

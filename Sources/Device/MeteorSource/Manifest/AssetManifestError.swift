@@ -1,6 +1,6 @@
 package import BundleValues
 
-/// Why bytes are not the asset manifest of a Meteor client (METEOR section 1.10).
+/// The reason why bytes are not the asset manifest of a Meteor client (METEOR section 1.10).
 package enum AssetManifestError: Error, Sendable, Equatable {
     /// The identifier in every message, for statistics.
     package static let word = "invalidAssetManifest"

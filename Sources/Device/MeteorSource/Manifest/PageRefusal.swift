@@ -1,6 +1,6 @@
 package import BundleValues
 
-/// Why a downloaded index page is rejected (METEOR section 2.3).
+/// The reason why a downloaded index page is rejected (METEOR section 2.3).
 package enum PageRefusal: Error, Sendable, Equatable {
     /// The runtime configuration is missing or invalid.
     case noRuntimeConfig(String)

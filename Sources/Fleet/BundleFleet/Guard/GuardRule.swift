@@ -116,7 +116,7 @@ package enum GuardDecision: Sendable, Equatable {
         package var verdicts: FirstVerdicts?
         /// The number of devices; nil if it is not known.
         package var devices: Int?
-        /// How many devices belong to named groups or are named, so that they get the release outside the percentage.
+        /// The number of devices that get the release outside the percentage: by a named group, or by name.
         package var named = 0
         /// Whether the release names groups, whose size is not known here.
         package var namesGroups = false

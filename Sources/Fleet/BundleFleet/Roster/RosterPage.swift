@@ -130,7 +130,7 @@ struct RosterPage {
             ])
     }
 
-    /// How much a device needs attention. The raw value is the class of its row.
+    /// The urgency of a device for its operator. The raw value is the class of its row.
     private enum Attention: String, CaseIterable { case bad, warn, none = "" }
 
     private func attention(_ row: RosterRow) -> Attention {

@@ -1,6 +1,6 @@
 package import BundleValues
 
-/// One device of a roster: its last message, and what the host knows about it.
+/// One device of a roster: its last message, and the record of the host.
 package struct RosterRow: Sendable, Equatable {
     package let post: RosterPost
     /// The time of the last message, by the clock of the host.

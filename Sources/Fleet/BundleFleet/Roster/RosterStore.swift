@@ -152,7 +152,7 @@ package actor RosterStore: RosterReceiver, RosterReader {
 
 /// The metrics of a roster. No label contains a name, and the number of labels is limited.
 enum RosterMetrics {
-    /// The number of versions with labels of their own.
+    /// The largest number of versions with separate labels.
     private static let versions = 50
     private static let spans = [("1h", 3600), ("1d", 86_400), ("7d", 7 * 86_400)]
 

@@ -43,7 +43,7 @@ public enum CredentialError: Error, Equatable, CustomStringConvertible {
     /// The token would be sent unencrypted over a network.
     case cleartextOrigin(host: String)
 
-    /// What is wrong and what to do. It never contains the token.
+    /// The fault and the remedy, without the token.
     public var description: String {
         switch self {
         case .emptyToken: "The token file is empty. Put the token into it."

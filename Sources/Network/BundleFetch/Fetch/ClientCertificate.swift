@@ -52,7 +52,7 @@ package enum HeaderFile {
         "transfer-encoding", "upgrade", "user-agent",
     ]
 
-    /// Why a line is not used. `line` is its number.
+    /// The reason why a line is not used. `line` is its number.
     package enum HeaderRefusal: Error, Sendable, Equatable, CustomStringConvertible {
         case notAField(line: Int)
         case reserved(String)

@@ -8,7 +8,7 @@ struct CurlEasy: ~Copyable {
     private var headers: UnsafeMutablePointer<curl_slist>?
     private var firstRefusal = CURLE_OK
 
-    /// Returns nil if the memory does not suffice.
+    /// Returns nil without enough memory.
     init?() {
         guard let handle = curl_easy_init() else { return nil }
         self.handle = handle

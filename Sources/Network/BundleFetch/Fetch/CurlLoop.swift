@@ -16,7 +16,7 @@ final class CurlLoop: Sendable {
     private let maximumTransfers: Int
     private let traffic: Traffic?
 
-    /// Returns nil if the memory does not suffice.
+    /// Returns nil without enough memory.
     init?(maximumTransfers: Int, traffic: Traffic? = nil) {
         self.traffic = traffic
         self.maximumTransfers = max(1, maximumTransfers)
@@ -188,7 +188,7 @@ final class CurlThread: Sendable {
     /// The global initialisation of libcurl, once for each process.
     static let isReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
 
-    /// Returns nil if the memory does not suffice or no thread can be created.
+    /// Returns nil without enough memory, or if no thread can be created.
     init?(maximumTransfers: Int, traffic: Traffic? = nil) {
         guard Self.isReady, let loop = CurlLoop(maximumTransfers: maximumTransfers, traffic: traffic),
             let thread = try? BlockingThread({ loop.run() })
@@ -210,7 +210,7 @@ struct MultiHandle: ~Copyable, @unchecked Sendable {
     let pointer: UnsafeMutableRawPointer
 
     /// Keeps up to `connections` open between transfers. libcurl's default of four for each running transfer would
-    /// close almost all of them. Returns nil if the memory does not suffice.
+    /// close almost all of them. Returns nil without enough memory.
     init?(connections: Int) {
         guard let pointer = curl_multi_init() else { return nil }
         ccurl_multi_set_long(pointer, CURLMOPT_MAXCONNECTS, connections)

@@ -205,7 +205,7 @@ package struct DownloadReceipt: Sendable, Equatable {
     /// The size in bytes.
     package let size: Int
     package let sha256: SHA256Digest
-    /// What the inspector verified, in its own words.
+    /// The evidence of the inspector, which only the inspector interprets.
     package let evidence: String
 
     package init(size: Int, sha256: SHA256Digest, evidence: String) {

@@ -93,7 +93,7 @@ package struct ErrorResponse: Sendable {
     }
 }
 
-/// Why a connection could not be opened or has ended.
+/// The reason why a connection could not be opened or has ended.
 public enum TransportError: Error, Equatable, Sendable {
     /// The text is not the URL of a WebSocket.
     case unsupportedURL(String, reason: String)

@@ -2,7 +2,7 @@
 package struct BucketTerms: Sendable {
     /// Whether this is the only writer, so that conditional writes are not needed.
     package var isSingleWriter = false
-    /// How long caches may keep files that change.
+    /// The time for which caches may keep files that change.
     package var documentMaxAge = Duration.seconds(30)
     /// The number of attempts of a request that may succeed later.
     package var attempts = 5

@@ -26,9 +26,9 @@ package enum ChannelChange: Sendable {
     case recallBelow(SemanticVersion)
     /// The channel no longer offers the release. Devices that have it keep it.
     case withdraw(SemanticVersion)
-    /// How often devices check; nil leaves it to them.
+    /// The check interval of devices; nil leaves it to them.
     case poll(ChannelDocument.Poll?)
-    /// How long a busy page may defer an activation, in seconds; nil leaves it to devices.
+    /// The time for which a busy page may defer an activation, in seconds; nil leaves it to devices.
     case busyLimit(Int?)
     /// The conditions for the downloads of devices.
     case network(NetworkChange)

@@ -45,7 +45,7 @@ enum ChannelSize: Equatable {
 }
 
 extension ChannelDocument {
-    /// How many releases below the newest one for every device stay: a device that cannot start a newer release falls
+    /// The number of releases that stay below the newest one for every device: a device that cannot start a newer release falls
     /// back to them.
     static let keptUnreachable = 20
 

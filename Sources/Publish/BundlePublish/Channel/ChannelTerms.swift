@@ -11,7 +11,7 @@ package struct ChannelTerms {
     package var signers: [Signer]
     /// The keys that verify the current channel file; nil for the public keys of all `signers`.
     package var trust: TrustAnchor?
-    /// How long the next channel file is valid.
+    /// The validity of the next channel file.
     package var lifetime = standardLifetime
     /// The issue time of the next channel file, by this machine's clock.
     package let issuedAt: Timestamp
@@ -25,11 +25,11 @@ package struct ChannelTerms {
     package var firstSequence: Int?
     /// Whether the operator has checked the clock, so that a jump in time is intended.
     package var isClockAccepted = false
-    /// What this publisher signed last; nil disables the comparison.
+    /// The memory of the channel files that this publisher signed; nil disables the comparison.
     package var memory: PublisherMemory?
     /// Whether the operator restored the feed, so that a file older than the last signed one is expected.
     package var isFeedRestored = false
-    /// How long to wait for other publishers.
+    /// The longest wait for other publishers.
     package var wait = FeedWait()
     /// Whether the feed stays unchanged.
     package var isDryRun = false

@@ -10,7 +10,7 @@ package struct ChannelUpkeep {
         package let removed: [String]
     }
 
-    /// How many numbered copies an edit keeps.
+    /// The number of numbered copies that an edit keeps.
     static let keptCopies = 100
 
     private let feed: any FeedLocation

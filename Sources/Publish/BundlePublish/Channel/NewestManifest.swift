@@ -2,7 +2,7 @@ import BundleCore
 package import ArchiveSource
 package import BundleValues
 
-/// How a channel edit changes the feed's `manifest.json`, which devices without channels follow.
+/// The change of the feed's `manifest.json` by a channel edit. Devices without channels follow this file.
 package enum NewestChange: Sendable, Equatable {
     case untouched
     /// The manifest offers this version from now on.

@@ -68,9 +68,9 @@ package struct TrustFile: Sendable {
     package struct Count: Sendable {
         /// The version that names the keys.
         package let version: Int
-        /// How many of them have signed.
+        /// The number of these keys that have signed.
         package let signed: Int
-        /// How many of them must.
+        /// The number of these keys that must sign.
         package let needed: Int
     }
 

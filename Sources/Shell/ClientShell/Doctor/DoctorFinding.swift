@@ -20,7 +20,7 @@ package struct DoctorFinding: Sendable, Equatable {
         case ledger
         /// Whether there is a client to show.
         case clients
-        /// Which users may see it: a lock, or a session that has ended.
+        /// The users who may see it: a lock, or a session that has ended.
         case session
         /// Whether a browser shows the expected page.
         case screen
@@ -71,7 +71,7 @@ package struct DoctorFinding: Sendable, Equatable {
     package let subject: String
     /// The finding, as a sentence.
     package let message: String
-    /// What to do; nil if nothing has to be done.
+    /// The remedy; nil if nothing has to be done.
     package let advice: String?
 
     static func ok(_ code: Code, _ subject: String, _ message: String) -> DoctorFinding {

@@ -30,7 +30,7 @@ package struct DoctorReading: Sendable {
     /// The offer of a source, and the decision on it.
     package struct OfferReading: Sendable, Equatable {
         package var version: ClientVersion
-        /// What `install` would do with it.
+        /// The decision of `install` on it.
         package var verdict: Decision.Verdict
 
         /// Creates an offer.

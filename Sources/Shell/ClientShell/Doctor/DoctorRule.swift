@@ -155,7 +155,7 @@ extension DoctorReading.CheckReading {
         if case .verified(_, let offer) = self { offer } else { nil }
     }
 
-    /// Why the document was rejected.
+    /// The reason why the document was rejected.
     var refusal: UpdateFailure? {
         if case .refused(let failure) = self { failure } else { nil }
     }

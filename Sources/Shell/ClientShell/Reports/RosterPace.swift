@@ -1,4 +1,4 @@
-/// When a device sends its next message to a roster. Times are readings of a monotonic clock.
+/// Decides when a device sends its next message to a roster. Times are readings of a monotonic clock.
 struct RosterPace: Sendable, Equatable {
     /// The shortest time between two messages after checks.
     static let checkPause = Duration.seconds(300)

@@ -2,7 +2,7 @@ import BundleCore
 import BundleSigning
 import BundleValues
 
-/// The response of `getStatus`: what a page may know about the clients of its device.
+/// The response of `getStatus`: the facts that a page may read about the clients of its device.
 struct PageStatus {
     private let inventory: Inventory
     private let shell: SemanticVersion?
@@ -77,7 +77,7 @@ struct PageStatus {
 }
 
 extension ClientShell {
-    /// Returns what pages may know about the clients of this device.
+    /// Returns the facts that pages may read about the clients of this device.
     func pageStatus() throws -> JSONObject {
         PageStatus(
             try launcher.inventory(), shell: configuration.device.shell, running: currentVersion,

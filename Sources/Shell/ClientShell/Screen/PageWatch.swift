@@ -29,7 +29,7 @@ struct PageWatch {
     private var hasReported = false
     /// Whether a loss was reported, so a browser may be starting.
     private var isLost = false
-    /// When the page has to have reported again; nil if no report is expected.
+    /// The time by which the page has to report again; nil if no report is expected.
     private var deadline: Duration?
     private var reason = ""
     private var isOfPage = true
@@ -102,7 +102,7 @@ struct PageWatch {
             "it is still there \(DurationText(Self.longestReplacement)) after it was to go")
     }
 
-    /// Returns a new loss, once.
+    /// Returns each new loss once.
     mutating func loss(at now: Duration) -> Loss? {
         guard let deadline, now >= deadline else { return nil }
         (self.deadline, page, isLost) = (nil, nil, true)

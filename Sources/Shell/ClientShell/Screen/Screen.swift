@@ -11,7 +11,7 @@ struct Screen {
         let site: Site
     }
 
-    /// A launch in one session, as its pages know it.
+    /// A launch in one session, as its pages see it.
     private struct ShownLaunch {
         let id: String
         let token: String

@@ -184,7 +184,7 @@ package struct ScreenStyle: Sendable, Equatable {
     /// The maximum size of a style sheet, in bytes.
     package static let maximumBytes = 64 << 10
 
-    /// Why a style sheet is refused.
+    /// The reason why a style sheet is refused.
     enum StyleRefusal: String, Error {
         case notText = "is not UTF-8 text"
         case import_ = "has an @import rule"

@@ -35,7 +35,7 @@ struct StatePage {
         }
     }
 
-    /// Returns the page with a token of its own, in every language of `design`.
+    /// Returns the page with a new token, in every language of `design`.
     func page(_ design: ScreenDesign) throws -> Page {
         let documents = design.texts.languages.map { ($0, document(in: $0, design)) }
         let token = try LaunchToken.random().text

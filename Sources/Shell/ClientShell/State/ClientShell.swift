@@ -47,7 +47,7 @@ public actor ClientShell {
     /// The failure of the feed's present offer, which every check repeats.
     var offerFailure: UpdateFailure?
 
-    /// The actor runs on a thread of its own.
+    /// The actor runs on a separate thread.
     public nonisolated var unownedExecutor: UnownedSerialExecutor { thread.asUnownedSerialExecutor() }
 
     /// Opens the store. Throws `storeLocked` if another shell uses it.

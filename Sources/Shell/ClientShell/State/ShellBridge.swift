@@ -25,9 +25,9 @@ public struct ShellStatus: Sendable, Equatable {
     public let token: LaunchToken?
     /// The running client.
     public let current: ClientName?
-    /// The client that could replace it.
+    /// The client that could replace the current one.
     public let available: ClientName?
-    /// What pages may know about `available`.
+    /// The facts about `available` that pages may read.
     package var facts: ClientFacts?
     /// The client that failed once and is tried once more later; nil if there is none.
     package var waiting: WaitingClient?

@@ -9,7 +9,7 @@ public struct ShellConfiguration: Sendable {
     public var keep = RetentionRule.defaultKeep
     /// The time in which a client on trial has to confirm its start.
     public var startupTimeout = StartupTimeout.standard
-    /// Which pages count as visible. The time of a start passes only while a page is visible.
+    /// The pages that count as visible. The time of a start passes only while a page is visible.
     public var visibility = Visibility.assumed
     /// The interval at which the store is read for changes by other processes.
     public var storeInterval = Duration.milliseconds(500)
@@ -30,7 +30,7 @@ public struct ShellConfiguration: Sendable {
 }
 
 extension ShellConfiguration {
-    /// Which pages count as visible.
+    /// The pages that count as visible.
     public enum Visibility: Sendable, Equatable {
         /// Every page, until the shell reports it hidden.
         case assumed

@@ -126,7 +126,7 @@ extension ShellState {
         }
     }
 
-    /// Why a client is prepared.
+    /// The reason why a client is prepared.
     enum Goal {
         /// For the next page load, while nothing runs.
         case start(Start)
@@ -146,7 +146,7 @@ extension ShellState {
         case inspection(Sequel)
     }
 
-    /// Why a client is replaced.
+    /// The reason why a client is replaced.
     enum Departure {
         case failed(StartFailure)
         case recalled(String)
@@ -178,10 +178,10 @@ extension ShellState {
         let choice: SelectionRule.Choice?
         /// Whether `choice` is shown as soon as it is ready.
         let isUrgent: Bool
-        /// How long a busy page delays a change.
+        /// The time for which a busy page delays a change.
         let busyLimit: Duration
         let missingShell: SemanticVersion?
-        /// Why the running client must not run; nil if it may.
+        /// The reason why the running client must not run; nil if it may.
         let recall: String?
     }
 

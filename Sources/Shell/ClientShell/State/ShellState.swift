@@ -33,7 +33,7 @@ struct ShellState<Launch: BootAttempt> {
     var expected: Trial?
     /// The page errors of the running launch, each once.
     var pageErrors: Set<String> = []
-    /// Why the running client has failed, while no other client could be shown.
+    /// The reason why the running client has failed, while no other client could be shown.
     var failure: StartFailure?
     /// Whether a page has reported to this shell, so a browser runs its pages.
     var hasPageReported = false
@@ -45,7 +45,7 @@ struct ShellState<Launch: BootAttempt> {
     private var retry: WaitingClient?
     /// The verdict that the disk has refused so far.
     var pending: PendingVerdict?
-    /// Why there is nothing to show for the audience.
+    /// The reason why there is nothing to show for the audience.
     var unprepared: UpdateFailure?
     /// The error of the last reading of the store.
     var trouble: UpdateFailure?

@@ -26,7 +26,7 @@ struct Trial: Sendable {
     /// The number of grave errors that its pages reported.
     private(set) var errorCount = 0
 
-    /// How a trial ends without a verdict of its page.
+    /// The end of a trial without a verdict of its page.
     enum TrialEnd: Equatable {
         case failed(StartFailure.Cause, String)
         /// A page was loaded, and no page has reported since the shell started.

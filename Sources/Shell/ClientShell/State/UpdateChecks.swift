@@ -112,7 +112,7 @@ struct PollClock {
     /// Requests a check at `moment` at the latest.
     mutating func request(by moment: Duration) { requested = min(requested ?? moment, moment) }
 
-    /// Records the begin of a check.
+    /// Records the start of a check.
     mutating func begin(now: Duration) {
         requested = nil
         due = now + pace.interval
