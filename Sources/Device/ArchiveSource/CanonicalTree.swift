@@ -183,7 +183,7 @@ package struct CanonicalTree: Sendable {
         if entries.count > limits.entries {
             throw refusal(
                 "too-many-entries",
-                "has \(counted(entries.count, "file")), devices accept \(limits.entries): \(raise("--max-files"))")
+                "has \(counted(entries.count, "file")), but devices accept \(limits.entries): \(raise("--max-files"))")
         }
         if let twins = twins() {
             throw refusal(
@@ -203,7 +203,7 @@ package struct CanonicalTree: Sendable {
         if totalBytes > limits.installedBytes {
             throw refusal(
                 "unpacked-too-large",
-                "has \(ByteCount(bytes: totalBytes)) in total, devices accept \(ByteCount(bytes: limits.installedBytes)): "
+                "has \(ByteCount(bytes: totalBytes)) in total, but devices accept \(ByteCount(bytes: limits.installedBytes)): "
                     + raise("--max-installed-size"))
         }
     }

@@ -73,7 +73,7 @@ struct SessionLogin: ParsableCommand {
         let now = Timestamp.now
         let text = try settings.optional("expires", expires)
         if renews && (text == nil || tokenFile != nil) {
-            throw ValidationError("--renew needs --expires, and takes no --token-file: the session keeps its token.")
+            throw ValidationError("--renew needs --expires, without --token-file: the session keeps its token.")
         }
         let end = try text.map { text in
             try SessionEnd.requireClock(now, earliest: Wiring.earliestTime(store))

@@ -94,7 +94,7 @@ struct ChannelSet: ChannelEdit {
             return nil
         }
         if text == Self.unset {
-            if jitter != nil { throw ValidationError("--poll default takes no --jitter.") }
+            if jitter != nil { throw ValidationError("--poll default does not take --jitter.") }
             return .poll(nil)
         }
         let interval = try seconds("poll", text, settings)

@@ -68,7 +68,7 @@ package enum ChannelFormat {
         }
         let recalled = Set(document.recalled.map(\.version))
         if let both = document.reinstated.map(\.version).first(where: recalled.contains) {
-            throw reader.refusal("reinstated", "names \(both), which recalled names too")
+            throw reader.refusal("reinstated", "names \(both), which recalled also names")
         }
         for (index, entry) in try reader.objects("releases").enumerated() {
             let release = try self.release(entry, of: "\(name).releases[\(index)]")

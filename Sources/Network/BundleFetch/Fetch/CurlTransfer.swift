@@ -67,7 +67,7 @@ final class CurlTransfer: @unchecked Sendable {
         refusedBody = []
         let context = Unmanaged.passUnretained(self).toOpaque()
         try easy?.prepare(url, for: request, options: options, context: context)
-        guard let handle = easy?.handle else { throw .exhausted(url, reason: "the memory does not suffice") }
+        guard let handle = easy?.handle else { throw .exhausted(url, reason: "there is not enough memory") }
         return handle
     }
 

@@ -50,7 +50,7 @@ final class StreamRelay: Sendable {
 
     private func run() {
         guard var easy = CurlEasy() else {
-            opened.settle(.failure(TransportError.unreachable("the memory does not suffice")))
+            opened.settle(.failure(TransportError.unreachable("there is not enough memory")))
             return
         }
         do {

@@ -8,7 +8,7 @@ extension ChannelDocument {
         let known = releases.isEmpty ? "none" : releases.map(\.version.description).joined(separator: ", ")
         throw UpdateFailure(
             .configInvalid, subject: version.description,
-            "Channel \(channel) has no release \(version), it has \(known). Choose one of these, or publish or promote it first."
+            "Channel \(channel) has no release \(version), but it has \(known). Choose one of these, or publish or promote it first."
         )
     }
 

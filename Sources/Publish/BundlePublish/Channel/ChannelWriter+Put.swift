@@ -65,7 +65,7 @@ extension ChannelWriter {
         else {
             throw UpdateFailure(
                 .manifestMalformed, subject: "\(location.address)/\(path)",
-                "\(location.address)/\(path) contains another sequence than its name. It was placed there by hand: remove it."
+                "\(location.address)/\(path) contains a sequence that differs from its name. It was placed there by hand: remove it."
             )
         }
         try location.replace(Self.path(of: prepared.name), with: record.bytes, version: prepared.base.version)
