@@ -42,7 +42,7 @@ import Testing
         }
     }
 
-    @Test func `is monotonic in failures and confirmed starts`() {
+    @Test func `never improves with more failures or fewer confirmed starts`() {
         var numbers = SeededGenerator(seed: 17)
         func rank(_ finding: GuardRule.GuardFinding) -> Int {
             switch finding {

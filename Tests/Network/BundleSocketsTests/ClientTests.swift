@@ -102,7 +102,7 @@ struct ClientTests {
     }
 
     @Test(arguments: ["Sec-WebSocket-Extensions", "Sec-WebSocket-Protocol"])
-    func `rejects a server that selects what was not offered`(_ name: String) async throws {
+    func `rejects a server that selects an extension or protocol that was not offered`(_ name: String) async throws {
         let server = try await RawServer.start(.opens([], field: (name, "permessage-deflate")))
         await #expect(throws: TransportError.badHandshake("it selects a \(name) that was not offered")) {
             try await connector().connect(try server.url())

@@ -200,7 +200,7 @@ import Testing
     /// A verdict with days instead of times.
     enum ClockVerdict: Sendable { case plausible, ahead, jumps(from: Int) }
 
-    @Test func `warns about a channel file from the future, and returns to the present with another key`() throws {
+    @Test func `warns about a channel file from the future, and a new key allows the present time again`() throws {
         try workspace.put(workspace.document("1.0.0"))
         var ahead = workspace.terms(after: 400)
         ahead.isClockAccepted = true

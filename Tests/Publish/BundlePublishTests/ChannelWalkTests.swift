@@ -16,7 +16,9 @@ import Testing
 @Suite("Channel walk", .ownThread) struct ChannelWalkTests {
     private static func number(_ variable: String) -> Int? { getenv(variable).flatMap { Int(String(cString: $0)) } }
 
-    @Test func `no device installs a release recalled for it, whatever publishers and a vandal do`() throws {
+    @Test func `no device installs a release that is recalled for it, under random acts of publishers and an attacker`()
+        throws
+    {
         let walk = try ChannelWalk(seed: UInt64(Self.number("WALK_SEED") ?? 1))
         let steps = Self.number("WALK_STEPS") ?? 200
         for step in 1...steps { try walk.step(step) }

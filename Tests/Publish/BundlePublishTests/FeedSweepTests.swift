@@ -93,14 +93,14 @@ import Testing
         #expect(try releases(in: location).count == 8)
     }
 
-    @Test func `keeps the releases of the requested number of copies`() throws {
+    @Test func `keeps the releases that the requested number of copies names`() throws {
         try whole(workspace.location)
         let plan = try sweep(workspace.location, keep: 2, isDryRun: true)
         #expect(
             plan.kept.map(\.version.description) == ["1.7.0", "1.6.0", "1.5.0", "1.4.0", "1.3.0", "1.2.0", "1.1.0"])
     }
 
-    @Test func `keeps the releases of copies when the channel file is lost`() throws {
+    @Test func `keeps the releases that the copies name when the channel file is lost`() throws {
         try whole(workspace.location)
         try workspace.location.remove("channels/stable.json")
         #expect(try sweep(workspace.location, isDryRun: true).kept.map(\.version.description).contains("1.2.0"))

@@ -87,7 +87,7 @@ import Testing
     }
 
     @Test(arguments: ["", "some", "5MB,6MB", "+1%,+2%", "+", "5MB,", "+x%"])
-    func `a budget is a size, a growth or both`(text: String) { #expect(ReleaseBudget(parsing: text) == nil) }
+    func `parses a budget with a size, a growth or both`(text: String) { #expect(ReleaseBudget(parsing: text) == nil) }
 
     @Test(arguments: [
         ("index.html", "<img src=a.png>", nil), ("index.html", "<img src=./a.png?v=1#x>", nil),

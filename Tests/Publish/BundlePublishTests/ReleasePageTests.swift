@@ -94,7 +94,7 @@ import Testing
         #expect(html.contains("<b>1.0.0</b> is live for every device"))
     }
 
-    @Test func `draws each later step of a ramp`() throws {
+    @Test func `shows each later step of a ramp`() throws {
         try put([try release("1.0.0", rollout: 10)])
         var page = try page()
         let content = try #require(page.channels[0].content.content)

@@ -136,7 +136,7 @@ import Testing
     }
 
     @Test(arguments: RequestHead.Field.allCases)
-    func `recognizes every field`(field: RequestHead.Field) {
+    func `recognizes every field of a head`(field: RequestHead.Field) {
         let name =
             switch field {
             case .host: "Host"

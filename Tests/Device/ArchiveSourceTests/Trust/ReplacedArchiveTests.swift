@@ -77,7 +77,7 @@ import Testing
         },
     ]
 
-    @Test(arguments: answers) func `accepts only the signed bytes`(_ scenario: Scenario) async throws {
+    @Test(arguments: answers) func `accepts only an archive with the signed bytes`(_ scenario: Scenario) async throws {
         try await scenario.run(learnt: scenario.code != nil)
     }
 

@@ -49,7 +49,7 @@ import Testing
         #expect(PageReferences(Array(page.utf8)).handlers == handlers)
     }
 
-    @Test func `reports the first base`() {
+    @Test func `reports the first base element of a page`() {
         #expect(PageReferences(Array("<base target=a><base href=b/><base href=c/>".utf8)).base == "b/")
     }
 

@@ -46,7 +46,7 @@ import Testing
         #expect(reasons == ["locked", "diskFull", "blocked 1.6.0", "needs a newer shell", "diskSpace", "inodes"])
     }
 
-    @Test func `has different words for each state that a device waits in`() {
+    @Test func `describes each waiting state of a device in different words`() {
         let words = RosterPost.WaitReason.allCases.flatMap { waiting in Self.reasons { $0.waiting = waiting } }
         #expect(Set(words).count == RosterPost.WaitReason.allCases.count)
     }

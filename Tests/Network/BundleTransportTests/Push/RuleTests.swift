@@ -124,7 +124,7 @@ import Testing
         #expect(error?.description.contains("percent-encoded") == true)
     }
 
-    @Test func `keeps one of several pongs and reports a full queue`() async throws {
+    @Test func `keeps one of several pongs, and reports a full queue`() async throws {
         let queue = MessageQueue(MessageQueue.Limit(messages: 3, bytes: 10))
         for _ in 0..<100 { #expect(queue.add(.pong)) }
         #expect(queue.count == 1)

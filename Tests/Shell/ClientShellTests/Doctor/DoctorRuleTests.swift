@@ -388,7 +388,7 @@ struct DoctorRuleTests {
         #expect(Self.problems(other) == (finding == "http" ? ["http failure"] : []), "the store has its own findings")
     }
 
-    @Test func `warns of a document that expires soon, and of none on a disk`() throws {
+    @Test func `warns of a document that expires soon, and fails for an unreadable one on a disk`() throws {
         for (expires, expected) in [(2 * Self.day, ["document warning"]), (4 * Self.day, [])] {
             let memory = try Self.memory(expires: expires)
             let reading = try Self.reading { $0.feeds = [try Self.feed(check: .verified(memory))] }

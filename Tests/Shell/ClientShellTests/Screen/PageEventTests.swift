@@ -17,7 +17,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func `loses a silent page only while a program can restart the browser`(isFollowed: Bool) async throws {
+    func `reports a silent page as lost only while a program can restart the browser`(isFollowed: Bool) async throws {
         let losses = Mutex<[String]>([])
         let fixture = try await LoopbackFixture(heartbeat: .seconds(4), isFollowed: isFollowed) { reason in
             losses.withLock { $0.append(reason) }

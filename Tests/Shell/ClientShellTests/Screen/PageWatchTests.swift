@@ -17,7 +17,7 @@ import Testing
         #expect(watch.loss(at: .seconds(1000)) == nil)
     }
 
-    @Test func `loses a browser that loads no page, and extends the time of the next start`() {
+    @Test func `reports a browser that loads no page as lost, and extends the time of the next start`() {
         var watch = watch
         watch.starts(at: .zero)
         #expect(watch.loss(at: .seconds(29)) == nil)
@@ -35,7 +35,7 @@ import Testing
         #expect(watch.loss(at: .seconds(156))?.reason == reason)
     }
 
-    @Test func `loses the only window of a kiosk when it is hidden, without failing the client`() {
+    @Test func `reports a hidden kiosk window as lost, without failing the client`() {
         var watch = PageWatch(timeout: Self.timeout, isKiosk: true)
         watch.reports("a", isSeen: true, at: .zero)
         watch.reports("a", isSeen: false, at: .seconds(1))
@@ -56,7 +56,7 @@ import Testing
         #expect(watch.loss(at: .seconds(75)) != nil)
     }
 
-    @Test func `loses a silent page once`() {
+    @Test func `reports a silent page as lost once`() {
         var watch = watch
         watch.reports("a", isSeen: true, at: .zero)
         watch.reports("a", isSeen: true, at: .seconds(20))
