@@ -165,7 +165,6 @@ protocol EntrySink {
     mutating func beginFile(_ path: BundlePath, size: Int) throws
     /// Adds the next bytes of the file. They are valid during the call.
     mutating func append(_ bytes: UnsafeRawBufferPointer) throws
-    /// Ends the file.
     mutating func endFile() throws
     /// Ends the sink after a refused archive. No call follows.
     func abandon()

@@ -144,7 +144,6 @@ package struct FeedExport {
         return try roots() + holds(of: names) + channels + (last.map { [$0] } ?? [])
     }
 
-    /// Returns the holds of the channels.
     private func holds(of channels: [String]) throws -> [KitDocument] {
         try channels.compactMap { channel in
             let path = HoldEditor.path(of: channel)

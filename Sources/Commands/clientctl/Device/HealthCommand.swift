@@ -9,7 +9,6 @@ struct HealthCommand: Sendable {
 
     let command: [String]
 
-    /// Returns the check of `client`.
     func check(of client: ReadyClient) -> @Sendable () async -> HealthResult {
         let version = client.name.shortDescription
         return { await run(for: version) }

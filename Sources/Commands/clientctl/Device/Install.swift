@@ -237,6 +237,5 @@ struct InstallOutput {
 }
 
 extension JSONValue {
-    /// Returns an array of the names of clients.
     static func names(_ names: [ClientName]) -> JSONValue { .array(names.map { .string($0.description) }) }
 }

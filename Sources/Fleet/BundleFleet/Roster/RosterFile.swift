@@ -161,7 +161,6 @@ package struct RosterFile: Sendable {
 
     // MARK: Reading
 
-    /// The number of devices.
     func count() throws(SQLiteFailure) -> Int { try Self.number("SELECT count(*) FROM devices", database) }
 
     /// Returns the devices that `filter` selects, by device, at most `limit`; and the number of all that it selects.
