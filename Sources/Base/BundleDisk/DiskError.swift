@@ -2,7 +2,7 @@ import CLibrary
 
 /// A failed system call with its path and its error number.
 package struct DiskError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// The class of the error, which decides what people have to do.
+    /// The class of the error, which determines the remedy.
     package enum Kind: Sendable {
         case full, permission, missing, exists, unsuitable, crossesDevice, busy, tooManyLinks, exhausted, refused,
             damaged

@@ -27,8 +27,7 @@ struct SignedFile: Sendable {
     let size: Int?
 }
 
-/// Downloads an archive or a delta to the disk, limits and hashes it on arrival, and resumes what an interrupted run
-/// left.
+/// Downloads an archive or a delta to the disk, limits and hashes it on arrival, and resumes an interrupted run.
 struct ArchiveDownload {
     private let job: DownloadJob
     private let spool: ArchiveSpool

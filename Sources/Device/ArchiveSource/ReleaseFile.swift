@@ -52,8 +52,8 @@ package struct ReleaseFile: Sendable {
     /// The name of the download in its folder.
     package var partName: String { sha256.hex + ArchiveSpool.partSuffix }
 
-    /// Downloads the file to `folder`, under the name `partName`, and compares its digest. Returns its size. Continues what an earlier
-    /// download left.
+    /// Downloads the file to `folder`, under the name `partName`, and compares its digest. Returns its size. Continues an
+    /// earlier download.
     package func download(with fetcher: any Fetcher, into folder: Directory) async throws -> Int {
         let download = ArchiveDownload(
             SignedFile(name: "file", sha256: sha256, size: size), at: url, maximumBytes: ArchiveLimits().archiveBytes,

@@ -18,7 +18,7 @@ final class ContentSearch {
     fileprivate struct SizeGroup {
         /// Unread files by their names.
         var unread: [Name: [ReuseIndex.ReuseCandidate]] = [:]
-        /// Read contents by what their digests prove.
+        /// The read contents by the proofs that their digests give.
         var proven: [AssetProof: FoundContent] = [:]
         /// The read contents by digest.
         var digests: Set<SHA256Digest> = []

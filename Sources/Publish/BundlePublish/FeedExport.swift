@@ -36,7 +36,7 @@ package struct FeedExport {
     private let trust: TrustAnchor?
     private let clock: Timestamp
 
-    /// Exports the feed `source`. `trust` is what devices trust, if it is known.
+    /// Exports the feed `source`. `trust` has the keys that devices trust, if they are known.
     package init(of source: any FeedLocation, trust: TrustAnchor?, clock: Timestamp) {
         (self.source, self.trust, self.clock) = (source, trust, clock)
     }

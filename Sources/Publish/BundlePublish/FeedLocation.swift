@@ -52,7 +52,7 @@ package protocol FeedLocation: AnyObject {
     var folder: String? { get }
     /// Whether `locked` locks out other publishers. If it does not, files may change at any time.
     var hasLock: Bool { get }
-    /// The first write, which tests what the store supports; nil for none.
+    /// The first write, which tests the conditions that the store supports; nil for none.
     var probe: FeedWrite? { get }
     /// The headers for readers and caches of the file `name`, in order.
     func headers(of name: String) -> [(name: String, value: String)]

@@ -10,7 +10,7 @@ struct PresentManifest {
     private let anchor: TrustAnchor?
     private let clock: Timestamp
 
-    /// Returns nil if the feed has none. `anchor` is what devices trust, if the publisher gave it.
+    /// Returns nil if the feed has none. `anchor` has the keys that devices trust, if the publisher gave them.
     init?(in location: any FeedLocation, anchor: TrustAnchor?, clock: Timestamp) throws {
         guard let manifest = try ReleaseFeed.newest(in: location) else { return nil }
         self.manifest = manifest

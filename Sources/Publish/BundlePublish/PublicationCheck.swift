@@ -2,7 +2,7 @@ import ArchiveSource
 import BundleCore
 package import BundleValues
 
-/// Waits until a feed's public URL serves what was published.
+/// Waits until a feed's public URL serves the published files.
 package struct PublicationCheck: Sendable {
     /// The default wait for caches: four times the maximum age of a channel file.
     package static let standardLimit = Duration.seconds(120)
@@ -69,7 +69,7 @@ package struct PublicationCheck: Sendable {
         }
     }
 
-    /// Returns what prevents devices from getting the publication; nil if nothing does.
+    /// Returns the obstacle between devices and the publication; nil if there is none.
     private func obstacle(
         _ documents: [String], channel: String?, release: SemanticVersion?
     ) async -> Obstacle? {

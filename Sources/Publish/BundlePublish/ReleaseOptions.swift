@@ -63,7 +63,7 @@ package struct ReleaseOptions: Sendable {
 }
 
 extension ArchiveFormat {
-    /// Returns why an archive of this format cannot contain the client; nil if it can. Devices do not read ZIP64.
+    /// Returns the reason why an archive of this format cannot contain the client; nil if it can. Devices do not read ZIP64.
     func problem(files: Int, bytes: Int) -> String? {
         guard self == .zip else { return nil }
         let (mostFiles, mostBytes) = (0xFFFE, 0xFFFF_FFFE)

@@ -9,7 +9,7 @@ enum SecretContent: Equatable {
     /// The file contains a private key, for example in a string of a script.
     case keyInside
 
-    /// Returns what `bytes` contain; nil if they contain no private key.
+    /// Returns the kind of the private key in `bytes`; nil if they contain none.
     static func find(in bytes: [UInt8]) -> SecretContent? {
         bytes.withUnsafeBytes { whole in
             let text = whole.starts(with: [0xEF, 0xBB, 0xBF]) ? whole[3...] : whole[...]

@@ -84,7 +84,7 @@ final class PageService: Service {
         return RequestPath([])
     }
 
-    /// Logs once what the address of a window shows.
+    /// Logs once which content the address of a window shows.
     func sayAddress(of request: Request, _ what: String) {
         let address = String(request.wholeTarget.prefix { $0 != "?" })
         guard isNew(Array("address \(address)".utf8)) else { return }

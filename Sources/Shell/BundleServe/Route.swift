@@ -172,7 +172,7 @@ struct RequestRules: Sendable {
         origins = hosts.map { Array("http://".utf8) + $0 }
     }
 
-    /// Returns why a request is rejected, whatever its path; nil if it is accepted.
+    /// Returns the reason why a request is rejected, whatever its path; nil if it is accepted.
     func refusal(of request: Request) -> Status? {
         guard let host = host(of: request) else { return .misdirected }
         if request.head.method == .options && request.has(.privateNetwork) { return .forbidden }

@@ -1,7 +1,7 @@
 package import BundleDisk
 import CLibrary
 
-/// Whether a file that decides what this program does may have come from another user.
+/// Whether another user may have written a file that controls this program.
 package enum OwnFile {
     /// The reason why a file is not used.
     package enum ForeignWriter: Sendable, Equatable {
@@ -11,13 +11,13 @@ package enum OwnFile {
         case writable
     }
 
-    /// Returns why `user` does not use a file of `owner` with `mode`; nil if only `user` and root may write to it.
+    /// Returns the reason why `user` does not use a file of `owner` with `mode`; nil if only `user` and root may write to it.
     package static func judge(owner: UInt32, mode: UInt32, user: UInt32) -> ForeignWriter? {
         if owner != user && owner != 0 { return .foreign(owner: owner) }
         return mode & 0o022 == 0 ? nil : .writable
     }
 
-    /// Throws `permissionDenied` if another user may write to `file`. `content` names for people what is in it, such as `settings`.
+    /// Throws `permissionDenied` if another user may write to `file`. `content` names the content in messages, such as `settings`.
     package static func require(_ file: File, with content: String) throws {
         try require(file.path, owner: file.owner(), mode: file.permissions(), with: content)
     }

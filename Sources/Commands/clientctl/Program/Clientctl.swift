@@ -102,7 +102,7 @@ enum CommandName {
         return nil
     }
 
-    /// Returns what is wrong with the first words, and the last group that they name; nil if each word names a command or a group.
+    /// Returns the fault in the first words, and the last group that they name; nil if each word names a command or a group.
     static func problem(
         _ arguments: some Sequence<String>
     ) -> (message: String, group: any ParsableCommand.Type)? {

@@ -110,7 +110,7 @@ struct LogLine: Sendable {
     /// The code of a failure.
     var code: String?
 
-    /// The sentence after what it is: an error with its code, which has a page in the guide, a warning or information.
+    /// The sentence after its kind: an error with its code, which has a page in the guide, a warning or information.
     var text: String {
         if let code { return "error[\(code)]: \(message)" }
         return "\(level == .info ? "clientctl" : level.word): \(message)"

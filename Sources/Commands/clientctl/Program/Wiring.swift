@@ -331,7 +331,7 @@ enum Wiring {
     }
 }
 
-/// Fetches through `fetcher`. An answer 401 names the relay's own flag for the token.
+/// Fetches through `fetcher`. The error of a response 401 names the relay's own flag for the token.
 private struct UpstreamFetcher: Fetcher {
     let fetcher: any Fetcher
 

@@ -146,7 +146,7 @@ package enum ChannelRule {
         return Decision(verdict: verdict, outcomes: outcomes(candidate, eligibility, newest, device))
     }
 
-    /// Returns why the rollout of `release` excludes the device, with the percentage if that does not change over time.
+    /// Returns the reason why the rollout of `release` excludes the device, with the percentage if that does not change over time.
     private static func exclusion(by release: ChannelDocument.Release) -> String {
         if release.ramp != nil || release.isOnlyForGroups { return "its rollout excludes it" }
         return "its rollout of \(RolloutPercentage(permille: release.rollout)) excludes it"

@@ -236,6 +236,6 @@ extension ChannelDocument {
         return document
     }
 
-    /// Returns the time at which a hold of `time` stops ramps. A backdated hold must not undo what was signed later.
+    /// Returns the time at which a hold of `time` stops ramps. A backdated hold must not undo later changes.
     package func holdBegins(_ time: Timestamp) -> Timestamp { max(time, issuedAt) }
 }

@@ -111,7 +111,7 @@ struct DeltaInstall {
         }
     }
 
-    /// Returns why the archive is used instead of the delta, and whether that is permanent. Returns nil if the delta is
+    /// Returns the reason why the archive is used instead of the delta, and whether that is permanent. Returns nil if the delta is
     /// not the cause: the disk is full, or the next run resumes the download.
     private func route(
         after error: any Error, _ delta: DeltaList.Delta, in area: StagingArea

@@ -204,7 +204,7 @@ package struct FeedMemory: Sendable, Equatable {
         clock = max(clock ?? channel.issuedAt, channel.issuedAt)
     }
 
-    /// Returns why the followed channel does not allow `version` to run; nil if it does.
+    /// Returns the reason why the followed channel does not allow `version` to run; nil if it does.
     package func withdrawal(of version: SemanticVersion) -> Withdrawal? {
         guard let followed else { return nil }
         if let recall = followed.recalled.first(where: { $0.version == version }) {

@@ -122,7 +122,7 @@ package struct Ledger: Sendable, Equatable {
 
     package func block(on version: ClientVersion) -> Block? { blocks.first { $0.version == version } }
 
-    /// Returns why `version` must be closed at once: it is blocked on this device, or its channel recalled it.
+    /// Returns the reason why `version` must be closed at once: it is blocked on this device, or its channel recalled it.
     /// Returns nil if it may run. A version that a rollout excludes stays until the next launch.
     package func recall(of version: ClientVersion) -> String? {
         if let block = block(on: version) { return "it is blocked since \(block.since): \(block.reason)" }
@@ -138,7 +138,7 @@ package struct Ledger: Sendable, Equatable {
 
     package func record(of version: ClientVersion) -> StartRecord? { records.first { $0.version == version } }
 
-    /// Whether the shell has a seed. Before its first launch it may have one.
+    /// Whether the shell has a seed. True before its first launch, because it may have one.
     package var mayHaveSeed: Bool { seed != nil || shell == nil }
 
     /// Returns `name`, or nil if it is the seed and no shell has had one.

@@ -60,7 +60,7 @@ package struct ActivationRule: Sendable, Equatable {
         return ledger.launch?.name == client && ledger.launch?.verdict == .good ? .confirmed : nil
     }
 
-    /// Returns what the request still waits for.
+    /// Returns the condition that the request still waits for.
     package func delay(_ inventory: Inventory) -> String {
         inventory.ledger.launch?.name == client && inventory.ledger.launch?.verdict == nil
             ? "\(client) is shown, but has not confirmed its start"

@@ -6,7 +6,7 @@ enum DiskRule {
     /// Returns the bytes that must stay free for the shell: 64 MiB, or 5 % of a smaller disk.
     static func reserveBytes(_ space: FreeSpace) -> Int { min(64 << 20, space.totalBytes / 20) }
 
-    /// Returns why `footprint` does not fit; nil if it may fit.
+    /// Returns the reason why `footprint` does not fit; nil if it may fit.
     ///
     /// Content of an installed client is linked, so only the part beyond the largest client (`reusableBytes`,
     /// `reusableFiles`) is certain to be new. `downloadedBytes` is the part of the download that is on the disk

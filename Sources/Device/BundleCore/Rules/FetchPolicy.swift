@@ -13,7 +13,7 @@ public struct FetchPolicy: Sendable, Equatable {
     public var meteredBudget: Int?
     /// The use of deltas and archives.
     public var deltas = DeltaUse.prefer
-    /// The roots of copies of the feed, in the order of their use. They serve what lies below `releases/`.
+    /// The roots of copies of the feed, in the order of their use. They serve the files below `releases/`.
     public var mirrors: [FetchURL] = []
 
     /// Creates a policy without conditions.

@@ -26,7 +26,7 @@ package enum FetchRule {
         }
     }
 
-    /// Returns why a download of `bytes` waits; nil if it may start. `bytes` is nil if the size is unknown.
+    /// Returns the reason why a download of `bytes` waits; nil if it may start. `bytes` is nil if the size is unknown.
     ///
     /// The reason that lasts longest comes first.
     package static func wait(

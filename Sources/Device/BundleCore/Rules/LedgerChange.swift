@@ -198,7 +198,7 @@ extension Ledger {
         return nil
     }
 
-    /// Returns why `claim` does not match the last launch; nil if it does.
+    /// Returns the reason why `claim` does not match the last launch; nil if it does.
     private func refusal(of claim: LaunchClaim) -> LedgerRefusal? {
         if let launch, claim.matches(launch) { return nil }
         return .otherLaunch(of: claim.name, last: launch)

@@ -6,7 +6,7 @@ package enum RequiredEndpoints {
     package static let most = 8
     private static let maximumBytes = 500
 
-    /// Returns why a release cannot have these addresses; nil if it can.
+    /// Returns the reason why a release cannot have these addresses; nil if it can.
     package static func refusal(_ addresses: [String]) -> String? {
         if addresses.isEmpty || addresses.count > most { return "1 to \(most) addresses are allowed" }
         return addresses.first { !isAddress($0) }.map {

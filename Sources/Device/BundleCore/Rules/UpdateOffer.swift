@@ -30,7 +30,7 @@ package struct OfferRequest: Sendable {
     package let shell: SemanticVersion
     /// The application, if the device or its store names one.
     package let appId: String?
-    /// The number of updates that the source may still store. At zero, it makes its offer from what is known.
+    /// The number of updates that the source may still store. At zero, it makes its offer from the stored values.
     package let stepsLeft: Int
 
     /// The largest number of updates that a source may store before it makes its offer.

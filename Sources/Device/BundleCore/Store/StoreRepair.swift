@@ -79,7 +79,7 @@ package struct StoreRepair: Sendable {
         self.warn = warn
     }
 
-    /// Returns what a repair would find, without changes.
+    /// Returns the result that a repair would have, without changes.
     package func look() throws -> RepairReport {
         var report = RepairReport()
         let root = try Directory.open(path)

@@ -22,7 +22,7 @@ package struct FetchGate: Sendable {
     /// Creates a gate without conditions. The ledger of `store` counts the bytes on metered links.
     package init(store: String? = nil) { self.store = store }
 
-    /// Returns why a download waits; nil if it may start.
+    /// Returns the reason why a download waits; nil if it may start.
     package func wait(
         _ terms: FetchTerms, _ load: FetchRule.Load, bytes: Int?
     ) async -> FetchWait? {

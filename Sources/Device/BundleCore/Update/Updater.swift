@@ -47,7 +47,7 @@ package struct Updater<Source: UpdateSource>: Sendable {
         self.warn = warn
     }
 
-    /// Returns what `update` would do, with the outcome of every rule. `explaining` adds the outcomes for all other
+    /// Returns the result that `update` would have, with the outcome of every rule. `explaining` adds the outcomes for all other
     /// releases. Changes nothing.
     package func check(explaining: Bool) async throws -> CheckFindings {
         var inventory = try Inventory.read(at: device.store)

@@ -134,7 +134,7 @@ struct AssetManifestReader {
         }
     }
 
-    /// Appends what the server digests (METEOR section 1.6). Without a path or hash, the digest cannot be computed.
+    /// Appends the text that the server digests (METEOR section 1.6). Without a path or hash, the digest cannot be computed.
     private mutating func addToDigest(_ entry: ManifestEntry) {
         guard entry.isDigested else { return }
         guard let path = entry.text(.path), let hash = entry.text(.hash) else {

@@ -1,6 +1,6 @@
 import BundleTransport
 
-/// Decides when a relay polls a channel file of its upstream, and what it announces.
+/// Decides when a relay polls a channel file of its upstream, and which sequences it announces.
 struct DocumentWatch {
     /// The result of one poll.
     enum Answer: Equatable {
@@ -31,7 +31,7 @@ struct DocumentWatch {
         var report: Report?
         /// The wait before the next poll.
         var wait: Duration
-        /// The finding for `Subscriptions`. A channel that existed before, or whose poll failed, counts as something.
+        /// The finding for `Subscriptions`. It is `.something` if the channel existed before, or if the poll failed.
         var found = Subscriptions.Finding.something
     }
 
@@ -41,7 +41,7 @@ struct DocumentWatch {
         var rule = BackoffRule()
         rule.first = .seconds(2)
         rule.longest = .seconds(60)
-        // As devices do: four of the longest waits. A relay that waits longer announces no recall.
+        // The same limit as on devices: four of the longest waits. A waiting relay announces no recall.
         rule.longestAsked = rule.longest * 4
         rule.spread = 0.5...1
         return rule

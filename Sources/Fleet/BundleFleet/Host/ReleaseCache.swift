@@ -136,7 +136,7 @@ package actor ReleaseCache: FileFill {
         }
         let manifest = FeedAddress.manifest(try upstream.url.resolve(relative: "manifest.json"))
         found += (try? await ReleaseFile.offered(in: manifest, with: upstream.fetcher)) ?? []
-        // A feed that does not respond keeps what it offered before.
+        // A feed that does not respond keeps its earlier offers.
         if found.isEmpty { return }
         offered = [:]
         for file in found { if let path = file.path(below: upstream.url) { offered[path] = file } }

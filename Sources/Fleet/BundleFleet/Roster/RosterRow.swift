@@ -85,7 +85,7 @@ package enum RosterRule {
         return pinned == key ? .known : .impostor
     }
 
-    /// Returns why a device needs attention, in a few words each, the most important reason first.
+    /// Returns the reason why a device needs attention, in a few words each, the most important reason first.
     package static func reasons(_ row: RosterRow, at now: Timestamp) -> [String] {
         let post = row.post
         let general: [String?] = [

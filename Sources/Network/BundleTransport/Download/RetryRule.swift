@@ -29,7 +29,7 @@ enum AttemptRule {
         return .seconds(min(30, 1 + steps * (steps + 1) / 2))
     }
 
-    /// Returns the wait before the next attempt. It is at least what the server asked for, up to the limit of the policy.
+    /// Returns the wait before the next attempt. It is at least the wait that the server requested, up to the limit of the policy.
     /// `jitter` is within 0.75...1.25.
     static func delay(after error: FetchError?, failures: Int, jitter: Double, policy: DownloadPolicy) -> Duration {
         let wait = interval(failures) * jitter

@@ -2,7 +2,7 @@ import Synchronization
 
 /// A bounded queue of received messages. A slow receiver stops the reading from the network and does not fill the memory.
 package final class MessageQueue: Sendable {
-    /// The limits of the queue. It accepts a message while both are unreached.
+    /// The limits of the queue. It accepts a message while neither is reached.
     package struct Limit: Sendable {
         package var messages: Int
         package var bytes: Int

@@ -76,7 +76,7 @@ public struct SocketURL: Sendable, Hashable, CustomStringConvertible {
         one.start.origin == other.start.origin && one.target == other.target
     }
 
-    /// Hashes what `==` compares.
+    /// Hashes the parts that `==` compares.
     public func hash(into hasher: inout Hasher) {
         hasher.combine(start.origin)
         hasher.combine(target)

@@ -173,7 +173,7 @@ extension ChannelDocument {
         if releases[index].salt.isEmpty { releases[index].salt = releases[index].version.description }
     }
 
-    /// Returns in words how the audience of a release has changed, and what devices that lose it fall back to.
+    /// Returns the change of a release's audience in words, and the release to which devices that lose it fall back.
     private func audienceChange(since before: Release, at time: Timestamp) -> [String] {
         let version = before.version
         guard let now = releases.first(where: { $0.version == version }) else { return [] }
@@ -185,7 +185,7 @@ extension ChannelDocument {
         ]
     }
 
-    /// Returns in words what every device may run besides `version`.
+    /// Returns in words the versions to which devices go back from `version`.
     private func rest(without version: SemanticVersion, at time: Timestamp) -> String {
         let others = releases.filter { release in
             release.version != version && release.share(at: time) == Release.allDevices

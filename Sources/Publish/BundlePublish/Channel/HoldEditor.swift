@@ -17,7 +17,7 @@ package struct HoldEditor {
         "\(ChannelWriter.folder)/\(ChannelFileName.holdFile(of: channel))"
     }
 
-    /// Returns what the feed's hold does to `document`, judged as devices do. Without a trust root in `trust`, the
+    /// Returns the effect of the feed's hold on `document`, judged as devices do. Without a trust root in `trust`, the
     /// feed's own root names the guards: an attacker who can replace that root can also block the feed.
     package static func judge(
         _ document: ChannelDocument, in location: any FeedLocation, trust: TrustAnchor?, clock: Timestamp

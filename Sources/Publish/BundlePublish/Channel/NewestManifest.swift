@@ -11,7 +11,7 @@ package enum NewestChange: Sendable, Equatable {
     case removed(SemanticVersion)
 }
 
-/// Decides what `manifest.json` offers. It never offers a recalled release.
+/// Decides which release `manifest.json` offers. It never offers a recalled release.
 enum NewestRule: Equatable {
     /// The manifest stays: it offers a higher release that was published outside the channel, or there is no other
     /// release for every device.

@@ -232,7 +232,7 @@ package struct DeltaEditor {
     private let wait: FeedWait
     private let trust: TrustAnchor?
 
-    /// Edits `feed`; `trust` is what devices trust, if the feed has no trust root.
+    /// Edits `feed`; `trust` has the keys that devices trust, if the feed has no trust root.
     package init(
         feed: any FeedLocation, _ terms: DeltaTerms, limits: ArchiveLimits, trust: TrustAnchor?, wait: FeedWait,
         report: @escaping @Sendable (UpdateEvent) -> Void

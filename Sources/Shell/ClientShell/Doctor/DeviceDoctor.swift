@@ -44,7 +44,7 @@ package struct DeviceDoctor: Sendable {
             }
         }
 
-        /// Returns why a verified release can never be for this device; nil if it may be.
+        /// Returns the reason why a verified release can never be for this device; nil if it may be.
         private static func refusal(of findings: CheckFindings) -> UpdateFailure? {
             switch findings.decision.verdict {
             case .wrongApp, .unsuitable: findings.decision.verdict.failure(of: findings.offered)

@@ -3,7 +3,7 @@ import CLibrary
 
 /// Tests the ports of 127.0.0.1 without listening on them.
 enum LoopbackPort {
-    /// Returns why no program can listen on `port`; nil if it is free.
+    /// Returns the reason why no program can listen on `port`; nil if it is free.
     static func refusal(_ port: Int) -> DiskError? {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return DiskError("open", at: "a socket", code: errno) }

@@ -5,7 +5,7 @@ package import BundleValues
 import Synchronization
 
 /// Connects a shell to the loopback server: pages call the shell, and its events are sent to pages. The bridge's
-/// `Screen` is what is shown.
+/// `Screen` is the shown content.
 package final class LoopbackHost: PageHost {
     /// The longest time that a page waits for the outcome of a check. A download may take hours.
     private static let longestAnswer = Duration.seconds(20)

@@ -11,7 +11,7 @@ struct StatePage {
     /// The error code in the text.
     private var code = ""
 
-    /// The page of a device that has not decided yet what it shows.
+    /// The page of a device before it has decided on its content.
     static let starting = StatePage(state: "starting", title: .startingTitle, text: .startingText)
 
     private init(state: String, title: ScreenTexts.Sentence, text: ScreenTexts.Sentence) {

@@ -4,7 +4,7 @@ import Synchronization
 
 /// One source of clients on a device, of any kind.
 package protocol DeviceSource: Sendable {
-    /// Returns what `update` would do, with the answer of every rule. Changes nothing.
+    /// Returns the result that `update` would have, with the answer of every rule. Changes nothing.
     func check(explaining: Bool) async throws -> CheckFindings
 
     /// Installs the newest client.
@@ -43,7 +43,7 @@ struct JoinedSource<Source: UpdateSource>: DeviceSource {
     private let repair: @Sendable () throws -> StoreRepair
     private let warn: @Sendable (String) -> Void
 
-    /// Creates a source. `repair` creates the repair of what an update found damaged; it is called only then, because
+    /// Creates a source. `repair` creates the repair of damage that an update found; it is called only then, because
     /// a missing seed must not prevent updates. `warn` receives its result.
     init(
         _ updater: Updater<Source>, repair: @escaping @Sendable () throws -> StoreRepair,

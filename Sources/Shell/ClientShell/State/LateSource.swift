@@ -15,7 +15,7 @@ final class LateSource: Sendable {
         }
     }
 
-    /// Returns why the source cannot be opened now; nil if it is open.
+    /// Returns the reason why the source cannot be opened now; nil if it is open.
     func trouble() -> (any Error)? {
         do {
             _ = try step()

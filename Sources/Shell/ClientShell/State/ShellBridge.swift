@@ -47,7 +47,7 @@ package struct WaitingClient: Sendable, Equatable {
 
     package init(_ name: ClientName, _ failure: StartFailure) { (self.name, self.failure) = (name, failure) }
 
-    /// A sentence for people: what happened, and when the second trial starts.
+    /// A sentence for people about the failure and the start of the second trial.
     package var message: String { "\(name) \(failure.sequel)." }
 
     /// The members for pages.

@@ -81,7 +81,7 @@ public struct CheckResult: Sendable {
     /// The clients that the check installed.
     package var installed: [InstallReport] = []
 
-    /// Returns the result of one source's `check`. `pace` is what the source requested in its last response.
+    /// Returns the result of one source's `check`. `pace` is the pace that the source requested in its last response.
     public static func of(
         pace: @Sendable () async -> PollPace? = { nil }, _ check: @Sendable () async throws -> Void
     ) async -> CheckResult {

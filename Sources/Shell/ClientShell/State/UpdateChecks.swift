@@ -118,7 +118,7 @@ struct PollClock {
         due = now + pace.interval
     }
 
-    /// Records the end of a check. `asked` is what the channel requested in its last response.
+    /// Records the end of a check. `asked` is the pace that the channel requested in its last response.
     mutating func ended(_ outcome: PollRule.PollOutcome, asked: PollPace?, now: Duration, fraction: Double) {
         self.asked = asked
         due = now + rule.wait(after: outcome, pace, random: fraction)
