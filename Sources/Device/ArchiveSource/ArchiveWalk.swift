@@ -170,7 +170,7 @@ protocol EntrySink {
     func abandon()
 }
 
-/// Rejects a path that one archive has twice, also if only case or Unicode normalisation differ.
+/// Rejects a path that one archive has twice, also if only case or Unicode normalization differ.
 ///
 /// Needs 12 bytes a name: a 64-bit hash of the folded name, a 31-bit hash of its spelling, and a bit for folders.
 struct NameRegistry {
@@ -221,7 +221,7 @@ struct NameRegistry {
     }
 
     private static func collision(_ name: String) -> ArchiveRejection {
-        ArchiveRejection("case-collision", entry: name, "another path differs from it only in case or normalisation")
+        ArchiveRejection("case-collision", entry: name, "another path differs from it only in case or normalization")
     }
 
     private static func key(_ bytes: ArraySlice<UInt8>) -> UInt64 { FoldedName.hash(of: bytes) }

@@ -1,7 +1,7 @@
 import BundleValues
 import BundleDisk
 
-/// Looks up files below a folder and keeps the last folder open, because neighbours in a manifest are in the same folder.
+/// Looks up files below a folder and keeps the last folder open, because neighbors in a manifest are in the same folder.
 /// Only one thread may use it at a time.
 final class FolderCache {
     private let root: Directory

@@ -66,7 +66,7 @@ package struct ServerLimits: Sendable {
     package var streams = 16
     /// The size of the bodies of all present requests, in bytes.
     package var bodies = 4 << 20
-    /// The time after which an unfinished body or an unread response may be closed in favour of another connection.
+    /// The time after which an unfinished body or an unread response may be closed in favor of another connection.
     package var slowBody = Duration.seconds(1)
     /// The time for the head of a request, from its first byte, and again for its body.
     package var request = Duration.seconds(10)

@@ -146,7 +146,7 @@ import Testing
         withExtendedLifetime((streams, again)) {}
     }
 
-    @Test func `closes connections with unread responses in favour of new ones`() async throws {
+    @Test func `closes connections with unread responses in favor of new ones`() async throws {
         let (fixture, first) = try await asked {
             $0.limits.stall = .seconds(3600)
             $0.limits.connections = 4
@@ -164,7 +164,7 @@ import Testing
         withExtendedLifetime((first, stalled)) {}
     }
 
-    @Test(arguments: ["", "GET /plain HTT"]) func `closes silent connections in favour of new ones`(
+    @Test(arguments: ["", "GET /plain HTT"]) func `closes silent connections in favor of new ones`(
         start: String
     ) async throws {
         let fixture = try await Fixture {

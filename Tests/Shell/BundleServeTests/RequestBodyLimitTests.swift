@@ -47,7 +47,7 @@ import Testing
         await server.stop(grace: .zero)
     }
 
-    @Test func `closes a connection whose body does not arrive in favour of another one`() async throws {
+    @Test func `closes a connection whose body does not arrive in favor of another one`() async throws {
         let server = try await server {
             $0.bodies = 100_000
             $0.slowBody = .milliseconds(20)

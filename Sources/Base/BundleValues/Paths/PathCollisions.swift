@@ -1,4 +1,4 @@
-/// Finds paths that cannot exist side by side on every file system: names that differ only in case or normalisation, and
+/// Finds paths that cannot exist side by side on every file system: names that differ only in case or normalization, and
 /// a name that is both a file and a folder (METEOR section 5.1).
 package struct PathCollisions: Sendable {
     /// The number of folders so far. Each is stored, so callers limit it for names from outside.
@@ -55,7 +55,7 @@ package struct PathCollisions: Sendable {
     }
 
     private func collision(between first: BundlePath, _ second: BundlePath) -> String {
-        "\(noun)s \(first) and \(second) differ only in case or normalisation"
+        "\(noun)s \(first) and \(second) differ only in case or normalization"
     }
 
     private func clash(_ path: BundlePath) -> String { "\(noun) \(path) is a file and a folder" }

@@ -8,7 +8,7 @@ struct RootBuilder {
     private(set) var warnings: [String] = []
     private var extracted: AssetMap.Extracted?
 
-    /// The last used folders stay open, since neighbours in a map are usually neighbours on the disk.
+    /// The last used folders stay open, since neighbors in a map are usually neighbors on the disk.
     private var target: (parent: ArraySlice<UInt8>, folder: Directory)?
     private var source: (root: Directory, parent: ArraySlice<UInt8>, folder: Directory)?
     private var made: Set<BundlePath> = []

@@ -185,7 +185,7 @@ final class CurlThread: Sendable {
     let loop: CurlLoop
     private let thread: BlockingThread
 
-    /// The global initialisation of libcurl, once for each process.
+    /// The global initialization of libcurl, once for each process.
     static let isReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
 
     /// Returns nil without enough memory, or if no thread can be created.

@@ -56,9 +56,9 @@ import Testing
         #expect(
             Set(map.warnings) == [
                 "cordova_plugins.js is not served: "
-                    + "URL paths Cordova_Plugins.js and cordova_plugins.js differ only in case or normalisation.",
+                    + "URL paths Cordova_Plugins.js and cordova_plugins.js differ only in case or normalization.",
                 "plugins/b.js is not served: "
-                    + "URL paths plugins/B.js and plugins/b.js differ only in case or normalisation.",
+                    + "URL paths plugins/B.js and plugins/b.js differ only in case or normalization.",
                 "plugins/c/d/e.js is not served: URL path plugins/c is a file and a folder.",
             ])
     }

@@ -76,8 +76,8 @@ import Testing
 
     @Test(arguments: [
         (["a/b", "a"], "is a file and a folder"), (["a", "a/b"], "is a file and a folder"),
-        (["a", "A"], "differ only in case or normalisation"), (["x/a", "X/b"], "differ only in case or normalisation"),
-        (["é", "e\\u0301"], "differ only in case or normalisation"),
+        (["a", "A"], "differ only in case or normalization"), (["x/a", "X/b"], "differ only in case or normalization"),
+        (["é", "e\\u0301"], "differ only in case or normalization"),
     ])
     func `N-17: rejects files and URLs that collide on some file system`(
         paths: [String], fragment: String
