@@ -72,7 +72,7 @@ package struct InTurn: TestTrait, SuiteTrait, TestScoping {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
                 try await Task.sleep(for: Self.limit)
-                Issue.record("\(test.id) has run for \(Self.limit) and goes on")
+                Issue.record("\(test.id) has run for \(Self.limit) and continues")
             }
             if ownThread {
                 let executor = try Executor()
