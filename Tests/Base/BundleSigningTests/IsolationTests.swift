@@ -3,7 +3,7 @@ import COpenSSL
 import Glibc
 import Testing
 
-@Suite("Isolation") struct IsolationTests {
+@Suite("OpenSSL isolation") struct IsolationTests {
     /// A configuration that removes the default provider and requires FIPS implementations, which do not exist here.
     static let hostileConfiguration = """
         openssl_conf = everything

@@ -2,7 +2,7 @@ import BundleSigning
 import COpenSSL
 import Testing
 
-@Suite("Vector") struct VectorTests {
+@Suite("Signature vectors") struct VectorTests {
     struct Ed25519Vector: Sendable {
         let secret: String
         let key: String

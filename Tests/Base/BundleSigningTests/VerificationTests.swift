@@ -2,7 +2,7 @@ import BundleSigning
 import COpenSSL
 import Testing
 
-@Suite("Verification") struct VerificationTests {
+@Suite("Signatures") struct VerificationTests {
     @Test(arguments: KeyAlgorithm.allCases)
     func `verifies a signature of the openssl command and rejects it with any inverted bit`(
         algorithm: KeyAlgorithm

@@ -4,7 +4,7 @@ import BundleValues
 import Glibc
 import Testing
 
-@Suite("HostileBucket", .ownThread) struct HostileBucketTests {
+@Suite("clientctl with a hostile bucket", .ownThread) struct HostileBucketTests {
     private let site: Site
     private let scratch: String
 

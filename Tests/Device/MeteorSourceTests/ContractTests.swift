@@ -6,7 +6,7 @@ import MeteorTesting
 import Testing
 
 /// Checks the contracts of sources and fetchers for hot code push.
-@Suite("Contract") struct ContractTests {
+@Suite("Hot code push: contracts") struct ContractTests {
     @Test func `keeps the contract of UpdateSource`() async throws {
         let (device, _) = try PushedDevice.cordova(serving: .version2)
         let layout = MeteorBundles(platform: .android)

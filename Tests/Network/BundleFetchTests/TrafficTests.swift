@@ -5,7 +5,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-@Suite("Traffic", .ownThread) struct TrafficTests {
+@Suite("Traffic limits", .ownThread) struct TrafficTests {
     private static func options(_ traffic: Traffic) -> FetchOptions {
         var options = FetchOptions(userAgent: "t")
         options.traffic = traffic

@@ -1,7 +1,7 @@
 import BundleValues
 import Testing
 
-@Suite("Backoff") struct BackoffTests {
+@Suite("BackoffRule") struct BackoffTests {
     @Test(
         arguments: [(0, 1), (1, 2), (2, 4), (8, 256), (9, 300), (1_000_000, 300), (.max, 300), (-1, 1)]
             as [(Int, Double)])

@@ -7,7 +7,7 @@ import Testing
 
 /// Tests groups H to P of the Cordova suite (METEOR section 8.3). Of each pair, (a) is the code and message of the
 /// failure, and (b) is that nothing becomes pending or ready. `expectRefusal` checks both.
-@Suite("CordovaRefusal", .ownThread)
+@Suite("Cordova suite: refusals", .ownThread)
 struct CordovaRefusalTests {
     let device: PushedDevice
     let fixtures: CordovaFixtures

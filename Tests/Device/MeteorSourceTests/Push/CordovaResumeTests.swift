@@ -8,7 +8,7 @@ import Testing
 
 /// Tests groups R and S of the Cordova suite (METEOR section 8.3): the download of version2 stopped after `some-file` and
 /// `some-other-file`.
-@Suite("CordovaResume", .ownThread)
+@Suite("Cordova suite: resumed downloads", .ownThread)
 struct CordovaResumeTests {
     let device: PushedDevice
     let fixtures: CordovaFixtures

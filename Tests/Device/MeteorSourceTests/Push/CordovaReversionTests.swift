@@ -8,7 +8,7 @@ import Testing
 
 /// Tests groups F and G of the Cordova suite (METEOR section 8.3): the server returns to the seed's version, or does not
 /// change.
-@Suite("CordovaReversion", .ownThread)
+@Suite("Cordova suite: returns to the seed", .ownThread)
 struct CordovaReversionTests {
     let device: PushedDevice
 

@@ -7,7 +7,7 @@ import MeteorTesting
 import Testing
 
 /// Tests groups D and E of the Cordova suite (METEOR section 8.3): all requests with their queries, and exact bytes.
-@Suite("CordovaUpdate", .ownThread)
+@Suite("Cordova suite: updates", .ownThread)
 struct CordovaUpdateTests {
     let device: PushedDevice
     let fixtures: CordovaFixtures

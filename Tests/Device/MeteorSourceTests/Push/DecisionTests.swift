@@ -7,7 +7,7 @@ import MeteorTesting
 import Testing
 
 /// Tests the decisions on a device with their requests, and versions that do not start.
-@Suite("Decision", .ownThread)
+@Suite("Hot code push: decisions", .ownThread)
 struct DecisionTests {
     let device: PushedDevice
 

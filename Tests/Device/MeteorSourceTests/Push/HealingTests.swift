@@ -8,7 +8,7 @@ import MeteorTesting
 import Testing
 
 /// Tests that damage to the store between two runs does not prevent the next version.
-@Suite("Healing", .ownThread)
+@Suite("Hot code push: damaged stores", .ownThread)
 struct HealingTests {
     private func spoil(_ path: String, _ content: String?) throws {
         #expect(unlink(path) == 0)

@@ -6,7 +6,7 @@ import MeteorTesting
 import Testing
 
 /// Tests that a rejected manifest costs one request and leaves the store unchanged.
-@Suite("HostileManifest", .ownThread)
+@Suite("Hot code push: rejected manifests", .ownThread)
 struct HostileManifestTests {
     let device: PushedDevice
 

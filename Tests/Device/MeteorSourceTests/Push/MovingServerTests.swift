@@ -8,7 +8,7 @@ import MeteorTesting
 import Testing
 
 /// Tests servers that change at awkward moments (METEOR section 3.6).
-@Suite("MovingServer", .ownThread)
+@Suite("Hot code push: changing servers", .ownThread)
 struct MovingServerTests {
     let device: PushedDevice
 

@@ -8,7 +8,7 @@ import MeteorTesting
 import Testing
 
 /// Tests downloads over unreliable networks.
-@Suite("Network", .ownThread)
+@Suite("Hot code push: unreliable networks", .ownThread)
 struct NetworkTests {
     let device: PushedDevice
 

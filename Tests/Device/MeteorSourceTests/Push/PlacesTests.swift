@@ -8,7 +8,7 @@ import MeteorTesting
 import Testing
 
 /// Tests paths in URLs, changed seeds and small disks.
-@Suite("Places", .ownThread)
+@Suite("Hot code push: paths, seeds and disks", .ownThread)
 struct PlacesTests {
     private func version(_ name: String, _ more: [BundleEntry] = []) -> MeteorBundleBuilder {
         App.bundle(name, [App.script("app.js", "run('\(name)');\n")] + more)

@@ -8,7 +8,7 @@ import Synchronization
 import Testing
 
 /// Tests the evidence for files, from the server to the store (METEOR section 1.5).
-@Suite("Proof", .ownThread)
+@Suite("Hot code push: proof of files", .ownThread)
 struct ProofTests {
     private func pushed(_ mode: VerificationMode = .compatible) throws -> PushedDevice {
         let device = try PushedDevice.app(App.bundle("v1", [App.asset("a.txt", "a")])) { $0.verification = mode }

@@ -8,7 +8,7 @@ import MeteorTesting
 import Testing
 
 /// Tests files that need no download (METEOR section 3.3).
-@Suite("Reuse", .ownThread)
+@Suite("Hot code push: reused files", .ownThread)
 struct ReuseTests {
     private static let words = "words of some length, so that no other file has as many bytes\n"
 
