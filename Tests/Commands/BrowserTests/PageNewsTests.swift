@@ -3,7 +3,7 @@ import BundleTesting
 import BundleValues
 import Testing
 
-/// What a page learns about the clients of its device.
+/// Tests the reports to a page about the clients of its device.
 @Suite(.ownThread, .needsBrowser) struct PageNewsTests {
     let browser: Browser
     let kiosk: Kiosk

@@ -37,7 +37,7 @@ import Testing
         try Clientctl.start(["activate", "--store", site.store, "--json"] + more)
     }
 
-    /// Loads the page until it is that of `version`, as a browser does that `serve` tells to reload. Returns its token.
+    /// Loads the page until it is that of `version`, as a browser does after a reload event. Returns its token.
     private func page(of version: String, on serve: ServeRun) throws -> String {
         let deadline = ContinuousClock.now + .seconds(60)
         while true {

@@ -22,7 +22,7 @@ struct ConfinementTests {
         try site.folder.writeTree(["index.html": bytes("<!doctype html>seed\n")], to: "seed")
     }
 
-    /// Runs a command with the intruder loaded. Returns the outcome and what the intruder attempted, with the errors
+    /// Runs a command with the intruder loaded. Returns the outcome and the attempts of the intruder, with the errors
     /// it got.
     private func intrude(_ arguments: [String], _ more: [String: String] = [:]) throws -> (Outcome, Set<String>) {
         let outcome = try Clientctl.run(arguments, environment: Intruder.environment(prey: prey, more))

@@ -91,7 +91,7 @@ private final class PseudoTerminal {
         close(master)
     }
 
-    /// Reads what the program prints on the terminal, until it ends with `text`.
+    /// Reads the output of the program on the terminal until it ends with `text`.
     func read(until text: String) throws {
         var printed: [UInt8] = []
         while !printed.ends(with: text.utf8) {

@@ -28,7 +28,7 @@ import Testing
 }
 
 private final class ChannelWalk {
-    /// A device as the test models it: what it was offered, not what it stored.
+    /// A device as the test models it: the releases that it was offered, not those that it stored.
     private struct Device {
         let id: String
         let channel: String
@@ -92,7 +92,7 @@ private final class ChannelWalk {
     private func edit(_ clock: Timestamp) throws {
         let (name, publisher) = (names[roll(2)], roll(3))
         var terms = ChannelTerms(signers: [workspace.channel], clock: clock)
-        // Two publishers record what they signed, each on its own machine; the third does not.
+        // Two publishers record their signatures, each on its own machine; the third does not.
         if publisher < 2 { terms.memory = PublisherMemory(workspace.folder.file("state-\(publisher)")) }
         terms.isFeedRestored = roll(12) == 0
         let flat = try read("manifest.json")

@@ -5,7 +5,7 @@ import Glibc
 ///
 /// `SWAP_CLIENTS_PYTHON` names a Python with moto. The default is that of `Scripts/bootstrap --bucket`, or `python3`.
 package final class TestBucket: Sendable {
-    /// Why moto is not available; nil if it is.
+    /// The reason why moto is not available; nil if it is.
     package static let missing: String? = {
         let check = try? Program.run(
             [python, "-c", search], environment: ["PATH": path, "HOME": "/nonexistent"])

@@ -24,7 +24,7 @@ struct MovingServerTests {
             name, [App.script("app.js", "run('\(name)');\n"), App.asset("shared.txt", shared)] + more)
     }
 
-    // MARK: Back to what runs
+    // MARK: Back to the running version
 
     @Test("N-09: drops a pending update when the server returns to the seed")
     func backToSeed() async throws {

@@ -2,7 +2,7 @@ import Testing
 
 @testable import BundleFleet
 
-/// Tests when a channel file of an upstream is polled, and what is announced.
+/// Tests when a channel file of an upstream is polled, and which sequences are announced.
 @Suite("DocumentWatch") struct DocumentWatchTests {
     typealias Answer = DocumentWatch.Answer
     typealias Report = DocumentWatch.Report

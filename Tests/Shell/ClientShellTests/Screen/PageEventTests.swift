@@ -83,7 +83,7 @@ import Testing
     {
         let fixture = try await LoopbackFixture()
         let token = try await fixture.page()
-        // The stream is held without being read, so the host does not know yet that the page is gone.
+        // The stream is held without being read, so the host has not noticed that the page is gone.
         let cut = try await fixture.host.events(token: token)
         fixture.fail("one")
         fixture.bridge.finish()

@@ -1,4 +1,4 @@
-/// Why the browser or a page did not do what a test requested.
+/// The reason why the browser or a page did not obey a test.
 package enum BrowserError: Error, Equatable, CustomStringConvertible {
     case notInstalled
     /// The browser or its pipe ended. The value is the end of its output.

@@ -116,7 +116,7 @@ struct BundleFolderWriter {
     }
 }
 
-/// Why a bundle cannot be created or written.
+/// The reason why a bundle cannot be created or written.
 package struct BundleFolderError: Error, Sendable, CustomStringConvertible {
     let message: String
 
