@@ -9,7 +9,7 @@ package enum ContentCoding: String, Sendable, CaseIterable {
     case brotli = "br"
     case zstd = "zst"
 
-    /// Whether this machine can decode it.
+    /// Whether this machine can decode the content.
     package var isReadable: Bool { self != .brotli || cbrotli_load() == 0 }
 
     /// Whether `copy` decodes to exactly `plain`.

@@ -15,7 +15,7 @@ package struct Confinement: Equatable, Sendable {
     /// Folders in which the process may create, change and remove files. For a missing folder, the nearest existing
     /// parent counts.
     private let folders: [String]
-    /// The same, but missing folders are created first, so that their parents stay inaccessible.
+    /// Further folders in which the process may change files. They are created first, so that their parents stay inaccessible.
     private let made: [String]
     /// Existing files that the process may write to, such as devices.
     private let files: [String]

@@ -136,7 +136,7 @@ struct RequestPath: Equatable {
     /// Whether the path ends with a slash or is the root.
     var isFolder: Bool { bytes.last.map { $0 == HTTPBytes.slash } ?? true }
 
-    /// The path of the file: of a folder, its index page.
+    /// The path of the file, which for a folder is its index page.
     var document: RequestPath { isFolder ? RequestPath(bytes + Array("index.html".utf8)) : self }
 
     /// The path of the index page if the path were a folder.

@@ -31,7 +31,7 @@ package struct StartRecord: Sendable, Equatable {
     package let version: ClientVersion
     /// The time of the last confirmed start; nil if the client has failed since.
     package internal(set) var goodSince: Timestamp?
-    /// The failed starts since the client was last good, oldest first.
+    /// The failed starts since the client last confirmed a start, oldest first.
     package internal(set) var failures: [StartFailure]
 }
 

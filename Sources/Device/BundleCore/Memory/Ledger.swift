@@ -262,7 +262,7 @@ package struct Ledger: Sendable, Equatable {
         let known = block(on: version)
         blocks.removeAll { $0.version == version }
         if let known, known.cause != .damagedFiles {
-            // A good version that was blocked by hand stays good.
+            // A confirmed version that was blocked by hand stays confirmed.
             records.removeAll { $0.version == version && $0.goodSince == nil }
             if let launch, launch.name == .installed(version), launch.verdict == .faulty { self.launch = nil }
         }

@@ -9,7 +9,7 @@ package enum StatusRule {
         /// One of `seed`, `staged`, `trial`, `good`, `failed` and `blocked`.
         package let state: String
         package let reason: String
-        /// The failed starts since the client was last good, oldest first.
+        /// The failed starts since the client last confirmed a start, oldest first.
         package let failures: [StartFailure]
     }
 

@@ -67,7 +67,7 @@ public enum FeedAddress: Sendable, Equatable {
     /// A channel file: releases with their rollouts and recalls, valid until it expires.
     case channel(FetchURL)
 
-    /// The address without its kind.
+    /// The address, whatever its kind.
     public var url: FetchURL {
         switch self {
         case .manifest(let url), .channel(let url): url

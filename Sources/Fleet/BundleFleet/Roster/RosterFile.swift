@@ -65,7 +65,7 @@ package struct RosterFile: Sendable {
     /// A message whose signature is valid.
     struct Arrival: Sendable {
         let post: RosterPost
-        /// The ID of the key that signed it.
+        /// The ID of the key that signed the message.
         let key: String
         let at: Timestamp
     }

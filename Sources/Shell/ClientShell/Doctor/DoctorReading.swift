@@ -30,7 +30,7 @@ package struct DoctorReading: Sendable {
     /// The offer of a source, and the decision on it.
     package struct OfferReading: Sendable, Equatable {
         package var version: ClientVersion
-        /// The decision of `install` on it.
+        /// The decision of `install` on the offer.
         package var verdict: Decision.Verdict
 
         /// Creates an offer.
@@ -85,7 +85,7 @@ package struct DoctorReading: Sendable {
         package var number: Int
         /// Whether the operator named the port, so `serve` uses no other one.
         package var isFixed: Bool
-        /// The program that listens on it.
+        /// The program that listens on the port.
         package var holder: Holder
 
         /// Creates the measurements of a port.

@@ -6,7 +6,7 @@ import BundleValues
 struct PageComplaint: Equatable {
     /// The description for operators.
     let text: String
-    /// Whether the start may fail because of it.
+    /// Whether the start may fail because of the error.
     let isGrave: Bool
 
     /// Reads the body of a report.

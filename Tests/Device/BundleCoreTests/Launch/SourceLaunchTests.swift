@@ -28,7 +28,7 @@ struct SourceLaunchTests {
 
     // MARK: Launching
 
-    @Test func `launches a push on trial and falls back to the good archive`() async throws {
+    @Test func `launches a push on trial and falls back to the confirmed archive`() async throws {
         let bench = try await Self.bench()
         let launched = try bench.launchPushes()
         #expect(launched.name.description == "meteor-b")
@@ -75,7 +75,7 @@ struct SourceLaunchTests {
 
     // MARK: By hand
 
-    @Test func `rolls back to the good client of any source and blocks the better ones`()
+    @Test func `rolls back to the last confirmed client of any source and blocks those that rank above it`()
         async throws
     {
         let bench = try await Self.bench()

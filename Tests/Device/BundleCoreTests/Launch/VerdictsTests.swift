@@ -128,7 +128,7 @@ struct VerdictsTests {
         #expect(try !bench.verdicts().unblock(try Sample.version("1.2.0")))
     }
 
-    @Test func `refuses to roll back from a good client after an automatic rollback`() async throws {
+    @Test func `refuses to roll back from a confirmed client after an automatic rollback`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         _ = try bench.launchAndConfirm()
         try await bench.install("1.1.0")

@@ -104,7 +104,7 @@ struct SourceRulesTests {
         // The present offer does not matter.
         ("meteor-a", "embedded", "meteor-a"),
     ])
-    func `falls back from a failed push to the last good client of any source`(
+    func `falls back from a failed push to the last confirmed client of any source`(
         good: String, offered: String, chosen: String
     ) throws {
         var ledger = try Device(offered: offered).inventory().ledger

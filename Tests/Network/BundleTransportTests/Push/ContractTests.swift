@@ -115,7 +115,7 @@ struct ContractTests {
     }
 
     @Test(arguments: TransportLink.allCases)
-    func `ends a send to a peer that does not read when it closes`(_ link: TransportLink) async throws {
+    func `a close ends a send to a peer that does not read`(_ link: TransportLink) async throws {
         let open = try await link.open()
         let sending = Task {
             while true { try await open.near.sendBinary([UInt8](repeating: 0, count: 256 << 10)) }
