@@ -6,7 +6,7 @@ import Synchronization
 ///
 /// A mirror is not trusted: each file from it is compared with a signed digest, and documents come from the feed.
 final class Mirrors: Sendable {
-    /// The rest of a mirror that failed once and of one that fails again and again.
+    /// The pauses of a mirror after one failure, and after repeated failures.
     private static let backoff = Backoff(from: .seconds(60), upTo: .seconds(6 * 3600))
 
     private struct Failure {

@@ -3,7 +3,7 @@ import BundleServe
 import BundleValues
 import Synchronization
 
-/// Writes one line per answer on its own thread, so that a slow reader of the log does not slow the server.
+/// Writes one line per response on a separate thread, so that a slow reader of the log does not slow the server.
 final class AccessLog: Sendable {
     private static let mostWaiting = 4096
 

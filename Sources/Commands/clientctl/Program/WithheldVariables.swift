@@ -4,7 +4,7 @@ enum WithheldVariables {
     case ofService
     /// Also variables that set flags of `clientctl`.
     case settings
-    /// Also variables with the name of a secret, because a browser runs foreign code.
+    /// Variables with the name of a secret are withheld, too, because a browser runs foreign code.
     case secrets
 
     private static let service = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"]

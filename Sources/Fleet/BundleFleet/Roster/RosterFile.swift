@@ -1,6 +1,6 @@
 package import BundleValues
 
-/// The database of a roster. Its tables are documented, so that operators can ask it with `sqlite3`.
+/// The database of a roster. Its tables are documented, so that operators can query it with `sqlite3`.
 package struct RosterFile: Sendable {
     private static let schemaVersion = 1
     /// The number of rows in one response.

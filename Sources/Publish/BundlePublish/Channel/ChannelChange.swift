@@ -168,7 +168,7 @@ extension ChannelDocument {
         isUrgent ? "urgent, devices activate it as soon as they have it" : "no longer urgent"
     }
 
-    /// Gives the release a cohort of its own, so that different devices come first for each release.
+    /// Gives the release a separate cohort, so that different devices come first for each release.
     private mutating func useOwnCohort(_ index: Int) {
         if releases[index].salt.isEmpty { releases[index].salt = releases[index].version.description }
     }
