@@ -13,7 +13,7 @@ package struct PublicationCheck: Sendable {
     /// The obstacle between devices and the published files.
     private struct Obstacle {
         let failure: UpdateFailure
-        /// Whether the server refuses readers, which no cache changes.
+        /// Whether the server itself refuses readers. An outdated cache does not cause this.
         var isRefusal = false
     }
 
