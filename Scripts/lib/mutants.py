@@ -30,7 +30,6 @@ KINDS = {
     "call": "a call is skipped",
     "set": "a value is not assigned",
     "bound": "a comparison includes or excludes its boundary",
-    "one": "a minimum or maximum ignores one of the values",
     "hand": "an entry of the list by-hand",
 }
 WORD = r"(?<![\w.`#])"
@@ -291,7 +290,6 @@ class Source:
         self.returns()
         self.steps()
         self.closures()
-        self.elsewhere()
 
     def cases(self):
         for match in re.finditer(WORD + r"(?:case\b|default(?=:))", self.code):
@@ -363,39 +361,6 @@ class Source:
                 start = self.trim(function.body + 1, self.closes[function.body])[0]
                 if not self.code.startswith(("get ", "get{"), start):
                     self.value(start, self.statement_end(start))
-        for match in re.finditer(r"(?<=\S)\s+\? ", self.code):
-            self.ternary(match.start())
-        for match in re.finditer(WORD + r"(?:max|min)\(", self.code):
-            opening = match.end() - 1
-            parts = self.split(match.end(), self.closes.get(opening, match.end()), ",")
-            texts = [self.text[slice(*part)] for part in parts]
-            if len(parts) < 2 or any("\n" in text or "try" in text or re.match(r"\w+:", text) for text in texts):
-                continue
-            for index in range(len(parts)):
-                rest = texts[:index] + texts[index + 1:]
-                less = rest[0] if len(rest) == 1 else f"{match[0]}{', '.join(rest)})"
-                self.add("one", match.start(), self.skip(opening), f"(isSwitchedOff(N) ? ({less}) : ", ")", less)
-
-    def ternary(self, end):
-        """Adds the mutants of the condition before a question mark."""
-        start, at = None, end
-        while at > 0:
-            at -= 1
-            letter = self.code[at]
-            if letter in ")]}":
-                at = next((one for one in reversed(self.opens) if self.closes[one] == at), 0)
-                continue
-            if letter in "([{,;" or letter == "\n" and self.starts_statement(self.trim(at + 1, end)[0]):
-                start = at + 1
-                break
-            if re.compile(r"(?:return|throw|in)\s").match(self.code, at) and not self.code[at - 1].isalnum():
-                start = at + len(self.code[at:].split()[0])
-                break
-            if self.code.startswith((" = ", " =\n", ": ", "? ", "+= "), at):
-                start = at + 2
-                break
-        if start is not None:
-            self.expression(start, end, ("true", "false"))
 
     def steps(self):
         for match in re.finditer(r"(?<=[\n{;:]) *(?=[A-Za-z_$])", self.code):
@@ -435,40 +400,6 @@ class Source:
                 self.expression(start, end, ("true", "false"))
         for match in re.finditer(r"\.filter\(([\w.]+)\)", self.code):
             self.add("true", match.start(1), match.end(1), "{ isSwitchedOff(N) || ", "($0) }")
-
-    def elsewhere(self):
-        """Adds the mutants of comparisons that are arguments, assigned, or returned by a closure."""
-        known = [(start, end) for _, start, end, _, _, kind, *_ in self.found if kind in ("pass", "always", "true", "false")]
-        for match in re.finditer(r" (?:==|!=|&&|\|\||[<>]=?) | \?\? (?:true|false)\b|(?<=[{n(]) !(?=\w)|(?<=\n) +!(?=\w)", self.code):
-            if self.function(match.start()) is None or any(start <= match.start() < end for start, end in known):
-                continue
-            opening = self.bracket(match.start(), "([{")
-            start = opening + 1
-            if self.code[opening] == "{":
-                if self.bodies.get(opening) == "switch":
-                    continue
-                start = max((place for place in self.breaks(start, match.start())), default=start)
-                end = self.statement_end(match.end())
-            else:
-                parts = self.split(start, self.closes[opening], ",")
-                start, end = next(part for part in parts if part[0] <= match.start() < part[1])
-            head = re.compile(
-                r"(?:\s*(?:return |(?:\w+: )|(?:(?:let|var) \w+(?:: Bool)? = )|[\w.]+ = |[\w, ]+ in\s+|\([^()]*\) in\s+))*").match(
-                    self.code, start)
-            before = self.code[head.end():match.start()]
-            if re.match(r"(?:guard|if|while|switch|for|case|let|var)\b", before.lstrip()) or re.search(
-                    r"[{}] | \? ", before) or re.search(r"\s\? ", self.code[match.end():end]):
-                continue
-            self.expression(head.end(), end, ("true", "false"))
-            known.append((head.end(), end))
-
-    def breaks(self, start, end):
-        """Returns the places where statements begin between two places of a block."""
-        at = start
-        while at < end:
-            at = self.trim(at, end)[0]
-            yield at
-            at = max(self.statement_end(at), at) + 1
 
     def hand(self, name, every, pattern, replacement):
         """Adds a mutant of the list by-hand: a pattern in a function, and the text around it, with OFF for the switch."""

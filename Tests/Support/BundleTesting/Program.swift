@@ -19,8 +19,8 @@ package final class Program: Sendable {
         package var text: String { String(decoding: output, as: UTF8.self) }
     }
 
-    /// The variables that `Scripts/prove/coverage`, `Scripts/prove/mutate` and sanitizers set for all programs.
-    private static let measuring = ["LLVM_PROFILE_FILE", "SWAP_CLIENTS_MUTANT", "ASAN_OPTIONS"]
+    /// The variables that `Scripts/prove/mutate` and sanitizers set for all programs.
+    private static let measuring = ["SWAP_CLIENTS_MUTANT", "ASAN_OPTIONS"]
         .reduce(into: [String: String]()) { if let value = getenv($1) { $0[$1] = String(cString: value) } }
 
     private let process: pid_t
