@@ -50,7 +50,9 @@ final class DryRunLocation: FeedLocation {
         return FeedRecord(bytes, version: try Self.version(of: bytes))
     }
 
-    func stream(_ name: String, maximumBytes: Int, body: (UnsafeRawBufferPointer) throws -> Void) throws -> Bool {
+    func stream(
+        _ name: String, maximumBytes: Int, body: @escaping (UnsafeRawBufferPointer) throws -> Void
+    ) throws -> Bool {
         if removed.contains(name) { return false }
         guard let bytes = written[name] ?? nil else {
             return try base.stream(name, maximumBytes: maximumBytes, body: body)

@@ -42,7 +42,7 @@ package final class FeedFolder: FeedLocation {
     }
 
     package func stream(
-        _ name: String, maximumBytes: Int, body: (UnsafeRawBufferPointer) throws -> Void
+        _ name: String, maximumBytes: Int, body: @escaping (UnsafeRawBufferPointer) throws -> Void
     ) throws -> Bool {
         guard let root = try root else { return false }
         let file: File

@@ -61,7 +61,9 @@ package protocol FeedLocation: AnyObject {
     func read(_ name: String, maximumBytes: Int) throws -> FeedRecord?
     /// Passes the file's bytes to `body` in order. Returns false if the file does not exist. Throws `sizeMismatch` if
     /// it has more than `maximumBytes`.
-    func stream(_ name: String, maximumBytes: Int, body: (UnsafeRawBufferPointer) throws -> Void) throws -> Bool
+    func stream(
+        _ name: String, maximumBytes: Int, body: @escaping (UnsafeRawBufferPointer) throws -> Void
+    ) throws -> Bool
     /// Creates the file. Returns false, and changes nothing, if it exists.
     func create(_ name: String, with content: FeedContent) throws -> Bool
     /// Replaces the file that was read as `version`, nil for a file that did not exist. Throws `FeedConflict` if it

@@ -18,7 +18,7 @@ final class HookedLocation: FeedLocation {
         return try inner.read(name, maximumBytes: maximumBytes)
     }
     func stream(
-        _ name: String, maximumBytes: Int, body: (UnsafeRawBufferPointer) throws -> Void
+        _ name: String, maximumBytes: Int, body: @escaping (UnsafeRawBufferPointer) throws -> Void
     ) throws -> Bool {
         try inner.stream(name, maximumBytes: maximumBytes, body: body)
     }

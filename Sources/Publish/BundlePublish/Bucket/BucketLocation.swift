@@ -56,12 +56,10 @@ package final class BucketLocation: FeedLocation {
     }
 
     package func stream(
-        _ name: String, maximumBytes: Int, body: (UnsafeRawBufferPointer) throws -> Void
+        _ name: String, maximumBytes: Int, body: @escaping (UnsafeRawBufferPointer) throws -> Void
     ) throws -> Bool {
-        try withoutActuallyEscaping(body) { body in
-            let request = ObjectRequest(.get, try key(name))
-            return try isFound(try send(request, maximumBytes: maximumBytes, receive: body).response, at: name)
-        }
+        let request = ObjectRequest(.get, try key(name))
+        return try isFound(try send(request, maximumBytes: maximumBytes, receive: body).response, at: name)
     }
 
     private func isFound(_ response: ObjectResponse, at name: String) throws -> Bool {
