@@ -40,8 +40,6 @@ struct Traits {
     ]
     /// The devices of 1,000 with a wrong clock.
     private static let wrongClocks: UInt64 = 40
-    /// The devices of 1,000 with too little memory for a delta.
-    private static let smallOnes: UInt64 = 100
     /// A wrong clock differs by one hour to one year, with a logarithmic distribution.
     private static let clockErrors = (least: 3600.0, factor: 8760.0)
 
@@ -61,8 +59,6 @@ struct Traits {
     func phase(_ period: Int) -> Int { Int(draw(2) % UInt64(period)) }
 
     func edge(of count: Int) -> Int { Int(draw(3) % UInt64(count)) }
-
-    var isSmall: Bool { draw(4) % 1000 < Self.smallOnes }
 
     var hasWrongClock: Bool { draw(5) % 1000 < Self.wrongClocks }
 

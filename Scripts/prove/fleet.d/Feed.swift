@@ -9,8 +9,6 @@ struct Issue {
     let envelope: SignedEnvelope
     let document: ChannelDocument
     let payloadSha256: SHA256Digest
-    /// The size of the file in bytes.
-    let size: Int
     /// The rollout of each of `Feed.staged` in thousandths; all devices if the document does not contain the release.
     let rollouts: [Int]
 }
@@ -89,7 +87,6 @@ final class Feed {
         issues.append(
             Issue(
                 envelope: envelope, document: document, payloadSha256: try SHA256Digest.of(envelope.payload),
-                size: file.bytes.count,
                 rollouts: Self.staged.map { name in
                     document.releases.first { "\($0.version)" == name }?.rollout ?? ChannelDocument.Release.allDevices
                 }))

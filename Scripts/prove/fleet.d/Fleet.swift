@@ -62,9 +62,8 @@ struct Fleet {
         }
         let use = use()
         return .object([
-            "devices": .integer(devices), "seed": .integer(Int(seed)), "sample": .integer(Simulation.sample),
-            "releaseAt": .integer(Operators.releaseAt), "edges": .integer(Wire.edges),
-            "archiveBytes": .integer(Wire.archiveBytes), "deltaBytes": .integer(Wire.deltaBytes),
+            "devices": .integer(devices), "seed": .integer(Int(seed)),
+            "releaseAt": .integer(Operators.releaseAt),
             "milliseconds": .integer(Int((ContinuousClock.now - began) / .milliseconds(1))),
             "cpuMilliseconds": .integer(use.milliseconds), "peakBytes": .integer(use.bytes),
             "scenarios": .array(answers.compactMap(\.self)),

@@ -12,10 +12,6 @@ final class Rules {
         /// The next state of the device.
         let next: UInt16
         let outcome: PollRule.PollOutcome
-        /// The release that the device downloads.
-        let release: SemanticVersion?
-        /// Whether the download is a delta, on devices with enough memory and on small ones.
-        let delta: (usual: Bool, small: Bool)
         /// Whether the next start selects another client.
         let isPending: Bool
     }
@@ -31,8 +27,7 @@ final class Rules {
     private static let mostStates = 2048
     private static let mostIssues = 64
     private static let masks = 4
-    /// The memory that a delta requires, and that small devices have.
-    private static let deltaMemory = (needed: 48 << 20, small: 32 << 20)
+    private static let installedSize = 30_000_000
 
     private let feed: Feed
     private let time: Timestamp
@@ -41,8 +36,6 @@ final class Rules {
     private var states: [Ledger] = []
     private var checks: [Check?]
     private var starts: [Start?]
-    /// The number of evaluated situations.
-    private(set) var evaluated = 0
 
     /// Creates the rules for devices with the confirmed base release. All stored times are `time`.
     init(_ feed: Feed, at time: Timestamp) throws {
@@ -83,7 +76,6 @@ final class Rules {
         guard issue < Self.mostIssues else {
             throw SimulationError("the channel has more than \(Self.mostIssues) documents")
         }
-        evaluated += 1
         let before = inventory(states[Int(state)])
         let poll = try FeedPoll(
             feed.anchor, OfferRequest(inventory: before, shell: version, appId: Feed.appId), clock: clock)
@@ -98,14 +90,11 @@ final class Rules {
             [.recorded(FeedUpdate(before: update.before, after: after)), .selected(shell: version)], to: before.ledger)
         let verdict = offer.decide(inventory(ledger), shell: version, appId: Feed.appId).verdict
         let failure = verdict.failure(of: offer.clientVersion)
-        var release: SemanticVersion?
         if case .install = verdict, let semantic = offer.clientVersion.semantic {
-            release = semantic
             ledger = try applying([.installed(try entry(semantic)), .selected(shell: version)], to: ledger)
         }
         return Check(
             next: try intern(ledger), outcome: failure.map { PollRule.PollOutcome($0, asked: nil) } ?? .answered,
-            release: release, delta: try release.map { try delta(to: $0, on: before) } ?? (false, false),
             isPending: ledger.pending != nil)
     }
 
@@ -119,38 +108,12 @@ final class Rules {
         }
     }
 
-    private func delta(to release: SemanticVersion, on inventory: Inventory) throws -> (usual: Bool, small: Bool) {
-        let list = try deltas(to: release)
-        let bases = inventory.bundles.map(\.entry.contentSha256)
-        func isDelta(_ memory: Int) -> Bool {
-            guard case .delta = DeltaRule.choose(list, bases: bases, memory: memory, tried: { _ in nil }) else {
-                return false
-            }
-            return true
-        }
-        return (isDelta(ArchiveLimits().deltaMemory), isDelta(Self.deltaMemory.small))
-    }
-
-    /// Returns a list with a delta from each earlier release.
-    func deltas(to release: SemanticVersion) throws -> DeltaList {
-        let before = try ([Feed.base] + Feed.staged).map { try SemanticVersion(parsing: $0) }.filter { $0 < release }
-        return DeltaList(
-            version: release, contentSha256: try Self.content(release),
-            deltas: try before.map {
-                DeltaList.Delta(
-                    baseVersion: $0, baseContentSha256: try Self.content($0), url: "from-\($0).delta",
-                    size: Wire.deltaBytes, sha256: try SHA256Digest.of(Array("\($0) \(release)".utf8)),
-                    memory: Self.deltaMemory.needed)
-            })
-    }
-
     // MARK: Starts
 
     /// Returns the result of a start in `state`; `fails` says whether the first staged release fails on this device.
     func start(_ state: UInt16, fails: Bool) throws -> Start {
         let place = Int(state) * 2 + (fails ? 1 : 0)
         if let known = starts[place] { return known }
-        evaluated += 1
         var ledger = states[Int(state)]
         var trial: (version: SemanticVersion, isGood: Bool)?
         var isDone = false
@@ -184,7 +147,8 @@ final class Rules {
     private func entry(_ version: SemanticVersion) throws -> Ledger.Entry {
         Ledger.Entry(
             identity: BundleIdentity(version: version, shells: try ShellRange(minimum: self.version)),
-            contentSha256: try Self.content(version), installedSize: Wire.archiveBytes, fileCount: 1, installedAt: time)
+            contentSha256: try Self.content(version), installedSize: Self.installedSize, fileCount: 1, installedAt: time
+        )
     }
 
     private func inventory(_ ledger: Ledger) -> Inventory { trees(ledger.entries.map(\.version)).inventory(of: ledger) }

@@ -5,7 +5,7 @@
 
 /// A simulation of the fleet in one scenario, in steps of one second.
 struct Simulation {
-    /// A device, in 32 bytes, because a million devices determine the speed.
+    /// A device, in few bytes, because a million devices determine the speed.
     private struct Device {
         var poll = PollRule()
         /// The next device with an event in the same second.
@@ -13,8 +13,6 @@ struct Simulation {
         /// The time at which the device turns off; the maximum if it is always on.
         var offAt = UInt32.max
         var state: UInt16 = 0
-        /// The document that the device received last.
-        var seen = UInt16.max
         /// The buckets of the device for the staged releases.
         var buckets: (UInt16, UInt16)
         let edge: UInt8
@@ -25,7 +23,6 @@ struct Simulation {
 
     private struct Marks: OptionSet {
         let rawValue: UInt8
-        static let isSmall = Marks(rawValue: 1)
         static let hasWrongClock = Marks(rawValue: 2)
         /// The first staged release fails on the device.
         static let fails = Marks(rawValue: 4)
@@ -45,7 +42,6 @@ struct Simulation {
     private static let verdictAfter = 10
     /// The time in which every running device checks again. Later, only devices without the target release are simulated.
     private static let quiet = 3600
-    static let sample = 300
 
     let scenario: Scenario
     private let world: World
@@ -53,9 +49,8 @@ struct Simulation {
     private let feed: Feed
     private let rules: Rules
     private let versions: [SemanticVersion]
-    private let listBytes: [Int]
     private var operators: Operators
-    private var wire: Wire
+    private var edges = Edges()
     private var reports: [Reports]
     private var chance: Chance
     private var devices: [Device] = []
@@ -72,11 +67,7 @@ struct Simulation {
         feed = try Feed(in: folder, client: world.client, at: world.start)
         rules = try Rules(feed, at: world.start)
         versions = try Feed.staged.map { try SemanticVersion(parsing: $0) }
-        listBytes = try versions.map { [rules] in
-            DeltaListFormat.envelope(of: try rules.deltas(to: $0)).document.count
-        }
         operators = Operators(scenario)
-        wire = Wire(seconds: Self.horizon, releases: versions.count)
         reports = versions.map { _ in Reports(seconds: Self.horizon) }
         chance = Chance(seed: world.seed &+ UInt64(number) << 40)
         heads = Array(repeating: -1, count: Self.horizon)
@@ -89,12 +80,11 @@ struct Simulation {
     private mutating func makeDevice(_ index: Int) {
         let traits = Traits(index, seed: world.seed)
         var marks: Marks = []
-        if traits.isSmall { marks.insert(.isSmall) }
         if traits.hasWrongClock { marks.insert(.hasWrongClock) }
         if traits.fails(permille: scenario.failing) { marks.insert(.fails) }
         devices.append(
             Device(
-                buckets: (world.buckets[0][index], world.buckets[1][index]), edge: UInt8(traits.edge(of: Wire.edges)),
+                buckets: (world.buckets[0][index], world.buckets[1][index]), edge: UInt8(traits.edge(of: Edges.count)),
                 marks: marks))
         left += 1
         var begun = 0
@@ -115,12 +105,11 @@ struct Simulation {
         var now = 0
         while now < Self.horizon, left > 0 {
             try operators.act(at: now, world.time(now), feed, reports)
-            if now % Self.sample == 0 { tally.sample(running) }
             try start(at: now)
             try poll(at: now)
             now += 1
         }
-        return finish(at: now)
+        return finish()
     }
 
     private mutating func start(at now: Int) throws {
@@ -190,24 +179,13 @@ struct Simulation {
     }
 
     private mutating func outcome(_ index: Int, at now: Int) throws -> PollRule.PollOutcome {
-        if chance.next() % 1000 < Self.spoilt {
-            tally.spoilt += 1
-            return .interrupted(asked: nil)
-        }
-        let (device, newest) = (devices[index], feed.issues.count - 1)
-        let number = wire.check(
-            now, edge: Int(device.edge), newest: newest, size: feed.issues[newest].size, seen: Int(device.seen)
-        ) { feed.issues[$0].size }
+        if chance.next() % 1000 < Self.spoilt { return .interrupted(asked: nil) }
+        let device = devices[index]
+        let number = edges.document(Int(device.edge), newest: feed.issues.count - 1, at: now)
         if device.marks.contains(.hasWrongClock), let refused = refusal(index, number, at: now) { return refused }
         let check = try rules.check(
             device.state, number, mask: mask(device, number), clock: clock(index, at: now), id: index)
         devices[index].state = check.next
-        devices[index].seen = UInt16(number)
-        if let release = check.release, let place = versions.firstIndex(of: release) {
-            let isDelta = device.marks.contains(.isSmall) ? check.delta.small : check.delta.usual
-            wire.download(
-                now, edge: Int(device.edge), release: place, isDelta: isDelta, listBytes: listBytes[place])
-        }
         if check.isPending { startSoon(index, at: now) }
         return check.outcome
     }
@@ -285,14 +263,12 @@ struct Simulation {
         if before >= 0 { running[before] -= 1 }
         if let place { running[place] += 1 }
         devices[index].runs = Int8(place ?? -1)
+        tally.mostOnBad = max(tally.mostOnBad, running[0])
     }
 
-    private func finish(at now: Int) -> Tally {
+    private func finish() -> Tally {
         var tally = tally
-        tally.followedUntil = now
-        tally.evaluated = rules.evaluated
         tally.operators = operators
-        tally.wire = wire
         tally.endsOnBad = scenario.failing == 0 ? 0 : running[0]
         for device in devices where !device.marks.contains(.hasTarget) {
             guard device.marks.contains(.isShutOut) else {
