@@ -21,8 +21,6 @@ from typing import NamedTuple
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 APP_ID = "org.example.faults"
 VERSIONS = ("1.0.0", "1.1.0", "1.2.0")
-# The exit statuses of commands (Guide/reference/exit-statuses.md).
-EXIT_CODES = {0, 1, 3, 10, 11, 20, 21, 22, 23, 24, 25, 26, 27, 30, 31, 32, 33, 34, 40, 41, 42, 43, 51, 64, 78}
 # The validity of channel documents and trust roots.
 LASTING = ("--expires-in", "3650d")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
@@ -48,15 +46,11 @@ class Parser(argparse.ArgumentParser):
         sys.exit(64)
 
 
-# The build flags of measured programs.
-RELEASE = ("-c", "release", "--scratch-path", str(ROOT / ".build-bench"))
-
-
-def built(product, named, *flags):
-    """Returns the path of a program: `named`, or built with `flags` (debug by default)."""
+def built(product, named):
+    """Returns the path of a program: `named`, or its debug build."""
     if named:
         return os.path.realpath(named)
-    command = ["swift", "build", "--package-path", str(ROOT), "--product", product, *flags]
+    command = ["swift", "build", "--package-path", str(ROOT), "--product", product]
     subprocess.run(command, check=True, stdout=sys.stderr)
     shown = subprocess.run(command + ["--show-bin-path"], check=True, capture_output=True, text=True)
     return os.path.join(shown.stdout.strip(), product)

@@ -13,7 +13,6 @@ from collections import namedtuple
 Function = namedtuple("Function", "kind name signature start body end")
 
 TOKEN = re.compile(r'//|/\*|#*"""|#*"')
-OPENING = {"(": ")", "[": "]", "{": "}"}
 # The beginnings of a line after a function without a body.
 NEXT = re.compile(
     r"[@}#]|(?:public|package|internal|private|fileprivate|static|class|mutating|nonisolated|func|var|let|init|case|struct|enum|"
@@ -21,7 +20,6 @@ NEXT = re.compile(
 DECLARED = re.compile(
     r"(?<![\w.`])(?:func\s+(?P<func>\w+|`\w+`|[-+*/<>=!|&^~]+)\s*[(<]|(?P<init>init)[?!]?\s*[(<]|(?P<deinit>deinit)\s*\{|"
     r"(?P<subscript>subscript)\s*[(<]|var\s+(?P<var>\w+)\s*:)")
-TYPE = re.compile(r"(?<![\w.])(?:struct|class|enum|actor|protocol|typealias)\s+(\w+)")
 
 
 def _string_end(text, at):
