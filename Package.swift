@@ -197,14 +197,6 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             path: "Tests/Support/MockMeteor", swiftSettings: strict),
-        // Devices by the thousand, for Scripts/bench push.
-        .executableTarget(
-            name: "PushFleet",
-            dependencies: [
-                "BundleValues", "BundleTransport", "BundleSockets", "ArchiveSource",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
-            ],
-            path: "Tests/Support/PushFleet", swiftSettings: strict),
         // A day of a device's agent, by a clock of its own: Scripts/prove/day.
         .executableTarget(
             name: "AgentDay",

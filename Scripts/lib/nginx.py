@@ -1,6 +1,6 @@
 """Starts an nginx on free ports of this machine.
 
-  nginx.py FOLDER WORK LOG   serves FOLDER, with its access log in LOG or off; prints the process id and the port
+  nginx.py FOLDER WORK   serves FOLDER, with its files in WORK; prints the process id and the port
 """
 
 import os
@@ -19,7 +19,7 @@ error_log "{work}/nginx-error.log";
 {user}
 events {{ worker_connections 30000; }}
 http {{
-    access_log {log};
+    access_log off;
     default_type application/octet-stream;
     client_body_temp_path "{work}/nginx-tmp";
     proxy_temp_path "{work}/nginx-tmp";
@@ -40,14 +40,14 @@ def free_port():
 class Nginx:
     """An nginx with `http` as the content of its http block, until `end`. It is ready when `port` accepts connections."""
 
-    def __init__(self, work, http, port, log="off"):
+    def __init__(self, work, http, port):
         program = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin:/sbin")
         if program is None:
             raise SystemExit("nginx is not installed: run Scripts/bootstrap")
         work = pathlib.Path(work)
         user = "user root;" if os.getuid() == 0 else ""
         conf = work / "nginx.conf"
-        conf.write_text(BASE.format(work=work, user=user, http=http, log=log))
+        conf.write_text(BASE.format(work=work, user=user, http=http))
         self.child = subprocess.Popen(
             [program, "-e", str(work / "nginx-error.log"), "-c", str(conf)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -66,12 +66,12 @@ class Nginx:
         self.child.wait()
 
 
-def main(folder, work, log):
+def main(folder, work):
     for attempt in range(5):
         port = free_port()
         http = f'sendfile on; tcp_nopush on; server {{ listen 127.0.0.1:{port}; root "{folder}"; }}'
         try:
-            print(Nginx(work, http, port, log).child.pid, port)
+            print(Nginx(work, http, port).child.pid, port)
             return
         except SystemExit:
             # Another process may have taken the port.
