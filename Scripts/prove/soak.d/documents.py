@@ -121,8 +121,11 @@ def changed(document, change):
             if release.rollout == change.value:
                 return document
             return document.having(version, release._replace(rollout=change.value, salt=release.salt or version))
-        case "pause" | "resume":
-            return release and document.having(version, release._replace(paused=change.verb == "pause"))
+        case "pause":
+            return release and document.having(version, release._replace(paused=True))
+        case "resume":
+            is_possible = release and document.allows(version)
+            return document.having(version, release._replace(paused=False)) if is_possible else None
         case "recall":
             return document._replace(recalled=document.recalled | {version: change.value})
         case "undo":
