@@ -1,7 +1,10 @@
-// Functions for the portable program (Scripts/release --portable): newer ones of glibc, so that the program starts with glibc 2.34,
+// Functions for the portable programs (Scripts/release --portable, --arch arm64): newer ones of glibc, so that the program starts with glibc 2.34,
 // and those of libraries that libarchive uses for formats that this package refuses.
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 
 #define HIDDEN __attribute__((visibility("hidden")))
@@ -24,6 +27,28 @@ HIDDEN float hypotf(float x, float y) {
     if (isinf(x) || isinf(y)) return INFINITY;
     return (float)sqrt((double)x * x + (double)y * y);
 }
+
+#ifdef __aarch64__
+// Since glibc 2.38, for which Debian compiled the static libraries of Swift.
+HIDDEN long __isoc23_strtol(const char *text, char **end, int base) { return strtol(text, end, base); }
+HIDDEN long long __isoc23_strtoll(const char *text, char **end, int base) { return strtoll(text, end, base); }
+HIDDEN int __isoc23_sscanf(const char *text, const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    int count = vsscanf(text, format, values);
+    va_end(values);
+    return count;
+}
+HIDDEN size_t strlcpy(char *to, const char *from, size_t space) {
+    size_t length = strlen(from);
+    if (space > 0) {
+        size_t copied = length < space ? length : space - 1;
+        memcpy(to, from, copied);
+        to[copied] = 0;
+    }
+    return length;
+}
+#endif
 
 // bzip2 and lzma: libarchive reports the result as an error of the entry (BZ_CONFIG_ERROR, LZMA_OPTIONS_ERROR).
 #define FAILS(name, result) HIDDEN int name(void) { return result; }
