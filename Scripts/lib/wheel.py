@@ -4,6 +4,7 @@
     wheel.py PROGRAM OUT
 
 The files depend only on the program, the commit and SOURCE_DATE_EPOCH. The packages come from Package.resolved and the program.
+A program for ARM64 runs by qemu-user on x86-64, with the C library that Scripts/release --arch arm64 leaves.
 """
 
 import base64
@@ -11,7 +12,6 @@ import hashlib
 import json
 import os
 import pathlib
-import platform
 import re
 import stat
 import subprocess
@@ -33,6 +33,10 @@ os.execv(program, ["clientctl", *sys.argv[1:]])
 '''
 
 
+# By the machine in the head of an ELF file: the names of Debian and of Python.
+MACHINES = {62: ("amd64", "x86_64"), 183: ("arm64", "aarch64")}
+
+
 def output(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout.strip()
 
@@ -43,9 +47,10 @@ def component(name, version, purl, license_name):
     return {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl, "licenses": [{kind: value}]}
 
 
-def bill_of_materials(program, version, libraries, moment):
-    machine = output("dpkg", "--print-architecture")
-    swift = re.search(r"Swift version ([0-9.]+)", output("swift", "--version")).group(1)
+def bill_of_materials(program, machine, version, libraries, moment):
+    # Debian's Swift leaves its version in the paths of its runtime.
+    debian = re.search(rb"/swiftlang-([0-9.]+)/", program.read_bytes())
+    swift = debian[1].decode() if debian else re.search(r"Swift version ([0-9.]+)", output("swift", "--version"))[1]
     pins = json.loads((ROOT / "Package.resolved").read_text(encoding="utf-8"))["pins"]
     parts = [component("swift", swift, f"pkg:generic/swift@{swift}", APACHE)]
     for pin in pins:
@@ -77,8 +82,8 @@ def licenses(libraries):
         f"==> {ROOT.name}\n", "==> swap-clients\n", 1)
 
 
-def write_wheel(out, version, entries, moment):
-    tag = f"py3-none-manylinux_2_34_{platform.machine()}"
+def write_wheel(out, platform, version, entries, moment):
+    tag = f"py3-none-manylinux_2_34_{platform}"
     about = f"swap_clients-{version}.dist-info"
     entries = {
         "swap_clients/__main__.py": MAIN.encode(),
@@ -108,16 +113,18 @@ def write_wheel(out, version, entries, moment):
 def main():
     program, out = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     moment = int(os.environ["SOURCE_DATE_EPOCH"])
-    answer = json.loads(output(program, "--version", "--json"))
+    machine, platform = MACHINES[int.from_bytes(program.read_bytes()[18:20], "little")]
+    emulator = [] if machine == output("dpkg", "--print-architecture") else [f"qemu-{platform}-static", "-L", ROOT / f".build-release/{machine}/sysroot"]
+    answer = json.loads(output(*emulator, program, "--version", "--json"))
     version, libraries = answer["version"], answer["libraries"]
     if not libraries:
         sys.exit(f"wheel: {program} is not portable; build it with Scripts/release --portable")
     if not re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", version):
         sys.exit(f"wheel: Python has no version {version}; a wheel needs three numbers")
-    bill = json.dumps(bill_of_materials(program, version, libraries, moment), indent=2) + "\n"
-    (out / f"clientctl-{version}.cdx.json").write_text(bill, encoding="utf-8")
+    bill = json.dumps(bill_of_materials(program, machine, version, libraries, moment), indent=2) + "\n"
+    (out / f"clientctl-{version}-linux-{machine}.cdx.json").write_text(bill, encoding="utf-8")
     (out / f"clientctl-{version}-licenses.txt").write_text(licenses(libraries), encoding="utf-8")
-    write_wheel(out, version, {"clientctl": program.read_bytes(), "licenses": licenses(libraries).encode(), "bill": bill.encode()}, moment)
+    write_wheel(out, platform, version, {"clientctl": program.read_bytes(), "licenses": licenses(libraries).encode(), "bill": bill.encode()}, moment)
 
 
 main()
