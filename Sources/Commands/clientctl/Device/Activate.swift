@@ -44,22 +44,16 @@ struct Activate: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
-        let settings = try common.settings()
-        let store = try settings.required("store", place.store)
-        let limit = try settings.parsed("wait", settings.optional("wait", wait) ?? "15m") {
-            try DurationText(parsing: $0).duration
-        }
-        let ignoresBusyPages = try settings.isOn("now", now)
-        let json = try settings.isOn("json", common.json)
+        let store = try place.required()
+        let limit = try FlagValue.duration(wait ?? "15m", of: "wait")
         let inventory = try Wiring.inventory(store)
-        let named = try settings.optional("version", version).map { text in
-            try settings.parsed("version", text) { try ClientReference($0).resolve(among: inventory.knownNames) }
+        let named = try version.map { text in
+            try FlagValue.parsed(text, of: "version") { try ClientReference($0).resolve(among: inventory.knownNames) }
         }
         switch ActivationRule.start(inventory, showing: named) {
-        case .ended(let client, let ending): try Self.give(ending, client, json: json)
+        case .ended(let client, let ending): try Self.give(ending, of: client, json: common.json)
         case .request(let rule):
-            let request = try ActivationFile(store: store)
-                .hold(ActivationRequest(rule.client, waitsForBusyPages: !ignoresBusyPages))
+            let request = try ActivationFile(store: store).hold(ActivationRequest(rule.client, waitsForBusyPages: !now))
             let end = SuspendingClock().now + limit
             var inventory = inventory
             while rule.ending(inventory) == nil, SuspendingClock().now < end {
@@ -67,39 +61,41 @@ struct Activate: AsyncParsableCommand {
                 inventory = try Wiring.inventory(store)
             }
             request.end()
-            if let ending = rule.ending(inventory) { return try Self.give(ending, rule.client, json: json) }
+            if let ending = rule.ending(inventory) { return try Self.give(ending, of: rule.client, json: common.json) }
             Self.give(
-                "waiting", rule.client, json: json, "no verdict within \(DurationText(limit)): \(rule.delay(inventory))"
-            )
+                "waiting", of: rule.client, json: common.json,
+                line: "no verdict within \(DurationText(limit)): \(rule.delay(inventory))")
             throw ExitCode(ExitTable.nothingToDo)
         }
     }
 
-    private static func give(_ ending: ActivationRule.ActivationEnding, _ client: ClientName?, json: Bool) throws {
+    private static func give(_ ending: ActivationRule.ActivationEnding, of client: ClientName?, json: Bool) throws {
         let name = client.map(\.description) ?? "the client"
-        func failure(_ code: FailureCode, _ outcome: String, _ message: String) -> FailureWithOutput {
+        func failure(_ code: FailureCode, outcome: String, message: String) -> FailureWithOutput {
             FailureWithOutput(
-                failure: UpdateFailure(code, subject: name, message), members: members(outcome, client))
+                failure: UpdateFailure(code, subject: name, message), members: members(outcome, of: client))
         }
         switch ending {
-        case .confirmed: give("confirmed", client, json: json, "\(name) runs and has confirmed its start")
+        case .confirmed: give("confirmed", of: client, json: json, line: "\(name) runs and has confirmed its start")
         case .nothingReady(let reason):
-            give("nothingReady", client, json: json, "nothing is ready: \(reason)")
+            give("nothingReady", of: client, json: json, line: "nothing is ready: \(reason)")
             throw ExitCode(ExitTable.nothingToDo)
-        case .rolledBack(let reason): throw failure(.healthFailed, "rolledBack", "\(name) was rolled back: \(reason).")
+        case .rolledBack(let reason):
+            throw failure(.healthFailed, outcome: "rolledBack", message: "\(name) was rolled back: \(reason).")
         case .blocked(let reason):
             throw failure(
-                .versionBlocked, "blocked", "\(name) must not run, because \(reason). See `clientctl status`.")
+                .versionBlocked, outcome: "blocked",
+                message: "\(name) must not run, because \(reason). See `clientctl status`.")
         }
     }
 
-    private static func members(_ outcome: String, _ client: ClientName?) -> JSONObject {
+    private static func members(_ outcome: String, of client: ClientName?) -> JSONObject {
         ["outcome": .string(outcome), "version": .string(orNull: client?.shortDescription)]
     }
 
-    private static func give(_ outcome: String, _ client: ClientName?, json: Bool, _ line: String) {
-        var object = members(outcome, client)
+    private static func give(_ outcome: String, of client: ClientName?, json: Bool, line: String) {
+        var object = members(outcome, of: client)
         object["reason"] = outcome == "confirmed" ? .null : .string(line)
-        Output.give(json: json, afterChange: true, object, [line])
+        Output.give(json: json, afterChange: true, object, lines: [line])
     }
 }

@@ -36,35 +36,35 @@ struct Rollback: ParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() throws {
-        let settings = try common.settings()
-        let store = try settings.required("store", place.store)
+        let store = try place.required()
         let verdicts = try Verdicts(store: store) { Output.warn($0) }
         let known = try Inventory.read(at: store).knownNames
-        func client(_ flag: String, _ given: String?) throws -> ClientName? {
-            try settings.optional(flag, given).map { text in
-                try settings.parsed(flag, text) { try ClientReference($0).resolve(among: known) }
+        func client(_ flag: String, given: String?) throws -> ClientName? {
+            try given.map { text in
+                try FlagValue.parsed(text, of: flag) { try ClientReference($0).resolve(among: known) }
             }
         }
-        let result = try verdicts.rollBack(to: client("version", version), of: client("of", of))
-        let json = try settings.isOn("json", common.json)
-        func give(_ outcome: String, _ name: ClientName, blocked: [ClientName] = [], _ lines: [String]) {
+        let result = try verdicts.rollBack(to: client("version", given: version), of: client("of", given: of))
+        func give(_ outcome: String, of name: ClientName, blocked: [ClientName] = [], lines: [String]) {
             Output.give(
-                json: json, afterChange: outcome == "rolledBack",
+                json: common.json, afterChange: outcome == "rolledBack",
                 [
                     "outcome": .string(outcome), "version": .string(name.shortDescription),
                     "blocked": .names(blocked),
-                ], lines)
+                ], lines: lines)
         }
         switch result {
         case .back(let target, let blocked):
-            give("rolledBack", target, blocked: blocked, ["next: \(target)"] + blocked.map { "blocked \($0)" })
+            give(
+                "rolledBack", of: target, blocked: blocked, lines: ["next: \(target)"] + blocked.map { "blocked \($0)" }
+            )
         case .notShown(let name):
-            give("notShown", name, ["\(name) neither runs nor is next, so nothing was changed"])
+            give("notShown", of: name, lines: ["\(name) neither runs nor is next, so nothing was changed"])
         case .alreadyBack(let name, let advice):
-            give("alreadyRolledBack", name, [advice])
+            give("alreadyRolledBack", of: name, lines: [advice])
             throw ExitCode(ExitTable.nothingToDo)
         case .nothingBelow(let name, let advice):
-            give("nothingBelow", name, [advice])
+            give("nothingBelow", of: name, lines: [advice])
             throw ExitCode(ExitTable.nothingToDo)
         }
     }
@@ -85,21 +85,18 @@ struct Unblock: ParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() throws {
-        let settings = try common.settings()
-        let store = try settings.required("store", place.store)
-        let text = try version.required(settings)
+        let store = try place.required()
+        let text = try version.required()
         let verdicts = try Verdicts(store: store) { Output.warn($0) }
         let known = try Inventory.read(at: store).knownNames
-        let name = try settings.parsed("version", text) {
-            try ClientReference($0).resolve(among: known)
-        }
+        let name = try FlagValue.parsed(text, of: "version") { try ClientReference($0).resolve(among: known) }
         guard let version = name.version else {
             throw ValidationError("The seed is never blocked. Give the version of an installed client.")
         }
         let wasBlocked = try verdicts.unblock(version)
         Output.give(
-            json: try settings.isOn("json", common.json), afterChange: true,
+            json: common.json, afterChange: true,
             ["outcome": .string(wasBlocked ? "unblocked" : "notBlocked"), "version": .string(version.description)],
-            [wasBlocked ? "\(version) may run again" : "\(version) was not blocked"])
+            lines: [wasBlocked ? "\(version) may run again" : "\(version) was not blocked"])
     }
 }

@@ -30,21 +30,18 @@ struct CheckCommand: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
-        let settings = try common.settings()
-        let json = try settings.isOn("json", common.json)
-        let explains = try settings.isOn("explain", explain)
-        try Wiring.requireSeed(update, settings)
+        try Wiring.requireSeed(update)
         var answers: [CheckOutput] = []
         var failure: (any Error)?
         // A failure of one source does not stop the others.
-        for source in try Wiring.sources(update, settings, report: { _ in }) {
-            do { answers.append(try CheckOutput(try await source.check(explaining: explains))) } catch {
+        for source in try Wiring.sources(update, report: { _ in }) {
+            do { answers.append(try CheckOutput(try await source.check(explaining: explain))) } catch {
                 failure = failure ?? error
             }
         }
         if let failure {
             if answers.isEmpty { throw failure }
-            if !json { Output.give(json: false, [:], answers.flatMap(\.lines)) }
+            if !common.json { Output.give(json: false, [:], lines: answers.flatMap(\.lines)) }
             throw FailureWithOutput(
                 failure: UpdateFailure(failure), members: ["sources": .array(answers.map { .object($0.object) })])
         }
@@ -52,7 +49,7 @@ struct CheckCommand: AsyncParsableCommand {
         guard let result = answers.first(where: \.isToDo) ?? answers.first else { return }
         var object = result.object
         if answers.count > 1 { object["sources"] = .array(answers.map { .object($0.object) }) }
-        Output.give(json: json, object, answers.flatMap(\.lines))
+        Output.give(json: common.json, object, lines: answers.flatMap(\.lines))
         if !result.isToDo { throw ExitCode(ExitTable.nothingToDo) }
     }
 }

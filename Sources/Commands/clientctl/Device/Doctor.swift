@@ -35,25 +35,24 @@ struct Doctor: AsyncParsableCommand, ConfinedCommand {
     @OptionGroup var common: CommonOptions
 
     /// Needs only the folder in which the file system is tested. A folder that does not exist is not created.
-    func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool) {
-        let staging = try settings.folders("store", update.store).map(DeviceDoctor.staging)
+    func needs() -> (confinement: Confinement, startsPrograms: Bool) {
+        let staging = FlagValue.folders(update.store).map(DeviceDoctor.staging)
         // A thread without confinement finds the program that listens on the port.
         return (Confinement(folders: staging.filter(File.exists)), true)
     }
 
     func run() async throws {
-        let settings = try common.settings()
-        let doctor = try Wiring.doctor(update, port: port, settings)
+        let doctor = try Wiring.doctor(update, port: port)
         let reading = try await doctor.read()
         let findings = DoctorRule.findings(reading)
         let worst = DoctorRule.worst(findings)
         Output.give(
-            json: try settings.isOn("json", common.json),
+            json: common.json,
             [
                 "outcome": .string(worst.outcome), "store": .string(reading.store.path),
                 "feeds": .array(reading.feeds.map { .string($0.url.display) }),
                 "findings": .array(findings.map(Self.describe)),
-            ], findings.flatMap(Self.lines) + [Self.summary(findings)])
+            ], lines: findings.flatMap(Self.lines) + [Self.summary(findings)])
         if worst == .failure { throw ExitCode(ExitTable.doctorFailed) }
     }
 
@@ -73,10 +72,10 @@ struct Doctor: AsyncParsableCommand, ConfinedCommand {
     }
 
     private static func summary(_ findings: [DoctorFinding]) -> String {
-        func count(_ severity: DoctorFinding.Severity, _ word: String) -> String {
+        func count(_ severity: DoctorFinding.Severity, word: String) -> String {
             counted(findings.count { $0.severity == severity }, word)
         }
-        return "\(count(.failure, "failure")), \(count(.warning, "warning"))"
+        return "\(count(.failure, word: "failure")), \(count(.warning, word: "warning"))"
     }
 }
 

@@ -36,22 +36,20 @@ extension ArgumentHelp {
 
 extension FetchPolicy {
     /// Returns the policy in the settings of a device. Throws `ValidationError` for a wrong value.
-    static func ofDevice(_ options: UpdateOptions, _ settings: Settings) throws -> FetchPolicy {
+    static func ofDevice(_ options: UpdateOptions) throws -> FetchPolicy {
         var policy = FetchPolicy()
-        policy.rate = try settings.optional("max-rate", options.maxRate).map { try rate($0, settings) }
-        if let text = try settings.optional("download-window", options.downloadWindow) {
-            policy.hours = [try settings.parsed("download-window", text) { try ActivationWindows(parsing: $0) }]
+        policy.rate = try options.maxRate.map { try rate($0) }
+        if let text = options.downloadWindow {
+            policy.hours = [try FlagValue.parsed(text, of: "download-window") { try ActivationWindows(parsing: $0) }]
         }
-        policy.meteredBudget = try settings.optional("metered-budget", options.meteredBudget).map { text in
-            try settings.parsed("metered-budget", text) { try ByteCount(parsing: $0).bytes }
-        }
-        if let text = try settings.optional("deltas", options.deltas) { policy.deltas = try use(text) }
-        policy.mirrors = try mirrors(try settings.list("mirror", options.mirror), settings)
+        policy.meteredBudget = try FlagValue.bytes(options.meteredBudget, of: "metered-budget")
+        if let text = options.deltas { policy.deltas = try use(text) }
+        policy.mirrors = try mirrors(options.mirror)
         return policy
     }
 
-    static func rate(_ text: String, _ settings: Settings) throws -> Int {
-        let rate = try settings.parsed("max-rate", text) { try ByteCount(parsing: $0).bytes }
+    static func rate(_ text: String) throws -> Int {
+        let rate = try FlagValue.bytes(text, of: "max-rate")
         guard rate >= TokenBucket.lowestRate else {
             throw ValidationError("--max-rate is at least \(TokenBucket.lowestRate / 1000)kB per second.")
         }
@@ -65,22 +63,22 @@ extension FetchPolicy {
         return use
     }
 
-    static func mirrors(_ texts: [String], _ settings: Settings) throws -> [FetchURL] {
+    static func mirrors(_ texts: [String]) throws -> [FetchURL] {
         guard texts.count <= mostMirrors else {
             throw ValidationError("--mirror names at most \(mostMirrors) copies of a feed.")
         }
-        return try texts.map { try settings.parsed("mirror", $0) { try mirror($0) } }
+        return try texts.map { try FlagValue.parsed($0, of: "mirror") { try mirror($0) } }
     }
 }
 
 extension Wiring {
     /// Returns the gate for the downloads of a device with these settings.
-    static func gate(_ options: UpdateOptions, store: String, _ settings: Settings) throws -> FetchGate {
+    static func gate(_ options: UpdateOptions, store: String) throws -> FetchGate {
         var gate = FetchGate(store: store)
-        gate.policy = try .ofDevice(options, settings)
+        gate.policy = try .ofDevice(options)
         gate.traffic = DeviceContainer.traffic
         gate.localTime = { .now }
-        switch try settings.optional("metered", options.metered) {
+        switch options.metered {
         case nil, "auto"?: gate.isMetered = { await MeteredLink.isMetered() }
         case "yes"?: gate.isMetered = { true }
         case "no"?: gate.isMetered = { false }
@@ -88,72 +86,5 @@ extension Wiring {
         }
         gate.traffic.limit(rate: gate.policy.rate)
         return gate
-    }
-
-    /// Returns a fetcher for mirrors. It sends no token, follows no redirects, and soon leaves a slow mirror for the feed.
-    static func mirrorFetcher(_ network: NetworkOptions, _ settings: Settings) throws -> any Fetcher {
-        var options = try network.fetching(settings)
-        options.connectTimeout = .seconds(5)
-        options.stallTimeout = .seconds(10)
-        options.slowFloor = TokenBucket.lowestRate / 2
-        options.slowWindow = .seconds(20)
-        options.maximumRedirects = 0
-        return try DeviceContainer.fetcher(options)
-    }
-
-    /// Returns the certificate of `--client-cert`; nil without the flag. Throws `UpdateFailure` if other users can read the key, or if
-    /// a file cannot be used.
-    static func clientCertificate(_ certificate: String?, _ key: String?, _ settings: Settings) throws
-        -> ClientCertificate?
-    {
-        guard let path = try settings.optional("client-cert", certificate) else {
-            guard try settings.optional("client-key", key) == nil else {
-                throw ValidationError("--client-key needs the certificate of the key: add --client-cert.")
-            }
-            return nil
-        }
-        let found = ClientCertificate(path: path, keyPath: try settings.optional("client-key", key))
-        let keyPath = found.keyPath ?? path
-        let keyFile = try File.open(reading: keyPath)
-        try requirePrivate(keyFile, keyPath, what: "private key")
-        if found.isPKCS12 { return found }
-        if found.keyPath != nil {
-            _ = try contents(
-                of: File.open(reading: path), path, with: "-----BEGIN CERTIFICATE-----", what: "certificate")
-        }
-        let key = try contents(of: keyFile, keyPath, with: "PRIVATE KEY-----", what: "private key")
-        if key.contains("ENCRYPTED") {
-            throw UpdateFailure(
-                .configInvalid, subject: keyPath,
-                "The private key \(keyPath) has a passphrase, which a device cannot enter. Give a key without one, with mode 600."
-            )
-        }
-        return found
-    }
-
-    private static func contents(of file: File, _ path: String, with mark: String, what: String) throws -> String {
-        let text = String(decoding: try file.readAll(maximumBytes: 1 << 20), as: UTF8.self)
-        guard text.contains(mark) else {
-            throw UpdateFailure(
-                .configInvalid, subject: path, "\(path) has no \(what) in PEM format. Give a PEM file with a \(what).")
-        }
-        return text
-    }
-
-    private static func requirePrivate(_ file: File, _ path: String, what: String) throws {
-        guard try file.permissions() & 0o077 != 0 else { return }
-        throw UpdateFailure(
-            .permissionDenied, subject: path, "Other users can read the \(what) in \(path): run `chmod 600 \(path)`.")
-    }
-
-    /// Returns the fields of `--header-file` for the origin of `url`; nil without the flag.
-    static func headers(_ network: NetworkOptions, for url: FetchURL, _ settings: Settings) throws -> OriginHeaders? {
-        guard let path = try settings.optional("header-file", network.headerFile), !url.isFile else { return nil }
-        let bytes = try TokenFile.contents(of: path) { try requirePrivate($0, path, what: "header fields") }
-        do {
-            return try OriginHeaders(try HeaderFile.parse(bytes), origin: url.origin)
-        } catch {
-            throw UpdateFailure(.configInvalid, subject: path, "The header file \(path) cannot be used: \(error).")
-        }
     }
 }

@@ -18,7 +18,7 @@ struct HealthCommand: Sendable {
         do {
             let (ending, output) = try await onThread { [command] in
                 try StartedProgram.run(
-                    command, ["CLIENTCTL_VERSION": version], for: Self.limit,
+                    command, adding: ["CLIENTCTL_VERSION": version], for: Self.limit,
                     longestOutput: Self.longestOutput)
             }
             if ending == .exited(0) { return .passed }

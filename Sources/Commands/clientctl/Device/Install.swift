@@ -45,21 +45,18 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
     @OptionGroup var listed: RosterOptions
     @OptionGroup var common: CommonOptions
 
-    func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool) {
-        (Confinement(made: try settings.folders("store", update.store)), false)
+    func needs() -> (confinement: Confinement, startsPrograms: Bool) {
+        (Confinement(made: FlagValue.folders(update.store)), false)
     }
 
     func run() async throws {
-        let settings = try common.settings()
-        let json = try settings.isOn("json", common.json)
         let progress = Progress()
-        try Wiring.requireSeed(update, settings)
-        let sources = try Wiring.sources(update, settings, report: progress.report)
-        let hasSeed = try settings.optional("seed", update.seed) != nil
-        let reporter = try reporting.reporter(update, settings)
-        let roster = try listed.sender(
-            update, try Wiring.configuration(update, verifies: false, settings), settings)
-        if reporter != nil { try reporting.turn(on: true, update, settings) }
+        try Wiring.requireSeed(update)
+        let sources = try Wiring.sources(update, report: progress.report)
+        let hasSeed = update.seed != nil
+        let reporter = try reporting.reporter(update)
+        let roster = try listed.sender(update, configuration: try Wiring.configuration(update, verifies: false))
+        if reporter != nil { try reporting.turn(on: true, update) }
         var answers: [InstallOutput] = []
         var failure: (any Error)?
         // A failure of one source does not stop the others.
@@ -70,7 +67,7 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
         }
         progress.end()
         if let failure {
-            if !json { Output.give(json: false, afterChange: true, [:], answers.flatMap(\.lines)) }
+            if !common.json { Output.give(json: false, afterChange: true, [:], lines: answers.flatMap(\.lines)) }
             await roster?.sendOnce(after: UpdateFailure(failure))
             throw Self.answered(failure, beside: answers)
         }
@@ -79,7 +76,7 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
         var object = result.object
         object["timings"] = .object(progress.timings)
         if answers.count > 1 { object["sources"] = .array(answers.map { .object($0.object) }) }
-        Output.give(json: json, afterChange: true, object, answers.flatMap(\.lines))
+        Output.give(json: common.json, afterChange: true, object, lines: answers.flatMap(\.lines))
         await reporter?.sendOnce()
         await roster?.sendOnce()
         if !result.leavesClient { throw ExitCode(ExitTable.nothingToDo) }
@@ -142,15 +139,17 @@ struct InstallOutput {
                 "pending": .string(orNull: report.pending?.description),
             ]
         case .upToDate(let offered, let inventory, let newest):
-            kept("upToDate", version: newest.shortDescription, offered, inventory, newest)
+            kept("upToDate", version: newest.shortDescription, offered: offered, inventory: inventory, newest: newest)
         case .notInRollout(let offered, let inventory, let newest, _):
-            kept("notInRollout", version: offered.description, offered, inventory, newest)
+            kept("notInRollout", version: offered.description, offered: offered, inventory: inventory, newest: newest)
         case .waiting(let offered, let inventory, let newest, let wait):
-            waiting(kept("waiting", version: offered.description, offered, inventory, newest), wait)
+            waiting(
+                kept("waiting", version: offered.description, offered: offered, inventory: inventory, newest: newest),
+                for: wait)
         }
     }
 
-    private func waiting(_ kept: JSONObject, _ wait: FetchWait) -> JSONObject {
+    private func waiting(_ kept: JSONObject, for wait: FetchWait) -> JSONObject {
         var object = kept
         object["waiting"] = .string(wait.reason.rawValue)
         object["waitingDetail"] = .string(wait.description)
@@ -158,7 +157,7 @@ struct InstallOutput {
     }
 
     private func kept(
-        _ outcome: String, version: String, _ offered: ClientVersion, _ inventory: Inventory, _ newest: ClientName
+        _ outcome: String, version: String, offered: ClientVersion, inventory: Inventory, newest: ClientName
     ) -> JSONObject {
         let ledger = inventory.ledger
         return [

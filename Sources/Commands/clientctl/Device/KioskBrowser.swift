@@ -149,7 +149,7 @@ final class Kiosk: Sendable {
         var pause = Self.shortestPause
         while !Task.isCancelled {
             let began = SuspendingClock().now
-            let isOver = await watch(browser, port, hasProfile, of: store, starting)
+            let isOver = await watch(browser, port: port, hasProfile: hasProfile, of: store, starting: starting)
             // The next user is waiting.
             if isOver {
                 pause = Self.shortestPause
@@ -165,8 +165,8 @@ final class Kiosk: Sendable {
 
     /// Runs the browser until it ends. Returns true if it ended because its session ended.
     private func watch(
-        _ browser: [String], _ port: Int, _ hasProfile: Bool, of store: String?,
-        _ starting: @Sendable () async -> Void
+        _ browser: [String], port: Int, hasProfile: Bool, of store: String?,
+        starting: @Sendable () async -> Void
     ) async -> Bool {
         do {
             let isFresh = profile.map { $0 == .fresh } ?? requiresSession()
@@ -223,7 +223,7 @@ final class Kiosk: Sendable {
         guard let hook else { return }
         for await variables in rollbacks {
             do {
-                let program = try await onThread { try StartedProgram(hook, variables) }
+                let program = try await onThread { try StartedProgram(hook, adding: variables) }
                 program.end(after: Self.hookLimit)
                 let ending = try await withTaskCancellationHandler {
                     try await program.ending()

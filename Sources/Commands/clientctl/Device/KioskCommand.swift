@@ -32,31 +32,30 @@ struct KioskCommand: AsyncParsableCommand {
     private static let pause = Duration.milliseconds(500)
 
     func run() async throws {
-        let settings = try common.settings()
-        try log.begin(settings)
-        let port = try settings.port(port) ?? PortChoice.derived(appId: nil).wanted
-        _ = try settings.required("browser", starting.browser)
-        let (browser, profile) = try starting.browser(settings)
+        try log.begin()
+        let port = try FlagValue.port(port) ?? PortChoice.derived(appId: nil).wanted
+        _ = try FlagValue.required(starting.browser, of: "browser")
+        let (browser, profile) = try starting.commandAndProfile()
         let reader = try OrderReader(port: port)
         let kiosk = Kiosk(
             browser: browser, hook: nil, profile: profile,
             requiresSession: { reader.last?.requiresSession != false })
         let signals = StopSignals()
         await withTaskGroup { group in
-            group.addTask { await Self.follow(reader, kiosk, port) }
+            group.addTask { await Self.follow(reader, with: kiosk, port: port) }
             await signals.wait()
             group.cancelAll()
         }
     }
 
     /// Starts the browser when `serve` answers, and follows its orders until the task is cancelled.
-    private static func follow(_ reader: OrderReader, _ kiosk: Kiosk, _ port: Int) async {
+    private static func follow(_ reader: OrderReader, with kiosk: Kiosk, port: Int) async {
         var contact = ServeContact(at: SuspendingClock().now)
         await withTaskGroup { browsers in
             while !Task.isCancelled {
                 let known = reader.last
                 let orders = await reader.read()
-                contact.note(isAnswered: orders != nil, at: SuspendingClock().now).map { note($0, port) }
+                contact.note(isAnswered: orders != nil, at: SuspendingClock().now).map { note($0, port: port) }
                 if let orders {
                     // A restarted `serve` counts from 0.
                     if let known, known.process == orders.process {
@@ -76,7 +75,7 @@ struct KioskCommand: AsyncParsableCommand {
         }
     }
 
-    private static func note(_ change: ServeContact.Change, _ port: Int) {
+    private static func note(_ change: ServeContact.Change, port: Int) {
         let url = "http://127.0.0.1:\(port)/"
         switch change {
         case .isLost:

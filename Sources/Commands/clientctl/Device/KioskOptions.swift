@@ -19,9 +19,9 @@ struct BrowserOptions: ParsableArguments {
 
     /// Returns the words of the command, and the chosen profile. Throws `ValidationError` if a flag has a wrong value, or `UpdateFailure` if
     /// the browser is not installed.
-    func browser(_ settings: Settings) throws -> (command: [String]?, profile: SessionProfile?) {
-        let command = try CommandWords.read("browser", browser, settings)
-        let profile = try settings.optional("session-profile", sessionProfile).map { text in
+    func commandAndProfile() throws -> (command: [String]?, profile: SessionProfile?) {
+        let command = try CommandWords.read(browser, of: "browser")
+        let profile = try sessionProfile.map { text in
             guard let profile = SessionProfile(rawValue: text) else {
                 throw ValidationError("--session-profile is fresh or keep, not \(UntrustedName.display(text)).")
             }
@@ -66,19 +66,13 @@ struct KioskOptions: ParsableArguments {
     var loginCommand: String?
 
     /// Returns true if `serve` starts programs, which its sandbox must not confine.
-    func startsPrograms(_ settings: Settings) throws -> Bool {
-        try [
-            ("browser", starting.browser), ("on-rollback", onRollback), ("health-command", healthCommand),
-            ("login-command", loginCommand),
-        ].contains {
-            try settings.optional($0.0, $0.1) != nil
-        }
+    var startsPrograms: Bool {
+        [starting.browser, onRollback, healthCommand, loginCommand].contains { $0 != nil }
     }
 
     /// Returns the check of a client on trial; nil without `--health-command`.
-    func healthCheck(_ settings: Settings) throws -> HealthCheck? {
-        guard let command = try CommandWords.read("health-command", healthCommand, settings),
-            let program = command.first
+    func healthCheck() throws -> HealthCheck? {
+        guard let command = try CommandWords.read(healthCommand, of: "health-command"), let program = command.first
         else { return nil }
         guard geteuid() != 0 else {
             throw UpdateFailure(
@@ -91,21 +85,19 @@ struct KioskOptions: ParsableArguments {
     }
 
     /// Returns the renewal of the store's session; nil without `--login-command`.
-    func renewal(_ settings: Settings, _ store: String) throws -> SessionRenewal? {
-        try CommandWords.read("login-command", loginCommand, settings).map {
+    func renewal(_ store: String) throws -> SessionRenewal? {
+        try CommandWords.read(loginCommand, of: "login-command").map {
             SessionRenewal(command: $0, sessions: Wiring.sessions(store)) { Wiring.earliestTime(store) }
         }
     }
 
     /// Returns the browser of a device with these `sessions`.
-    func kiosk(_ settings: Settings, _ sessions: FileSessionRepository) throws -> Kiosk {
-        let (browser, profile) = try starting.browser(settings)
-        let timeout = try settings.optional("heartbeat", heartbeat).map { text in
-            try settings.parsed("heartbeat", text) { try DurationText(parsing: $0).duration }
-        }
+    func kiosk(_ sessions: FileSessionRepository) throws -> Kiosk {
+        let (browser, profile) = try starting.commandAndProfile()
+        let timeout = try FlagValue.duration(heartbeat, of: "heartbeat")
         if let timeout, timeout < .seconds(1) { throw ValidationError("--heartbeat takes 1s or more.") }
         return Kiosk(
-            browser: browser, heartbeat: timeout, hook: try CommandWords.read("on-rollback", onRollback, settings),
+            browser: browser, heartbeat: timeout, hook: try CommandWords.read(onRollback, of: "on-rollback"),
             profile: profile, requiresSession: { (try? sessions.record().isRequired) != false })
     }
 }

@@ -19,14 +19,13 @@ struct List: ParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() throws {
-        let settings = try common.settings()
-        let inventory = try Wiring.inventory(try settings.required("store", place.store))
+        let inventory = try Wiring.inventory(place.required())
         let ledger = inventory.ledger
         let next = SelectionRule.select(inventory, shell: ledger.shell, hasSeed: ledger.mayHaveSeed)?.name
         let names = (ledger.mayHaveSeed ? [ClientName.embedded] : []) + inventory.bundles.map(\.name)
         let shown = names.filter { ledger.known($0) != nil }
         Output.give(
-            json: try settings.isOn("json", common.json),
+            json: common.json,
             [
                 "versions": .array(names.map { .string($0.description) }),
                 "current": .string(ledger.current.description),
@@ -34,7 +33,7 @@ struct List: ParsableCommand {
                 "previous": .string(orNull: ledger.known(ledger.previous)?.description),
                 "clients": .array(inventory.bundles.map(describe)),
             ],
-            shown.isEmpty ? ["no clients"] : shown.map { "\($0 == next ? "*" : " ") \($0)" })
+            lines: shown.isEmpty ? ["no clients"] : shown.map { "\($0 == next ? "*" : " ") \($0)" })
     }
 
     private func describe(_ bundle: InstalledBundle) -> JSONValue {

@@ -17,8 +17,7 @@ struct Prune: AsyncParsableCommand {
 
     @OptionGroup var place: StoreOptions
 
-    @Option(help: ArgumentHelp("Number of clients to keep (default: 3).", valueName: "n"))
-    var keep: String?
+    @Option(help: .keep) var keep: String?
 
     @Flag(help: "List the clients that would be removed, and remove nothing.")
     var dryRun = false
@@ -26,30 +25,28 @@ struct Prune: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
-        let settings = try common.settings()
-        let path = try settings.required("store", place.store)
-        let isDryRun = try settings.isOn("dry-run", dryRun)
-        let plan = try await prune(path, keep: try settings.keep(keep), isDryRun)
+        let path = try place.required()
+        let plan = try await prune(path, keep: try FlagValue.keep(keep), isDryRun: dryRun)
         let ledger = try Inventory.read(at: path).ledger
         Output.give(
-            json: try settings.isOn("json", common.json), afterChange: true,
+            json: common.json, afterChange: true,
             [
-                "outcome": .string(isDryRun ? "dryRun" : plan.removed.isEmpty ? "unchanged" : "removed"),
+                "outcome": .string(dryRun ? "dryRun" : plan.removed.isEmpty ? "unchanged" : "removed"),
                 "retained": .names(plan.retained), "shown": .names(plan.shown),
                 "removed": .names(plan.removed),
             ],
-            plan.retained.map { Self.line($0, plan, ledger) }
-                + plan.removed.map { "\(isDryRun ? "would remove" : "removed") \($0)" }
+            lines: plan.retained.map { Self.line($0, in: plan, of: ledger) }
+                + plan.removed.map { "\(dryRun ? "would remove" : "removed") \($0)" }
                 + (plan.removed.isEmpty ? ["no client to remove"] : []))
     }
 
     /// Returns the line of a client that stays, with the reasons.
-    private static func line(_ name: ClientName, _ plan: RetentionPlan, _ ledger: Ledger) -> String {
+    private static func line(_ name: ClientName, in plan: RetentionPlan, of ledger: Ledger) -> String {
         let reasons = ledger.roles(of: name) + (plan.shown.contains(name) ? ["still shown by a page"] : [])
         return "keep    \(name)" + (reasons.isEmpty ? "" : ": \(reasons.joined(separator: ", "))")
     }
 
-    private func prune(_ path: String, keep: Int, _ isDryRun: Bool) async throws -> RetentionPlan {
+    private func prune(_ path: String, keep: Int, isDryRun: Bool) async throws -> RetentionPlan {
         try Wiring.requireStore(path)
         if isDryRun { return RetentionRule.plan(try Inventory.read(at: path), keep: keep) }
         let store = try BundleStore.open(at: path, time: .now) { Output.warn($0) }

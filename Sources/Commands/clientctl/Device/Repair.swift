@@ -40,11 +40,7 @@ struct Repair: AsyncParsableCommand, ConfinedCommand {
 
     @Option(help: .seed, completion: .directory) var seed: String?
 
-    @Option(
-        help: ArgumentHelp(
-            "Platform of the compatibility version of a Meteor seed: android or ios (default: android).",
-            valueName: "name"))
-    var platform: String?
+    @Option(help: .seedPlatform) var platform: String?
 
     @Flag(help: "Show what is damaged, and repair nothing.")
     var dryRun = false
@@ -53,34 +49,31 @@ struct Repair: AsyncParsableCommand, ConfinedCommand {
     @OptionGroup var limits: LimitOptions
     @OptionGroup var common: CommonOptions
 
-    func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool) {
-        (Confinement(folders: try settings.folders("store", place.store)), false)
+    func needs() -> (confinement: Confinement, startsPrograms: Bool) {
+        (Confinement(folders: FlagValue.folders(place.store)), false)
     }
 
     func run() async throws {
-        let settings = try common.settings()
-        let store = try settings.required("store", place.store)
-        let isDryRun = try settings.isOn("dry-run", dryRun)
+        let store = try place.required()
         let progress = Progress()
         defer { progress.end() }
-        let layout = MeteorBundles(platform: try Wiring.platform(platform, settings))
+        let layout = MeteorBundles(platform: try Wiring.platform(platform))
         let repair = StoreRepair(
-            store: store, seed: try settings.optional("seed", seed).map { try SeedFolder(at: $0, layout: layout) },
-            layout: layout, archives: try archives(settings, store, progress)
+            store: store, seed: try seed.map { try SeedFolder(at: $0, layout: layout) },
+            layout: layout, archives: try archives(store, progress: progress)
         ) { Output.warn($0) }
         try Wiring.requireStore(store)
         try StoreMark.require(in: try Directory.open(store))
-        let report = try await isDryRun ? repair.look() : repair.run()
+        let report = try await dryRun ? repair.look() : repair.run()
         progress.end()
-        let json = try settings.isOn("json", common.json)
-        let members = object(report, isDryRun)
+        let members = object(report, isDryRun: dryRun)
         guard let first = report.damage.first else {
-            return Output.give(json: json, afterChange: true, members, lines(report))
+            return Output.give(json: common.json, afterChange: true, members, lines: lines(report))
         }
-        if !json { Output.give(json: false, afterChange: true, [:], lines(report)) }
+        if !common.json { Output.give(json: false, afterChange: true, [:], lines: lines(report)) }
         let subject = "\(first.client): \(first.path.map { "\($0) " } ?? "")\(first.reason)"
         let advice =
-            isDryRun
+            dryRun
             ? "Run repair without --dry-run."
             : "Name the feed with --manifest or --channel and the seed with --seed, or install a newer release."
         let failure = UpdateFailure(
@@ -90,14 +83,11 @@ struct Repair: AsyncParsableCommand, ConfinedCommand {
         throw FailureWithOutput(failure: failure, members: members)
     }
 
-    private func archives(_ settings: Settings, _ store: String, _ progress: Progress) throws -> FeedArchives? {
-        let isFlagged = manifest != nil || channel != nil
-        let manifest = isFlagged ? manifest : try settings.optional("manifest", nil)
-        let channel = isFlagged ? channel : try settings.optional("channel", nil)
+    private func archives(_ store: String, progress: Progress) throws -> FeedArchives? {
         guard let feed = try Wiring.feed(manifest: manifest, channel: channel) else { return nil }
         return FeedArchives(
-            source: feed, limits: try limits.limits(settings),
-            fetcher: try Wiring.fetcher(network, for: feed.url, store: store, settings), report: progress.report)
+            source: feed, limits: try limits.limits(),
+            fetcher: try Wiring.fetcher(network, for: feed.url, store: store), report: progress.report)
     }
 
     /// Returns the numbers of damaged files and of clients without a receipt.
@@ -110,7 +100,7 @@ struct Repair: AsyncParsableCommand, ConfinedCommand {
 
     // MARK: Output
 
-    private func object(_ report: RepairReport, _ isDryRun: Bool) -> JSONObject {
+    private func object(_ report: RepairReport, isDryRun: Bool) -> JSONObject {
         [
             "outcome": .string(
                 isDryRun

@@ -18,27 +18,23 @@ struct RosterOptions: ParsableArguments {
     var name: String?
 
     /// Returns the sender to the roster; nil without `--roster`.
-    func sender(
-        _ update: UpdateOptions, _ configuration: ShellConfiguration, _ settings: Settings
-    ) throws -> RosterSender? {
-        let name = try settings.optional("name", name) ?? ""
+    func sender(_ update: UpdateOptions, configuration: ShellConfiguration) throws -> RosterSender? {
+        let name = name ?? ""
         if !RosterPost.isName(name) {
             throw ValidationError("--name takes at most \(RosterPost.longestName) characters.")
         }
-        guard let text = try settings.optional("roster", roster) else { return nil }
-        let url = try settings.parsed("roster", text) { try FetchURL(parsing: $0) }
+        guard let text = roster else { return nil }
+        let url = try FlagValue.url(text, of: "roster")
         if url.isFile { throw ValidationError("--roster takes an http or https address, not a file.") }
-        let places = try Wiring.places(update, settings)
+        let places = try Wiring.places(update)
         let store = configuration.device.store
         let interval = configuration.polling?.pace.interval ?? .seconds(900)
         let identity = RosterIdentity(
-            name: name, deviceId: try settings.optional("device-id", update.deviceId),
-            followsChannel: places.feed?.isChannel == true, program: Product.version,
-            interval: RosterSender.interval(ofChecks: interval))
-        let findings = try Wiring.localDoctor(update, configuration.device, settings)
+            name: name, deviceId: update.deviceId, followsChannel: places.feed?.isChannel == true,
+            program: Product.version, interval: RosterSender.interval(ofChecks: interval))
+        let findings = try Wiring.localDoctor(update, device: configuration.device)
         return RosterSender(
-            store: store, identity, to: url,
-            by: try Wiring.fetcher(update.network, reportingOf: places, store: store, settings),
+            store: store, identity, to: url, by: try Wiring.fetcher(update.network, reportingOf: places, store: store),
             windows: configuration.activation, findings: findings)
     }
 
@@ -71,10 +67,4 @@ struct RosterHostOptions: ParsableArguments {
             "(required with --roster) File of the operators' bearer tokens for /roster, one per line. Devices must not have them.",
             valueName: "file"), completion: .file())
     var rosterTokenFile: String?
-
-    func place(_ settings: Settings) throws -> String? { try settings.optional("roster", roster) }
-
-    func tokenFile(_ settings: Settings) throws -> String? {
-        try settings.optional("roster-token-file", rosterTokenFile)
-    }
 }

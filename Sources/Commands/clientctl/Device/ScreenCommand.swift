@@ -39,15 +39,11 @@ struct ScreenLock: ParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() throws {
-        let settings = try common.settings()
-        let store = try settings.required("store", place.store)
-        let lock: SessionLock = try settings.isOn("maintenance", maintenance) ? .forMaintenance : .byOperator
-        let record = try Wiring.changingSessions(store, creates: settings.isOn("create", create)) {
-            try $0.change { $0.lock(lock) }
-        }
+        let store = try place.required()
+        let lock: SessionLock = maintenance ? .forMaintenance : .byOperator
+        let record = try Wiring.changingSessions(store, creates: create) { try $0.change { $0.lock(lock) } }
         SessionOutput(record, at: .now).give(
-            "locked", json: try settings.isOn("json", common.json),
-            [lock == .forMaintenance ? "locked for maintenance" : "locked"])
+            "locked", json: common.json, lines: [lock == .forMaintenance ? "locked for maintenance" : "locked"])
     }
 }
 
@@ -65,9 +61,8 @@ struct ScreenUnlock: ParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() throws {
-        let settings = try common.settings()
-        let store = try settings.required("store", place.store)
+        let store = try place.required()
         let record = try Wiring.changingSessions(store) { try $0.change { $0.unlock() } }
-        SessionOutput(record, at: .now).give("unlocked", json: try settings.isOn("json", common.json), ["unlocked"])
+        SessionOutput(record, at: .now).give("unlocked", json: common.json, lines: ["unlocked"])
     }
 }

@@ -19,8 +19,8 @@ extension Serve {
     }
 
     static func boot(
-        _ sessions: FileSessionRepository, _ shell: ClientShell, _ bridge: LoopbackBridge, _ agent: ServeAgent,
-        _ host: LoopbackHost, _ kiosk: Kiosk
+        _ sessions: FileSessionRepository, shell: ClientShell, bridge: LoopbackBridge, agent: ServeAgent,
+        host: LoopbackHost, kiosk: Kiosk
     ) -> ShellBootSequence {
         let launch = ShellLaunch(shell) {
             guard await bridge.noteEnded(sessions, at: .now) else { return false }
@@ -30,7 +30,7 @@ extension Serve {
         }
         // A user who has just logged in waits for the client that their token allows.
         return ShellBootSequence(
-            sessions: sessions, launch, bridge, say: logState,
+            sessions: sessions, launch: launch, bridge: bridge, say: logState,
             tell: { state in
                 agent.note(state)
                 if state.isLock { host.expectNextPage(isLocked: true) }
@@ -56,45 +56,40 @@ extension Serve {
     }
 
     /// Stops the shell and the server. Then sends the reports of `reporter`, which must not have run.
-    static func end(_ shell: ClientShell, _ server: PageServer, _ reporter: ReportSender?) async {
+    static func end(_ shell: ClientShell, server: PageServer, reporter: ReportSender?) async {
         await shell.stop()
         await server.stop(grace: .seconds(2))
         await reporter?.sendOnce()
     }
 
-    func timeout(_ settings: Settings) throws -> StartupTimeout {
-        guard let text = try settings.optional("startup-timeout", startupTimeout) else { return .standard }
-        return try settings.parsed("startup-timeout", text) {
+    func timeout() throws -> StartupTimeout {
+        guard let text = startupTimeout else { return .standard }
+        return try FlagValue.parsed(text, of: "startup-timeout") {
             try StartupTimeout(try DurationText(parsing: $0).duration)
         }
     }
 
-    func shellConfiguration(
-        _ settings: Settings, _ endpoints: EndpointWatch
-    ) throws -> ShellConfiguration {
-        var configuration = try Wiring.configuration(update, verifies: verifyOnLaunch, settings)
+    func shellConfiguration(_ endpoints: EndpointWatch) throws -> ShellConfiguration {
+        var configuration = try Wiring.configuration(update, verifies: verifyOnLaunch)
         configuration.visibility = .reported
-        configuration.healthCheck = Self.healthCheck(endpoints, then: try screen.healthCheck(settings))
-        configuration.startupTimeout = try timeout(settings)
-        (configuration.polling, configuration.retryPause) = try polling(settings)
-        configuration.activation = try settings.optional("activation-window", activationWindow).map { text in
-            try settings.parsed("activation-window", text) { try ActivationWindows(parsing: $0) }
+        configuration.healthCheck = Self.healthCheck(endpoints, then: try screen.healthCheck())
+        configuration.startupTimeout = try timeout()
+        (configuration.polling, configuration.retryPause) = try polling()
+        configuration.activation = try activationWindow.map { text in
+            try FlagValue.parsed(text, of: "activation-window") { try ActivationWindows(parsing: $0) }
         }
         return configuration
     }
 
     /// Returns how often the device checks, and how long it does not try a failed client again. `polling` is nil without a feed, and with
     /// `--once`.
-    func polling(
-        _ settings: Settings
-    ) throws -> (polling: ShellConfiguration.Polling?, retryPause: Duration) {
-        let given = try settings.optional("check-interval", checkInterval)
-        let text = given ?? "15m"
-        let interval = try settings.parsed("check-interval", text) { try DurationText(parsing: $0).duration }
+    func polling() throws -> (polling: ShellConfiguration.Polling?, retryPause: Duration) {
+        let text = checkInterval ?? "15m"
+        let interval = try FlagValue.duration(text, of: "check-interval")
         if interval < .seconds(1) { throw ValidationError("--check-interval takes 1s or more, not \(text).") }
-        if try settings.isOn("once", once) { return (nil, interval) }
-        let (feed, meteor) = try Wiring.places(update, settings)
-        let polling = ShellConfiguration.Polling(PollPace(every: interval), yields: given == nil)
+        if once { return (nil, interval) }
+        let (feed, meteor) = try Wiring.places(update)
+        let polling = ShellConfiguration.Polling(PollPace(every: interval), yields: checkInterval == nil)
         return (feed != nil || meteor != nil ? polling : nil, interval)
     }
 
@@ -117,11 +112,9 @@ extension Serve {
     }
 
     /// Reads the flags of the server. Allows pages to connect to `server`, the Meteor server that the device follows.
-    func pages(
-        _ settings: Settings, _ agent: ServeAgent, _ kiosk: Kiosk, server: MeteorServerOptions?
-    ) throws -> Pages {
-        let appId = try settings.optional("app-id", update.appId)
-        let platform = try settings.optional("capacitor-platform", capacitorPlatform).map { text in
+    func pages(_ agent: ServeAgent, kiosk: Kiosk, server: MeteorServerOptions?) throws -> Pages {
+        let appId = update.appId
+        let platform = try capacitorPlatform.map { text in
             guard let platform = CapacitorPlatform(text) else {
                 throw ValidationError(
                     "--capacitor-platform takes a name of lower-case letters, digits and hyphens, not "
@@ -129,32 +122,31 @@ extension Serve {
             }
             return platform
         }
-        var configuration = ServerConfiguration(
-            port: .derived(appId: appId), bridge: try .page(platform: platform))
+        var configuration = ServerConfiguration(port: .derived(appId: appId), bridge: try .page(platform: platform))
         configuration.metrics = agent.metrics
         configuration.kiosk = kiosk.ordersForKiosk
         configuration.heartbeat = kiosk.heartbeat / 4
-        switch try settings.optional("fallback", fallback) {
+        switch fallback {
         case nil, "navigation"?: configuration.fallback = .navigation
         case "everything"?: configuration.fallback = .everything
         case let text?:
             throw ValidationError("--fallback takes navigation or everything, not \(UntrustedName.display(text)).")
         }
-        for text in try settings.list("csp", csp) {
+        for text in csp {
             configuration.extraSources.merge(try Self.sources(text), uniquingKeysWith: +)
         }
-        configuration.policies = try policies(settings)
+        configuration.policies = try policies()
         configuration.say = { Output.warn($0) }
         if let server {
             configuration.extraSources["connect-src", default: []] += Self.connections(to: server.rootURL.origin)
         }
-        return Pages(configuration: configuration, port: try settings.port(port), appId: appId)
+        return Pages(configuration: configuration, port: try FlagValue.port(port), appId: appId)
     }
 
-    func design(_ settings: Settings) throws -> ScreenDesign {
+    func design() throws -> ScreenDesign {
         ScreenDesign(
-            texts: try settings.optional("texts", texts).map { try ScreenTexts(file: $0) } ?? .standard,
-            style: try settings.optional("style", style).map { try ScreenStyle(file: $0) })
+            texts: try texts.map { try ScreenTexts(file: $0) } ?? .standard,
+            style: try style.map { try ScreenStyle(file: $0) })
     }
 
     /// Warns if the seed was shown on a port other than that of `application`, which is unknown until the store opens.
@@ -167,9 +159,9 @@ extension Serve {
                 + "stored at \(own). Choose a port with --port.")
     }
 
-    func policies(_ settings: Settings) throws -> PagePolicies {
+    func policies() throws -> PagePolicies {
         var policies = PagePolicies()
-        for item in try settings.list("permissions", permissions).flatMap({ $0.split(separator: ",") }) {
+        for item in permissions.flatMap({ $0.split(separator: ",") }) {
             let parts = item.split(separator: "=", maxSplits: 1).map { $0.trimmingPrefix { $0 == " " } }
             guard parts.count == 2, parts[1] == "*" || parts[1].hasPrefix("(") && parts[1].hasSuffix(")"),
                 PagePolicies.isFeature(parts[0])
@@ -180,7 +172,7 @@ extension Serve {
             }
             policies.permissions[String(parts[0])] = String(parts[1])
         }
-        if let text = try settings.optional("cross-origin", crossOrigin) {
+        if let text = crossOrigin {
             guard let isolation = PagePolicies.Isolation(rawValue: text) else {
                 throw ValidationError(
                     "--cross-origin takes separate, popups or isolated, not \(UntrustedName.display(text)).")
@@ -213,18 +205,14 @@ extension Serve {
         return sources
     }
 
-    func announce(
-        _ server: PageServer, _ shell: ClientShell, isKnown: Bool, _ settings: Settings, _ agent: ServeAgent
-    ) async throws {
+    func announce(_ server: PageServer, shell: ClientShell, isKnown: Bool, agent: ServeAgent) async throws {
         if !isKnown {
-            try announce(server, try await shell.clientNames(), next: await shell.nextLaunch, settings)
+            try announce(server, names: try await shell.clientNames(), next: await shell.nextLaunch)
         }
         agent.ready(server)
     }
 
-    func announce(
-        _ server: PageServer, _ names: [ClientName], next: ClientName?, _ settings: Settings
-    ) throws {
+    func announce(_ server: PageServer, names: [ClientName], next: ClientName?) throws {
         let url = "http://127.0.0.1:\(server.port)/"
         if server.port != server.wantedPort {
             Output.warn(
@@ -232,11 +220,11 @@ extension Serve {
                     + "stored at \(server.wantedPort). Free the port, or choose one with --port.")
         }
         Output.give(
-            json: try settings.isOn("json", common.json),
+            json: common.json,
             [
                 "url": .string(url), "port": .integer(server.port),
                 "versions": .array(names.map { .string($0.description) }),
                 "next": .string(orNull: next?.description),
-            ], [url])
+            ], lines: [url])
     }
 }

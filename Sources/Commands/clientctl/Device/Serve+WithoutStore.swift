@@ -11,8 +11,8 @@ extension Serve {
     /// the process. Until the store opens, serves the seed from its folder. In that case, also returns the port and the signal handler.
     /// Returns nil if a signal to stop arrives first.
     func shell(
-        _ container: DeviceContainer, _ bridge: LoopbackBridge, _ kiosk: Kiosk, _ agent: ServeAgent,
-        _ sessions: FileSessionRepository, _ pages: Pages, _ settings: Settings
+        _ container: DeviceContainer, bridge: LoopbackBridge, kiosk: Kiosk, agent: ServeAgent,
+        sessions: FileSessionRepository, pages: Pages
     ) async throws -> (shell: ClientShell, port: Int?, signals: StopSignals?)? {
         let refusal: any Error
         do {
@@ -20,7 +20,7 @@ extension Serve {
         } catch  where Launcher.isWithoutStore(error) {
             // `--once` does not wait for a store. Without a seed, there is nothing to show while a path is wrong.
             let canRecover = (error as? DiskError)?.isWriteRefusal == true
-            if try settings.isOn("once", once) || (container.configuration.device.seed == nil && !canRecover) {
+            if once || (container.configuration.device.seed == nil && !canRecover) {
                 throw error
             }
             refusal = error
@@ -29,7 +29,8 @@ extension Serve {
         let (running, end) = AsyncStream<Void>.makeStream()
         let signals = StopSignals()
         signals.then { end.finish() }
-        let screen = try await screenWithoutStore(container, refusal, kiosk, agent, sessions, pages, settings)
+        let screen = try await screenWithoutStore(
+            container, refusal: refusal, kiosk: kiosk, agent: agent, sessions: sessions, pages: pages)
         let shell = try await withThrowingTaskGroup(of: ClientShell?.self) { group in
             group.addTask {
                 await withTaskGroup { group in
@@ -44,7 +45,7 @@ extension Serve {
                 }
                 return nil
             }
-            group.addTask { try await Self.shell(container, bridge, after: refusal) }
+            group.addTask { try await Self.shell(container, bridge: bridge, after: refusal) }
             defer { group.cancelAll() }
             return try await group.next().flatMap(\.self)
         }
@@ -54,7 +55,7 @@ extension Serve {
 
     /// Returns the shell when the store opens. Logs each new reason why it does not open.
     static func shell(
-        _ container: DeviceContainer, _ bridge: LoopbackBridge, after refusal: any Error
+        _ container: DeviceContainer, bridge: LoopbackBridge, after refusal: any Error
     ) async throws -> ClientShell {
         var logged = UpdateFailure(refusal).message
         while true {
@@ -71,18 +72,19 @@ extension Serve {
 
     /// Starts a server that shows the seed, or the reason why there is no seed, until the store opens.
     func screenWithoutStore(
-        _ container: DeviceContainer, _ refusal: any Error, _ kiosk: Kiosk, _ agent: ServeAgent,
-        _ sessions: FileSessionRepository, _ pages: Pages, _ settings: Settings
+        _ container: DeviceContainer, refusal: any Error, kiosk: Kiosk, agent: ServeAgent,
+        sessions: FileSessionRepository, pages: Pages
     ) async throws -> (server: PageServer, boot: ShellBootSequence, shown: ShellBootSequence.Shown) {
         let device = container.configuration.device
         let reason = UpdateFailure(refusal)
-        let bridge = LoopbackBridge(try design(settings))
+        let bridge = LoopbackBridge(try design())
         let host = try SeedHost(bridge, because: reason, say: { Output.warn($0) }) { warn in
             try Launcher.launch(device, withoutStore: refusal, warn: warn)
         }
         let boot = ShellBootSequence(
             sessions: sessions,
-            SeedLaunch(host) { if await bridge.noteEnded(sessions, at: .now) { kiosk.endSession() } }, bridge,
+            launch: SeedLaunch(host) { if await bridge.noteEnded(sessions, at: .now) { kiosk.endSession() } },
+            bridge: bridge,
             say: { if $0 != reason.message { Self.logState($0) } }, tell: { agent.note($0) })
         let shown = try await boot.first(waits: true)
         let name = host.seed
@@ -91,9 +93,8 @@ extension Serve {
                 "\(reason.message) No client is shown until the store opens; serve tries again every 2 seconds.")
         }
         let application = try? device.seed.flatMap { try SeedFolder(at: $0, layout: device.layout).facts?.appId }
-        let server = try await PageServer.start(
-            pages.configuration(port: nil, application: application), host: host)
-        try announce(server, name.map { [$0] } ?? [], next: name, settings)
+        let server = try await PageServer.start(pages.configuration(port: nil, application: application), host: host)
+        try announce(server, names: name.map { [$0] } ?? [], next: name)
         agent.ready(server)
         return (server, boot, shown)
     }

@@ -159,39 +159,40 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
     @OptionGroup var listed: RosterOptions
     @OptionGroup var common: CommonOptions
 
-    func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool) {
-        let store = try settings.folders("store", update.store)
-        return (Confinement(folders: try agent.folders(settings), made: store), try screen.startsPrograms(settings))
+    func needs() throws -> (confinement: Confinement, startsPrograms: Bool) {
+        let store = FlagValue.folders(update.store)
+        return (Confinement(folders: try agent.folders(), made: store), screen.startsPrograms)
     }
 
     func run() async throws {
-        let settings = try common.settings()
-        let endpoints = EndpointWatch(try timeout(settings))
-        let configuration = try shellConfiguration(settings, endpoints)
-        let roster = try listed.sender(update, configuration, settings)
-        let agent = try agent.agent(update.store, roster: roster, settings)
+        let endpoints = EndpointWatch(try timeout())
+        let configuration = try shellConfiguration(endpoints)
+        let roster = try listed.sender(update, configuration: configuration)
+        let agent = try agent.agent(update.store, roster: roster)
         defer { agent.end() }
-        var listening = try Wiring.listening(update, push: push, settings, say: { Output.say($0) })
+        var listening = try Wiring.listening(update, push: push, say: { Output.say($0) })
         listening.link = { agent.note(link: $0, isUp: $1) }
         let sessions = Wiring.sessions(configuration.device.store)
-        let kiosk = try screen.kiosk(settings, sessions)
-        let renewal = try screen.renewal(settings, configuration.device.store)
-        let design = try design(settings)
+        let kiosk = try screen.kiosk(sessions)
+        let renewal = try screen.renewal(configuration.device.store)
+        let design = try design()
         let bridge = LoopbackBridge(design)
-        let container = try Wiring.container(update, configuration, settings) { event in
+        let container = try Wiring.container(update, configuration: configuration) { event in
             agent.note(event)
             bridge.note(event)
         }
-        let isOnce = try settings.isOn("once", once)
-        let reporter = try reporting.reporter(update, settings)
+        let isOnce = once
+        let reporter = try reporting.reporter(update)
         // Opening the store counts a trial without a verdict as failed, so every flag is checked before.
-        let pages = try pages(settings, agent, kiosk, server: container.followedServer)
-        guard let begun = try await shell(container, bridge, kiosk, agent, sessions, pages, settings)
+        let pages = try pages(agent, kiosk: kiosk, server: container.followedServer)
+        guard
+            let begun = try await shell(
+                container, bridge: bridge, kiosk: kiosk, agent: agent, sessions: sessions, pages: pages)
         else {
             return agent.stopping()
         }
         let (shell, port) = (begun.shell, begun.port)
-        try reporting.turn(on: reporter != nil, update, settings)
+        try reporting.turn(on: reporter != nil, update)
         let verdict = FirstVerdict()
         let complaints = PageComplaints(configuration.device.store)
         let lose: @Sendable (String) -> Void = { reason in
@@ -210,17 +211,16 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         }
         if isOnce { try await shell.checkForUpdates() }
         kiosk.onStart { host.browserStarts() }
-        let boot = Self.boot(sessions, shell, bridge, agent, host, kiosk)
+        let boot = Self.boot(sessions, shell: shell, bridge: bridge, agent: agent, host: host, kiosk: kiosk)
         let shown = try await boot.first(waits: container.hasSource && !isOnce)
         let application = try await shell.meteorAppId()
         if let port { warn(aboutPort: port, application: application, pages) }
         screenFile.expect(ScreenNote(.started, since: .now))
-        let server = try await PageServer.start(
-            pages.configuration(port: port, application: application), host: host)
+        let server = try await PageServer.start(pages.configuration(port: port, application: application), host: host)
         // A program that reads the address can end this process at once.
         let signals = begun.signals ?? StopSignals()
         signals.then { verdict.stop() }
-        try await announce(server, shell, isKnown: port != nil, settings, agent)
+        try await announce(server, shell: shell, isKnown: port != nil, agent: agent)
         if !container.hasSource, !isOnce {
             let text = "no feed is named, so only clients that `clientctl install` adds are shown"
             Log.note(LogLine(level: .info, event: "noFeed", message: text))
@@ -235,7 +235,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             { await kiosk.runHook() },
             { await renewal?.run() },
             { await boot.again(every: configuration.storeInterval, after: shown) },
-            { await agent.run(server, shell) },
+            { await agent.run(server, shell: shell) },
             { if !isOnce { await reporter?.run(ReportCommand.note) } },
             { if !isOnce { await agent.sendStates() } },
             { [listening] in
@@ -247,7 +247,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             await signals.wait()
             return 0
         }
-        await Self.end(shell, server, isOnce ? reporter : nil)
+        await Self.end(shell, server: server, reporter: isOnce ? reporter : nil)
         if isOnce { await roster?.sendOnce() }
         screenFile.settle()
         if status != 0 { throw ExitCode(status) }

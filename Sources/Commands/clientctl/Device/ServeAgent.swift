@@ -97,7 +97,7 @@ final class ServeAgent: Sendable {
 
     /// Sends keep-alives to the service manager and writes the metrics file until the task is cancelled. `shell` is nil while the store
     /// cannot be opened.
-    func run(_ server: PageServer, _ shell: ClientShell? = nil) async {
+    func run(_ server: PageServer, shell: ClientShell? = nil) async {
         await withTaskGroup { group in
             group.addTask { [manager] in
                 // A page needs both: the server sends its files, and the shell launches it.
@@ -164,16 +164,16 @@ struct AgentOptions: ParsableArguments {
     var metricsFile: String?
 
     /// Returns the folder of the metrics file; empty without one.
-    func folders(_ settings: Settings) throws -> [String] {
-        try settings.optional("metrics-file", metricsFile).map { [try MetricsFile($0).folder] } ?? []
+    func folders() throws -> [String] {
+        try metricsFile.map { [try MetricsFile($0).folder] } ?? []
     }
 
     /// Sets the form of the log, and returns the agent of `serve`.
-    func agent(_ store: String?, roster: RosterSender?, _ settings: Settings) throws -> ServeAgent {
+    func agent(_ store: String?, roster: RosterSender?) throws -> ServeAgent {
         let manager = Wiring.serviceManager()
-        try log.begin(settings)
+        try log.begin()
         return ServeAgent(
-            manager, store: try settings.required("store", store),
-            file: try settings.optional("metrics-file", metricsFile).map { try MetricsFile($0) }, roster: roster)
+            manager, store: try FlagValue.required(store, of: "store"),
+            file: try metricsFile.map { try MetricsFile($0) }, roster: roster)
     }
 }

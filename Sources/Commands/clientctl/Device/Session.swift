@@ -67,26 +67,23 @@ struct SessionLogin: ParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() throws {
-        let settings = try common.settings()
-        let store = try settings.required("store", place.store)
-        let renews = try settings.isOn("renew", renew)
+        let store = try place.required()
         let now = Timestamp.now
-        let text = try settings.optional("expires", expires)
-        if renews && (text == nil || tokenFile != nil) {
+        if renew && (expires == nil || CommandLineFlags.contain("token-file")) {
             throw ValidationError("--renew needs --expires, without --token-file: the session keeps its token.")
         }
-        let end = try text.map { text in
+        let end = try expires.map { expires in
             try SessionEnd.requireClock(now, earliest: Wiring.earliestTime(store))
-            return try settings.parsed("expires", text) { try SessionEnd(parsing: $0, now: now).time }
+            return try FlagValue.parsed(expires, of: "expires") { try SessionEnd(parsing: $0, now: now).time }
         }
-        let given = renews ? nil : try token(settings.required("token-file", tokenFile))
-        let record = try Wiring.changingSessions(store, creates: settings.isOn("create", create)) { sessions in
+        let given = renew ? nil : try token(FlagValue.required(tokenFile, of: "token-file"))
+        let record = try Wiring.changingSessions(store, creates: create) { sessions in
             guard let given else { return try Self.renew(sessions, until: end, at: now) }
             return try sessions.changeEvenDamaged { $0.signIn(UserSession(token: given, since: now, expires: end)) }
         }
         SessionOutput(record, at: now).give(
-            renews ? "renewed" : "loggedIn", json: try settings.isOn("json", common.json),
-            ["\(renews ? "the session lasts" : "logged in")" + (end.map { " until \($0)" } ?? "")]
+            renew ? "renewed" : "loggedIn", json: common.json,
+            lines: ["\(renew ? "the session lasts" : "logged in")" + (end.map { " until \($0)" } ?? "")]
                 + (record.lock == nil
                     ? [] : ["the device is still locked: run `clientctl screen unlock --store \(store)`"]))
     }
@@ -185,8 +182,7 @@ struct SessionRenewal: Sendable {
 
     private func answer() async throws -> [UInt8] {
         try await onThread {
-            let (ending, answer) = try StartedProgram.run(
-                command, for: Self.limit, longestOutput: Self.longestAnswer)
+            let (ending, answer) = try StartedProgram.run(command, for: Self.limit, longestOutput: Self.longestAnswer)
             guard ending == .exited(0), answer.count <= Self.longestAnswer else { throw refusal("\(ending)") }
             return answer
         }
@@ -221,18 +217,16 @@ struct SessionLogout: ParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() throws {
-        let settings = try common.settings()
-        let store = try settings.required("store", place.store)
-        let forgets = try settings.isOn("forget", forget)
+        let store = try place.required()
         let now = Timestamp.now
         let record = try Wiring.changingSessions(store) { sessions in
             try sessions.changeEvenDamaged { record in
-                if forgets { record.forget(at: now) } else { record.signOut(at: now) }
+                if forget { record.forget(at: now) } else { record.signOut(at: now) }
             }
         }
         SessionOutput(record, at: now).give(
-            "loggedOut", json: try settings.isOn("json", common.json),
-            [record.isRequired ? "logged out" : "logged out; the device requires no session"])
+            "loggedOut", json: common.json,
+            lines: [record.isRequired ? "logged out" : "logged out; the device requires no session"])
     }
 }
 
@@ -256,12 +250,13 @@ struct SessionEnd {
         switch SessionClock.judge(now, earliest: earliest) {
         case .plausible: break
         case .behind:
-            throw wrongClock(now, "before \(earliest), the latest signed time or the build time of this program")
-        case .ahead: throw wrongClock(now, "years after \(earliest), the latest signed time that this device has seen")
+            throw wrongClock(now, why: "before \(earliest), the latest signed time or the build time of this program")
+        case .ahead:
+            throw wrongClock(now, why: "years after \(earliest), the latest signed time that this device has seen")
         }
     }
 
-    private static func wrongClock(_ now: Timestamp, _ why: String) -> UpdateFailure {
+    private static func wrongClock(_ now: Timestamp, why: String) -> UpdateFailure {
         UpdateFailure(
             .configInvalid, subject: "expires",
             "The clock of this machine shows \(now), \(why), so the session would end at a wrong time. Set the clock, or log in without "

@@ -12,8 +12,8 @@ struct SessionOutput {
     }
 
     /// Prints the outcome of a command and the session after it.
-    func give(_ outcome: String, json: Bool, _ lines: [String]) {
-        Output.give(json: json, afterChange: true, ["outcome": .string(outcome), "session": value], lines)
+    func give(_ outcome: String, json: Bool, lines: [String]) {
+        Output.give(json: json, afterChange: true, ["outcome": .string(outcome), "session": value], lines: lines)
     }
 
     /// The session in JSON. `state` is `none`, `active`, `signedOut`, `expired`, `locked` or `maintenance`. The other members also describe

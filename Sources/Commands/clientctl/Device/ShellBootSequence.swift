@@ -13,7 +13,7 @@ struct ShellBootSequence {
     /// Creates a sequence that shows the results of `launch` by `bridge`. It calls `say` with lines for the operator, `tell` with each shown
     /// state, and `welcome` after a user has logged in.
     init(
-        sessions: any SessionRepository, _ launch: any PrepareLaunchUseCase, _ bridge: LoopbackBridge,
+        sessions: any SessionRepository, launch: any PrepareLaunchUseCase, bridge: LoopbackBridge,
         say: @escaping @Sendable (String) -> Void, tell: @escaping @Sendable (LaunchState) -> Void,
         welcome: @escaping @Sendable () async -> Void = {}
     ) {

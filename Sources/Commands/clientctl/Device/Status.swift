@@ -28,11 +28,8 @@ struct StatusCommand: ParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() throws {
-        let settings = try common.settings()
-        let store = try settings.required("store", place.store)
-        let named = try settings.optional("shell-version", shellVersion).map {
-            try settings.parsed("shell-version", $0) { try SemanticVersion(parsingArgument: $0) }
-        }
+        let store = try place.required()
+        let named = try FlagValue.version(shellVersion, of: "shell-version")
         let inventory = try Wiring.inventory(store)
         let ledger = inventory.ledger
         let rows = StatusRule.rows(inventory, shell: named ?? ledger.shell, hasSeed: ledger.mayHaveSeed)
@@ -49,19 +46,14 @@ struct StatusCommand: ParsableCommand {
             lines.append(line(row))
             lines += (complaints[row.name.description] ?? []).map { "    page error: \($0)" }
         }
-        lines += blocked(ledger, rows) + session.lines
+        lines += blocked(ledger, rows: rows) + session.lines
         lines += try identity(ledger)
-        lines += ledger.wanted.map { "! \($0)" }
-        if let waiting = ledger.waiting { lines.append("! \(waiting)") }
-        if let metered = ledger.metered {
-            lines.append("  metered networks: \(ByteCount(bytes: metered.bytes)) in \(metered.month)")
-        }
+        lines += notes(ledger)
         if let missing { lines.append("! a newer client needs shell \(missing): update the shell") }
-        if let stale { lines.append("! \(stale)") }
-        if let screen { lines.append("! \(screen)") }
+        lines += [stale, screen].compactMap(\.self).map { "! \($0)" }
         lines += landlock.lines
         Output.give(
-            json: try settings.isOn("json", common.json),
+            json: common.json,
             [
                 "running": .string(orNull: running.name?.description), "next": .string(orNull: next?.description),
                 "current": .string(ledger.current.description),
@@ -73,17 +65,28 @@ struct StatusCommand: ParsableCommand {
                 "offered": .string(orNull: ledger.offered?.description),
                 "meteor": ledger.meteorFacts.map(describe) ?? .null,
                 "launch": ledger.launch.map(describe) ?? .null,
-                "clients": .array(rows.map { describe($0, ledger, complaints[$0.name.description] ?? []) }),
+                "clients": .array(
+                    rows.map { describe($0, ledger: ledger, complaints: complaints[$0.name.description] ?? []) }),
                 "blocked": .array(ledger.blocks.map(describe)),
                 "wanted": .array(ledger.wanted.map(describe)),
                 "waiting": ledger.waiting?.json ?? .null,
                 "metered": ledger.metered?.json ?? .null,
-                "feed": try describe(ledger.feed, stale),
+                "feed": try describe(ledger.feed, stale: stale),
                 "updateRequired": .string(orNull: missing?.description), "session": session.value,
                 "screen": .string(orNull: screen),
                 "landlock": landlock.value,
             ],
-            lines)
+            lines: lines)
+    }
+
+    /// Returns the lines about what the device waits for, and its downloads on metered networks.
+    private func notes(_ ledger: Ledger) -> [String] {
+        var lines = ledger.wanted.map { "! \($0)" }
+        if let waiting = ledger.waiting { lines.append("! \(waiting)") }
+        if let metered = ledger.metered {
+            lines.append("  metered networks: \(ByteCount(bytes: metered.bytes)) in \(metered.month)")
+        }
+        return lines
     }
 
     private static func words(_ next: ClientName?, hasNamedSeed: Bool) -> String {
@@ -136,7 +139,7 @@ struct StatusCommand: ParsableCommand {
     }
 
     /// Returns lines for blocked versions that are no longer installed.
-    private func blocked(_ ledger: Ledger, _ rows: [StatusRule.Row]) -> [String] {
+    private func blocked(_ ledger: Ledger, rows: [StatusRule.Row]) -> [String] {
         ledger.blocks.filter { block in !rows.contains { $0.name.version == block.version } }.map {
             "  \(ClientName.installed($0.version))  not installed; blocked since \($0.since): \($0.reason)"
         }
@@ -148,7 +151,7 @@ struct StatusCommand: ParsableCommand {
         return "\(row.isNext ? "*" : " ") \(row.name)  \(state)\(row.reason)"
     }
 
-    private func describe(_ row: StatusRule.Row, _ ledger: Ledger, _ complaints: [String]) -> JSONValue {
+    private func describe(_ row: StatusRule.Row, ledger: Ledger, complaints: [String]) -> JSONValue {
         let route = row.name.version.flatMap(ledger.entry)?.route
         return .object([
             "name": .string(row.name.description), "next": .bool(row.isNext), "state": .string(row.state),
@@ -177,7 +180,7 @@ struct StatusCommand: ParsableCommand {
         ]
     }
 
-    private func describe(_ feed: FeedMemory, _ stale: String?) throws -> JSONValue {
+    private func describe(_ feed: FeedMemory, stale: String?) throws -> JSONValue {
         .object([
             "trustRoot": feed.trust.map { .integer($0.version) } ?? .null,
             "deviceId": .string(orNull: feed.deviceId),

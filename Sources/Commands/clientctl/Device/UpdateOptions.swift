@@ -60,8 +60,7 @@ struct UpdateOptions: ParsableArguments {
 
     @Option(help: .seed, completion: .directory) var seed: String?
 
-    @Option(help: ArgumentHelp("Number of clients to keep (default: 3).", valueName: "n"))
-    var keep: String?
+    @Option(help: .keep) var keep: String?
 
     @Option(help: .sources) var sources: String?
     @Option(help: .caFile, completion: .file()) var caFile: String?

@@ -9,60 +9,60 @@ import MeteorSource
 
 extension Wiring {
     /// Returns the doctor of the device with these settings. Without `--shell-version`, the device has the shell that launched last.
-    static func doctor(_ given: UpdateOptions, port: String?, _ settings: Settings) throws -> DeviceDoctor {
-        let store = try absolute(try settings.required("store", given.store))
+    static func doctor(_ given: UpdateOptions, port: String?) throws -> DeviceDoctor {
+        let store = try absolute(try FlagValue.required(given.store, of: "store"))
         let known = readableLedger(store)
         var options = given
         options.store = store
-        options.shellVersion =
-            try settings.optional("shell-version", given.shellVersion) ?? known?.shell?.description
-            ?? ShellOptions.noVersion
-        try requireSeed(options, settings)
-        let configuration = try configuration(options, verifies: false, settings)
-        let container = try container(options, configuration, keepingSession: true, settings) { _ in }
-        let network = try options.network.fetching(settings)
-        func feed(_ url: FetchURL, isChannel: Bool, _ source: DeviceContainer) -> DeviceDoctor.ConfiguredFeed? {
-            let found: Result<any DeviceSource, UpdateFailure>
-            do {
-                // The device ignores an address that `--sources` leaves out.
-                guard let source = try source.sources().first else { return nil }
-                found = .success(source)
-            } catch {
-                found = .failure(UpdateFailure(error))
-            }
-            let proxy = ProxyChoice.of(url, given: network.proxy, environment: proxyVariables())
-            return DeviceDoctor.ConfiguredFeed(url: url, isChannel: isChannel, proxy: proxy, source: found)
-        }
+        options.shellVersion = given.shellVersion ?? known?.shell?.description ?? ShellOptions.noVersion
+        try requireSeed(options)
+        let configuration = try configuration(options, verifies: false)
+        let container = try container(options, configuration: configuration, keepingSession: true) { _ in }
+        let network = try options.network.fetching()
         var feeds: [DeviceDoctor.ConfiguredFeed?] = []
         if let source = container.feed?.source {
             var alone = container
             alone.server = nil
-            feeds.append(feed(source.url, isChannel: source.isChannel, alone))
+            feeds.append(feed(source.url, isChannel: source.isChannel, of: alone, proxy: network.proxy))
         }
         if let server = container.server?.source {
             var alone = container
             alone.feed = nil
-            feeds.append(feed(server.rootURL, isChannel: false, alone))
+            feeds.append(feed(server.rootURL, isChannel: false, of: alone, proxy: network.proxy))
         }
-        let named = try settings.optional("shell-version", given.shellVersion)
+        let named = given.shellVersion
         let shell = DeviceDoctor.Shell(
             version: try named.map { try SemanticVersion(parsingArgument: $0) } ?? known?.shell,
-            hasSeed: try settings.optional("seed", given.seed) != nil,
-            hasDeviceId: try settings.optional("device-id", given.deviceId) != nil, sessions: sessions(store))
+            hasSeed: given.seed != nil, hasDeviceId: given.deviceId != nil, sessions: sessions(store))
         return DeviceDoctor(
             store: store, shell: shell, trust: container.feed?.trust, feeds: feeds.compactMap(\.self),
-            port: try self.port(port, options, known, settings), options: network, clock: .now)
+            port: try self.port(port, options: options, known: known), options: network, clock: .now)
+    }
+
+    /// Returns the feed of a device that follows only this feed; nil if `--sources` leaves it out, because the device then ignores it.
+    private static func feed(
+        _ url: FetchURL, isChannel: Bool, of device: DeviceContainer, proxy: String?
+    ) -> DeviceDoctor.ConfiguredFeed? {
+        let found: Result<any DeviceSource, UpdateFailure>
+        do {
+            guard let source = try device.sources().first else { return nil }
+            found = .success(source)
+        } catch {
+            found = .failure(UpdateFailure(error))
+        }
+        let choice = ProxyChoice.of(url, given: proxy, environment: proxyVariables())
+        return DeviceDoctor.ConfiguredFeed(url: url, isChannel: isChannel, proxy: choice, source: found)
     }
 
     /// Returns a function that examines the device without a network, and returns the codes of the findings that need attention.
     static func localDoctor(
-        _ update: UpdateOptions, _ device: Launcher.LaunchDevice, _ settings: Settings
+        _ update: UpdateOptions, device: Launcher.LaunchDevice
     ) throws -> @Sendable () async -> [String] {
         let store = try absolute(device.store)
         let shell = DeviceDoctor.Shell(
             version: device.shell, hasSeed: device.seed != nil,
-            hasDeviceId: try settings.optional("device-id", update.deviceId) != nil, sessions: sessions(store))
-        let trust = try settings.optional("trust", update.trust)
+            hasDeviceId: update.deviceId != nil, sessions: sessions(store))
+        let trust = update.trust
         // Every check of a kernel without Landlock and every running update would repeat these. The feed is not examined here.
         let ignored: Set<DoctorFinding.Code> = [.landlock, .leftovers, .source]
         return {
@@ -76,10 +76,10 @@ extension Wiring {
     }
 
     private static func port(
-        _ given: String?, _ options: UpdateOptions, _ known: Ledger?, _ settings: Settings
+        _ given: String?, options: UpdateOptions, known: Ledger?
     ) throws -> (number: Int, isFixed: Bool)? {
-        if let number = try settings.port(given) { return number == 0 ? nil : (number, true) }
-        let application = try settings.optional("app-id", options.appId) ?? known?.meteorFacts?.appId
+        if let number = try FlagValue.port(given) { return number == 0 ? nil : (number, true) }
+        let application = options.appId ?? known?.meteorFacts?.appId
         return (PortChoice.derived(appId: application).wanted, false)
     }
 

@@ -29,10 +29,7 @@ struct FeedPrune: ParsableCommand {
               clientctl feed prune --feed s3://bucket/prefix --keep 10
             """)
 
-    @Option(
-        help: ArgumentHelp("(required) The feed: a folder or s3://bucket/prefix.", valueName: "place"),
-        completion: .directory)
-    var feed: String?
+    @Option(help: .feed, completion: .directory) var feed: String?
 
     @Option(
         help: ArgumentHelp(
@@ -52,23 +49,22 @@ struct FeedPrune: ParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() throws {
-        let settings = try common.settings()
         var terms = FeedSweep.Terms()
-        if let keep = try settings.optional("keep", keep) {
-            terms.keep = try settings.integer("keep", keep, atLeast: 1)
+        if let keep {
+            terms.keep = try FlagValue.integer(keep, of: "keep", atLeast: 1)
         }
-        if let age = try settings.optional("min-age", minAge) {
-            terms.leastAge = try settings.parsed("min-age", age) { try DurationText(parsing: $0).duration }
+        if let age = minAge {
+            terms.leastAge = try FlagValue.duration(age, of: "min-age")
         }
-        terms.isDryRun = try settings.isOn("dry-run", dryRun)
-        let plan = try FeedSweep(Wiring.location(feed, bucket, settings), terms: terms, clock: .now)
-            .run(waiting.wait(settings))
+        terms.isDryRun = dryRun
+        let plan = try FeedSweep(Wiring.location(feed, bucket: bucket), terms: terms, clock: .now).run(
+            waiting.feedWait())
         Output.give(
-            json: try settings.isOn("json", common.json), afterChange: !terms.isDryRun,
-            Self.object(plan, terms), Self.lines(plan, terms))
+            json: common.json, afterChange: !terms.isDryRun, Self.object(plan, terms: terms),
+            lines: Self.lines(plan, terms: terms))
     }
 
-    private static func object(_ plan: SweepPlan, _ terms: FeedSweep.Terms) -> JSONObject {
+    private static func object(_ plan: SweepPlan, terms: FeedSweep.Terms) -> JSONObject {
         [
             "outcome": .string(terms.isDryRun ? "dryRun" : plan.removed.isEmpty ? "unchanged" : "removed"),
             "bytes": .integer(bytes(plan)),
@@ -90,7 +86,7 @@ struct FeedPrune: ParsableCommand {
 
     private static func bytes(_ plan: SweepPlan) -> Int { plan.removed.reduce(0) { $0 + $1.bytes } }
 
-    private static func lines(_ plan: SweepPlan, _ terms: FeedSweep.Terms) -> [String] {
+    private static func lines(_ plan: SweepPlan, terms: FeedSweep.Terms) -> [String] {
         let verb = terms.isDryRun ? "would remove" : "removed"
         let sum = plan.removed.isEmpty ? "nothing to remove" : "\(verb) \(ByteCount(bytes: bytes(plan)))"
         return plan.removed.map { removed in
@@ -140,28 +136,25 @@ struct FeedCopyCommand: ParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() throws {
-        let settings = try common.settings()
-        let isDryRun = try settings.isOn("dry-run", dryRun)
         let progress = Progress()
         defer { progress.end() }
         let transfer = FeedTransfer(
-            from: try Wiring.location(at: source, bucket.reading, settings),
-            to: try Wiring.location(
-                at: target, bucket.reading, settings, terms: bucket.terms(settings), progress: progress),
-            isDryRun: isDryRun)
-        let report = try transfer.run(waiting.wait(settings))
+            from: try Wiring.location(at: source, bucket.reading),
+            to: try Wiring.location(at: target, bucket.reading, terms: bucket.terms(), progress: progress),
+            isDryRun: dryRun)
+        let report = try transfer.run(waiting.feedWait())
         progress.end()
         let bytes = report.written.reduce(0) { $0 + $1.size }
-        let verb = isDryRun ? "would write" : "wrote"
+        let verb = dryRun ? "would write" : "wrote"
         Output.give(
-            json: try settings.isOn("json", common.json), afterChange: !isDryRun,
+            json: common.json, afterChange: !dryRun,
             [
-                "outcome": .string(isDryRun ? "dryRun" : report.written.isEmpty ? "unchanged" : "copied"),
+                "outcome": .string(dryRun ? "dryRun" : report.written.isEmpty ? "unchanged" : "copied"),
                 "bytes": .integer(bytes), "present": .integer(report.present),
                 "written": .array(report.written.map { .string($0.name) }),
                 "leftOut": .array(report.foreign.map(JSONValue.string)),
             ],
-            report.written.map { "\(verb)  \(ByteCount(bytes: $0.size))  \(UntrustedName.display($0.name))" }
+            lines: report.written.map { "\(verb)  \(ByteCount(bytes: $0.size))  \(UntrustedName.display($0.name))" }
                 + report.foreign.map { "skipped \(UntrustedName.display($0)): not a file of a feed" }
                 + [
                     "\(verb) \(counted(report.written.count, "file")), \(ByteCount(bytes: bytes)); the target already had "
@@ -209,19 +202,18 @@ struct FeedCheckCommand: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
-        let settings = try common.settings()
-        let trust = try settings.optional("trust", trust).map(TrustAnchor.read)
-        let channels = try settings.list("channel", channel)
-        for channel in channels { try ChannelView.requireName(channel) }
+        let trust = try trust.map(TrustAnchor.read)
+        for channel in channel { try ChannelView.requireName(channel) }
         let base = try Wiring.url(url.hasSuffix("/") ? url : url + "/")
-        let origin = try settings.optional("origin", origin).map { try Wiring.location(at: $0, reading, settings) }
+        let origin = try origin.map { try Wiring.location(at: $0, reading) }
         var check = try FeedCheck(
-            base, with: try Wiring.fetcher(network, for: base, settings), trust: trust, origin: origin, clock: .now)
-        let report = try await check.run(channels: channels)
-        let members = Self.object(report, base, isVerified: trust != nil)
-        let json = try settings.isOn("json", common.json)
+            base, with: try Wiring.fetcher(network, for: base), trust: trust, origin: origin, clock: .now)
+        let report = try await check.run(channels: channel)
+        let members = Self.object(report, of: base, isVerified: trust != nil)
         let worst = report.findings.first { $0.failure != nil }
-        if !json || worst == nil { Output.give(json: json, members, Self.lines(report, isVerified: trust != nil)) }
+        if !common.json || worst == nil {
+            Output.give(json: common.json, members, lines: Self.lines(report, isVerified: trust != nil))
+        }
         guard let worst, let code = worst.failure else { return }
         let count = report.findings.count { $0.failure != nil }
         throw FailureWithOutput(
@@ -234,7 +226,7 @@ struct FeedCheckCommand: AsyncParsableCommand {
             members: members)
     }
 
-    private static func object(_ report: FeedCheck.CheckReport, _ base: FetchURL, isVerified: Bool) -> JSONObject {
+    private static func object(_ report: FeedCheck.CheckReport, of base: FetchURL, isVerified: Bool) -> JSONObject {
         let isBroken = report.findings.contains { $0.failure != nil }
         return [
             "outcome": .string(isBroken ? "broken" : report.findings.isEmpty ? "good" : "warning"),

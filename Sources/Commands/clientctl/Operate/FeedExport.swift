@@ -21,10 +21,7 @@ struct FeedExportCommand: AsyncParsableCommand {
                 --trust trust.json
             """)
 
-    @Option(
-        help: ArgumentHelp("(required) The feed: a folder or s3://bucket/prefix.", valueName: "place"),
-        completion: .directory)
-    var feed: String?
+    @Option(help: .feed, completion: .directory) var feed: String?
 
     @Option(
         help: ArgumentHelp("(required) The folder for the kit. It must be empty or not exist.", valueName: "dir"),
@@ -48,12 +45,10 @@ struct FeedExportCommand: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
-        let settings = try common.settings()
-        let target = try settings.required("to", to)
-        let trust = try settings.optional("trust", trust).map(TrustAnchor.read)
-        let channels = try settings.list("channel", channel)
-        for channel in channels { try ChannelView.requireName(channel) }
-        let source = try Wiring.location(at: settings.required("feed", feed), reading, settings)
+        let target = try FlagValue.required(to, of: "to")
+        let trust = try trust.map(TrustAnchor.read)
+        for channel in channel { try ChannelView.requireName(channel) }
+        let source = try Wiring.location(at: FlagValue.required(feed, of: "feed"), reading)
         if let feed = source.folder, try Wiring.isInside(target, folder: feed) {
             throw UpdateFailure(
                 .configInvalid, subject: target,
@@ -61,16 +56,16 @@ struct FeedExportCommand: AsyncParsableCommand {
             )
         }
         let report = try await FeedExport(of: source, trust: trust, clock: .now).run(
-            to: target, channels: channels, with: DeviceContainer.fetcher(userAgent: Product.userAgent))
+            to: target, channels: channel, with: DeviceContainer.fetcher(userAgent: Product.userAgent))
         for left in report.leftOut { Output.warn(left.advice) }
         Output.give(
-            json: try settings.isOn("json", common.json), afterChange: true, Self.object(report, target),
-            Self.lines(report, target))
+            json: common.json, afterChange: true, Self.object(report, in: target), lines: Self.lines(report, in: target)
+        )
     }
 
     private static func bytes(_ report: FeedExport.Kit) -> Int { report.written.reduce(0) { $0 + $1.size } }
 
-    private static func object(_ report: FeedExport.Kit, _ target: String) -> JSONObject {
+    private static func object(_ report: FeedExport.Kit, in target: String) -> JSONObject {
         [
             "outcome": .string("exported"), "to": .string(target), "verifiedBy": .string(report.verifiedBy.rawValue),
             "bytes": .integer(bytes(report)),
@@ -85,7 +80,7 @@ struct FeedExportCommand: AsyncParsableCommand {
         ]
     }
 
-    private static func lines(_ report: FeedExport.Kit, _ target: String) -> [String] {
+    private static func lines(_ report: FeedExport.Kit, in target: String) -> [String] {
         let verdict =
             switch report.verifiedBy {
             case .given: "A device with the same --trust accepts this kit."

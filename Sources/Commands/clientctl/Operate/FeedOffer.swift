@@ -22,10 +22,7 @@ struct FeedOffer: AsyncParsableCommand {
     @Argument(help: "(required) Version that manifest.json offers, such as 1.5.0.")
     var version: String
 
-    @Option(
-        help: ArgumentHelp("(required) The feed: a folder or s3://bucket/prefix.", valueName: "place"),
-        completion: .directory)
-    var feed: String?
+    @Option(help: .feed, completion: .directory) var feed: String?
 
     @Flag(help: "Show what would change, and write nothing.")
     var dryRun = false
@@ -36,14 +33,11 @@ struct FeedOffer: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
-        let settings = try common.settings()
-        let next = try after.plan(settings)
-        let version = try settings.parsed("version", version) { try SemanticVersion(parsingArgument: $0) }
-        let isDryRun = try settings.isOn("dry-run", dryRun)
-        let feed = try Wiring.location(feed, bucket, settings)
-        let done = try ManifestOffer(
-            version, in: feed, clock: .now, wait: try waiting.wait(settings), isDryRun: isDryRun)
-        let outcome = isDryRun ? Publication.dryRun : done.previous == version ? "unchanged" : "changed"
+        let next = try after.plan()
+        let version = try FlagValue.version(version, of: "version")
+        let feed = try Wiring.location(feed, bucket: bucket)
+        let done = try ManifestOffer(version, in: feed, clock: .now, wait: try waiting.feedWait(), isDryRun: dryRun)
+        let outcome = dryRun ? Publication.dryRun : done.previous == version ? "unchanged" : "changed"
         var object: JSONObject = [
             "offered": .string(version.description), "previous": .string(orNull: done.previous?.description),
             "outcome": .string(outcome),
@@ -51,10 +45,10 @@ struct FeedOffer: AsyncParsableCommand {
         object["writes"] = done.writes.map(WriteOutput.value)
         try await next.finish(
             Publication(feed: feed, outcome: outcome, documents: ["manifest.json"], version: version),
-            try settings.isOn("json", common.json), object, lines(done, isDryRun))
+            json: common.json, object: object, lines: lines(done, isDryRun: dryRun))
     }
 
-    private func lines(_ done: ManifestOffer, _ isDryRun: Bool) -> [String] {
+    private func lines(_ done: ManifestOffer, isDryRun: Bool) -> [String] {
         guard let previous = done.previous else {
             return ["manifest.json \(isDryRun ? "would offer" : "offers") \(done.version)"]
                 + WriteOutput.lines(done.writes)

@@ -94,28 +94,24 @@ struct FeedServe: AsyncParsableCommand {
 
     func run() async throws {
         let manager = Wiring.serviceManager()
-        let settings = try common.settings()
-        try logging.begin(settings)
-        let source = try source(settings)
+        try logging.begin()
+        let source = try source()
         var configuration = FeedConfiguration()
-        configuration.address = try settings.optional("bind", bind) ?? configuration.address
-        configuration.port = try settings.port(port) ?? 0
-        let tokens = try settings.optional("token-file", tokenFile)
+        configuration.address = bind ?? configuration.address
+        configuration.port = try FlagValue.port(port) ?? 0
+        let tokens = tokenFile
         configuration.tokens = try tokens.map { try BearerTokens(file: $0) }
-        configuration.reports = try settings.optional("reports", reports).map {
-            try counter($0, of: source)
-        }
-        let operators = try devices.tokenFile(settings)
-        configuration.roster = try roster(of: source, operators, settings)
-        configuration.limits.connections = min(
-            configuration.limits.connections, max(16, OpenFiles.raiseLimit() - 128))
-        let log = try AccessLog(to: try settings.optional("access-log", accessLog))
+        configuration.reports = try reports.map { try counter($0, of: source) }
+        let operators = devices.rosterTokenFile
+        configuration.roster = try roster(of: source, operators)
+        configuration.limits.connections = min(configuration.limits.connections, max(16, OpenFiles.raiseLimit() - 128))
+        let log = try AccessLog(to: accessLog)
         configuration.log = { log.note($0) }
         let host = try await source.start(configuration) { Output.say($0) }
-        let hangup = HangupSignal { Self.readAgain(tokens, operators, host, log) }
+        let hangup = HangupSignal { Self.readAgain(tokens, operators: operators, host: host, log: log) }
         // A program that reads the address can stop the host at once.
         let signals = StopSignals()
-        try announce(configuration, host.port, settings)
+        try announce(configuration, port: host.port)
         manager.ready("listening on port \(host.port)")
         await withTaskGroup { group in
             group.addTask { await manager.beat { await host.answer() } }
@@ -128,7 +124,7 @@ struct FeedServe: AsyncParsableCommand {
     }
 
     /// Reads the tokens again, reopens the access log, and logs what was done. If a file cannot be opened, the previous one stays in use.
-    private static func readAgain(_ tokens: String?, _ operators: String?, _ host: FeedHost, _ log: AccessLog) {
+    private static func readAgain(_ tokens: String?, operators: String?, host: FeedHost, log: AccessLog) {
         do {
             if let tokens { host.admit(try BearerTokens(file: tokens)) }
             if let operators { host.admitOperators(try BearerTokens(file: operators)) }
@@ -143,9 +139,7 @@ struct FeedServe: AsyncParsableCommand {
                         ? "there is nothing to read again: the host has neither --token-file nor --access-log"
                         : done.joined(separator: ", ")))
         } catch {
-            Output.warn(
-                "SIGHUP: \(UpdateFailure(error).message) The host continues with its present tokens and log."
-            )
+            Output.warn("SIGHUP: \(UpdateFailure(error).message) The host continues with its present tokens and log.")
         }
     }
 
@@ -163,16 +157,16 @@ struct FeedServe: AsyncParsableCommand {
     }
 
     /// Returns the roster: the file of a host, or the roster to which a relay passes messages.
-    private func roster(of source: ServedFeed, _ operators: String?, _ settings: Settings) throws -> RosterService? {
-        guard let place = try devices.place(settings) else { return nil }
+    private func roster(of source: ServedFeed, _ operators: String?) throws -> RosterService? {
+        guard let place = devices.roster else { return nil }
         switch (source, place.contains("://")) {
         case (.folder, false):
             guard let operators else { throw MissingFlag(flags: ["roster-token-file"]) }
             return RosterService(
                 try RosterStore(try Wiring.absolute(place)), operators: try BearerTokens(file: operators))
         case (.upstream, true):
-            let url = try settings.parsed("roster", place) { try FetchURL(parsing: $0) }
-            return RosterService(passing: RosterRelay(to: url, by: try Wiring.fetcher(relay, for: url, settings)))
+            let url = try FlagValue.url(place, of: "roster")
+            return RosterService(passing: RosterRelay(to: url, by: try Wiring.fetcher(relay, for: url)))
         case (.folder, true):
             throw ValidationError("--roster takes a file. Only a relay (--upstream) passes messages to a URL.")
         case (.upstream, false):
@@ -197,16 +191,15 @@ struct FeedServe: AsyncParsableCommand {
     }
 
     /// Returns the feed to announce. If the command line names one, the environment and the configuration file are ignored.
-    private func source(_ settings: Settings) throws -> ServedFeed {
-        let isNamed = feed != nil || relay.upstream != nil
-        let folder = isNamed ? feed : try settings.optional("feed", nil)
-        let upstream = isNamed ? relay.upstream : try settings.optional("upstream", nil)
+    private func source() throws -> ServedFeed {
+        let isNamed = feed != nil || CommandLineFlags.contain("upstream")
+        let folder = isNamed ? feed : try Settings.value(of: "feed")
+        let upstream = isNamed && !CommandLineFlags.contain("upstream") ? nil : relay.upstream
         switch (folder.flatMap { $0.isEmpty ? nil : $0 }, upstream.flatMap { $0.isEmpty ? nil : $0 }) {
         case (let folder?, nil):
             try relay.refuseFlags()
-            return .folder(try self.folder(folder, settings))
-        case (nil, let upstream?):
-            return .upstream(try relay.upstream(at: upstream, settings), cache: try relay.cache(settings))
+            return .folder(try self.folder(folder))
+        case (nil, let upstream?): return .upstream(try relay.upstream(at: upstream), cache: try relay.openCache())
         case (nil, nil):
             throw ValidationError(
                 "Missing <feed>: name the folder that publish writes, or give the address of a feed on another server with --upstream."
@@ -217,8 +210,10 @@ struct FeedServe: AsyncParsableCommand {
         }
     }
 
-    private func folder(_ given: String, _ settings: Settings) throws -> Directory {
-        let path = try settings.feedFolder(given)
+    private func folder(_ path: String) throws -> Directory {
+        guard !path.contains("://") else {
+            throw ValidationError("This command serves a folder, not the URL \(UntrustedName.display(path)).")
+        }
         do throws(DiskError) {
             let feed = try Directory.open(path)
             let (manifest, channels) = (try feed.kind(of: "manifest.json"), try feed.kind(of: "channels"))
@@ -235,7 +230,7 @@ struct FeedServe: AsyncParsableCommand {
         }
     }
 
-    private func announce(_ configuration: FeedConfiguration, _ port: Int, _ settings: Settings) throws {
+    private func announce(_ configuration: FeedConfiguration, port: Int) throws {
         let address = configuration.address
         let url = "http://\(address.contains(":") ? "[\(address)]" : address):\(port)/"
         if (configuration.tokens != nil || configuration.roster != nil) && !ThisMachine.isNamed(by: address) {
@@ -246,7 +241,6 @@ struct FeedServe: AsyncParsableCommand {
                 "/metrics shows the size of the fleet to every client of this port. Give --token-file, or "
                     + "let only your metrics server connect to it.")
         }
-        Output.give(
-            json: try settings.isOn("json", common.json), ["url": .string(url), "port": .integer(port)], [url])
+        Output.give(json: common.json, ["url": .string(url), "port": .integer(port)], lines: [url])
     }
 }

@@ -41,26 +41,23 @@ struct FleetList: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
-        let settings = try common.settings()
         var filter = RosterFilter()
-        filter.silent = try settings.optional("silent", silent).map { text in
-            try settings.parsed("silent", text) { try DurationText(parsing: $0).duration }
-        }
-        filter.version = try settings.optional("version", version)
-        filter.state = try settings.optional("state", state)
+        filter.silent = try FlagValue.duration(silent, of: "silent")
+        filter.version = version
+        filter.state = state
         if let state = filter.state, RosterPost.ClientState(rawValue: state) == nil {
             let states = RosterPost.ClientState.allCases.map(\.rawValue).joined(separator: ", ")
             throw ValidationError("--state takes one of \(states), not \(UntrustedName.display(state)).")
         }
-        filter.name = try settings.optional("name", name)
+        filter.name = name
         if let name = filter.name, !RosterPost.isName(name) {
             throw ValidationError("--name takes at most \(RosterPost.longestName) characters.")
         }
         let now = Timestamp.now
-        let rows = try await source.access(way, settings).rows(filter, at: now)
+        let rows = try await source.access(way).rows(filter, at: now)
         Output.give(
-            json: try settings.isOn("json", common.json),
-            ["devices": .array(rows.map { .object($0.json(at: now)) })], FleetText.lines(rows, at: now))
+            json: common.json,
+            ["devices": .array(rows.map { .object($0.json(at: now)) })], lines: FleetText.lines(rows, at: now))
         if filter.silent != nil && !rows.isEmpty { throw ExitCode(ExitTable.silent) }
     }
 }
@@ -85,11 +82,9 @@ struct FleetShow: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
-        let settings = try common.settings()
         let now = Timestamp.now
-        let row = try await source.access(way, settings).device(device, at: now)
-        Output.give(
-            json: try settings.isOn("json", common.json), row.json(at: now), FleetText.details(row, at: now))
+        let row = try await source.access(way).device(device, at: now)
+        Output.give(json: common.json, row.json(at: now), lines: FleetText.details(row, at: now))
     }
 }
 
@@ -114,14 +109,13 @@ struct FleetForget: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
-        let settings = try common.settings()
-        let access = try source.access(way, settings)
+        let access = try source.access(way)
         let row = try await access.device(device, at: .now)
         try await access.forget(row)
         Output.give(
-            json: try settings.isOn("json", common.json), afterChange: true,
+            json: common.json, afterChange: true,
             ["outcome": .string("forgotten"), "device": .string(row.post.device), "name": .string(row.post.name)],
-            ["forgot \(row.target) \(UntrustedName.display(row.post.name))"])
+            lines: ["forgot \(row.target) \(UntrustedName.display(row.post.name))"])
     }
 }
 
@@ -133,7 +127,7 @@ enum FleetText {
         var table: [[String]] = [["NAME", "RUNS", "STATE", "SEEN", "NEEDS ATTENTION"]]
         for row in rows {
             let reason = RosterRule.reason(row, at: now) ?? ""
-            table.append([name(row), row.post.runs ?? "-", row.post.state.rawValue, ago(row.seen, now), reason])
+            table.append([name(row), row.post.runs ?? "-", row.post.state.rawValue, ago(row.seen, now: now), reason])
         }
         let widths = (0..<4).map { column in table.map { $0[column].count }.max() ?? 0 }
         let lines = table.map { cells in
@@ -151,30 +145,31 @@ enum FleetText {
 
     static func details(_ row: RosterRow, at now: Timestamp) -> [String] {
         let post = row.post
-        func line(_ label: String, _ value: String?) -> [String] { value.map { ["  \(label): \($0)"] } ?? [] }
+        func line(_ label: String, value: String?) -> [String] { value.map { ["  \(label): \($0)"] } ?? [] }
         let channel = post.channel.map { $0 + (post.sequence.map { ", sequence \($0)" } ?? "") }
         var lines = ["\(name(row)) (\(row.target))"]
-        lines += line("runs", "\(post.runs ?? "nothing") (\(post.state.rawValue)) since \(row.since)")
-        lines += line("next", post.next)
+        lines += line("runs", value: "\(post.runs ?? "nothing") (\(post.state.rawValue)) since \(row.since)")
+        lines += line("next", value: post.next)
         let reasons = RosterRule.reasons(row, at: now)
-        lines += line("needs attention", reasons.isEmpty ? nil : reasons.joined(separator: ", "))
-        lines += line("screen", post.screen?.rawValue)
-        lines += line("channel", channel)
-        lines += line("last check", post.checked.map { "\($0)\(post.code.map { ", failed with \($0)" } ?? "")" })
-        lines += line("blocked", post.blocked.isEmpty ? nil : post.blocked.joined(separator: ", "))
+        lines += line("needs attention", value: reasons.isEmpty ? nil : reasons.joined(separator: ", "))
+        lines += line("screen", value: post.screen?.rawValue)
+        lines += line("channel", value: channel)
+        lines += line("last check", value: post.checked.map { "\($0)\(post.code.map { ", failed with \($0)" } ?? "")" })
+        lines += line("blocked", value: post.blocked.isEmpty ? nil : post.blocked.joined(separator: ", "))
         let interval = DurationText(.seconds(post.interval))
-        lines += line("last message", "\(row.seen), \(ago(row.seen, now)) ago; one every \(interval)")
+        lines += line("last message", value: "\(row.seen), \(ago(row.seen, now: now)) ago; one every \(interval)")
         lines += line(
-            "another key signed", row.conflict.map { "\(counted(row.conflicts, "message")), the last at \($0)" })
-        lines += line("application", post.appId)
-        lines += line("programs", "clientctl \(post.program)" + (post.shell.map { ", shell \($0)" } ?? ""))
+            "another key signed", value: row.conflict.map { "\(counted(row.conflicts, "message")), the last at \($0)" })
+        lines += line("application", value: post.appId)
+        lines += line("programs", value: "clientctl \(post.program)" + (post.shell.map { ", shell \($0)" } ?? ""))
         lines += post.findings.map { "  doctor: \($0), see reference/doctor.md#\($0.lowercased())" }
         let target = "clientctl release target \(row.target) --only --version VERSION --feed FEED"
-        lines += line("aim a release at it", "\(target) --channel \(post.channel ?? "CHANNEL") --channel-key KEY")
+        lines += line(
+            "aim a release at it", value: "\(target) --channel \(post.channel ?? "CHANNEL") --channel-key KEY")
         return lines
     }
 
-    private static func ago(_ moment: Timestamp, _ now: Timestamp) -> String {
+    private static func ago(_ moment: Timestamp, now: Timestamp) -> String {
         let seconds = max(0, now.secondsSinceEpoch - moment.secondsSinceEpoch)
         for (unit, length) in [("d", 86_400), ("h", 3600), ("m", 60)] where seconds >= length {
             return "\(seconds / length)\(unit)"

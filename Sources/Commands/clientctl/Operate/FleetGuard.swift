@@ -85,36 +85,34 @@ struct FleetGuard: AsyncParsableCommand {
     @OptionGroup var edit: ChannelEditOptions
 
     func run() async throws {
-        let settings = try edit.common.settings()
-        let version = try version.semantic(settings)
-        let plan = try plan(settings)
-        let recalls = try recalls(settings)
-        let next = try edit.after.plan(settings)
-        let hook = try CommandWords.read("on-decision", onDecision, settings)
+        let version = try version.semantic()
+        let plan = try plan()
+        let recalls = try recalls()
+        let next = try edit.after.plan()
+        let hook = try CommandWords.read(onDecision, of: "on-decision")
         if let program = hook?.first { try CommandWords.requireProgram(program, of: "on-decision") }
-        let fleet = try fleet(settings)
-        let server = try limits.server(settings)
-        let (feed, channel) = try edit.place(settings)
-        let guards = try keys.guards(edit, settings)
-        var terms = try guards.isEmpty ? edit.options(settings) : edit.terms(guards, settings)
-        try requireBound(fleet, guards, settings)
+        let fleet = try fleet()
+        let server = try limits.server()
+        let (feed, channel) = try edit.place()
+        let guards = try keys.guards(edit)
+        var terms = try guards.isEmpty ? edit.options() : edit.terms(guards)
+        try requireBound(fleet, guards: guards)
         let query = VerdictQuery(
-            server: server,
-            query: try settings.optional("query", query) ?? VerdictQuery.standard(version, channel: channel),
-            timeout: try limits.timeout(settings))
+            server: server, query: query ?? VerdictQuery.standard(version, channel: channel),
+            timeout: try limits.timeout())
 
         let document = try ChannelEditor.read(channel, in: feed, trust: terms.trust, clock: terms.clock)
         try Self.requireSigners(isGuard: !guards.isEmpty, of: channel, in: feed, terms)
         var situation = try GuardDecision.Situation(
             version, in: document, at: terms.clock,
-            verdicts: await query.verdicts(by: Wiring.fetcher(network, for: server, settings), at: .now))
+            verdicts: await query.verdicts(by: Wiring.fetcher(network, for: server), at: .now))
         situation.devices = fleet.devices
         situation.named += fleet.named ?? 0
         let decision = GuardDecision.decide(situation, by: plan)
         // The run fails if an operator changed the channel after it was read.
         terms.expectedSequence = terms.expectedSequence ?? document.sequence
         var answer = GuardAnswer(
-            version, situation, decision,
+            version, situation: situation, decision: decision,
             audience: document.releases[try document.index(of: version)].audience(at: terms.clock))
         answer.asksForGroup = situation.namesGroups && fleet.named == nil
         answer.isGuard = !guards.isEmpty
@@ -124,12 +122,13 @@ struct FleetGuard: AsyncParsableCommand {
                 try ChannelEditor(feed: feed, terms).apply($0, to: channel)
             }
         } else if try Self.mustHold(
-            decision, situation, plan, isDue: { try HoldEditor(feed, terms: terms).isDue(version, of: channel) })
+            decision, situation: situation, plan: plan,
+            isDue: { try HoldEditor(feed, terms: terms).isDue(version, of: channel) })
         {
             answer.hold = try HoldEditor(feed, terms: terms).hold(version, of: channel, reason: situation.reason)
         }
         if let hook, answer.isNews { await Self.run(hook, with: answer.facts(channel: channel)) }
-        try await give(answer, next, in: feed, isDryRun: terms.isDryRun, settings)
+        try await give(answer, next: next, in: feed, isDryRun: terms.isDryRun)
     }
 
     private static let hookLimit = Duration.seconds(30)
@@ -137,7 +136,7 @@ struct FleetGuard: AsyncParsableCommand {
     /// Runs the command of `--on-decision`. Its failure changes neither the decision nor the exit status.
     private static func run(_ hook: [String], with facts: [String: String]) async {
         do {
-            let program = try StartedProgram(hook, facts, without: .settings)
+            let program = try StartedProgram(hook, adding: facts, without: .settings)
             program.end(after: hookLimit)
             let ending = try await program.ending()
             if ending != .exited(0) { Output.warn("the command of --on-decision \(ending)") }
@@ -148,7 +147,7 @@ struct FleetGuard: AsyncParsableCommand {
 
     /// Whether a guard signs a hold: if it stops the release, or if a hold `isDue` for a release that still fails too often.
     private static func mustHold(
-        _ decision: GuardDecision, _ situation: GuardDecision.Situation, _ plan: GuardDecision.RolloutPlan,
+        _ decision: GuardDecision, situation: GuardDecision.Situation, plan: GuardDecision.RolloutPlan,
         isDue: () throws -> Bool
     ) rethrows -> Bool {
         switch decision {
@@ -174,55 +173,45 @@ struct FleetGuard: AsyncParsableCommand {
     /// The largest number of devices, so that sums do not overflow.
     private static let mostDevices = 1_000_000_000_000
 
-    private func fleet(_ settings: Settings) throws -> (devices: Int?, named: Int?) {
-        let devices = try settings.optional("devices", devices).map {
-            try settings.integer("devices", $0, atLeast: 1, atMost: Self.mostDevices)
-        }
-        let named = try settings.optional("group-devices", groupDevices).map {
-            try settings.integer("group-devices", $0, atLeast: 0, atMost: Self.mostDevices)
-        }
+    private func fleet() throws -> (devices: Int?, named: Int?) {
+        let devices = try FlagValue.integer(devices, of: "devices", atLeast: 1, atMost: Self.mostDevices)
+        let named = try FlagValue.integer(groupDevices, of: "group-devices", atLeast: 0, atMost: Self.mostDevices)
         return (devices, named)
     }
 
     /// Throws `ValidationError` if a channel key signs and no flag limits the reports, which are not signed. A guard key cannot advance a
     /// rollout.
-    private func requireBound(
-        _ fleet: (devices: Int?, named: Int?), _ guards: [Signer], _ settings: Settings
-    ) throws {
-        if try !guards.isEmpty || fleet.devices != nil || settings.isOn("trust-reports", trustReports) { return }
+    private func requireBound(_ fleet: (devices: Int?, named: Int?), guards: [Signer]) throws {
+        if !guards.isEmpty || fleet.devices != nil || trustReports { return }
         throw ValidationError(
             "Give --devices, the number of devices: reports are not signed, and without it, anyone who can post reports can advance the "
                 + "rollout. Give --trust-reports if only trusted devices can post them.")
     }
 
     private func give(
-        _ answer: GuardAnswer, _ next: AfterPublish, in feed: any FeedLocation, isDryRun: Bool, _ settings: Settings
+        _ answer: GuardAnswer, next: AfterPublish, in feed: any FeedLocation, isDryRun: Bool
     ) async throws {
-        let json = try settings.isOn("json", edit.common.json)
         answer.report.map(ChannelOutput.warn)
         let publication =
             answer.report.map { Publication(of: $0, in: feed, about: answer.version) }
             ?? answer.hold.map { Publication(of: $0, in: feed, about: answer.version, isDryRun: isDryRun) }
         if let publication {
-            try await next.finish(publication, json, answer.object, answer.lines)
+            try await next.finish(publication, json: edit.common.json, object: answer.object, lines: answer.lines)
         } else {
-            Output.give(json: json, answer.object, answer.lines)
+            Output.give(json: edit.common.json, answer.object, lines: answer.lines)
         }
         if answer.status != 0 { throw ExitCode(answer.status) }
     }
 
-    private func plan(_ settings: Settings) throws -> GuardDecision.RolloutPlan {
+    private func plan() throws -> GuardDecision.RolloutPlan {
         GuardDecision.RolloutPlan(
-            steps: try steps(settings), bake: try PublishTime.duration("bake", bake, settings) ?? .seconds(7200),
-            rule: try limits.rule(settings))
+            steps: try ChannelEditOptions.shares("--steps", text: steps ?? "1%,5%,25%,100%"),
+            bake: try PublishTime.duration(bake, of: "bake") ?? .seconds(7200),
+            rule: try limits.rule())
     }
 
-    private func steps(_ settings: Settings) throws -> [Int] {
-        try ChannelEditOptions.shares("--steps", try settings.optional("steps", steps) ?? "1%,5%,25%,100%")
-    }
-
-    private func recalls(_ settings: Settings) throws -> Bool {
-        switch try settings.optional("on-failure", onFailure) ?? "pause" {
+    private func recalls() throws -> Bool {
+        switch onFailure ?? "pause" {
         case "pause": return false
         case "recall": return true
         case let other:
@@ -247,12 +236,11 @@ struct GuardKeyOptions: ParsableArguments {
     var guardSignPublicKey: [String] = []
 
     /// Returns the signers of the guard; none if a channel key signs.
-    func guards(_ edit: ChannelEditOptions, _ settings: Settings) throws -> [Signer] {
+    func guards(_ edit: ChannelEditOptions) throws -> [Signer] {
         let guards = try Signers.read(
             Signers.Flags(key: "guard-key", command: "guard-sign-command", publicKey: "guard-sign-public-key"),
-            keys: guardKey,
-            commands: guardSignCommand, publicKeys: guardSignPublicKey, edit.passphrase, settings)
-        if !guards.isEmpty, !edit.channelKey.isEmpty || !edit.signCommand.isEmpty {
+            keys: guardKey, commands: guardSignCommand, publicKeys: guardSignPublicKey, passphrase: edit.passphrase)
+        if !guards.isEmpty, CommandLineFlags.containAny(of: "channel-key", "sign-command") {
             throw ValidationError("Give --guard-key, which only stops a rollout, or --channel-key, not both.")
         }
         return guards

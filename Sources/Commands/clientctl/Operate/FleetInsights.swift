@@ -26,18 +26,11 @@ struct FleetInsights: AsyncParsableCommand {
 
     @OptionGroup var version: VersionOption
 
-    @Option(
-        help: ArgumentHelp("(required) The feed: a folder or s3://bucket/prefix.", valueName: "place"),
-        completion: .directory)
-    var feed: String?
+    @Option(help: .feed, completion: .directory) var feed: String?
 
-    @Option(help: ArgumentHelp("(required) The channel.", valueName: "name"))
-    var channel: String?
+    @Option(help: .channel) var channel: String?
 
-    @Option(
-        help: ArgumentHelp("Check signatures with this PEM key, folder of *.pem or trust root.", valueName: "path"),
-        completion: .file())
-    var trust: String?
+    @Option(help: .checkingTrust, completion: .file()) var trust: String?
 
     @OptionGroup var limits: GuardOptions
     @OptionGroup var reading: BucketReading
@@ -45,18 +38,15 @@ struct FleetInsights: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
-        let settings = try common.settings()
-        let version = try version.semantic(settings)
-        let (server, rule, timeout) = try (
-            limits.server(settings), limits.rule(settings), limits.timeout(settings)
-        )
-        let trust = try settings.optional("trust", trust).map(TrustAnchor.read)
-        let feed = try Wiring.location(at: settings.required("feed", feed), reading, settings)
-        let channel = try settings.required("channel", channel)
+        let version = try version.semantic()
+        let (server, rule, timeout) = try (limits.server(), limits.rule(), limits.timeout())
+        let trust = try trust.map(TrustAnchor.read)
+        let feed = try Wiring.location(at: FlagValue.required(feed, of: "feed"), reading)
+        let channel = try FlagValue.required(channel, of: "channel")
         try ChannelView.requireName(channel)
         let now = Timestamp.now
         let document = try ChannelEditor.read(channel, in: feed, trust: trust, clock: now)
-        let fetcher = try Wiring.fetcher(network, for: server, settings)
+        let fetcher = try Wiring.fetcher(network, for: server)
         let query = VerdictQuery(
             server: server, query: VerdictQuery.standard(version, channel: channel), timeout: timeout)
         let insights = ReleaseInsights(
@@ -64,9 +54,7 @@ struct FleetInsights: AsyncParsableCommand {
             reports: try await ChannelReports.ask(
                 MetricsEngine(server), channel: channel, at: now, withCourses: false, by: fetcher),
             verdicts: try await query.verdicts(by: fetcher, at: now), rule: rule)
-        Output.give(
-            json: try settings.isOn("json", common.json), InsightsOutput.object(insights),
-            InsightsOutput.lines(insights))
+        Output.give(json: common.json, InsightsOutput.object(insights), lines: InsightsOutput.lines(insights))
         if insights.reports == nil { throw ExitCode(ExitTable.noData) }
     }
 }
@@ -96,11 +84,11 @@ private enum InsightsOutput {
         object["fleet"] = insights.fleet.map(JSONValue.integer) ?? .null
         object["share"] = .string(orNull: insights.confirmedShare?.description)
         object["installedShare"] = .string(orNull: insights.installedShare?.description)
-        object["guard"] = insights.verdicts.map { .object(self.object($0, insights.rule)) } ?? .null
+        object["guard"] = insights.verdicts.map { .object(self.object($0, rule: insights.rule)) } ?? .null
         return object
     }
 
-    private static func object(_ verdicts: FirstVerdicts, _ rule: GuardRule) -> JSONObject {
+    private static func object(_ verdicts: FirstVerdicts, rule: GuardRule) -> JSONObject {
         let finding = rule.finding(verdicts)
         var missing = JSONValue.null
         if case .undecided(let count) = finding { missing = .integer(count) }
@@ -117,16 +105,16 @@ private enum InsightsOutput {
             return [head, "no device reported it. Check --prometheus, and that devices send reports"]
         }
         return [
-            head, row("installed", reports.count("installed"), insights.routes.map(words)),
-            row("confirmed", reports.count("confirmed")),
+            head, row("installed", count: reports.count("installed"), parts: insights.routes.map(words)),
+            row("confirmed", count: reports.count("confirmed")),
             row(
-                "failed", reports.count("failed"),
-                insights.failures.map { "\($0.devices) \($0.code.isEmpty ? "without a code" : shown($0.code))" }),
-            row("rolled back", reports.count("rolledBack")), row("blocked", reports.count("blocked")),
+                "failed", count: reports.count("failed"),
+                parts: insights.failures.map { "\($0.devices) \($0.code.isEmpty ? "without a code" : shown($0.code))" }),
+            row("rolled back", count: reports.count("rolledBack")), row("blocked", count: reports.count("blocked")),
         ]
-            + (reports.count("waiting") > 0 ? [row("waited", reports.count("waiting"))] : [])
+            + (reports.count("waiting") > 0 ? [row("waited", count: reports.count("waiting"))] : [])
             + share(insights)
-            + (insights.verdicts.map { lines($0, insights.rule) }
+            + (insights.verdicts.map { lines($0, rule: insights.rule) }
                 ?? [
                     reports.count("confirmed") + reports.count("failed") == 0
                         ? "  no device has reported a start. `serve --report` reports starts, `install --report` does not"
@@ -140,7 +128,7 @@ private enum InsightsOutput {
         return "for \(release.audience(at: insights.clock))" + (release.isPaused ? ", paused" : "")
     }
 
-    private static func row(_ name: String, _ count: Int, _ parts: [String] = []) -> String {
+    private static func row(_ name: String, count: Int, parts: [String] = []) -> String {
         let label = name + String(repeating: " ", count: max(0, 12 - name.count))
         return "  \(label)\(count)" + (parts.isEmpty ? "" : " (\(parts.joined(separator: ", ")))")
     }
@@ -160,7 +148,7 @@ private enum InsightsOutput {
         ]
     }
 
-    private static func lines(_ verdicts: FirstVerdicts, _ rule: GuardRule) -> [String] {
+    private static func lines(_ verdicts: FirstVerdicts, rule: GuardRule) -> [String] {
         let bound = RolloutPercentage(permille: GuardRule.bound(verdicts))
         return [
             "  guard       \(rule.words(verdicts))",

@@ -25,15 +25,9 @@ struct FleetPage: AsyncParsableCommand {
     )
     var out: String?
 
-    @Option(
-        help: ArgumentHelp("(required) The feed: a folder or s3://bucket/prefix.", valueName: "place"),
-        completion: .directory)
-    var feed: String?
+    @Option(help: .feed, completion: .directory) var feed: String?
 
-    @Option(
-        help: ArgumentHelp("Check signatures with this PEM key, folder of *.pem or trust root.", valueName: "path"),
-        completion: .file())
-    var trust: String?
+    @Option(help: .checkingTrust, completion: .file()) var trust: String?
 
     @Option(help: ArgumentHelp("The Prometheus or VictoriaMetrics that has the reports of devices.", valueName: "url"))
     var prometheus: String?
@@ -43,32 +37,31 @@ struct FleetPage: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
-        let settings = try common.settings()
-        let file = try PageFile(settings.required("out", out))
-        let trust = try settings.optional("trust", trust).map(TrustAnchor.read)
-        let engine = try settings.optional("prometheus", prometheus).map { try FetchURL(parsing: $0) }
-        let feed = try Wiring.location(at: settings.required("feed", feed), reading, settings)
+        let file = try PageFile(FlagValue.required(out, of: "out"))
+        let trust = try trust.map(TrustAnchor.read)
+        let engine = try prometheus.map { try FetchURL(parsing: $0) }
+        let feed = try Wiring.location(at: FlagValue.required(feed, of: "feed"), reading)
         let now = Timestamp.now
         var page = try PageReader(feed, trust: trust, clock: now).page()
-        if let engine { try await ask(engine, about: &page, settings) }
+        if let engine { try await ask(engine, about: &page) }
         let html = Array(try page.html().utf8)
         try file.write(html)
         let warnings = page.warnings + page.channels.compactMap(Self.warning)
         for warning in warnings { Output.warn(warning) }
         Output.give(
-            json: try settings.isOn("json", common.json), afterChange: true,
+            json: common.json, afterChange: true,
             [
                 "outcome": .string("written"), "file": .string(file.path), "bytes": .integer(html.count),
                 "channels": .array(page.channels.map { .object(Self.object($0)) }),
                 "warnings": .array(warnings.map(JSONValue.string)),
             ],
-            ["wrote \(file.path), \(ByteCount(bytes: html.count))"]
+            lines: ["wrote \(file.path), \(ByteCount(bytes: html.count))"]
                 + (trust == nil ? [ChannelList.unverified] : []))
     }
 
     /// Adds the reports of devices to the page; a warning instead if the server does not answer.
-    private func ask(_ server: FetchURL, about page: inout ReleasePage, _ settings: Settings) async throws {
-        let fetcher = try Wiring.fetcher(network, for: server, settings)
+    private func ask(_ server: FetchURL, about page: inout ReleasePage) async throws {
+        let fetcher = try Wiring.fetcher(network, for: server)
         do {
             for index in page.channels.indices {
                 page.channels[index].reports = try await ChannelReports.ask(

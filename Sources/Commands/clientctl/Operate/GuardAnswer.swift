@@ -20,7 +20,7 @@ struct GuardAnswer {
     var isDryRun = false
 
     init(
-        _ version: SemanticVersion, _ situation: GuardDecision.Situation, _ decision: GuardDecision, audience: String
+        _ version: SemanticVersion, situation: GuardDecision.Situation, decision: GuardDecision, audience: String
     ) {
         self.version = version
         self.situation = situation

@@ -24,27 +24,28 @@ struct GuardOptions: ParsableArguments {
             "Count a start with no result after this time as failed. (default: 10m)", valueName: "duration"))
     var verdictWithin: String?
 
-    func server(_ settings: Settings) throws -> FetchURL {
-        try FetchURL(parsing: settings.required("prometheus", prometheus))
+    func server() throws -> FetchURL {
+        try FetchURL(parsing: FlagValue.required(prometheus, of: "prometheus"))
     }
 
-    func timeout(_ settings: Settings) throws -> Duration {
-        try PublishTime.duration("verdict-within", verdictWithin, settings) ?? .seconds(600)
+    func timeout() throws -> Duration {
+        try PublishTime.duration(verdictWithin, of: "verdict-within") ?? .seconds(600)
     }
 
-    func rule(_ settings: Settings) throws -> GuardRule {
-        let share = try settings.optional("max-failures", maxFailures)
-        if let text = try settings.optional("allow-failures", allowFailures) {
-            if maxFailures != nil { throw ValidationError("Give --max-failures or --allow-failures, not both.") }
-            if text.hasSuffix("%") {
-                return .simple(starts: 0, permille: try ChannelEditOptions.share("--allow-failures", text).permille)
+    func rule() throws -> GuardRule {
+        if let text = allowFailures {
+            if CommandLineFlags.contain("max-failures") {
+                throw ValidationError("Give --max-failures or --allow-failures, not both.")
             }
-            return .simple(starts: try settings.integer("allow-failures", text, atLeast: 0), permille: 0)
+            if text.hasSuffix("%") {
+                return .simple(
+                    starts: 0, permille: try ChannelEditOptions.share("--allow-failures", text: text).permille)
+            }
+            return .simple(starts: try FlagValue.integer(text, of: "allow-failures", atLeast: 0), permille: 0)
         }
-        let permille = try share.map { try ChannelEditOptions.share("--max-failures", $0).permille } ?? 20
+        let permille = try maxFailures.map { try ChannelEditOptions.share("--max-failures", text: $0).permille } ?? 20
         guard (1...450).contains(permille) else {
-            throw ValidationError(
-                "--max-failures takes 0.1% to 45%. To allow no failure, give --allow-failures 0.")
+            throw ValidationError("--max-failures takes 0.1% to 45%. To allow no failure, give --allow-failures 0.")
         }
         return .rate(permille: permille)
     }

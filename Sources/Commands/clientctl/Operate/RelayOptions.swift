@@ -35,12 +35,12 @@ struct RelayOptions: ParsableArguments {
     @OptionGroup var way: WayOptions
 
     /// Returns the folder of the cache, which is created, and its size; nil without `--cache`.
-    func cache(_ settings: Settings) throws -> (folder: Directory, bytes: Int)? {
-        let size = try settings.optional("cache-size", cacheSize).map { text in
-            try settings.parsed("cache-size", text) { try ByteCount(parsing: $0).bytes }
-        }
-        guard let path = try settings.optional("cache", cache) else {
-            if cacheSize != nil { throw ValidationError("--cache-size needs the folder: add --cache.") }
+    func openCache() throws -> (folder: Directory, bytes: Int)? {
+        let size = try FlagValue.bytes(cacheSize, of: "cache-size")
+        guard let path = cache else {
+            if CommandLineFlags.contain("cache-size") {
+                throw ValidationError("--cache-size needs the folder: add --cache.")
+            }
             return nil
         }
         try Directory.createAll(path)
@@ -48,28 +48,24 @@ struct RelayOptions: ParsableArguments {
     }
 
     /// Returns the feed at the address `text`. Throws `ValidationError` if the address or a channel is invalid.
-    func upstream(at text: String, _ settings: Settings) throws -> Upstream {
-        let channels = try settings.list("channel", channel)
-        if let other = channels.first(where: { !ChannelFileName.isName($0) }) {
+    func upstream(at text: String) throws -> Upstream {
+        if let other = channel.first(where: { !ChannelFileName.isName($0) }) {
             throw ValidationError(
                 "--channel takes the name of a channel with --upstream, such as stable, not \(UntrustedName.display(other))."
             )
         }
-        let url = try settings.parsed("upstream", text) { try FetchURL(parsing: $0) }
-        let fetcher = try Wiring.fetcher(self, for: url, settings)
-        return try settings.parsed("upstream", text) { _ in try Upstream(url, channels: channels, fetcher: fetcher) }
+        let url = try FlagValue.url(text, of: "upstream")
+        let fetcher = try Wiring.fetcher(self, for: url)
+        return try FlagValue.parsed(text, of: "upstream") { _ in
+            try Upstream(url, channels: channel, fetcher: fetcher)
+        }
     }
 
     /// Throws `ValidationError` for a flag on the command line that a host with a folder ignores. In a configuration file such a flag is
     /// accepted, because several commands can share the file.
     func refuseFlags() throws {
-        let given = [
-            ("channel", !channel.isEmpty), ("upstream-token-file", upstreamTokenFile != nil), ("cache", cache != nil),
-            ("cache-size", cacheSize != nil),
-            ("ca-file", way.caFile != nil),
-            ("proxy", way.proxy != nil),
-        ]
-        guard let flag = given.first(where: \.1)?.0 else { return }
+        let names = ["channel", "upstream-token-file", "cache", "cache-size", "ca-file", "proxy"]
+        guard let flag = names.first(where: CommandLineFlags.contain) else { return }
         throw ValidationError(
             "--\(flag) is for --upstream. A host with a folder announces all its channels and fetches nothing.")
     }

@@ -18,20 +18,19 @@ struct RosterPlaceOptions: ParsableArguments {
     var rosterTokenFile: String?
 
     /// Returns the access to the roster. Throws `MissingFlag` without `--roster`.
-    func access(_ way: WayOptions, _ settings: Settings) throws -> RosterAccess {
-        let place = try settings.required("roster", roster)
+    func access(_ way: WayOptions) throws -> RosterAccess {
+        let place = try FlagValue.required(roster, of: "roster")
         guard place.contains("://") else { return .file(try Wiring.absolute(place)) }
-        let url = try settings.parsed("roster", place) { try FetchURL(parsing: $0) }
+        let url = try FlagValue.url(place, of: "roster")
         if url.isFile { throw ValidationError("--roster takes an http or https address, or the path of a file.") }
-        let token = try settings.optional("roster-token-file", rosterTokenFile)
-        return .host(url, try Wiring.fetcher(way, token: token, for: url, settings))
+        return .host(url, try Wiring.fetcher(way, token: rosterTokenFile, for: url))
     }
 
     /// Returns the groups that `words` name: devices of the roster by name or ID, which take precedence, and groups. Without `--roster`,
     /// returns `words`.
-    func groups(_ words: [String], _ way: WayOptions, _ settings: Settings) async throws -> [String] {
-        guard try settings.optional("roster", roster) != nil else { return words }
-        let (access, now) = (try access(way, settings), Timestamp.now)
+    func groups(_ words: [String], way: WayOptions) async throws -> [String] {
+        guard roster != nil else { return words }
+        let (access, now) = (try access(way), Timestamp.now)
         var groups: [String] = []
         for word in words {
             do {

@@ -72,14 +72,11 @@ struct Completion: ParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() throws {
-        let settings = try common.settings()
         guard let known = CompletionShell(rawValue: shell) else {
             throw ValidationError("Unknown shell '\(shell)'. Give bash, zsh or fish.")
         }
         let script = Clientctl.completionScript(for: known)
-        Output.give(
-            json: try settings.isOn("json", common.json), ["shell": .string(shell), "script": .string(script)], [script]
-        )
+        Output.give(json: common.json, ["shell": .string(shell), "script": .string(script)], lines: [script])
     }
 }
 
@@ -103,9 +100,7 @@ enum CommandName {
     }
 
     /// Returns the fault in the first words, and the last group that they name; nil if each word names a command or a group.
-    static func problem(
-        _ arguments: some Sequence<String>
-    ) -> (message: String, group: any ParsableCommand.Type)? {
+    static func problem(_ arguments: some Sequence<String>) -> (message: String, group: any ParsableCommand.Type)? {
         var group: any ParsableCommand.Type = Clientctl.self
         for word in arguments {
             let below = group.configuration.subcommands
@@ -126,16 +121,16 @@ enum CommandName {
         return nil
     }
 
-    /// Returns the command that the first words name; nil if they do not name a command.
-    static func command(_ arguments: some Sequence<String>) -> (any ParsableCommand.Type)? {
+    /// Returns the command that the first words name, and the number of these words; nil if they do not name a command.
+    static func command(_ arguments: [String]) -> (command: any ParsableCommand.Type, words: Int)? {
         var group: any ParsableCommand.Type = Clientctl.self
-        for word in arguments {
+        for (index, word) in arguments.enumerated() {
             let below = group.configuration.subcommands
-            if below.isEmpty { return group }
+            if below.isEmpty { return (group, index) }
             guard let next = below.first(where: { $0._commandName == word }) else { return nil }
             group = next
         }
-        return group.configuration.subcommands.isEmpty ? group : nil
+        return group.configuration.subcommands.isEmpty ? (group, arguments.count) : nil
     }
 
     /// Names of commands in other tools, with the names here.

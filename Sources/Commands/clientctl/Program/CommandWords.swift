@@ -5,8 +5,8 @@ import CLibrary
 /// The words of a command line that runs without a shell.
 enum CommandWords {
     /// Returns the words of the flag `name`; nil if the flag is not set. Throws `ValidationError` if they cannot be split.
-    static func read(_ name: String, _ given: String?, _ settings: Settings) throws -> [String]? {
-        try settings.optional(name, given).map { text in
+    static func read(_ line: String?, of name: String) throws -> [String]? {
+        try line.map { text in
             guard let words = split(text) else {
                 throw ValidationError(
                     "--\(name) takes a command with its arguments, quoted if they contain blanks, not "

@@ -17,13 +17,6 @@ struct CommonOptions: ParsableArguments {
             valueName: "file"),
         completion: .file())
     var config: String?
-
-    /// Reads the settings. Throws `ValidationError` for a wrong value of `--json`, before the command changes anything.
-    func settings() throws -> Settings {
-        let settings = try Settings(config: config)
-        _ = try settings.isOn("json", json)
-        return settings
-    }
 }
 
 /// The flag of the version that a command reads or changes.
@@ -31,10 +24,10 @@ struct VersionOption: ParsableArguments {
     @Option(help: ArgumentHelp("(required) Version, such as 1.5.0.", valueName: "version"))
     var version: String?
 
-    func required(_ settings: Settings) throws -> String { try settings.required("version", version) }
+    func required() throws -> String { try FlagValue.required(version, of: "version") }
 
-    func semantic(_ settings: Settings) throws -> SemanticVersion {
-        try settings.parsed("version", try required(settings)) { try SemanticVersion(parsingArgument: $0) }
+    func semantic() throws -> SemanticVersion {
+        try FlagValue.version(try required(), of: "version")
     }
 }
 
@@ -48,6 +41,22 @@ extension ArgumentHelp {
     static let shellVersion = ArgumentHelp(
         "Version of the shell, the program around the page. A kiosk needs none (default: 0.0.0; doctor: the last one).",
         valueName: "version")
+    static let feed = ArgumentHelp("(required) The feed: a folder or s3://bucket/prefix.", valueName: "place")
+    static let createdFeed = ArgumentHelp(
+        "(required) The feed: a folder or s3://bucket/prefix. A missing folder is created.", valueName: "place")
+    static let channel = ArgumentHelp("(required) The channel.", valueName: "name")
+    static let checkingTrust = ArgumentHelp(
+        "Check signatures with this PEM key, folder of *.pem or trust root.", valueName: "path")
+    static let appId = ArgumentHelp("The application, such as com.example.kiosk.", valueName: "id")
+    static let signCommand = ArgumentHelp(
+        "Command that signs instead of --key. It reads the message from stdin and writes the raw signature to stdout.",
+        valueName: "command")
+    static let signPublicKey = ArgumentHelp(
+        "(required with --sign-command) The public key of that command (PEM).", valueName: "file")
+    static let keep = ArgumentHelp("Number of clients to keep (default: 3).", valueName: "n")
+    static let seedPlatform = ArgumentHelp(
+        "Platform of the compatibility version of a Meteor seed: android or ios (default: android).",
+        valueName: "name")
     static let sources = ArgumentHelp(
         "Sources of clients that may run, the preferred one first. The store keeps the list (default: meteor,archive).",
         valueName: "list")
@@ -79,23 +88,13 @@ struct LimitOptions: ParsableArguments {
     @Option(help: .maxFiles) var maxFiles: String?
     @Option(help: .maxDeltaMemory) var maxDeltaMemory: String?
 
-    func limits(_ settings: Settings) throws -> ArchiveLimits {
+    func limits() throws -> ArchiveLimits {
         var limits = ArchiveLimits()
-        if let text = try settings.optional("max-delta-memory", maxDeltaMemory) {
-            limits.deltaMemory = try settings.parsed("max-delta-memory", text) { try ByteCount(parsing: $0).bytes }
-        }
-        if let text = try settings.optional("max-archive-size", maxArchiveSize) {
-            limits.archiveBytes = try settings.parsed("max-archive-size", text) { try ByteCount(parsing: $0).bytes }
-        }
-        if let text = try settings.optional("max-installed-size", maxInstalledSize) {
-            limits.installedBytes = try settings.parsed("max-installed-size", text) { try ByteCount(parsing: $0).bytes }
-        }
-        if let text = try settings.optional("max-file-size", maxFileSize) {
-            limits.fileBytes = try settings.parsed("max-file-size", text) { try ByteCount(parsing: $0).bytes }
-        }
-        if let text = try settings.optional("max-files", maxFiles) {
-            limits.entries = try settings.integer("max-files", text, atLeast: 1)
-        }
+        limits.deltaMemory = try FlagValue.bytes(maxDeltaMemory, of: "max-delta-memory") ?? limits.deltaMemory
+        limits.archiveBytes = try FlagValue.bytes(maxArchiveSize, of: "max-archive-size") ?? limits.archiveBytes
+        limits.installedBytes = try FlagValue.bytes(maxInstalledSize, of: "max-installed-size") ?? limits.installedBytes
+        limits.fileBytes = try FlagValue.bytes(maxFileSize, of: "max-file-size") ?? limits.fileBytes
+        limits.entries = try FlagValue.integer(maxFiles, of: "max-files", atLeast: 1) ?? limits.entries
         return limits
     }
 }
@@ -109,11 +108,11 @@ struct NetworkOptions: ParsableArguments {
     @Option(help: .clientKey, completion: .file()) var clientKey: String?
     @Option(help: .headerFile, completion: .file()) var headerFile: String?
 
-    func fetching(_ settings: Settings) throws -> FetchOptions {
+    func fetching() throws -> FetchOptions {
         var way = WayOptions()
         (way.caFile, way.proxy) = (caFile, proxy)
         (way.clientCert, way.clientKey) = (clientCert, clientKey)
-        return try way.fetching(settings)
+        return try way.fetching()
     }
 }
 
@@ -125,11 +124,11 @@ struct WayOptions: ParsableArguments {
     @Option(help: .clientKey, completion: .file()) var clientKey: String?
 
     /// Returns the options of all requests. Throws `ValidationError` or `UpdateFailure` if a flag has a wrong value.
-    func fetching(_ settings: Settings) throws -> FetchOptions {
+    func fetching() throws -> FetchOptions {
         var options = FetchOptions(userAgent: Product.userAgent)
-        options.caFile = try settings.optional("ca-file", caFile).map(Self.authorities)
-        options.proxy = try settings.optional("proxy", proxy).map(address)
-        options.clientCertificate = try Wiring.clientCertificate(clientCert, clientKey, settings)
+        options.caFile = try caFile.map(Self.authorities)
+        options.proxy = try proxy.map(address)
+        options.clientCertificate = try Wiring.clientCertificate(clientCert, key: clientKey)
         return options
     }
 
@@ -148,7 +147,7 @@ struct WayOptions: ParsableArguments {
     /// Returns the proxy for libcurl; the empty string disables proxies.
     private func address(_ text: String) throws -> String {
         if text == "none" { return "" }
-        if let proxy, proxy.contains("@") {
+        if CommandLineFlags.contain("proxy"), text.contains("@") {
             throw ValidationError(
                 "--proxy would show a password in the list of processes. Set CLIENTCTL_PROXY, or use the configuration file."
             )
@@ -167,6 +166,8 @@ struct WayOptions: ParsableArguments {
 /// The flag of the store.
 struct StoreOptions: ParsableArguments {
     @Option(help: .store, completion: .directory) var store: String?
+
+    func required() throws -> String { try FlagValue.required(store, of: "store") }
 }
 
 /// The flags of the shell that shows clients.
@@ -180,19 +181,15 @@ struct ShellOptions: ParsableArguments {
     @Flag(help: "Compare every file with its install record before a client is launched.")
     var verifyOnLaunch = false
 
-    @Option(
-        help: ArgumentHelp(
-            "Platform of the compatibility version of a Meteor seed: android or ios (default: android).",
-            valueName: "name"))
-    var platform: String?
+    @Option(help: .seedPlatform) var platform: String?
 
     @Option(help: .sources) var sources: String?
 }
 
 extension SourceOrder {
     /// Returns the order in `--sources`; nil if it is not set.
-    static func chosen(_ sources: String?, _ settings: Settings) throws -> SourceOrder? {
-        guard let text = try settings.optional("sources", sources) else { return nil }
+    static func chosen(_ sources: String?) throws -> SourceOrder? {
+        guard let text = sources else { return nil }
         guard let order = SourceOrder(text.split(separator: ",").map(String.init)) else {
             throw ValidationError(
                 "--sources takes a list of archive and meteor, such as archive,meteor, not "

@@ -15,21 +15,22 @@ enum FlagNames {
 
     /// Returns the first variable of the environment with the prefix that is not a flag.
     static func unknownVariable() -> String? {
-        let given = environment().filter { $0.hasPrefix(variables) }.sorted()
+        let given = givenVariables
         // Reading the flags of every command takes longer than most commands.
         if given.isEmpty { return nil }
         let known = Set(all.map(variable) + [variable("config"), Passphrase.variable])
         return given.first { !known.contains($0) }
     }
 
-    private static func environment() -> [String] {
+    /// The variables of the environment with the prefix, sorted.
+    static var givenVariables: [String] {
         var names: [String] = []
         var next = environ
         while let text = next.pointee {
             names.append(String(String(cString: text).prefix { $0 != "=" }))
             next += 1
         }
-        return names
+        return names.filter { $0.hasPrefix(variables) }.sorted()
     }
 
     private static func commands(below command: any ParsableCommand.Type) -> [any ParsableCommand.Type] {
@@ -37,17 +38,27 @@ enum FlagNames {
         return below.isEmpty ? [command] : below.flatMap(commands)
     }
 
+    enum Kind {
+        case single
+        /// A flag that can be repeated.
+        case list
+        /// A flag without a value.
+        case toggle
+    }
+
     /// Returns the flags of `options` without the leading dashes.
-    static func flags(of options: any ParsableArguments) -> Set<String> {
-        var names: Set<String> = []
+    static func flags(of options: any ParsableArguments) -> Set<String> { Set(kinds(of: options).keys) }
+
+    static func kinds(of options: any ParsableArguments) -> [String: Kind] {
+        var kinds: [String: Kind] = [:]
         for case (let label?, let value) in Mirror(reflecting: options).children {
             switch value {
-            case let group as any FlagGroup: names.formUnion(flags(of: type(of: group).options.init()))
-            case is any NamedFlag: names.insert(kebab(label))
+            case let group as any FlagGroup: kinds.merge(self.kinds(of: type(of: group).options.init())) { $1 }
+            case let flag as any NamedFlag: kinds[kebab(label)] = type(of: flag).kind
             default: break
             }
         }
-        return names
+        return kinds
     }
 
     /// Returns the name that ArgumentParser gives to a property, such as `min-shell` for `_minShell`.
@@ -56,9 +67,15 @@ enum FlagNames {
     }
 }
 
-private protocol NamedFlag {}
-extension Option: NamedFlag {}
-extension Flag: NamedFlag {}
+private protocol NamedFlag {
+    static var kind: FlagNames.Kind { get }
+}
+extension Option: NamedFlag {
+    fileprivate static var kind: FlagNames.Kind { Value.self is [String].Type ? .list : .single }
+}
+extension Flag: NamedFlag {
+    fileprivate static var kind: FlagNames.Kind { .toggle }
+}
 
 private protocol FlagGroup {
     static var options: any ParsableArguments.Type { get }

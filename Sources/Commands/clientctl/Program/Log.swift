@@ -21,7 +21,7 @@ enum Log {
     }
 
     /// Writes a sentence with the event `message`, for callers without events of their own.
-    static func say(_ text: String, _ level: LogLine.Level) {
+    static func say(_ text: String, level: LogLine.Level) {
         note(LogLine(level: level, event: "message", message: text))
     }
 
@@ -31,7 +31,7 @@ enum Log {
         let isPlain = CommandLine.arguments.allSatisfy { PrintableText.line($0) == $0 }
         let text = isPlain ? text : PrintableText.line(text)
         let form = form.withLock(\.self)
-        if form == .json { return say(text, .warning) }
+        if form == .json { return say(text, level: .warning) }
         let prefix = form == .journal ? LogLine.Level.warning.prefix : ""
         for line in text.split(separator: "\n", omittingEmptySubsequences: false) where form == .text || !line.isEmpty {
             Output.line(String(line), after: prefix)
@@ -58,8 +58,8 @@ struct LogOptions: ParsableArguments {
     var logFormat: String?
 
     /// Sets the form of the log by the flags.
-    func begin(_ settings: Settings) throws {
-        switch try settings.optional("log-format", logFormat) {
+    func begin() throws {
+        switch logFormat {
         case nil, "text"?: break
         case "json"?: Log.use(.json)
         case let text?:
@@ -146,30 +146,32 @@ extension LogLine {
                 isTimed
                 ? "it is shown in an activation window"
                 : "it is shown when the page loads again, or by itself with --activation-window"
-            self.init(.info, "updateAvailable", "\(name) is ready; \(next)", name)
+            self.init(.info, event: "updateAvailable", message: "\(name) is ready; \(next)", name: name)
         case .installed(let name, let bytes, let size):
             let amounts = "\(ByteCount(bytes: bytes)) downloaded for \(ByteCount(bytes: size)) of files"
-            self.init(.info, "installed", "\(name) is installed (\(amounts))", name)
+            self.init(.info, event: "installed", message: "\(name) is installed (\(amounts))", name: name)
         // A failed check has its own event, and metrics count all checks.
         case .checked: return nil
         case .failed(let failure): self.init(failure)
         case .launched(let name, let isTrial):
             let client = name == .embedded ? "the seed" : "\(name)"
-            self.init(.info, "launched", "\(client) is shown\(isTrial ? ", on trial" : "")", name)
-        case .confirmed(let name): self.init(.info, "confirmed", "\(name) confirmed its start", name)
+            self.init(.info, event: "launched", message: "\(client) is shown\(isTrial ? ", on trial" : "")", name: name)
+        case .confirmed(let name):
+            self.init(.info, event: "confirmed", message: "\(name) confirmed its start", name: name)
         case .complained(let name, let complaint):
-            self.init(.warning, "complained", "\(name): the page said: \(complaint)", name)
+            self.init(.warning, event: "complained", message: "\(name): the page said: \(complaint)", name: name)
         case .unconfirmed(let name, let what):
             self.init(
-                .warning, "unconfirmed",
-                "\(name) did not confirm this start, but confirmed an earlier one: \(what). A newer client may have changed its data.",
-                name)
+                .warning, event: "unconfirmed",
+                message:
+                    "\(name) did not confirm this start, but confirmed an earlier one: \(what). A newer client may have changed its data.",
+                name: name)
         case .rolledBack(let name, _, let failure):
             self.init(failure, event: "rolledBack", version: name.shortDescription)
         }
     }
 
-    private init(_ level: Level, _ event: String, _ message: String, _ name: ClientName) {
+    private init(_ level: Level, event: String, message: String, name: ClientName) {
         self.init(level: level, event: event, message: message, version: name.shortDescription)
     }
 }

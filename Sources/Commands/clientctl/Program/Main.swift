@@ -20,11 +20,11 @@ enum Main {
                 for (name, version) in LinkedPackages.versions { libraries[name] = .string(version) }
                 Output.give(
                     json: arguments.count > 1,
-                    ["version": .string(Product.version), "libraries": .object(libraries)], [Product.version])
+                    ["version": .string(Product.version), "libraries": .object(libraries)], lines: [Product.version])
                 return
             }
             if arguments == ExitTable.arguments {
-                Output.give(json: false, [:], ExitTable.lines)
+                Output.give(json: false, [:], lines: ExitTable.lines)
                 return
             }
             let command = try command()
@@ -41,7 +41,7 @@ enum Main {
         if let (message, group) = CommandName.problem(arguments) {
             end(with: ValidationError(message), of: group)
         }
-        let command = try Clientctl.parseAsRoot(arguments)
+        let command = try Clientctl.parseAsRoot(withSettings())
         do {
             try requireCommand(command)
             if let confined = command as? any ConfinedCommand { try confined.confine() }
@@ -49,6 +49,18 @@ enum Main {
             end(with: error, of: type(of: command))
         }
         return command
+    }
+
+    /// Returns the arguments with the flags that the environment and the configuration file set.
+    nonisolated private static func withSettings() throws -> [String] {
+        guard let (command, count) = CommandName.command(arguments) else { return arguments }
+        do {
+            return try arguments[..<count] + Settings.arguments(of: command) + arguments[count...]
+        } catch {
+            // Help, and errors of the parser, do not need the settings.
+            _ = try Clientctl.parseAsRoot(arguments)
+            end(with: error, of: command)
+        }
     }
 
     nonisolated private static func run(_ command: any ParsableCommand) async -> Never {
@@ -132,10 +144,10 @@ enum Main {
         if case .help = kind {
             let help = RequiredFlags.showingUsage(in: Clientctl.fullMessage(for: error))
             Output.give(
-                json: false, [:], help.split(separator: "\n", omittingEmptySubsequences: false).map(String.init))
+                json: false, [:], lines: help.split(separator: "\n", omittingEmptySubsequences: false).map(String.init))
             exit(0)
         }
-        let wantsJSON = Settings.askForJSON(arguments)
+        let wantsJSON = Settings.asksForJSON
         if case .usage(let text) = kind {
             let message = SimilarFlag.correct(text, of: arguments)
             if wantsJSON { Output.failure(UpdateFailure(.usage, subject: "arguments", message)) }
@@ -171,11 +183,11 @@ enum Main {
     nonisolated private static func kind(of error: any Error, of running: (any ParsableCommand.Type)?) -> Kind {
         if error is UpdateFailure || error is any ClassifiedFailure { return .failure }
         if let missing = error as? MissingFlag {
-            let settings = Settings.ofArguments(arguments)
+            let settings = Settings.readable
             return .usage(
                 message: RequiredFlags.message(missing, of: running.flatMap { CommandName.words(of: $0) }) { name in
-                    arguments.contains { $0 == "--\(name)" || $0.hasPrefix("--\(name)=") }
-                        || (try? settings.list(name, []))?.contains { !$0.isEmpty } == true
+                    CommandLineFlags.contain(name)
+                        || (try? settings.values(of: name, isRepeatable: true))?.contains { !$0.isEmpty } == true
                 })
         }
         if let error = error as? ValidationError { return .usage(message: error.message) }
@@ -187,18 +199,16 @@ enum Main {
     }
 }
 
-/// A command that enters a sandbox, which its settings define, before it runs.
+/// A command that enters a sandbox, which its flags define, before it runs.
 protocol ConfinedCommand: ParsableCommand {
-    var common: CommonOptions { get }
-
     /// Returns the files that the command changes, and whether it starts programs.
-    func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool)
+    func needs() throws -> (confinement: Confinement, startsPrograms: Bool)
 }
 
 extension ConfinedCommand {
     /// Enters the sandbox. Without Landlock, the command runs unconfined, which `clientctl status` reports.
     func confine() throws {
-        let (confinement, startsPrograms) = try needs(try common.settings())
+        let (confinement, startsPrograms) = try needs()
         if startsPrograms { try SpawnThread.start() }
         do {
             let made = try confinement.enforce()

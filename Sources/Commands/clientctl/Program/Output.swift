@@ -10,7 +10,7 @@ enum Output {
     ///
     /// If the output cannot be written, a read-only command exits with status 1. A command that changed something (`afterChange`) keeps its
     /// status, because its change is kept.
-    static func give(json: Bool, afterChange: Bool = false, _ object: JSONObject, _ lines: [String]) {
+    static func give(json: Bool, afterChange: Bool = false, _ object: JSONObject, lines: [String]) {
         let bytes =
             json
             ? JSONWriter.bytes(of: .object(object), layout: .pretty)
@@ -50,10 +50,10 @@ enum Output {
     }
 
     /// Prints a sentence on standard error, in the form of the log.
-    static func say(_ sentence: String) { Log.say(sentence, .info) }
+    static func say(_ sentence: String) { Log.say(sentence, level: .info) }
 
     /// Prints a warning on standard error, in the form of the log.
-    static func warn(_ sentence: String) { Log.say(sentence, .warning) }
+    static func warn(_ sentence: String) { Log.say(sentence, level: .warning) }
 
     /// Prints one line on standard error, after a trusted prefix.
     static func line(_ text: String, after prefix: StaticString = "") {

@@ -20,7 +20,7 @@ final class Progress: Sendable {
         // The result of the command reports this event.
         if case .routed = event { return }
         let (step, text) = Self.describe(event)
-        show(step, text, Self.amount(event))
+        show(step, text: text, amount: Self.amount(event))
     }
 
     /// Shows an upload to a bucket. Small files are not shown.
@@ -28,16 +28,17 @@ final class Progress: Sendable {
         guard total >= Self.leastUpload else { return }
         show(
             "upload",
-            "uploading " + Self.bar(bytes, total) + " \(ByteCount(bytes: bytes)) of \(ByteCount(bytes: total))",
-            (bytes, total))
+            text: "uploading " + Self.bar(bytes, of: total)
+                + " \(ByteCount(bytes: bytes)) of \(ByteCount(bytes: total))",
+            amount: (bytes, total))
     }
 
     private static let leastUpload = 256 << 10
 
-    private func show(_ step: String, _ text: String, _ amount: (done: Int, total: Int)?) {
+    private func show(_ step: String, text: String, amount: (done: Int, total: Int)?) {
         state.withLock { state in
             let now = ContinuousClock.now
-            let text = text + Self.left(amount, since: state.began.last { $0.step == step }?.at, now)
+            let text = text + Self.left(amount, since: state.began.last { $0.step == step }?.at, now: now)
             if state.began.last?.step != step { state.began.append((step, now)) }
             guard isTerminal, now - state.shown > .milliseconds(100) else { return }
             state.shown = now
@@ -72,18 +73,18 @@ final class Progress: Sendable {
         switch event {
         case .planning: ("plan", "looking for installed files")
         case .downloading(let bytes, let total):
-            ("download", "downloading " + bar(bytes, total) + " \(ByteCount(bytes: bytes))")
+            ("download", "downloading " + bar(bytes, of: total) + " \(ByteCount(bytes: bytes))")
         case .unpacking(let files, let total):
-            ("unpack", "unpacking " + bar(files, total) + " " + counted(files, "file"))
+            ("unpack", "unpacking " + bar(files, of: total) + " " + counted(files, "file"))
         case .settling, .routed: ("settle", "writing everything to the disk")
         case .comparing(let bytes, let total, let base):
             (
                 "delta",
-                "making a delta from \(base) " + bar(bytes, total)
+                "making a delta from \(base) " + bar(bytes, of: total)
                     + " \(ByteCount(bytes: bytes)) of \(ByteCount(bytes: total))"
             )
         case .packing(let bytes, let total):
-            ("pack", "packing " + bar(bytes, total) + " \(ByteCount(bytes: bytes)) of \(ByteCount(bytes: total))")
+            ("pack", "packing " + bar(bytes, of: total) + " \(ByteCount(bytes: bytes)) of \(ByteCount(bytes: total))")
         }
     }
 
@@ -98,7 +99,7 @@ final class Progress: Sendable {
 
     /// Returns the rate and the remaining time of a step with a known total, one second after its start.
     private static func left(
-        _ amount: (done: Int, total: Int)?, since began: ContinuousClock.Instant?, _ now: ContinuousClock.Instant
+        _ amount: (done: Int, total: Int)?, since began: ContinuousClock.Instant?, now: ContinuousClock.Instant
     ) -> String {
         guard let (done, total) = amount, let began, done > 0, total > done, now - began > .seconds(1) else {
             return ""
@@ -108,7 +109,7 @@ final class Progress: Sendable {
         return ", \(ByteCount(bytes: Int(rate)))/s, \(Int(Double(total - done) / rate) + 1) s left"
     }
 
-    private static func bar(_ done: Int, _ total: Int?) -> String {
+    private static func bar(_ done: Int, of total: Int?) -> String {
         guard let total, total > 0 else { return "" }
         let cells = min(20, done * 20 / total)
         return "[" + String(repeating: "#", count: cells) + String(repeating: ".", count: 20 - cells) + "]"

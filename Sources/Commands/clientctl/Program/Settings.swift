@@ -1,10 +1,11 @@
 import ArgumentParser
-import BundleCore
 import BundleDisk
 import BundleValues
 import CLibrary
 
 /// The values of flags that are not on the command line: from the environment, then from the configuration file.
+///
+/// They become arguments before the command line is parsed, so commands only see flags.
 struct Settings {
     private static let maximumBytes = 1 << 20
 
@@ -13,9 +14,9 @@ struct Settings {
     /// The folder of relative paths in the file; empty for the working folder.
     private let folder: String
 
-    /// Reads the file `config`, the project file, or the first default file that exists. Throws `UpdateFailure` if the environment or the file has an unknown
-    /// name.
-    init(config: String?) throws {
+    /// Reads the file of `--config`, the project file, or the first default file that exists. Throws `UpdateFailure` if the environment or
+    /// the file has an unknown name.
+    init() throws {
         if let unknown = FlagNames.unknownVariable() {
             throw UpdateFailure(
                 .configInvalid, subject: UntrustedName.display(unknown),
@@ -26,7 +27,7 @@ struct Settings {
             getenv("XDG_CONFIG_HOME").map { String(cString: $0) }
             ?? (getenv("HOME").map { String(cString: $0) + "/.config" })
         let defaults = ["/etc/clientctl.json"] + (home.map { [$0 + "/clientctl.json"] } ?? [])
-        let named = try config ?? Self.environment("config")
+        let named = try CommandLineFlags.value(of: "config") ?? Self.environment("config")
         let project = ProjectFile.path(for: CommandLine.arguments.dropFirst())
         guard let path = named ?? project ?? defaults.first(where: File.exists) else {
             (file, path, folder) = ([:], "", "")
@@ -39,29 +40,31 @@ struct Settings {
             ? "" : path.split(separator: "/", omittingEmptySubsequences: false).dropLast().joined(separator: "/")
         let ignored =
             named == nil && path == project ? ProjectFile.ignoredFlags(for: CommandLine.arguments.dropFirst()) : []
+        file = try Self.members(of: path, without: ignored)
+    }
+
+    /// Returns the settings in the file at `path` without those in `ignored`.
+    private static func members(of path: String, without ignored: [String]) throws -> JSONObject {
         let source = try File.open(reading: path)
         // The settings name programs and keys.
         try OwnFile.require(source, with: "settings")
-        let bytes = try source.readAll(maximumBytes: Self.maximumBytes)
-        if path.hasSuffix(".env") {
-            file = try Self.variables(bytes, of: path)
-            return
-        }
-        var members: JSONObject
+        let bytes = try source.readAll(maximumBytes: maximumBytes)
+        if path.hasSuffix(".env") { return try variables(bytes, of: path) }
+        var file: JSONObject
         do {
-            members = try MemberReader(try JSONScanner.parse(bytes, maximumBytes: Self.maximumBytes), of: "file").object
+            file = try MemberReader(try JSONScanner.parse(bytes, maximumBytes: maximumBytes), of: "file").object
         } catch {
             throw UpdateFailure(
                 .configInvalid, subject: path, "The configuration \(path) cannot be read: \(error).")
         }
-        for name in ignored { members[name] = .null }
-        file = members
+        for name in ignored { file[name] = .null }
         if let unknown = file.members.first(where: { !FlagNames.all.contains($0.name) }) {
             throw UpdateFailure(
                 .configInvalid, subject: "\(path): \(UntrustedName.display(unknown.name))",
                 "The configuration \(path) sets \(UntrustedName.display(unknown.name)), which is not a flag: "
                     + "its keys are flags without the leading dashes, such as \"shell-version\".")
         }
+        return file
     }
 
     /// Returns the settings in a file for systemd, by the names of their flags. Other variables are for the service.
@@ -82,21 +85,44 @@ struct Settings {
         return file
     }
 
+    /// Returns the flags of `command` that are set and not on the command line, as arguments.
+    static func arguments(of command: any ParsableCommand.Type) throws -> [String] {
+        let settings = try Settings()
+        // Reading the flags of a command takes longer than most commands.
+        if settings.file.members.isEmpty, FlagNames.givenVariables.isEmpty { return [] }
+        return try FlagNames.kinds(of: command.init()).sorted { $0.key < $1.key }.flatMap { name, kind in
+            if name == "config" || CommandLineFlags.contain(name) || isReplaced(name) { return [String]() }
+            if kind == .toggle { return try settings.isOn(name) ? ["--\(name)"] : [] }
+            // The parser refuses an empty value after an equals sign.
+            return try settings.values(of: name, isRepeatable: kind == .list).flatMap {
+                $0.isEmpty ? ["--\(name)", ""] : ["--\(name)=\($0)"]
+            }
+        }
+    }
+
+    /// Flags that exclude each other. If the command line has one, the environment and the file do not set the others.
+    private static let alternatives = [
+        ["manifest", "channel", "meteor"], ["urgent", "no-urgent"], ["max-failures", "allow-failures"],
+    ]
+
+    private static func isReplaced(_ name: String) -> Bool {
+        alternatives.contains { $0.contains(name) && $0.contains(where: CommandLineFlags.contain) }
+    }
+
     /// Returns true if a failure is reported in JSON, even if the arguments or the configuration are invalid.
-    static func askForJSON(_ arguments: [String]) -> Bool {
-        arguments.contains("--json") || (try? ofArguments(arguments).isOn("json", false)) ?? false
+    static var asksForJSON: Bool { CommandLineFlags.contain("json") || (try? readable.isOn("json")) ?? false }
+
+    /// The settings; only those of the environment if the configuration cannot be read.
+    static var readable: Settings { (try? Settings()) ?? Settings(file: [:]) }
+
+    /// Creates settings from the environment and the members of `file`.
+    private init(file: JSONObject) {
+        (self.file, path, folder) = (file, "", "")
     }
 
-    /// Returns the settings that add to `arguments`; only those of the environment if the configuration cannot be read.
-    static func ofArguments(_ arguments: [String]) -> Settings {
-        let named = arguments.firstIndex(of: "--config").map { arguments[($0 + 1)...].first } ?? nil
-        let joined = arguments.first { $0.hasPrefix("--config=") }.map { String($0.dropFirst("--config=".count)) }
-        return (try? Settings(config: named ?? joined)) ?? Settings()
-    }
-
-    /// Creates settings from the environment only.
-    private init() {
-        (file, path, folder) = ([:], "", "")
+    /// Returns the value of a flag that the command does not have itself.
+    static func value(of name: String) throws -> String? {
+        try Settings().values(of: name, isRepeatable: false).first
     }
 
     private static func environment(_ name: String) throws -> String? {
@@ -109,14 +135,23 @@ struct Settings {
         return text
     }
 
-    /// Returns the value of the flag `name`: `given`, otherwise that of the environment, otherwise that of the file.
-    func optional(_ name: String, _ given: String?) throws -> String? {
-        if let value = try given ?? Self.environment(name) { return value }
+    /// Returns the values of the flag `name`; an empty array if it is not set.
+    func values(of name: String, isRepeatable: Bool) throws -> [String] {
+        if let value = try Self.environment(name) { return [value] }
         switch file[name] {
-        case nil, .null?: return nil
-        case .string(let text)?: return PathFlags.resolve(text, of: name, in: folder)
-        case .integer(let number)?: return String(number)
-        case .bool(let flag)?: return String(flag)
+        case nil, .null?: return []
+        case .string(let text)?: return [PathFlags.resolve(text, of: name, in: folder)]
+        case .integer(let number)?: return [String(number)]
+        case .bool(let flag)?: return [String(flag)]
+        case .array(let values)? where isRepeatable:
+            return try values.map { value in
+                guard let text = value.stringValue else {
+                    throw UpdateFailure(
+                        .configInvalid, subject: "\(path): \(name)",
+                        "The value of \(name) in the configuration \(path) is not a list of texts.")
+                }
+                return PathFlags.resolve(text, of: name, in: folder)
+            }
         default:
             throw UpdateFailure(
                 .configInvalid, subject: "\(path): \(name)",
@@ -124,78 +159,13 @@ struct Settings {
         }
     }
 
-    /// Returns the values of a repeatable flag: `given`, otherwise the one of the environment, otherwise those of the file.
-    func list(_ name: String, _ given: [String]) throws -> [String] {
-        if try !given.isEmpty || Self.environment(name) != nil || file[name]?.arrayValue == nil {
-            return given.isEmpty ? try optional(name, nil).map { [$0] } ?? [] : given
-        }
-        return try (file[name]?.arrayValue ?? []).map { value in
-            guard let text = value.stringValue else {
-                throw UpdateFailure(
-                    .configInvalid, subject: "\(path): \(name)",
-                    "The value of \(name) in the configuration \(path) is not a list of texts.")
-            }
-            return PathFlags.resolve(text, of: name, in: folder)
-        }
-    }
-
-    /// Returns the value of a required flag. Throws `MissingFlag` if it is not set or empty.
-    func required(_ name: String, _ given: String?) throws -> String {
-        guard let value = try optional(name, given), !value.isEmpty else {
-            throw MissingFlag(flags: [name])
-        }
-        return value
-    }
-
-    /// Returns the folder in the flag `name`, for the sandbox of a command; empty if it is not set.
-    func folders(_ name: String, _ given: String?) throws -> [String] {
-        try optional(name, given).map { [$0] }?.filter { !$0.isEmpty } ?? []
-    }
-
-    /// Returns true if a switch is on. Throws `ValidationError` if its value is not a Boolean.
-    func isOn(_ name: String, _ given: Bool) throws -> Bool {
-        if given { return true }
-        guard let text = try optional(name, nil) else { return false }
+    /// Returns true if the switch `name` is on. Throws `ValidationError` if its value is not a Boolean.
+    func isOn(_ name: String) throws -> Bool {
+        guard let text = try values(of: name, isRepeatable: false).first else { return false }
         switch text.lowercased() {
         case "1", "true", "yes", "on": return true
         case "", "0", "false", "no", "off": return false
         default: throw ValidationError("--\(name) is true or false, not \(UntrustedName.display(text)).")
         }
-    }
-
-    /// Returns the folder of the feed. Throws `ValidationError` for a URL, which would otherwise be the name of a folder.
-    func feedFolder(_ given: String?) throws -> String {
-        let path = try required("feed", given)
-        guard path.contains("://") else { return path }
-        throw ValidationError(
-            "This command serves a folder, not the URL \(UntrustedName.display(path)).")
-    }
-
-    /// Returns the parsed value of a flag. Throws `ValidationError` with the name of the flag if parsing fails.
-    func parsed<Value>(_ name: String, _ text: String, _ parse: (String) throws -> Value) throws -> Value {
-        do {
-            return try parse(text)
-        } catch {
-            throw ValidationError("--\(name): \(error)")
-        }
-    }
-
-    /// Returns the number of clients to keep.
-    func keep(_ given: String?) throws -> Int {
-        try optional("keep", given).map { try integer("keep", $0, atLeast: 1) } ?? RetentionRule.defaultKeep
-    }
-
-    /// Returns the port to listen on; 0 is any free port.
-    func port(_ given: String?) throws -> Int? {
-        try optional("port", given).map { try integer("port", $0, atLeast: 0, atMost: Int(UInt16.max)) }
-    }
-
-    /// Returns an integer from `minimum` to `maximum`. Throws `ValidationError` otherwise.
-    func integer(_ name: String, _ text: String, atLeast minimum: Int, atMost maximum: Int = .max) throws -> Int {
-        guard let number = Int(text), minimum...maximum ~= number else {
-            let range = maximum == .max ? "of \(minimum) or more" : "from \(minimum) to \(maximum)"
-            throw ValidationError("--\(name) takes a whole number \(range), not \(UntrustedName.display(text)).")
-        }
-        return number
     }
 }

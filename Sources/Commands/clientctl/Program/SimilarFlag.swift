@@ -5,7 +5,8 @@ import ArgumentParser
 enum SimilarFlag {
     /// Returns `text`, a message of the parser about `arguments`. If a flag ends with the unknown name, `text` suggests that flag.
     static func correct(_ text: String, of arguments: [String]) -> String {
-        guard let start = text.firstRange(of: "Unknown option '--"), let command = CommandName.command(arguments) else {
+        guard let start = text.firstRange(of: "Unknown option '--"), let (command, _) = CommandName.command(arguments)
+        else {
             return text
         }
         let name = text[start.upperBound...].prefix { $0 != "'" }

@@ -27,14 +27,17 @@ final class StartedProgram: Sendable {
     /// standard output goes to the descriptor `output`, because standard output of this program has only results. Its standard input is
     /// `/dev/null`. Its descriptor 3 is the folder `mark`, which identifies it to later runs. Throws `UpdateFailure` if it cannot be started.
     init(
-        _ words: [String], _ more: [String: String] = [:], without withheld: WithheldVariables = .ofService,
+        _ words: [String], adding more: [String: String] = [:], without withheld: WithheldVariables = .ofService,
         mark: String? = nil, output: Int32 = 2
     ) throws {
-        process = try SpawnThread.run { try Self.spawn(words, more, without: withheld, mark: mark, output: output) }
+        process = try SpawnThread.run {
+            try Self.spawn(words, adding: more, without: withheld, mark: mark, output: output)
+        }
     }
 
     private static func spawn(
-        _ words: [String], _ more: [String: String], without withheld: WithheldVariables, mark: String?, output: Int32
+        _ words: [String], adding more: [String: String], without withheld: WithheldVariables, mark: String?,
+        output: Int32
     ) throws -> pid_t {
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
@@ -85,7 +88,7 @@ final class StartedProgram: Sendable {
     /// Runs a command for at most `limit`, and returns its end and its standard output. Ends it if the output has more than `longestOutput`
     /// bytes, and returns one byte more then. Blocks the caller's thread.
     static func run(
-        _ words: [String], _ more: [String: String] = [:], without withheld: WithheldVariables = .ofService,
+        _ words: [String], adding more: [String: String] = [:], without withheld: WithheldVariables = .ofService,
         for limit: Duration, longestOutput: Int
     ) throws -> (ending: ProgramEnding, output: [UInt8]) {
         var ends: [Int32] = [-1, -1]
@@ -96,7 +99,7 @@ final class StartedProgram: Sendable {
         let program: StartedProgram
         do {
             defer { close(writing) }
-            program = try StartedProgram(words, more, without: withheld, output: writing)
+            program = try StartedProgram(words, adding: more, without: withheld, output: writing)
         }
         program.end(after: limit)
         var output: [UInt8] = []

@@ -67,12 +67,9 @@ struct PassphraseOptions: ParsableArguments {
             valueName: "file"), completion: .file())
     var passphraseFile: String?
 
-    /// Returns the path of the file with the passphrase, if one is given.
-    func file(_ settings: Settings) throws -> String? { try settings.optional("passphrase-file", passphraseFile) }
-
     /// Returns the passphrase from the file or the environment; nil if neither has one.
-    func read(_ settings: Settings) throws -> [UInt8]? {
-        if let path = try file(settings) {
+    func read() throws -> [UInt8]? {
+        if let path = passphraseFile {
             // A pipe can be read only once, and several keys may use its passphrase.
             if let known = Self.known.withLock({ $0[path] }) { return known }
             let line = try Self.firstLine(of: path)
@@ -110,8 +107,8 @@ struct PassphraseOptions: ParsableArguments {
     }
 
     /// Returns the passphrase of the encrypted key at `path`, and asks at the terminal if no other source has it.
-    func require(_ settings: Settings, for path: String) throws -> [UInt8] {
-        if let given = try read(settings) { return given }
+    func require(for path: String) throws -> [UInt8] {
+        if let given = try read() { return given }
         // A key may sign both the release and its channel.
         if let known = Self.typed.withLock({ $0[path] }) { return known }
         let answer = try Passphrase.ask("Passphrase for \(path): ", missing: "\(path) is encrypted")

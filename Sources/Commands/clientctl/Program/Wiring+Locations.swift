@@ -34,11 +34,10 @@ extension Wiring {
 
     /// Returns the location of the feed in `--feed`.
     static func location(
-        _ feed: String?, _ bucket: BucketOptions, _ settings: Settings, progress: Progress? = nil
+        _ feed: String?, bucket: BucketOptions, progress: Progress? = nil
     ) throws -> any FeedLocation {
-        let text = try settings.required("feed", feed)
-        let location = try location(
-            at: text, bucket.reading, settings, terms: bucket.terms(settings), progress: progress)
+        let text = try FlagValue.required(feed, of: "feed")
+        let location = try location(at: text, bucket.reading, terms: bucket.terms(), progress: progress)
         try bucket.requireBucket(location)
         return location
     }
@@ -46,8 +45,7 @@ extension Wiring {
     /// Returns the location of a feed at any address, for a command that only reads. Throws `ValidationError` if `text` is neither a folder
     /// nor a bucket.
     static func location(
-        at text: String, _ reading: BucketReading, _ settings: Settings, terms: BucketTerms = BucketTerms(),
-        progress: Progress? = nil
+        at text: String, _ reading: BucketReading, terms: BucketTerms = BucketTerms(), progress: Progress? = nil
     ) throws -> any FeedLocation {
         if !looksLikeURL(text) {
             try requireLocal(text)
@@ -58,7 +56,7 @@ extension Wiring {
                 "--feed takes a folder, or a bucket such as s3://bucket/prefix (letters, digits and ._~- only), not "
                     + "\(UntrustedName.display(text)).")
         }
-        let client = try reading.client(address, settings)
+        let client = try reading.client(address)
         if let progress { client.progress = progress.uploaded }
         return BucketLocation(address, client: client, terms: terms)
     }
@@ -82,10 +80,9 @@ extension Wiring {
     /// Downloads the document at `s3://bucket/…`, and the archive that it names, to `folder`, and returns the document's path. The document
     /// of a feed is its manifest.
     static func bring(
-        _ text: String, into folder: Directory, _ limits: ArchiveLimits, _ reading: BucketReading,
-        _ settings: Settings
+        _ text: String, into folder: Directory, limits: ArchiveLimits, reading: BucketReading
     ) throws -> String {
-        let (location, path) = try bucketDocument(text, reading, settings)
+        let (location, path) = try bucketDocument(text, reading: reading)
         try FeedCopy.copyRelease(path, from: location, into: folder, limits: limits)
         return "\(folder.path)/\(path)"
     }
@@ -102,14 +99,14 @@ extension Wiring {
 
     /// Returns the feed in a bucket that has the document at `s3://bucket/…`, and the document's path below that feed.
     static func bucketDocument(
-        _ text: String, _ reading: BucketReading, _ settings: Settings
+        _ text: String, reading: BucketReading
     ) throws -> (location: any FeedLocation, path: String) {
         let parts = text.dropFirst("s3://".count).split(separator: "/").map(String.init)
         let isDocument = parts.count > 1 && parts.last?.hasSuffix(".json") == true
         let name = isDocument ? parts[parts.count - 1] : "manifest.json"
         let above = isDocument ? parts.dropLast() : parts[...]
         let depth = FeedDocument.depth(of: name, in: Array(above.dropFirst()))
-        let location = try location(at: "s3://" + above.dropLast(depth).joined(separator: "/"), reading, settings)
+        let location = try location(at: "s3://" + above.dropLast(depth).joined(separator: "/"), reading)
         return (location, (above.suffix(depth) + [name]).joined(separator: "/"))
     }
 

@@ -20,14 +20,9 @@ struct AfterOptions: ParsableArguments {
     @Option(help: ArgumentHelp("How long to wait for --public-url. (default: 2m)", valueName: "duration"))
     var publicWithin: String?
 
-    /// Whether the command starts other programs, which need rights that a sandbox would remove.
-    func startsPrograms(_ settings: Settings) throws -> Bool {
-        try settings.optional("after-publish", afterPublish) != nil
-    }
-
     /// Returns the plan. Call it before the feed is written, so that wrong flags fail first.
-    func plan(_ settings: Settings) throws -> AfterPublish {
-        let hook = try CommandWords.read("after-publish", afterPublish, settings)
+    func plan() throws -> AfterPublish {
+        let hook = try CommandWords.read(afterPublish, of: "after-publish")
         if let hook, let program = hook.first {
             if let mark = hook.first(where: { ["&&", "||", "|", ";", "&", ">", "<"].contains($0) }) {
                 throw ValidationError(
@@ -36,11 +31,11 @@ struct AfterOptions: ParsableArguments {
             }
             try CommandWords.requireProgram(program, of: "after-publish")
         }
-        let base = try settings.optional("public-url", publicUrl).map { text in
-            try settings.parsed("public-url", text) { try FetchURL(parsing: $0.hasSuffix("/") ? $0 : $0 + "/") }
+        let base = try publicUrl.map { text in
+            try FlagValue.parsed(text, of: "public-url") { try FetchURL(parsing: $0.hasSuffix("/") ? $0 : $0 + "/") }
         }
-        let limit = try PublishTime.duration("public-within", publicWithin, settings)
-        if base == nil, publicWithin != nil {
+        let limit = try PublishTime.duration(publicWithin, of: "public-within")
+        if base == nil, CommandLineFlags.contain("public-within") {
             throw ValidationError("Missing --public-url: --public-within limits the wait for it.")
         }
         return AfterPublish(hook: hook, base: base, limit: limit ?? PublicationCheck.standardLimit)
@@ -109,9 +104,9 @@ struct AfterPublish {
     let limit: Duration
 
     /// Runs the hook, checks the URL and prints the output. The output includes a failure, because the feed stays changed.
-    func finish(_ publication: Publication, _ json: Bool, _ object: JSONObject, _ lines: [String]) async throws {
+    func finish(_ publication: Publication, json: Bool, object: JSONObject, lines: [String]) async throws {
         if publication.outcome == Publication.dryRun {
-            return Output.give(json: json, afterChange: true, object, lines)
+            return Output.give(json: json, afterChange: true, object, lines: lines)
         }
         var (object, lines) = (object, lines)
         do {
@@ -123,26 +118,26 @@ struct AfterPublish {
                 lines.append("  url        \(base.display) has the change after \(Int(took / .seconds(1))) s")
             }
         } catch {
-            if !json { Output.give(json: false, afterChange: true, object, lines) }
+            if !json { Output.give(json: false, afterChange: true, object, lines: lines) }
             throw FailureWithOutput(failure: UpdateFailure(error), members: object)
         }
-        Output.give(json: json, afterChange: true, object, lines)
+        Output.give(json: json, afterChange: true, object, lines: lines)
     }
 
     private func runHook(_ publication: Publication) async throws {
         guard let hook else { return }
         let ending: StartedProgram.ProgramEnding
         do {
-            let program = try StartedProgram(hook, publication.facts, without: .settings)
+            let program = try StartedProgram(hook, adding: publication.facts, without: .settings)
             program.end(after: Self.hookLimit)
             ending = try await program.ending()
         } catch {
-            throw Self.refusal(hook, UpdateFailure(error).message, publication)
+            throw Self.refusal(hook, what: UpdateFailure(error).message, publication: publication)
         }
-        if ending != .exited(0) { throw Self.refusal(hook, "It \(ending).", publication) }
+        if ending != .exited(0) { throw Self.refusal(hook, what: "It \(ending).", publication: publication) }
     }
 
-    private static func refusal(_ hook: [String], _ what: String, _ publication: Publication) -> UpdateFailure {
+    private static func refusal(_ hook: [String], what: String, publication: Publication) -> UpdateFailure {
         UpdateFailure(
             .hookFailed, subject: hook.first ?? "",
             "The change is in \(publication.feed.address), but the command of --after-publish failed, so devices may get it late. \(what)"

@@ -9,16 +9,14 @@ import CLibrary
 struct BucketReading: ParsableArguments {
     @Option(help: .credentialCommand) var credentialCommand: String?
 
-    func line(_ settings: Settings) throws -> String? { try settings.optional("credential-command", credentialCommand) }
-
     /// Throws `ValidationError` if the flag is given for a feed in a folder, where it has no effect.
     func requireBucket(_ place: any FeedLocation) throws {
-        guard place.folder != nil, credentialCommand != nil else { return }
+        guard place.folder != nil, CommandLineFlags.contain("credential-command") else { return }
         throw ValidationError("--credential-command is for buckets, and \(place.address) is a folder: leave it out.")
     }
 
-    func client(_ address: BucketAddress, _ settings: Settings) throws -> ObjectClient {
-        let keys = try keys(settings)
+    func client(_ address: BucketAddress) throws -> ObjectClient {
+        let keys = try keys()
         let configured = try Self.configuration()
         let region = Self.variable("AWS_REGION") ?? Self.variable("AWS_DEFAULT_REGION") ?? configured["region"]
         let (variable, endpoint) = Self.endpoint(configured["endpoint_url"])
@@ -86,8 +84,8 @@ struct BucketReading: ParsableArguments {
         variable("AWS_CONFIG_FILE") ?? variable("HOME").map { "\($0)/.aws/config" }
     }
 
-    private func keys(_ settings: Settings) throws -> AccessKeys {
-        if let line = try line(settings) { return try BucketCredentials.command(line) }
+    private func keys() throws -> AccessKeys {
+        if let line = credentialCommand { return try BucketCredentials.command(line) }
         if let id = Self.variable("AWS_ACCESS_KEY_ID"), Self.variable("AWS_PROFILE") == nil {
             return try BucketCredentials.keys(
                 of: "The environment", id: id, secret: Self.variable("AWS_SECRET_ACCESS_KEY"),
@@ -141,10 +139,10 @@ struct BucketOptions: ParsableArguments {
         return reading
     }
 
-    func terms(_ settings: Settings) throws -> BucketTerms {
+    func terms() throws -> BucketTerms {
         var terms = BucketTerms()
-        terms.isSingleWriter = try settings.isOn("single-writer", singleWriter)
-        if let age = try PublishTime.duration("document-max-age", documentMaxAge, settings) {
+        terms.isSingleWriter = singleWriter
+        if let age = try PublishTime.duration(documentMaxAge, of: "document-max-age") {
             terms.documentMaxAge = age
         }
         return terms
@@ -155,13 +153,8 @@ struct BucketOptions: ParsableArguments {
     func requireBucket(_ place: any FeedLocation) throws {
         guard place.folder != nil else { return }
         try reading.requireBucket(place)
-        if singleWriter || documentMaxAge != nil {
-            throw ValidationError(
-                "--\(singleWriter ? "single-writer" : "document-max-age") is for buckets, and \(place.address) is a "
-                    + "folder: leave it out.")
+        if let flag = ["single-writer", "document-max-age"].first(where: CommandLineFlags.contain) {
+            throw ValidationError("--\(flag) is for buckets, and \(place.address) is a folder: leave it out.")
         }
     }
-
-    /// Whether keys come from a command.
-    func startsPrograms(_ settings: Settings) throws -> Bool { try reading.line(settings) != nil }
 }

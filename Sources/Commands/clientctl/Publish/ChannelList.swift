@@ -28,73 +28,51 @@ struct ChannelList: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The channel. (default: all)", valueName: "name"))
     var channel: String?
 
-    @Option(
-        help: ArgumentHelp("Check signatures with this PEM key, folder of *.pem or trust root.", valueName: "path"),
-        completion: .file())
-    var trust: String?
+    @Option(help: .checkingTrust, completion: .file()) var trust: String?
 
     @OptionGroup var reading: BucketReading
     @OptionGroup var network: NetworkOptions
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
-        let settings = try common.settings()
-        let trust = try settings.optional("trust", trust).map(TrustAnchor.read)
+        let trust = try trust.map(TrustAnchor.read)
         let now = Timestamp.now
-        let named = try settings.optional("channel", channel)
-        let address = try settings.required("feed", feed)
+        let address = try FlagValue.required(feed, of: "feed")
         let brought = try TemporaryDirectory()
         defer { withExtendedLifetime(brought) {} }
         let isWeb = ["http://", "https://", "file://"].contains { address.hasPrefix($0) }
         let feed: any FeedLocation =
             if isWeb {
-                try await bring(named, of: address, into: brought.directory, settings)
+                try await bring(channel, of: address, into: brought.directory)
             } else {
-                try Wiring.location(at: address, reading, settings)
+                try Wiring.location(at: address, reading)
             }
-        let documents = try (named.map { [$0] } ?? ChannelEditor.channels(in: feed)).map {
+        let documents = try (channel.map { [$0] } ?? ChannelEditor.channels(in: feed)).map {
             try ChannelEditor.inspect($0, in: feed, trust: trust, clock: now)
         }
         let objects = try documents.map { document, held in
             var object = ChannelView.object(document, now: now)
-            let releases = (object["releases"]?.arrayValue ?? []).map { Self.withHold($0, held) }
-            object["releases"] = .array(releases)
-            if !isWeb {
-                object["releases"] = .array(
-                    try zip(releases, document.releases.sorted { $0.version > $1.version }).map { value, release in
-                        Self.withDeltas(value, try ReleaseNotes.text(of: release.manifest.claims, in: feed), of: feed)
-                    })
-            }
+            object["releases"] = .array(
+                try Self.releases(of: document, object: object, held: held, in: isWeb ? nil : feed))
             object["verified"] = .bool(trust != nil)
             return object
         }
-        let (versions, offered) = try named == nil ? ChannelEditor.releases(in: feed) : ([], nil)
+        let (versions, offered) = try channel == nil ? ChannelEditor.releases(in: feed) : ([], nil)
         let all: JSONObject = [
             "channels": .array(objects.map(JSONValue.object)),
             "releases": .array(versions.map { .string($0.description) }),
             "offered": .string(orNull: offered?.description),
         ]
-        var lines: [String] = []
-        for (document, held) in documents {
-            lines += ChannelView.lines(document, held: held, now: now)
-            for version in document.releases.map(\.version).sorted(by: >) {
-                lines += Self.deltaLines(of: version, in: feed)
-            }
+        var lines = documents.flatMap { document, held in
+            ChannelView.lines(document, held: held, now: now)
+                + document.releases.map(\.version).sorted(by: >).flatMap { Self.deltaLines(of: $0, in: feed) }
         }
         if documents.isEmpty {
-            if try feed.isNew {
-                throw UpdateFailure(
-                    .configInvalid, subject: feed.address,
-                    "\(feed.address) has no channels, no releases and no trust root, so it is not a feed. Check the address."
-                )
-            }
-            lines += ["\(feed.address) has no channels"]
-            lines += versions.map { "  \($0)" + ($0 == offered ? "  offered by manifest.json" : "") }
+            lines += try Self.linesWithoutChannels(feed, versions: versions, offered: offered)
         } else if trust == nil {
             lines.append(Self.unverified)
         }
-        Output.give(
-            json: try settings.isOn("json", common.json), named == nil ? all : objects.first ?? all, lines)
+        Output.give(json: common.json, channel == nil ? all : objects.first ?? all, lines: lines)
     }
 }
 
@@ -104,14 +82,14 @@ extension ChannelList {
     /// Downloads the channel file and its holds from a web server, and returns a feed in `folder` that contains them. Deltas are not
     /// downloaded.
     private func bring(
-        _ channel: String?, of address: String, into folder: Directory, _ settings: Settings
+        _ channel: String?, of address: String, into folder: Directory
     ) async throws -> any FeedLocation {
         guard let channel else {
             throw ValidationError("Missing --channel: HTTP cannot list folders, so name a channel.")
         }
         try ChannelView.requireName(channel)
         let base = try Wiring.url(address.hasSuffix("/") ? address : address + "/")
-        let fetcher = try Wiring.fetcher(network, for: base, settings)
+        let fetcher = try Wiring.fetcher(network, for: base)
         let name = ChannelFileName.file(of: channel)
         let bytes = try await ManifestRequest.fetchChannel(base.resolve(relative: "channels/\(name)"), with: fetcher)
         let channels = try folder.directory(creating: "channels")
@@ -130,13 +108,39 @@ extension ChannelList {
         return FeedFolder(folder.path)
     }
 
-    private static func withHold(_ release: JSONValue, _ held: [SemanticVersion]) -> JSONValue {
+    /// Returns the releases in `object`, the output of `document`, with their holds and, if the `feed` is not on a web server, with
+    /// their deltas and notes.
+    private static func releases(
+        of document: ChannelDocument, object: JSONObject, held: [SemanticVersion], in feed: (any FeedLocation)?
+    ) throws -> [JSONValue] {
+        let releases = (object["releases"]?.arrayValue ?? []).map { withHold($0, held: held) }
+        guard let feed else { return releases }
+        return try zip(releases, document.releases.sorted { $0.version > $1.version }).map { value, release in
+            withDeltas(value, notes: try ReleaseNotes.text(of: release.manifest.claims, in: feed), of: feed)
+        }
+    }
+
+    /// Returns the lines about a feed without channels. Throws `UpdateFailure` if the location is not a feed.
+    private static func linesWithoutChannels(
+        _ feed: any FeedLocation, versions: [SemanticVersion], offered: SemanticVersion?
+    ) throws -> [String] {
+        if try feed.isNew {
+            throw UpdateFailure(
+                .configInvalid, subject: feed.address,
+                "\(feed.address) has no channels, no releases and no trust root, so it is not a feed. Check the address."
+            )
+        }
+        return ["\(feed.address) has no channels"]
+            + versions.map { "  \($0)" + ($0 == offered ? "  offered by manifest.json" : "") }
+    }
+
+    private static func withHold(_ release: JSONValue, held: [SemanticVersion]) -> JSONValue {
         guard var object = release.objectValue else { return release }
         object["held"] = .bool(held.contains { object["version"] == .string($0.description) })
         return .object(object)
     }
 
-    private static func withDeltas(_ release: JSONValue, _ notes: String?, of feed: any FeedLocation) -> JSONValue {
+    private static func withDeltas(_ release: JSONValue, notes: String?, of feed: any FeedLocation) -> JSONValue {
         guard var object = release.objectValue, let text = object["version"]?.stringValue,
             let version = try? SemanticVersion(parsing: text)
         else { return release }

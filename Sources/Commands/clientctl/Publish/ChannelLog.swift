@@ -17,34 +17,26 @@ struct ChannelLog: ParsableCommand {
               clientctl channel log --feed feed --channel stable --trust trust.json
             """)
 
-    @Option(
-        help: ArgumentHelp("(required) The feed: a folder or s3://bucket/prefix.", valueName: "place"),
-        completion: .directory)
-    var feed: String?
+    @Option(help: .feed, completion: .directory) var feed: String?
 
-    @Option(help: ArgumentHelp("(required) The channel.", valueName: "name"))
-    var channel: String?
+    @Option(help: .channel) var channel: String?
 
-    @Option(
-        help: ArgumentHelp("Check signatures with this PEM key, folder of *.pem or trust root.", valueName: "path"),
-        completion: .file())
-    var trust: String?
+    @Option(help: .checkingTrust, completion: .file()) var trust: String?
 
     @OptionGroup var reading: BucketReading
     @OptionGroup var common: CommonOptions
 
     func run() throws {
-        let settings = try common.settings()
-        let trust = try settings.optional("trust", trust).map(TrustAnchor.read)
-        let feed = try Wiring.location(at: settings.required("feed", feed), reading, settings)
-        let channel = try settings.required("channel", channel)
+        let trust = try trust.map(TrustAnchor.read)
+        let feed = try Wiring.location(at: FlagValue.required(feed, of: "feed"), reading)
+        let channel = try FlagValue.required(channel, of: "channel")
         try ChannelView.requireName(channel)
         let entries = try Array(ChannelHistory(channel, in: feed, trust: trust, clock: .now).entries.reversed())
         if entries.isEmpty { try ChannelEditor.requireChannel(channel, in: feed) }
         Output.give(
-            json: try settings.isOn("json", common.json),
+            json: common.json,
             ["channel": .string(channel), "entries": .array(entries.map { .object(Self.object($0)) })],
-            entries.isEmpty
+            lines: entries.isEmpty
                 ? [
                     "\(feed.address) has no copies of channel \(UntrustedName.display(channel)): its next change creates one"
                 ]

@@ -29,12 +29,11 @@ struct ChannelPrune: AsyncParsableCommand {
     @OptionGroup var edit: ChannelEditOptions
 
     func run() async throws {
-        let settings = try edit.common.settings()
-        let keep = try settings.integer("keep", settings.required("keep", keep), atLeast: 0)
-        let copies = try settings.optional("copies", copies).map { try settings.integer("copies", $0, atLeast: 1) }
-        let next = try edit.after.plan(settings)
-        let (feed, channel) = try edit.place(settings)
-        let terms = try edit.options(settings)
+        let keep = try FlagValue.integer(FlagValue.required(keep, of: "keep"), of: "keep", atLeast: 0)
+        let copies = try FlagValue.integer(copies, of: "copies", atLeast: 1)
+        let next = try edit.after.plan()
+        let (feed, channel) = try edit.place()
+        let terms = try edit.options()
         let upkeep = ChannelUpkeep(feed, isDryRun: terms.isDryRun, wait: terms.wait)
         let done = try upkeep.prune(channel, keep: keep, copies: copies, terms: terms)
         guard let report = done.document else { return }
@@ -44,8 +43,9 @@ struct ChannelPrune: AsyncParsableCommand {
         let count = done.removed.count
         let verb = terms.isDryRun ? "would remove" : "removed"
         try await next.finish(
-            Publication(of: report, in: feed, about: nil), try settings.isOn("json", edit.common.json), object,
-            ChannelOutput.lines(report) + (count == 0 ? [] : ["  \(verb) \(count) \(count == 1 ? "copy" : "copies")"]))
+            Publication(of: report, in: feed, about: nil), json: edit.common.json, object: object,
+            lines: ChannelOutput.lines(report)
+                + (count == 0 ? [] : ["  \(verb) \(count) \(count == 1 ? "copy" : "copies")"]))
     }
 }
 
@@ -66,10 +66,7 @@ struct ChannelDelete: AsyncParsableCommand {
     @Argument(help: "(required) The channel.")
     var name: String
 
-    @Option(
-        help: ArgumentHelp("(required) The feed: a folder or s3://bucket/prefix.", valueName: "place"),
-        completion: .directory)
-    var feed: String?
+    @Option(help: .feed, completion: .directory) var feed: String?
 
     @Flag(help: "(required, or --dry-run) Remove the channel. This cannot be undone.")
     var yes = false
@@ -83,27 +80,23 @@ struct ChannelDelete: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
-        let settings = try common.settings()
         try ChannelView.requireName(name)
-        let next = try after.plan(settings)
-        let isDryRun = try settings.isOn("dry-run", dryRun)
-        guard try isDryRun || settings.isOn("yes", yes) else {
+        let next = try after.plan()
+        guard dryRun || yes else {
             throw ValidationError(
                 "A removed channel cannot be restored: give --yes, or --dry-run to see what would be removed.")
         }
-        let feed = try Wiring.location(feed, bucket, settings)
-        let done = try ChannelUpkeep(feed, isDryRun: isDryRun, wait: try waiting.wait(settings)).delete(name)
-        let outcome = isDryRun ? Publication.dryRun : "removed"
+        let feed = try Wiring.location(feed, bucket: bucket)
+        let done = try ChannelUpkeep(feed, isDryRun: dryRun, wait: try waiting.feedWait()).delete(name)
+        let outcome = dryRun ? Publication.dryRun : "removed"
         let count = done.removed.count
         try await next.finish(
-            Publication(feed: feed, outcome: outcome, documents: [], version: nil),
-            try settings.isOn("json", common.json),
-            [
+            Publication(feed: feed, outcome: outcome, documents: [], version: nil), json: common.json,
+            object: [
                 "outcome": .string(outcome), "channel": .string(name),
                 "removed": .array(done.removed.map(JSONValue.string)),
             ],
-            [
-                "channel \(name): \(isDryRun ? "would remove" : "removed") \(count) \(count == 1 ? "file" : "files")"
-            ] + done.removed.prefix(10).map { "  \($0)" } + (count > 10 ? ["  and \(count - 10) more"] : []))
+            lines: ["channel \(name): \(dryRun ? "would remove" : "removed") \(count) \(count == 1 ? "file" : "files")"]
+                + done.removed.prefix(10).map { "  \($0)" } + (count > 10 ? ["  and \(count - 10) more"] : []))
     }
 }

@@ -77,8 +77,8 @@ struct ChannelSet: ChannelEdit {
 
     @OptionGroup var edit: ChannelEditOptions
 
-    func change(_ settings: Settings) throws -> ChannelChange {
-        let changes = try [pollChange(settings), busyChange(settings), networkChange(settings)].compactMap(\.self)
+    func change() throws -> ChannelChange {
+        let changes = try [pollChange(), busyChange(), networkChange()].compactMap(\.self)
         if changes.isEmpty {
             throw MissingFlag(flags: [
                 "poll", "busy", "max-rate", "download-window", "metered-budget", "deltas", "mirror",
@@ -87,9 +87,8 @@ struct ChannelSet: ChannelEdit {
         return .all(changes)
     }
 
-    private func pollChange(_ settings: Settings) throws -> ChannelChange? {
-        let jitter = try settings.optional("jitter", jitter)
-        guard let text = try settings.optional("poll", poll) else {
+    private func pollChange() throws -> ChannelChange? {
+        guard let text = poll else {
             if jitter != nil { throw ValidationError("--jitter needs --poll, the time between two checks.") }
             return nil
         }
@@ -97,41 +96,39 @@ struct ChannelSet: ChannelEdit {
             if jitter != nil { throw ValidationError("--poll default does not take --jitter.") }
             return .poll(nil)
         }
-        let interval = try seconds("poll", text, settings)
+        let interval = try seconds("poll", text: text)
         guard PollPace.allowed.contains(.seconds(interval)) else {
             throw ValidationError("--poll takes 10s to 7d. Devices ignore any other interval.")
         }
-        let delay = try jitter.map { try seconds("jitter", $0, settings) } ?? 0
+        let delay = try jitter.map { try seconds("jitter", text: $0) } ?? 0
         if delay > interval { throw ValidationError("--jitter takes at most the time of --poll.") }
         return .poll(ChannelDocument.Poll(interval: interval, jitter: delay))
     }
 
-    private func busyChange(_ settings: Settings) throws -> ChannelChange? {
-        guard let text = try settings.optional("busy", busy) else { return nil }
+    private func busyChange() throws -> ChannelChange? {
+        guard let text = busy else { return nil }
         if text == Self.unset { return .busyLimit(nil) }
-        let limit = try seconds("busy", text, settings)
+        let limit = try seconds("busy", text: text)
         guard (0...Int(BusyPages.longest)).contains(limit) else { throw ValidationError("--busy takes 0s to 1h.") }
         return .busyLimit(limit)
     }
 
-    private func networkChange(_ settings: Settings) throws -> ChannelChange? {
-        func value<Content>(_ text: String?, _ parse: (String) throws -> Content) throws -> NetworkChange.Value<Content>
+    private func networkChange() throws -> ChannelChange? {
+        func value<Content>(_ text: String?, by parse: (String) throws -> Content) throws
+            -> NetworkChange.Value<Content>
         {
             guard let text else { return .unchanged }
             return text == Self.unset ? .removed : .set(try parse(text))
         }
         var change = NetworkChange()
-        change.rate = try value(settings.optional("max-rate", maxRate)) { try FetchPolicy.rate($0, settings) }
-        change.hours = try value(settings.optional("download-window", downloadWindow)) { text in
-            try settings.parsed("download-window", text) { try ActivationWindows(parsing: $0) }
+        change.rate = try value(maxRate) { try FetchPolicy.rate($0) }
+        change.hours = try value(downloadWindow) { text in
+            try FlagValue.parsed(text, of: "download-window") { try ActivationWindows(parsing: $0) }
         }
-        change.meteredBudget = try value(settings.optional("metered-budget", meteredBudget)) { text in
-            try settings.parsed("metered-budget", text) { try ByteCount(parsing: $0).bytes }
-        }
-        change.deltas = try value(settings.optional("deltas", deltas), FetchPolicy.use)
-        let mirrors = try settings.list("mirror", mirror)
-        if !mirrors.isEmpty {
-            change.mirrors = mirrors == [Self.unset] ? .removed : .set(try FetchPolicy.mirrors(mirrors, settings))
+        change.meteredBudget = try value(meteredBudget) { text in try FlagValue.bytes(text, of: "metered-budget") }
+        change.deltas = try value(deltas, by: FetchPolicy.use)
+        if !mirror.isEmpty {
+            change.mirrors = mirror == [Self.unset] ? .removed : .set(try FetchPolicy.mirrors(mirror))
         }
         return change == NetworkChange() ? nil : .network(change)
     }
@@ -139,8 +136,8 @@ struct ChannelSet: ChannelEdit {
     /// The value that removes a setting.
     private static let unset = "default"
 
-    private func seconds(_ name: String, _ text: String, _ settings: Settings) throws -> Int {
-        let parts = try settings.parsed(name, text) { try DurationText(parsing: $0).duration }.components
+    private func seconds(_ name: String, text: String) throws -> Int {
+        let parts = try FlagValue.duration(text, of: name).components
         if parts.attoseconds != 0 { throw ValidationError("--\(name) takes whole seconds, not \(text).") }
         return Int(clamping: parts.seconds)
     }
@@ -168,9 +165,8 @@ struct ChannelRenew: AsyncParsableCommand {
     @OptionGroup var edit: ChannelEditOptions
 
     func run() async throws {
-        let settings = try edit.common.settings()
-        let time = try PublishTime.duration("if-expires-within", ifExpiresWithin, settings)
-        try await edit.run(settings) { editor, channel in
+        let time = try PublishTime.duration(ifExpiresWithin, of: "if-expires-within")
+        try await edit.run { editor, channel in
             if let time { return try editor.renew(channel, ifExpiresWithin: time) }
             return try editor.apply(.renew, to: channel)
         }
@@ -201,8 +197,7 @@ struct ChannelRestore: AsyncParsableCommand {
     @OptionGroup var edit: ChannelEditOptions
 
     func run() async throws {
-        let settings = try edit.common.settings()
-        let sequence = try settings.optional("copy", copy).map { try settings.integer("copy", $0, atLeast: 1) }
-        try await edit.run(settings) { try $0.restore($1, to: sequence) }
+        let sequence = try FlagValue.integer(copy, of: "copy", atLeast: 1)
+        try await edit.run { try $0.restore($1, to: sequence) }
     }
 }

@@ -43,7 +43,7 @@ enum ChannelView {
             "ramp": release.ramp.map(object) ?? .null,
             "groups": .array(release.groups.map(JSONValue.string)), "only": .bool(release.isOnlyForGroups),
             "urgent": .bool(release.isUrgent), "retries": .integer(release.retries),
-            "paused": .bool(release.isPaused), "recalled": .bool(isRecalled(release, document)),
+            "paused": .bool(release.isPaused), "recalled": .bool(isRecalled(release, in: document)),
             "minShellVersion": .string(claims.shells.minimum.description),
             "maxShellVersion": .string(orNull: claims.shells.maximum?.description),
             "createdAt": .string(orNull: claims.createdAt?.description),
@@ -61,7 +61,7 @@ enum ChannelView {
         return .object(["steps": .array(steps), "heldAt": .string(orNull: ramp.heldAt?.description)])
     }
 
-    private static func isRecalled(_ release: ChannelDocument.Release, _ document: ChannelDocument) -> Bool {
+    private static func isRecalled(_ release: ChannelDocument.Release, in document: ChannelDocument) -> Bool {
         document.recalled.contains { $0.version == release.version }
             || document.minimumVersion.map { release.version < $0 } == true
     }
@@ -79,14 +79,14 @@ enum ChannelView {
         if let limit = document.busyLimit { lines.append("  " + ChannelDocument.words(busyLimit: limit)) }
         if let floor = document.minimumVersion { lines.append("  nothing below \(floor) may run") }
         for release in sorted(document) {
-            lines.append("  " + line(release, document, isHeld: held.contains(release.version), now))
-            lines += rampLines(release, now).map { "    " + $0 }
+            lines.append("  " + line(release, document: document, isHeld: held.contains(release.version), now: now))
+            lines += rampLines(release, now: now).map { "    " + $0 }
         }
         return lines + document.recalled.map { "  recalled \($0.version): \(UntrustedName.display($0.reason))" }
     }
 
     /// Returns the lines about the remaining steps of a ramp; none if all steps have passed.
-    private static func rampLines(_ release: ChannelDocument.Release, _ now: Timestamp) -> [String] {
+    private static func rampLines(_ release: ChannelDocument.Release, now: Timestamp) -> [String] {
         guard let ramp = release.ramp, case let rest = ramp.remaining(at: now), !rest.isEmpty else { return [] }
         if let heldAt = ramp.heldAt {
             return ["paused since \(heldAt); to come: \(Ramp.words(rest)), delayed by the pause"]
@@ -95,7 +95,7 @@ enum ChannelView {
     }
 
     private static func line(
-        _ release: ChannelDocument.Release, _ document: ChannelDocument, isHeld: Bool, _ now: Timestamp
+        _ release: ChannelDocument.Release, document: ChannelDocument, isHeld: Bool, now: Timestamp
     ) -> String {
         let claims = release.manifest.claims
         let shells = claims.shells
@@ -108,7 +108,7 @@ enum ChannelView {
         if release.isUrgent { words.append("urgent") }
         if release.retries > 0 { words.append("retry \(release.retries)") }
         if release.isPaused { words.append(isHeld ? "held" : "paused") }
-        if isRecalled(release, document) { words.append("RECALLED") }
+        if isRecalled(release, in: document) { words.append("RECALLED") }
         return words.joined(separator: "  ")
     }
 }

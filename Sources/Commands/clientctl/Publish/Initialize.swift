@@ -47,25 +47,23 @@ struct Initialize: ParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() throws {
-        let settings = try common.settings()
         if File.exists(ProjectFile.name) {
             throw UpdateFailure(
                 .configInvalid, subject: ProjectFile.name,
                 "\(ProjectFile.name) already exists. Edit it, or remove it and run the command again.")
         }
-        let answers = try Answers(asks: !settings.isOn("yes", yes), settings)
+        let answers = try Answers(asks: !yes)
         let project = Project(
-            appId: try answers.value("app-id", appId, "Application, such as com.example.kiosk", "none") {
+            appId: try answers.value(appId, question: "Application, such as com.example.kiosk", usual: "none") {
                 if !AppId.isReverseDNS($0) { throw ValidationError(AppId.usage) }
-            },
-            feed: try answers.value("feed", feed, "Feed, a folder or s3://bucket/prefix", "feed"),
-            channel: try answers.value("channel", channel, "Channel", "stable", check: ChannelView.requireName),
-            key: try answers.value("key", key, "Private key", "release.key.pem", check: Project.requireKey))
+            }, feed: try answers.value(feed, question: "Feed, a folder or s3://bucket/prefix", usual: "feed"),
+            channel: try answers.value(channel, question: "Channel", usual: "stable", check: ChannelView.requireName),
+            key: try answers.value(key, question: "Private key", usual: "release.key.pem", check: Project.requireKey))
         try project.require()
         let isNew = !File.exists(project.key)
-        let secret = try isNew ? passphrase.read(settings) ?? answers.passphrase(for: project.key) : nil
+        let secret = try isNew ? passphrase.read() ?? answers.passphrase(for: project.key) : nil
         let publicKey = try isNew ? project.createKey(secret) : nil
-        if !isNew { try project.completeKey { try passphrase.require(settings, for: project.key) } }
+        if !isNew { try project.completeKey { try passphrase.require(for: project.key) } }
         try File.write(
             JSONWriter.bytes(of: .object(project.object), layout: .pretty), to: ProjectFile.name, mode: 0o644)
         if isNew, secret == nil {
@@ -73,12 +71,12 @@ struct Initialize: ParsableCommand {
         }
         let next = project.next
         Output.give(
-            json: try settings.isOn("json", common.json), afterChange: true,
+            json: common.json, afterChange: true,
             [
                 "outcome": .string("created"), "file": .string(ProjectFile.name), "key": .string(project.key),
                 "keyCreated": .bool(isNew), "next": .array(next.map(JSONValue.string)),
             ],
-            ["wrote \(ProjectFile.name)"]
+            lines: ["wrote \(ProjectFile.name)"]
                 + (publicKey.map { ["created \(project.key), keep it secret, and \($0) for --trust"] }
                     ?? ["uses the existing \(project.key)"])
                 + ["Next, with your built folder:"] + next.map { "  \($0)" })
@@ -88,22 +86,21 @@ struct Initialize: ParsableCommand {
 /// The values of `init`: from flags, from the environment, or from the user at the terminal.
 private struct Answers {
     private let asks: Bool
-    private let settings: Settings
 
     /// Throws `ValidationError` if the user has to answer and this process has no terminal.
-    init(asks: Bool, _ settings: Settings) throws {
+    init(asks: Bool) throws {
         if asks, isatty(0) != 1 {
             throw ValidationError("This process has no terminal to ask at: give --yes, and flags for other values.")
         }
-        (self.asks, self.settings) = (asks, settings)
+        self.asks = asks
     }
 
-    /// Returns the value of the flag `name`, or the answer to `question`; `usual` if neither is given. Returns nil for `none`.
+    /// Returns `given`, or the answer to `question`; `usual` without either. Returns nil for `none`.
     /// Throws the error of `check` for a value that it rejects.
     func value(
-        _ name: String, _ given: String?, _ question: String, _ usual: String, check: (String) throws -> Void = { _ in }
+        _ given: String?, question: String, usual: String, check: (String) throws -> Void = { _ in }
     ) throws -> String? {
-        var value = try settings.optional(name, given)
+        var value = given
         if value == nil, asks {
             guard let line = Terminal()?.ask("\(question) [\(usual)]: ", isSecret: false) else {
                 throw ValidationError("The input ended before the answers. Run the command again, or give --yes.")

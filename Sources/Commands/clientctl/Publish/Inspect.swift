@@ -30,35 +30,35 @@ struct Inspect: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
-        let settings = try common.settings()
-        let limits = try limits.limits(settings)
-        let json = try settings.isOn("json", common.json)
+        let limits = try limits.limits()
         // Temporary files are removed before the output, because a closed pipe may end this process.
-        let (object, lines) = try await description(limits, settings)
-        Output.give(json: json, object, lines)
+        let (object, lines) = try await description(limits)
+        Output.give(json: common.json, object, lines: lines)
     }
 
-    private func description(_ limits: ArchiveLimits, _ settings: Settings) async throws -> (JSONObject, [String]) {
+    private func description(_ limits: ArchiveLimits) async throws -> (JSONObject, [String]) {
         // A local file needs no copy.
         if !source.contains("://") {
-            return try describe(any: try File.open(reading: try Wiring.document(source)), limits)
+            return try describe(any: try File.open(reading: try Wiring.document(source)), limits: limits)
         }
         if source.hasPrefix("s3://") {
             let temporary = try TemporaryDirectory()
-            let path = try Wiring.bring(source, into: temporary.directory, limits, reading, settings)
-            return try withExtendedLifetime(temporary) { try describe(any: try File.open(reading: path), limits) }
+            let path = try Wiring.bring(source, into: temporary.directory, limits: limits, reading: reading)
+            return try withExtendedLifetime(temporary) {
+                try describe(any: try File.open(reading: path), limits: limits)
+            }
         }
         let url = try Wiring.url(source)
         let temporary = try TemporaryDirectory()
         let file = try await SpoolFile.fetch(
-            url, with: try Wiring.fetcher(network, for: url, settings),
+            url, with: try Wiring.fetcher(network, for: url),
             maximumBytes: max(limits.archiveBytes, ManifestFormat.maximumBytes), into: temporary.directory)
-        return try withExtendedLifetime(temporary) { try describe(any: file, limits) }
+        return try withExtendedLifetime(temporary) { try describe(any: file, limits: limits) }
     }
 
-    private func describe(any file: File, _ limits: ArchiveLimits) throws -> (JSONObject, [String]) {
+    private func describe(any file: File, limits: ArchiveLimits) throws -> (JSONObject, [String]) {
         let first = try file.head(64).first { !" \t\r\n".utf8.contains($0) }
-        guard first == UInt8(ascii: "{") else { return try describe(file, limits) }
+        guard first == UInt8(ascii: "{") else { return try describe(file, limits: limits) }
         return try describe(try file.readAll(maximumBytes: ChannelFormat.maximumBytes))
     }
 
@@ -107,7 +107,7 @@ struct Inspect: AsyncParsableCommand {
         )
     }
 
-    private func describe(_ file: File, _ limits: ArchiveLimits) throws -> (JSONObject, [String]) {
+    private func describe(_ file: File, limits: ArchiveLimits) throws -> (JSONObject, [String]) {
         let listing = try ArchiveListing.read(file, limits: limits)
         // A file without a known signature is read as tar, because tar has no signature at its start.
         if listing.format == .tar, listing.entries.isEmpty, try file.head(512).contains(where: { $0 != 0 }) {

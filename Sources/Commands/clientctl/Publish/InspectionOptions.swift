@@ -17,10 +17,10 @@ struct ExcludeOptions: ParsableArguments {
             valueName: "list"))
     var drop: String?
 
-    func patterns(_ settings: Settings) throws -> [PathPattern] { try Self.patterns("exclude", exclude, settings) }
+    func patterns() throws -> [PathPattern] { try Self.patterns(exclude, of: "exclude") }
 
-    func drops(_ settings: Settings) throws -> Set<FolderInspection.Drop> {
-        guard let text = try settings.optional("drop", drop) else { return [] }
+    func drops() throws -> Set<FolderInspection.Drop> {
+        guard let text = drop else { return [] }
         return Set(
             try text.split(separator: ",").map { word in
                 guard let drop = FolderInspection.Drop(rawValue: String(word)) else {
@@ -32,8 +32,8 @@ struct ExcludeOptions: ParsableArguments {
             })
     }
 
-    static func patterns(_ name: String, _ given: [String], _ settings: Settings) throws -> [PathPattern] {
-        try settings.list(name, given).map { text in
+    static func patterns(_ texts: [String], of name: String) throws -> [PathPattern] {
+        try texts.map { text in
             guard let pattern = PathPattern(text) else {
                 throw ValidationError(
                     "--\(name) takes a name or a path in the folder, such as '*.map' or 'docs/*.md', not "
@@ -57,8 +57,8 @@ struct InspectionOptions: ParsableArguments {
         completion: .directory)
     var archiveMaps: String?
 
-    func budget(_ settings: Settings) throws -> ReleaseBudget? {
-        try settings.optional("budget", budget).map { text in
+    func releaseBudget() throws -> ReleaseBudget? {
+        try budget.map { text in
             guard let budget = ReleaseBudget(parsing: text) else {
                 throw ValidationError(
                     "--budget takes a size, a growth or both, such as 20MB, +10% or 20MB,+500kB, not \(UntrustedName.display(text))."

@@ -41,25 +41,24 @@ struct Keys: AsyncParsableCommand {
         @OptionGroup var common: CommonOptions
 
         func run() throws {
-            let settings = try common.settings()
-            let name = try settings.optional("algorithm", algorithm) ?? KeyAlgorithm.ed25519.rawValue
+            let name = algorithm ?? KeyAlgorithm.ed25519.rawValue
             guard let algorithm = KeyAlgorithm(rawValue: name) else {
                 throw ValidationError("--algorithm takes ed25519, ecdsa-p256 or rsa-pss.")
             }
-            let prefix = try settings.required("out", out)
-            let secret = try settings.isOn("prompt", prompt) ? Passphrase.askTwice() : passphrase.read(settings)
+            let prefix = try FlagValue.required(out, of: "out")
+            let secret = try prompt ? Passphrase.askTwice() : passphrase.read()
             let pair = try KeyFile.generate(algorithm, prefix: prefix, passphrase: secret)
             if secret == nil {
                 Output.warn("the key is not encrypted: give --passphrase-file or --prompt to encrypt it")
             }
             Output.give(
-                json: try settings.isOn("json", common.json), afterChange: true,
+                json: common.json, afterChange: true,
                 [
                     "algorithm": .string(algorithm.rawValue), "keyId": .string(pair.publicKey.id),
                     "key": .string(pair.keyPath), "publicKey": .string(pair.publicPath),
                     "encrypted": .bool(secret != nil),
                 ],
-                [
+                lines: [
                     "\(pair.keyPath)  private key, keep it secret", "\(pair.publicPath)  public key, for --trust",
                     "key id \(pair.publicKey.id)",
                 ])
@@ -99,27 +98,23 @@ struct Keys: AsyncParsableCommand {
         @OptionGroup var common: CommonOptions
 
         func run() throws {
-            let settings = try common.settings()
-            let newFile = try settings.optional("new-passphrase-file", newPassphraseFile)
-            let asks = try settings.isOn("prompt", prompt)
-            let removes = try settings.isOn("no-passphrase", noPassphrase)
-            guard [newFile != nil, asks, removes].count(where: \.self) == 1 else {
+            guard [newPassphraseFile != nil, prompt, noPassphrase].count(where: \.self) == 1 else {
                 throw ValidationError("Give exactly one of --new-passphrase-file, --prompt and --no-passphrase.")
             }
             let changed = try KeyFile.changePassphrase(at: file) {
-                try passphrase.require(settings, for: file)
+                try passphrase.require(for: file)
             } new: {
-                if let newFile { return try PassphraseOptions.firstLine(of: newFile) }
-                return asks ? try Passphrase.askTwice() : nil
+                if let newPassphraseFile { return try PassphraseOptions.firstLine(of: newPassphraseFile) }
+                return prompt ? try Passphrase.askTwice() : nil
             }
             Output.give(
-                json: try settings.isOn("json", common.json), afterChange: true,
+                json: common.json, afterChange: true,
                 [
                     "algorithm": .string(changed.publicKey.algorithm.rawValue),
                     "keyId": .string(changed.publicKey.id), "key": .string(file),
                     "encrypted": .bool(changed.isEncrypted),
                 ],
-                [
+                lines: [
                     "\(file)  \(changed.isEncrypted ? "has the new passphrase" : "has no passphrase: keep it secret")",
                     "key id \(changed.publicKey.id)",
                 ])
@@ -142,15 +137,14 @@ struct Keys: AsyncParsableCommand {
         @OptionGroup var common: CommonOptions
 
         func run() throws {
-            let settings = try common.settings()
-            let (key, isPrivate) = try KeyFile.publicHalf(at: file) { try passphrase.require(settings, for: file) }
+            let (key, isPrivate) = try KeyFile.publicHalf(at: file) { try passphrase.require(for: file) }
             Output.give(
-                json: try settings.isOn("json", common.json),
+                json: common.json,
                 [
                     "algorithm": .string(key.algorithm.rawValue), "keyId": .string(key.id),
                     "bits": .integer(key.bits), "private": .bool(isPrivate),
                 ],
-                [
+                lines: [
                     "algorithm  \(key.algorithm.rawValue) (\(key.bits) bits)", "key id     \(key.id)",
                     "kind       \(isPrivate ? "private" : "public")",
                 ])

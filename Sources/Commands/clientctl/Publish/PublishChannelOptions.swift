@@ -28,14 +28,7 @@ struct PublishChannelOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Public key (PEM) of --channel-sign-command.", valueName: "file"), completion: .file())
     var channelSignPublicKey: [String] = []
 
-    @Flag(help: "Create the channel.")
-    var create = false
-
-    @Option(
-        help: ArgumentHelp(
-            "With --create, the first sequence; use a higher one if the channel file was lost. (default: 1)",
-            valueName: "n"))
-    var sequence: String?
+    @OptionGroup var new: NewChannelOptions
 
     @Option(
         help: ArgumentHelp(
@@ -43,47 +36,25 @@ struct PublishChannelOptions: ParsableArguments {
             valueName: "path"), completion: .file())
     var trust: String?
 
-    @Option(help: ArgumentHelp("How long the new channel file is valid. (default: 30d)", valueName: "duration"))
-    var expiresIn: String?
+    @OptionGroup var limits: ChannelTermsOptions
 
-    @Option(
-        help: ArgumentHelp(
-            "Fail unless the current channel file has this sequence; 0 if it does not exist.", valueName: "n"))
-    var expectSequence: String?
-
-    @Flag(help: "Sign even if the channel expired long ago. Check the clock of this machine first.")
-    var acceptClock = false
-
-    @OptionGroup var state: PublisherStateOptions
-
-    /// Returns the folder that stores signed channel files; none without a channel.
-    func stateFolders(_ settings: Settings) throws -> [String] {
-        guard try settings.optional("channel", channel) != nil else { return [] }
-        return try state.folder(settings).map { [$0.path] } ?? []
-    }
-
-    func keyFiles(_ settings: Settings) throws -> [String] { try settings.list("channel-key", channelKey) }
+    /// The folder that stores signed channel files; none without a channel.
+    var stateFolders: [String] { channel == nil ? [] : limits.stateFolder.map { [$0.path] } ?? [] }
 
     /// Returns the anchor that verifies releases; nil for plain keys with `--channel`, which can be the keys of the channel only.
-    func anchor(_ settings: Settings) throws -> TrustAnchor? {
-        guard let anchor = try settings.optional("trust", trust).map(TrustAnchor.read) else { return nil }
-        if case .keys = anchor, try settings.optional("channel", channel) != nil { return nil }
+    func anchor() throws -> TrustAnchor? {
+        guard let anchor = try trust.map(TrustAnchor.read) else { return nil }
+        if case .keys = anchor, channel != nil { return nil }
         return anchor
     }
 
     /// Returns the change of the channel; nil without `--channel`. Throws if flags of a channel are given without it.
-    func plan(
-        release: [Signer], isDryRun: Bool, _ passphrase: PassphraseOptions, _ settings: Settings
-    ) throws -> ChannelPlan? {
-        guard let name = try settings.optional("channel", channel) else {
-            let isAboutChannel = try ["rollout", "expect-sequence", "sequence"].contains { name in
-                try settings.optional(name, nil) != nil
-            }
-            if try isAboutChannel || settings.isOn("create", create) || settings.isOn("urgent", urgent)
-                || rollout != nil || !channelKey.isEmpty
-                || !channelSignCommand.isEmpty || !channelSignPublicKey.isEmpty || expiresIn != nil
-                || expectSequence != nil
-                || sequence != nil || settings.isOn("feed-was-restored", state.feedWasRestored)
+    func plan(release: [Signer], isDryRun: Bool, _ passphrase: PassphraseOptions) throws -> ChannelPlan? {
+        guard let name = channel else {
+            let isGiven = CommandLineFlags.containAny(
+                of: "channel-key", "channel-sign-command", "channel-sign-public-key", "expires-in")
+            if isGiven || rollout != nil || urgent || new.create || new.sequence != nil || limits.expectSequence != nil
+                || limits.feedWasRestored
             {
                 throw ValidationError(
                     "Missing --channel: some flags only apply to a channel. Give it, or leave them out.")
@@ -92,19 +63,12 @@ struct PublishChannelOptions: ParsableArguments {
         }
         let own = try Signers.read(
             Signers.Flags(key: "channel-key", command: "channel-sign-command", publicKey: "channel-sign-public-key"),
-            keys: channelKey, commands: channelSignCommand, publicKeys: channelSignPublicKey, passphrase, settings)
-        var options = ChannelTerms(signers: own.isEmpty ? release : own)
-        options.trust = try settings.optional("trust", trust).map(TrustAnchor.read)
-        try ChannelEditOptions.fill(&options, expiresIn, expectSequence, settings)
-        options.firstSequence = try ChannelEditOptions.firstSequence(create, sequence, settings)
-        options.isClockAccepted = try settings.isOn("accept-clock", acceptClock)
-        options.isDryRun = isDryRun
-        try state.fill(&options, settings)
-        let rollout = try settings.optional("rollout", rollout).map {
-            try ChannelEditOptions.share("--rollout", $0).permille
-        }
-        var plan = ChannelPlan(name, rollout: rollout, terms: options)
-        plan.isUrgent = try settings.isOn("urgent", urgent)
+            keys: channelKey, commands: channelSignCommand, publicKeys: channelSignPublicKey, passphrase: passphrase)
+        var terms = try limits.terms(signers: own.isEmpty ? release : own, trust: trust, isDryRun: isDryRun)
+        terms.firstSequence = try new.firstSequence()
+        let rollout = try rollout.map { try ChannelEditOptions.share("--rollout", text: $0).permille }
+        var plan = ChannelPlan(name, rollout: rollout, terms: terms)
+        plan.isUrgent = urgent
         return plan
     }
 }

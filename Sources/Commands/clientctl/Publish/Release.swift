@@ -29,14 +29,13 @@ struct ReleaseCommand: ParsableCommand {
 /// A command that makes one change to a channel.
 protocol ChannelEdit: AsyncParsableCommand {
     var edit: ChannelEditOptions { get }
-    func change(_ settings: Settings) async throws -> ChannelChange
+    func change() async throws -> ChannelChange
 }
 
 extension ChannelEdit {
     func run() async throws {
-        let settings = try edit.common.settings()
-        let change = try await change(settings)
-        try await edit.run(settings, about: change.version) { try $0.apply(change, to: $1) }
+        let change = try await change()
+        try await edit.run(about: change.version) { try $0.apply(change, to: $1) }
     }
 }
 
@@ -44,19 +43,18 @@ extension ChannelEditOptions {
     /// Applies `edit` to the channel and prints the result. `adjusting` changes the terms that the flags state; `version` is the release
     /// that the edit is about.
     func run(
-        _ settings: Settings, about version: SemanticVersion? = nil,
-        adjusting: (inout ChannelTerms) throws -> Void = { _ in },
+        about version: SemanticVersion? = nil, adjusting: (inout ChannelTerms) throws -> Void = { _ in },
         _ edit: (ChannelEditor, _ channel: String) throws -> ChannelReport
     ) async throws {
-        let next = try after.plan(settings)
-        let (feed, channel) = try place(settings)
-        var terms = try options(settings)
+        let next = try after.plan()
+        let (feed, channel) = try place()
+        var terms = try options()
         try adjusting(&terms)
         let report = try edit(ChannelEditor(feed: feed, terms), channel)
         ChannelOutput.warn(report)
         try await next.finish(
-            Publication(of: report, in: feed, about: version), try settings.isOn("json", common.json),
-            ChannelOutput.object(report), ChannelOutput.lines(report))
+            Publication(of: report, in: feed, about: version), json: common.json,
+            object: ChannelOutput.object(report), lines: ChannelOutput.lines(report))
     }
 }
 
@@ -78,7 +76,7 @@ struct ReleaseRetry: ChannelEdit {
     @OptionGroup var version: VersionOption
     @OptionGroup var edit: ChannelEditOptions
 
-    func change(_ settings: Settings) throws -> ChannelChange { .retry(try version.semantic(settings)) }
+    func change() throws -> ChannelChange { .retry(try version.semantic()) }
 }
 
 struct ReleasePause: ChannelEdit {
@@ -94,7 +92,7 @@ struct ReleasePause: ChannelEdit {
     @OptionGroup var version: VersionOption
     @OptionGroup var edit: ChannelEditOptions
 
-    func change(_ settings: Settings) throws -> ChannelChange { .pause(try version.semantic(settings)) }
+    func change() throws -> ChannelChange { .pause(try version.semantic()) }
 }
 
 struct ReleaseResume: ChannelEdit {
@@ -110,7 +108,7 @@ struct ReleaseResume: ChannelEdit {
     @OptionGroup var version: VersionOption
     @OptionGroup var edit: ChannelEditOptions
 
-    func change(_ settings: Settings) throws -> ChannelChange { .resume(try version.semantic(settings)) }
+    func change() throws -> ChannelChange { .resume(try version.semantic()) }
 }
 
 struct ReleaseRecall: ChannelEdit {
@@ -150,18 +148,14 @@ struct ReleaseRecall: ChannelEdit {
 
     @OptionGroup var edit: ChannelEditOptions
 
-    func change(_ settings: Settings) throws -> ChannelChange {
-        let reason = try settings.optional("reason", reason)
-        let undoes = try settings.isOn("undo", undo)
-        switch (try settings.optional("version", version), try settings.optional("below", below)) {
+    func change() throws -> ChannelChange {
+        switch (version, below) {
         case (nil, let below?):
-            if undoes || reason != nil { throw ValidationError("--below takes neither --undo nor --reason.") }
-            return .recallBelow(try settings.parsed("below", below) { try SemanticVersion(parsingArgument: $0) })
+            if undo || reason != nil { throw ValidationError("--below takes neither --undo nor --reason.") }
+            return .recallBelow(try FlagValue.version(below, of: "below"))
         case (_?, nil):
-            let version = try settings.parsed("version", try settings.required("version", self.version)) {
-                try SemanticVersion(parsingArgument: $0)
-            }
-            if undoes { return .reinstate(version) }
+            let version = try FlagValue.version(try FlagValue.required(self.version, of: "version"), of: "version")
+            if undo { return .reinstate(version) }
             guard let reason, !reason.isEmpty else {
                 throw ValidationError(
                     "Missing --reason: state why the release is recalled. Devices and `channel log` show it.")
@@ -194,26 +188,15 @@ struct ReleasePromote: AsyncParsableCommand {
             valueName: "percent"))
     var rollout: String?
 
-    @Flag(help: "Create the channel that gets the release.")
-    var create = false
-
-    @Option(
-        help: ArgumentHelp(
-            "With --create, the first sequence; use a higher one if the channel file was lost. (default: 1)",
-            valueName: "n"))
-    var sequence: String?
-
+    @OptionGroup var new: NewChannelOptions
     @OptionGroup var edit: ChannelEditOptions
 
     func run() async throws {
-        let settings = try edit.common.settings()
-        let version = try version.semantic(settings)
-        let target = try settings.required("to", to)
-        let rollout = try settings.optional("rollout", rollout).map {
-            try ChannelEditOptions.share("--rollout", $0).permille
-        }
-        let first = try ChannelEditOptions.firstSequence(create, sequence, settings)
-        try await edit.run(settings, about: version, adjusting: { $0.firstSequence = first }) { editor, source in
+        let version = try version.semantic()
+        let target = try FlagValue.required(to, of: "to")
+        let rollout = try rollout.map { try ChannelEditOptions.share("--rollout", text: $0).permille }
+        let first = try new.firstSequence()
+        try await edit.run(about: version, adjusting: { $0.firstSequence = first }) { editor, source in
             if source == target {
                 throw ValidationError("--to and --channel name the same channel: give two different ones.")
             }
@@ -238,5 +221,5 @@ struct ReleaseWithdraw: ChannelEdit {
     @OptionGroup var version: VersionOption
     @OptionGroup var edit: ChannelEditOptions
 
-    func change(_ settings: Settings) throws -> ChannelChange { .withdraw(try version.semantic(settings)) }
+    func change() throws -> ChannelChange { .withdraw(try version.semantic()) }
 }

@@ -16,9 +16,9 @@ struct DeltaOptions: ParsableArguments {
         completion: .directory)
     var seed: String?
 
-    func terms(_ settings: Settings) throws -> DeltaTerms {
-        let bases = try settings.list("delta-from", deltaFrom).map(Self.base)
-        let seed = try settings.optional("seed", seed).map { [DeltaTerms.Base.folder($0)] } ?? []
+    func terms() throws -> DeltaTerms {
+        let bases = try deltaFrom.map(Self.base)
+        let seed = seed.map { [DeltaTerms.Base.folder($0)] } ?? []
         return DeltaTerms(bases: (bases.isEmpty ? DeltaTerms().bases : bases) + seed)
     }
 
@@ -52,27 +52,9 @@ struct ReleaseDelta: AsyncParsableCommand {
 
     @OptionGroup var version: VersionOption
 
-    @Option(
-        help: ArgumentHelp("(required) The feed: a folder or s3://bucket/prefix.", valueName: "place"),
-        completion: .directory)
-    var feed: String?
+    @Option(help: .feed, completion: .directory) var feed: String?
 
-    @Option(
-        help: ArgumentHelp(
-            "(required, or --sign-command) Private key (PEM) of the release. Repeat it if several keys must sign.",
-            valueName: "file"),
-        completion: .file())
-    var key: [String] = []
-
-    @Option(
-        help: ArgumentHelp(
-            "Command that signs instead of a key file: message on stdin, raw signature on stdout.",
-            valueName: "command"))
-    var signCommand: [String] = []
-
-    @Option(help: ArgumentHelp("Public key (PEM) of --sign-command.", valueName: "file"), completion: .file())
-    var signPublicKey: [String] = []
-
+    @OptionGroup var signing: ReleaseSigningOptions
     @OptionGroup var passphrase: PassphraseOptions
 
     @Option(
@@ -88,23 +70,15 @@ struct ReleaseDelta: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
-        let settings = try common.settings()
-        let next = try after.plan(settings)
-        let version = try version.semantic(settings)
-        let feed = try Wiring.location(feed, bucket, settings)
-        let signers = try Signers.read(
-            Signers.Flags(key: "key", command: "sign-command", publicKey: "sign-public-key"), keys: key,
-            commands: signCommand,
-            publicKeys: signPublicKey, passphrase, settings)
-        if signers.isEmpty {
-            throw MissingFlag(flags: ["key", "sign-command"])
-        }
+        let next = try after.plan()
+        let version = try version.semantic()
+        let feed = try Wiring.location(feed, bucket: bucket)
+        let signers = try signing.signers(passphrase)
         let progress = Progress()
         defer { progress.end() }
         let editor = DeltaEditor(
-            feed: feed, try deltas.terms(settings), limits: try limits.limits(settings),
-            trust: try settings.optional("trust", trust).map(TrustAnchor.read), wait: try waiting.wait(settings),
-            report: progress.report)
+            feed: feed, try deltas.terms(), limits: try limits.limits(), trust: try trust.map(TrustAnchor.read),
+            wait: try waiting.feedWait(), report: progress.report)
         let reports = try editor.add(to: version, signers: signers)
         progress.end()
         let hasChanged = reports.contains { $0.entry != nil }
@@ -112,12 +86,12 @@ struct ReleaseDelta: AsyncParsableCommand {
             feed: feed, outcome: hasChanged ? "changed" : "unchanged", documents: [Publication.deltas(of: version)],
             version: version)
         try await next.finish(
-            publication, try settings.isOn("json", common.json),
-            [
+            publication, json: common.json,
+            object: [
                 "outcome": .string(publication.outcome), "version": .string(version.description),
                 "feed": .string(feed.address), "deltas": .array(reports.map(DeltaLines.value)),
             ],
-            [hasChanged ? "added deltas to \(version)" : "no deltas were added to \(version)"]
+            lines: [hasChanged ? "added deltas to \(version)" : "no deltas were added to \(version)"]
                 + DeltaLines.lines(reports, archive: nil))
     }
 }

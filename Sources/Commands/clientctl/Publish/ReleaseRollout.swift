@@ -48,25 +48,23 @@ struct ReleaseRollout: ChannelEdit {
 
     @OptionGroup var edit: ChannelEditOptions
 
-    func change(_ settings: Settings) throws -> ChannelChange {
-        let version = try version.semantic(settings)
+    func change() throws -> ChannelChange {
+        let version = try version.semantic()
         if let percent {
-            if ramp != nil || every != nil || start != nil {
+            if CommandLineFlags.containAny(of: "ramp", "every", "start") {
                 throw ValidationError("Give a percentage or --ramp, not both.")
             }
-            return .rollout(version, try ChannelEditOptions.share("PERCENT", percent).permille)
+            return .rollout(version, try ChannelEditOptions.share("PERCENT", text: percent).permille)
         }
-        guard let text = try settings.optional("ramp", ramp) else {
+        guard let text = ramp else {
             throw ValidationError("Missing percentage: give the percentage of devices, such as 25%, or --ramp.")
         }
-        let shares = try ChannelEditOptions.shares("--ramp", text)
+        let shares = try ChannelEditOptions.shares("--ramp", text: text)
         guard shares.count <= Ramp.maximumSteps else {
             throw ValidationError("--ramp takes at most \(Ramp.maximumSteps) percentages.")
         }
-        let every = try PublishTime.duration("every", every, settings) ?? .seconds(86_400)
-        let start = try settings.optional("start", start).map { text in
-            try settings.parsed("start", text) { try Timestamp(parsing: $0) }
-        }
+        let every = try PublishTime.duration(every, of: "every") ?? .seconds(86_400)
+        let start = try start.map { text in try FlagValue.parsed(text, of: "start") { try Timestamp(parsing: $0) } }
         return .ramp(version, steps: shares, every: Int(clamping: every.components.seconds), from: start)
     }
 }
@@ -105,22 +103,21 @@ struct ReleaseTarget: ChannelEdit {
     @OptionGroup var way: WayOptions
     @OptionGroup var edit: ChannelEditOptions
 
-    func change(_ settings: Settings) async throws -> ChannelChange {
-        let version = try version.semantic(settings)
-        let isOnly = try settings.isOn("only", only)
-        if try settings.isOn("undo", undo) {
-            if groups != nil || isOnly { throw ValidationError("--undo takes neither groups nor --only.") }
+    func change() async throws -> ChannelChange {
+        let version = try version.semantic()
+        if undo {
+            if groups != nil || only { throw ValidationError("--undo takes neither groups nor --only.") }
             return .groups(version, [], only: false)
         }
         guard let groups else { throw ValidationError("Missing groups: name them, such as qa,eu, or give --undo.") }
         let words = groups.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
-        let names = Set(try await devices.groups(words, way, settings))
+        let names = Set(try await devices.groups(words, way: way))
         guard names.count <= ChannelDocument.Release.mostGroups, names.allSatisfy(DeviceGroup.isNamedByReleases) else {
             throw ValidationError(
                 "Groups are at most \(ChannelDocument.Release.mostGroups) names with commas between them: \(DeviceGroup.rule). A single "
                     + "device is device: and 16 hex digits.")
         }
-        return .groups(version, names.sorted(), only: isOnly)
+        return .groups(version, names.sorted(), only: only)
     }
 }
 
@@ -150,14 +147,12 @@ struct ReleaseSet: ChannelEdit {
 
     @OptionGroup var edit: ChannelEditOptions
 
-    func change(_ settings: Settings) throws -> ChannelChange {
-        .urgent(try version.semantic(settings), try isUrgent(settings))
+    func change() throws -> ChannelChange {
+        .urgent(try version.semantic(), try isUrgent())
     }
 
-    private func isUrgent(_ settings: Settings) throws -> Bool {
-        // A flag on the command line wins over its opposite in the environment and the configuration file.
-        if urgent != noUrgent { return urgent }
-        switch (try settings.isOn("urgent", urgent), try settings.isOn("no-urgent", noUrgent)) {
+    private func isUrgent() throws -> Bool {
+        switch (urgent, noUrgent) {
         case (true, true): throw ValidationError("Give --urgent or --no-urgent, not both.")
         case (false, false): throw MissingFlag(flags: ["urgent", "no-urgent"])
         case (let isUrgent, _): return isUrgent

@@ -52,8 +52,7 @@ struct TrustInit: ParsableCommand {
     @Option(help: ArgumentHelp("(required) The trust root file to create.", valueName: "file"), completion: .file())
     var out: String?
 
-    @Option(help: ArgumentHelp("The application, such as com.example.kiosk.", valueName: "id"))
-    var appId: String?
+    @Option(help: .appId) var appId: String?
 
     @Option(
         help: ArgumentHelp("(required) Public key that signs trust roots. Repeatable.", valueName: "file"),
@@ -95,24 +94,20 @@ struct TrustInit: ParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() throws {
-        let settings = try common.settings()
-        let out = try settings.required("out", out)
+        let out = try FlagValue.required(out, of: "out")
         let issued = Timestamp.now
-        var root = TrustRoot(
-            version: 1, appId: try settings.optional("app-id", appId), issued: issued,
-            expires: issued, keys: [], roles: [:])
+        var root = TrustRoot(version: 1, appId: appId, issued: issued, expires: issued, keys: [], roles: [:])
         if let appId = root.appId, !AppId.isReverseDNS(appId) { throw ValidationError(AppId.usage) }
-        try add("root", rootKey, rootThreshold, as: .root, to: &root, settings)
-        try add("release", releaseKey, releaseThreshold, as: .release, to: &root, settings)
-        try add("channel", channelKey, channelThreshold, as: .channel, to: &root, settings)
-        try add("guard", guardKey, guardThreshold, as: .guard, to: &root, settings)
+        try add("root", paths: rootKey, threshold: rootThreshold, as: .root, to: &root)
+        try add("release", paths: releaseKey, threshold: releaseThreshold, as: .release, to: &root)
+        try add("channel", paths: channelKey, threshold: channelThreshold, as: .channel, to: &root)
+        try add("guard", paths: guardKey, threshold: guardThreshold, as: .guard, to: &root)
         for role in [TrustRole.root, .release] where root.roles[role] == nil {
-            throw ValidationError(
-                "Missing --\(role)-key: give at least one public key for the role \(role).")
+            throw ValidationError("Missing --\(role)-key: give at least one public key for the role \(role).")
         }
-        var file = try TrustFile.first(root, lifetime: try lifetime.duration(settings) ?? TrustFile.standardLifetime)
-        for path in try settings.list("sign-key", signKey) {
-            _ = try file.sign(try KeyFile.signer(at: path) { try passphrase.require(settings, for: path) })
+        var file = try TrustFile.first(root, lifetime: try lifetime.duration() ?? TrustFile.standardLifetime)
+        for path in signKey {
+            _ = try file.sign(try KeyFile.signer(at: path) { try passphrase.require(for: path) })
         }
         try file.write(to: out, replacing: false)
         if file.claims.roles[.root]?.threshold == 1 {
@@ -127,17 +122,14 @@ struct TrustInit: ParsableCommand {
                 "root key \(key) also has the role \(others.map(\.rawValue).joined(separator: " and ")), so the machine that "
                     + "uses it for that role could replace every key. Give that role another key.")
         }
-        try TrustView.answer(file, out, outcome: "created", [], json: try settings.isOn("json", common.json))
+        try TrustView.answer(file, at: out, outcome: "created", changes: [], json: common.json)
     }
 
     private func add(
-        _ name: String, _ paths: [String], _ threshold: String?, as role: TrustRole, to root: inout TrustRoot,
-        _ settings: Settings
+        _ name: String, paths: [String], threshold: String?, as role: TrustRole, to root: inout TrustRoot
     ) throws {
-        let threshold = try settings.optional("\(name)-threshold", threshold).map {
-            try settings.integer("\(name)-threshold", $0, atLeast: 1)
-        }
-        for path in try settings.list("\(name)-key", paths) {
+        let threshold = try FlagValue.integer(threshold, of: "\(name)-threshold", atLeast: 1)
+        for path in paths {
             let key = try KeyFile.publicKey(at: path)
             _ = try TrustEdit.add(key, to: role, threshold: threshold, notAfter: nil).apply(to: &root)
         }
@@ -149,8 +141,8 @@ struct TrustLifetime: ParsableArguments {
     @Option(help: ArgumentHelp("Lifetime of the trust root (default: 365d).", valueName: "duration"))
     var expiresIn: String?
 
-    func duration(_ settings: Settings) throws -> Duration? {
-        try PublishTime.duration("expires-in", expiresIn, settings)
+    func duration() throws -> Duration? {
+        try PublishTime.duration(expiresIn, of: "expires-in")
     }
 }
 
@@ -169,10 +161,8 @@ struct TrustShow: ParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() throws {
-        let settings = try common.settings()
         let root = try TrustFile.read(file)
-        Output.give(
-            json: try settings.isOn("json", common.json), TrustView.object(root), TrustView.lines(root, now: .now))
+        Output.give(json: common.json, TrustView.object(root), lines: TrustView.lines(root, now: .now))
     }
 }
 
@@ -196,16 +186,9 @@ struct TrustSign: ParsableCommand {
         completion: .file())
     var key: String?
 
-    @Option(
-        help: ArgumentHelp(
-            "Command that signs instead of --key. It reads the message from stdin and writes the raw signature to stdout.",
-            valueName: "command"))
-    var signCommand: String?
+    @Option(help: .signCommand) var signCommand: String?
 
-    @Option(
-        help: ArgumentHelp("(required with --sign-command) The public key of that command (PEM).", valueName: "file"),
-        completion: .file())
-    var signPublicKey: String?
+    @Option(help: .signPublicKey, completion: .file()) var signPublicKey: String?
 
     @Option(
         help: ArgumentHelp(
@@ -217,13 +200,11 @@ struct TrustSign: ParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() throws {
-        let settings = try common.settings()
-        let previous = try settings.optional("previous", previous).map { try TrustFile.read($0) }
+        let previous = try previous.map { try TrustFile.read($0) }
         let signers = try Signers.read(
             Signers.Flags(key: "key", command: "sign-command", publicKey: "sign-public-key"),
-            keys: key.map { [$0] } ?? [],
-            commands: signCommand.map { [$0] } ?? [], publicKeys: signPublicKey.map { [$0] } ?? [], passphrase, settings
-        )
+            keys: key.map { [$0] } ?? [], commands: signCommand.map { [$0] } ?? [],
+            publicKeys: signPublicKey.map { [$0] } ?? [], passphrase: passphrase)
         guard let signer = signers.first, signers.count == 1 else {
             throw ValidationError(
                 "Give either --key, or --sign-command with --sign-public-key. Each run adds one signature.")
@@ -246,7 +227,7 @@ struct TrustSign: ParsableCommand {
                     + "key of version \(root.claims.version - 1)")
         }
         try TrustView.answer(
-            root, file, outcome: isNew ? "signed" : "unchanged", ["signed by \(id)"],
-            previous: try previous.map { try root.count(byPrevious: $0) }, json: try settings.isOn("json", common.json))
+            root, at: file, outcome: isNew ? "signed" : "unchanged", changes: ["signed by \(id)"],
+            previous: try previous.map { try root.count(byPrevious: $0) }, json: common.json)
     }
 }

@@ -18,36 +18,26 @@ struct TrustEditOptions: ParsableArguments {
     @OptionGroup var lifetime: TrustLifetime
     @OptionGroup var common: CommonOptions
 
-    func apply(_ edit: (Settings) throws -> TrustEdit) throws {
-        let settings = try common.settings()
-        let edit = try edit(settings)
+    func apply(_ edit: TrustEdit) throws {
         let before = try TrustFile.read(file)
-        let (draft, changes) = try before.editing(
-            edit, issued: try issued(settings), lifetime: try lifetime.duration(settings))
-        try finish(draft, changes, settings)
+        let (draft, changes) = try before.editing(edit, issued: issued, lifetime: try lifetime.duration())
+        try finish(draft, changes: changes)
     }
 
-    func issued(_ settings: Settings) throws -> DraftTime {
-        DraftTime(.now, isChecked: try settings.isOn("accept-clock", acceptClock))
-    }
+    var issued: DraftTime { DraftTime(.now, isChecked: acceptClock) }
 
     /// Writes the draft if it has changes or `--out` names a file for it, and prints the result.
-    func finish(_ draft: TrustFile, _ changes: [String], _ settings: Settings) throws {
-        let out = try settings.optional("out", out)
+    func finish(_ draft: TrustFile, changes: [String]) throws {
         if !changes.isEmpty || out != nil { try draft.write(to: out ?? file, replacing: out == nil) }
         try TrustView.answer(
-            draft, out ?? file, outcome: changes.isEmpty ? "unchanged" : "drafted", changes,
-            json: try settings.isOn("json", common.json))
+            draft, at: out ?? file, outcome: changes.isEmpty ? "unchanged" : "drafted", changes: changes,
+            json: common.json)
     }
 
     /// Returns `text` if it is a key id, otherwise the id of the public key in the file at `text`.
     static func id(_ text: String) throws -> String {
         let isId = (try? SHA256Digest(parsingHex: text)) != nil
         return isId ? text : try KeyFile.publicKey(at: text).id
-    }
-
-    static func threshold(_ given: String?, _ settings: Settings) throws -> Int? {
-        try settings.optional("threshold", given).map { try settings.integer("threshold", $0, atLeast: 1) }
     }
 }
 
@@ -82,19 +72,17 @@ struct TrustAddKey: ParsableCommand {
     var notAfter: String?
 
     func run() throws {
-        try edit.apply { settings in
-            let name = try settings.required("role", role)
-            guard let role = TrustRole(rawValue: name) else {
-                throw ValidationError(
-                    "--role takes root, release, channel or guard, not \(UntrustedName.display(name)).")
-            }
-            return .add(
-                try KeyFile.publicKey(at: try settings.required("public-key", publicKey)), to: role,
-                threshold: try TrustEditOptions.threshold(threshold, settings),
-                notAfter: try settings.optional("not-after", notAfter).map { text in
-                    try settings.parsed("not-after", text) { try Timestamp(parsing: $0) }
-                })
+        let name = try FlagValue.required(role, of: "role")
+        guard let role = TrustRole(rawValue: name) else {
+            throw ValidationError("--role takes root, release, channel or guard, not \(UntrustedName.display(name)).")
         }
+        try edit.apply(
+            .add(
+                try KeyFile.publicKey(at: FlagValue.required(publicKey, of: "public-key")), to: role,
+                threshold: try FlagValue.integer(threshold, of: "threshold", atLeast: 1),
+                notAfter: try notAfter.map { text in
+                    try FlagValue.parsed(text, of: "not-after") { try Timestamp(parsing: $0) }
+                }))
     }
 }
 
@@ -132,26 +120,25 @@ struct TrustRemoveKey: ParsableCommand {
     var threshold: String?
 
     func run() throws {
-        try edit.apply { settings in
-            let name = try settings.required("role", role)
-            let role = TrustRole(rawValue: name)
-            if role == nil && name != "all" {
-                throw ValidationError(
-                    "--role takes root, release, channel, guard or all, not \(UntrustedName.display(name)).")
-            }
-            let revokes = try settings.isOn("revoke", revoke)
-            if revokes && role != nil {
-                throw ValidationError("--revoke removes the key from every role. Give --role all.")
-            }
-            let id =
-                switch (try settings.optional("key-id", keyId), try settings.optional("public-key", publicKey)) {
-                case (let id?, nil): id
-                case (nil, let path?): try KeyFile.publicKey(at: path).id
-                default: throw ValidationError("Give the key with either --key-id or --public-key.")
-                }
-            return .remove(
-                id, from: role, revoked: revokes, threshold: try TrustEditOptions.threshold(threshold, settings))
+        let name = try FlagValue.required(role, of: "role")
+        let role = TrustRole(rawValue: name)
+        if role == nil && name != "all" {
+            throw ValidationError(
+                "--role takes root, release, channel, guard or all, not \(UntrustedName.display(name)).")
         }
+        if revoke && role != nil {
+            throw ValidationError("--revoke removes the key from every role. Give --role all.")
+        }
+        let id =
+            switch (keyId, publicKey) {
+            case (let id?, nil): id
+            case (nil, let path?): try KeyFile.publicKey(at: path).id
+            default: throw ValidationError("Give the key with either --key-id or --public-key.")
+            }
+        try edit.apply(
+            .remove(
+                id, from: role, revoked: revoke,
+                threshold: try FlagValue.integer(threshold, of: "threshold", atLeast: 1)))
     }
 }
 
@@ -179,12 +166,10 @@ struct TrustRotate: ParsableCommand {
     var revoke = false
 
     func run() throws {
-        try edit.apply { settings in
+        try edit.apply(
             .replace(
-                try TrustEditOptions.id(try settings.required("old", old)),
-                by: try KeyFile.publicKey(at: try settings.required("new", new)),
-                revoked: try settings.isOn("revoke", revoke))
-        }
+                try TrustEditOptions.id(FlagValue.required(old, of: "old")),
+                by: try KeyFile.publicKey(at: FlagValue.required(new, of: "new")), revoked: revoke))
     }
 }
 
@@ -200,9 +185,7 @@ struct TrustRenew: ParsableCommand {
     @OptionGroup var edit: TrustEditOptions
 
     func run() throws {
-        let settings = try edit.common.settings()
-        let draft = try TrustFile.read(edit.file).renewing(
-            issued: try edit.issued(settings), lifetime: try edit.lifetime.duration(settings))
-        try edit.finish(draft, ["renewed"], settings)
+        let draft = try TrustFile.read(edit.file).renewing(issued: edit.issued, lifetime: try edit.lifetime.duration())
+        try edit.finish(draft, changes: ["renewed"])
     }
 }

@@ -19,11 +19,7 @@ struct TrustPublish: AsyncParsableCommand {
     @Argument(help: "The trust root.", completion: .file())
     var file: String
 
-    @Option(
-        help: ArgumentHelp(
-            "(required) The feed: a folder or s3://bucket/prefix. A missing folder is created.", valueName: "place"),
-        completion: .directory)
-    var feed: String?
+    @Option(help: .createdFeed, completion: .directory) var feed: String?
 
     @Flag(help: "Publish even though the feed's channels expired long ago. Check this machine's clock first.")
     var acceptClock = false
@@ -34,14 +30,12 @@ struct TrustPublish: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
-        let settings = try common.settings()
-        let next = try after.plan(settings)
-        let feed = try Wiring.location(feed, bucket, settings)
+        let next = try after.plan()
+        let feed = try Wiring.location(feed, bucket: bucket)
         let root = try TrustFile.read(file)
         if try feed.isNew { Output.say(feed.isNewNote) }
-        let report = try TrustPublisher(
-            feed: feed, isClockAccepted: try settings.isOn("accept-clock", acceptClock), wait: waiting.wait(settings)
-        ).publish(root)
+        let report = try TrustPublisher(feed: feed, isClockAccepted: acceptClock, wait: waiting.feedWait()).publish(
+            root)
         for name in report.channelsToSign {
             Output.warn(
                 "devices with this root refuse the current file of channel \(name): sign it with the new key by "
@@ -50,9 +44,8 @@ struct TrustPublish: AsyncParsableCommand {
         Self.warnings(report).forEach { Output.warn($0) }
         let outcome = report.isNew ? "published" : report.isCompleted ? "completed" : "unchanged"
         try await next.finish(
-            Publication(feed: feed, outcome: outcome, documents: report.documents),
-            try settings.isOn("json", common.json),
-            [
+            Publication(feed: feed, outcome: outcome, documents: report.documents), json: common.json,
+            object: [
                 "outcome": .string(outcome), "version": .integer(report.version), "feed": .string(feed.address),
                 "channelsToSign": .array(report.channelsToSign.map(JSONValue.string)),
                 "refused": .array(
@@ -63,7 +56,7 @@ struct TrustPublish: AsyncParsableCommand {
                         ])
                     }),
             ],
-            [
+            lines: [
                 report.isNew
                     ? "published trust root \(report.version) to \(feed.address)"
                     : "trust root \(report.version) is already in \(feed.address); "
@@ -126,8 +119,7 @@ struct TrustUpdateFile: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
-        let settings = try common.settings()
-        let feed = try settings.required("feed", feed)
+        let feed = try FlagValue.required(feed, of: "feed")
         let url = try Wiring.url(feed.hasSuffix("/") ? feed : feed + "/")
         if url.isFile { _ = try Directory.open(feed) }
         guard case .root(let known) = try TrustAnchor.read(at: file) else {
@@ -136,16 +128,16 @@ struct TrustUpdateFile: AsyncParsableCommand {
                 "\(file) is a public key, not a trust root. Give the trust root to update.")
         }
         let newest = try await TrustChain.newest(
-            after: known, inFeed: url, fetcher: try Wiring.fetcher(network, for: url, settings), now: .now)
+            after: known, inFeed: url, fetcher: try Wiring.fetcher(network, for: url), now: .now)
         let isNewer = newest.root.version > known.root.version
         if isNewer { try TrustFile.of(try TrustRootFormat.parse(newest.document)).write(to: file, replacing: true) }
         Output.give(
-            json: try settings.isOn("json", common.json), afterChange: true,
+            json: common.json, afterChange: true,
             [
                 "outcome": .string(isNewer ? "updated" : "unchanged"), "version": .integer(newest.root.version),
                 "previous": .integer(known.root.version), "file": .string(file),
             ],
-            [
+            lines: [
                 isNewer
                     ? "\(file): trust root \(known.root.version) → \(newest.root.version)"
                     : "\(file): trust root \(known.root.version) is the newest of the feed"

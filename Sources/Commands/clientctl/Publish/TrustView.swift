@@ -76,7 +76,7 @@ enum TrustView {
     /// Prints the result of a command that created, edited or signed the trust root at `path`. `previous` counts the signatures by root
     /// keys of the previous version, if the user named that version.
     static func answer(
-        _ file: TrustFile, _ path: String, outcome: String, _ changes: [String], previous: TrustFile.Count? = nil,
+        _ file: TrustFile, at path: String, outcome: String, changes: [String], previous: TrustFile.Count? = nil,
         json: Bool
     ) throws {
         let root = file.claims
@@ -94,7 +94,7 @@ enum TrustView {
                 "previousThreshold": previous.map { .integer($0.needed) } ?? .null,
                 "changes": .array(changes.map(JSONValue.string)),
             ],
-            ["\(path): trust root \(root.version), \(outcome)"] + changes.map { "  \($0)" } + [
+            lines: ["\(path): trust root \(root.version), \(outcome)"] + changes.map { "  \($0)" } + [
                 "  until    \(root.expires)",
                 "  signed   by \(own.signed) root \(own.signed == 1 ? "key" : "keys") of version \(own.version) (\(own.needed) needed)"
                     + before,

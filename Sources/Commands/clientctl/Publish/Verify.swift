@@ -60,33 +60,30 @@ struct Verify: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
-        let settings = try common.settings()
         guard let source else {
-            if rebuild != nil {
+            if CommandLineFlags.contain("rebuild") {
                 throw ValidationError(
                     "--rebuild compares a folder with a release. Give the manifest of the release instead of --store.")
             }
-            try verifyStore(try settings.required("store", store), settings)
+            try verifyStore(try FlagValue.required(store, of: "store"))
             return
         }
-        let rebuild = try settings.optional("rebuild", rebuild)
-        let excluded = try excluding.patterns(settings)
-        let drops = try excluding.drops(settings)
-        if store != nil {
+        let excluded = try excluding.patterns()
+        let drops = try excluding.drops()
+        if CommandLineFlags.contain("store") {
             throw ValidationError("Give either a manifest or --store.")
         }
         let temporary = try TemporaryDirectory()
-        let limits = try limits.limits(settings)
-        let anchor = try TrustAnchor.read(at: try settings.required("trust", trust))
-        let (url, device) = try await document(source, anchor, into: temporary.directory, limits, settings)
-        let fetcher = try Wiring.fetcher(network, for: url, settings)
+        let limits = try limits.limits()
+        let anchor = try TrustAnchor.read(at: try FlagValue.required(trust, of: "trust"))
+        let (url, device) = try await document(source, anchor: anchor, into: temporary.directory, limits: limits)
+        let fetcher = try Wiring.fetcher(network, for: url)
         if url.description.contains("/channels/"), rebuild == nil {
             let file = try await SpoolFile.fetch(
                 url, with: fetcher, maximumBytes: ChannelFormat.maximumBytes, into: temporary.directory)
             let bytes = try file.readAll(maximumBytes: ChannelFormat.maximumBytes)
             return url.path.hasSuffix(".hold.json")
-                ? try verifyHold(bytes, of: url, device, settings)
-                : try verifyChannel(bytes, of: url, device, settings)
+                ? try verifyHold(bytes, of: url, device: device) : try verifyChannel(bytes, of: url, device: device)
         }
         try device.requireFresh()
         let report = try await ReleaseVerifier(
@@ -95,28 +92,35 @@ struct Verify: AsyncParsableCommand {
         ).verify()
         try device.requireApp(of: report.manifest)
         if let rebuild {
-            let inspection = try FolderInspection(Directory.open(rebuild), excluding: excluded, dropping: drops)
-            do {
-                try ReleaseVerifier.require(inspection.tree, rebuilds: report)
-            } catch let difference as RebuildDifference {
-                let files = difference.files.map { file in
-                    JSONValue.object([
-                        "path": .string(file.path.string), "difference": .string(file.kind.rawValue),
-                    ])
-                }
-                throw FailureWithOutput(failure: difference.failure, members: ["differences": .array(files)])
-            }
+            let folder = try FolderInspection(Directory.open(rebuild), excluding: excluded, dropping: drops)
+            try Self.require(folder, rebuilds: report)
         }
+        give(report)
+    }
+
+    /// Throws the differences between a folder and the content of a release.
+    private static func require(_ folder: FolderInspection, rebuilds report: ReleaseVerifier.VerifierReport) throws {
+        do {
+            try ReleaseVerifier.require(folder.tree, rebuilds: report)
+        } catch let difference as RebuildDifference {
+            let files = difference.files.map { file in
+                JSONValue.object(["path": .string(file.path.string), "difference": .string(file.kind.rawValue)])
+            }
+            throw FailureWithOutput(failure: difference.failure, members: ["differences": .array(files)])
+        }
+    }
+
+    private func give(_ report: ReleaseVerifier.VerifierReport) {
         let manifest = report.manifest.manifest
         Output.give(
-            json: try settings.isOn("json", common.json),
+            json: common.json,
             [
                 "outcome": .string("verified"), "version": .string(manifest.version.description),
                 "keyId": .string(orNull: report.manifest.signers.first?.id), "sha256": .string(manifest.sha256.hex),
                 "contentSha256": .string(report.contentSha256.hex), "rebuilt": .bool(rebuild != nil),
                 "deltas": .array(report.deltas.map { .object(DeltaListFormat.json($0)) }),
             ],
-            [
+            lines: [
                 "verified \(manifest.version): signed by "
                     + report.manifest.signers.map { "\($0.algorithm.rawValue) key \($0.id)" }.joined(separator: ", "),
                 "  archive  sha256 \(manifest.sha256.hex)", "  content  sha256 \(report.contentSha256.hex)",
@@ -127,10 +131,10 @@ struct Verify: AsyncParsableCommand {
     /// Returns the URL of the file at `source`, and a device with `anchor` that has followed the trust roots of the feed. Downloads the
     /// release into `folder` first if `source` is in a bucket.
     private func document(
-        _ source: String, _ anchor: TrustAnchor, into folder: Directory, _ limits: ArchiveLimits, _ settings: Settings
+        _ source: String, anchor: TrustAnchor, into folder: Directory, limits: ArchiveLimits
     ) async throws -> (url: FetchURL, device: NewDevice) {
         if source.hasPrefix("s3://") {
-            let (place, path) = try Wiring.bucketDocument(source, reading, settings)
+            let (place, path) = try Wiring.bucketDocument(source, reading: reading)
             let target = try folder.directory(creating: "feed")
             let device = try NewDevice(following: anchor, in: place, clock: .now)
             try FeedCopy.copyRelease(path, from: place, into: target, limits: limits)
@@ -138,12 +142,11 @@ struct Verify: AsyncParsableCommand {
         }
         let url = try Wiring.url(Wiring.document(source))
         var device = try NewDevice(trusting: anchor, clock: .now)
-        try await device.follow(
-            inFeed: try FeedDocument.feed(of: url), with: try Wiring.fetcher(network, for: url, settings))
+        try await device.follow(inFeed: try FeedDocument.feed(of: url), with: try Wiring.fetcher(network, for: url))
         return (url, device)
     }
 
-    private func verifyHold(_ bytes: [UInt8], of url: FetchURL, _ device: NewDevice, _ settings: Settings) throws {
+    private func verifyHold(_ bytes: [UInt8], of url: FetchURL, device: NewDevice) throws {
         guard device.hasGuard else {
             throw UpdateFailure(
                 .keyUnknown, subject: "hold",
@@ -152,19 +155,19 @@ struct Verify: AsyncParsableCommand {
         }
         let hold = try device.verify(hold: bytes, channel: try FeedDocument.channel(of: url))
         Output.give(
-            json: try settings.isOn("json", common.json),
+            json: common.json,
             [
                 "outcome": .string("verified"), "keyIds": .array(hold.signers.map { .string($0.id) }),
                 "hold": .object(HoldView.object(hold.document)),
             ],
-            [
+            lines: [
                 "verified: signed by "
                     + hold.signers.map { "\($0.algorithm.rawValue) key \($0.id)" }.joined(separator: ", ")
             ] + HoldView.lines(hold.document))
     }
 
     /// Verifies a channel file as a new device would. `check` reports which of its releases a device installs.
-    private func verifyChannel(_ bytes: [UInt8], of url: FetchURL, _ device: NewDevice, _ settings: Settings) throws {
+    private func verifyChannel(_ bytes: [UInt8], of url: FetchURL, device: NewDevice) throws {
         let channel = try FeedDocument.channel(of: url)
         let now = Timestamp.now
         let verified = try device.verify(try ChannelFormat.envelope(parsing: bytes), channel: channel)
@@ -182,24 +185,24 @@ struct Verify: AsyncParsableCommand {
                     + "clientctl release withdraw --version \(release.version) --channel \(channel)")
         }
         Output.give(
-            json: try settings.isOn("json", common.json),
+            json: common.json,
             [
                 "outcome": .string("verified"), "keyIds": .array(verified.signers.map { .string($0.id) }),
                 "channel": .object(ChannelView.object(document, now: now)),
             ],
-            [
+            lines: [
                 "verified: signed by "
                     + verified.signers.map { "\($0.algorithm.rawValue) key \($0.id)" }.joined(separator: ", ")
             ]
                 + ChannelView.lines(document, now: now))
     }
 
-    private func verifyStore(_ store: String, _ settings: Settings) throws {
+    private func verifyStore(_ store: String) throws {
         // A check of a missing store must fail, not find nothing to verify.
         try Wiring.requireStore(store)
         try StoreMark.require(in: try Directory.open(store))
         let inventory = try Inventory.read(at: store)
-        let signed = try verifySigned(inventory, store, settings)
+        let signed = try verifySigned(inventory, inStore: store)
         for bundle in inventory.bundles {
             guard let difference = try InstalledTree.difference(of: bundle, inStoreAt: store) else { continue }
             throw UpdateFailure(
@@ -208,12 +211,12 @@ struct Verify: AsyncParsableCommand {
                     + "Run `clientctl repair --store \(store)`.")
         }
         Output.give(
-            json: try settings.isOn("json", common.json),
+            json: common.json,
             [
                 "outcome": .string("verified"), "versions": .names(inventory.bundles.map(\.name)),
                 "signed": .names(signed),
             ],
-            inventory.bundles.isEmpty
+            lines: inventory.bundles.isEmpty
                 ? ["no clients to verify"]
                 : inventory.bundles.map { bundle in
                     let what = signed.contains(bundle.name) ? "the signed release" : "its receipt"
@@ -223,12 +226,12 @@ struct Verify: AsyncParsableCommand {
 
     /// Verifies the installed archives with the release keys of `--trust`, or of the newest root in the store that follows it. Returns
     /// the names of these clients.
-    private func verifySigned(_ inventory: Inventory, _ store: String, _ settings: Settings) throws -> [ClientName] {
-        guard let path = try settings.optional("trust", trust) else { return [] }
+    private func verifySigned(_ inventory: Inventory, inStore store: String) throws -> [ClientName] {
+        guard let path = trust else { return [] }
         let device = try NewDevice(
             trusting: try TrustAnchor.read(at: path), knowing: inventory.ledger.feed, clock: .now)
         let clients = inventory.bundles.filter { $0.version.source == .archive }
-        if clients.isEmpty, trust != nil {
+        if clients.isEmpty, CommandLineFlags.contain("trust") {
             throw ValidationError(
                 "--trust verifies clients that a release key signed, but \(store) does not have any. Run the command without --trust."
             )

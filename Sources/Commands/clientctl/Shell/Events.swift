@@ -25,11 +25,10 @@ struct Events: ParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() throws {
-        let settings = try common.settings()
-        let store = try settings.required("store", place.store)
-        _ = try settings.isOn("json", common.json)
+        let store = try place.required()
+        _ = common.json
         let watch = try FolderWatch()
-        follow(store, watch)
+        follow(store, watch: watch)
         var inventory = try Inventory.read(at: store)
         guard Output.giveLine(Self.beginning(inventory)) else { return }
         var (record, time) = (try? Wiring.sessions(store).record(), Timestamp.now)
@@ -37,7 +36,7 @@ struct Events: ParsableCommand {
             // Waits at most 1 s, because the kernel may report no change, and the reader of the output may end.
             _ = watch.wait(milliseconds: 1000)
             guard Output.isRead else { return }
-            follow(store, watch)
+            follow(store, watch: watch)
             let next = try Inventory.read(at: store)
             for event in StoreEvent.between(inventory.ledger, next.ledger) {
                 guard Output.giveLine(Self.describe(event)) else { return }
@@ -54,7 +53,7 @@ struct Events: ParsableCommand {
     }
 
     /// Watches the store and its parent, because the store can be created or replaced later.
-    private func follow(_ store: String, _ watch: FolderWatch) {
+    private func follow(_ store: String, watch: FolderWatch) {
         watch.watch(parentOf: store)
         do {
             watch.watch(try Directory.open(store))

@@ -30,24 +30,23 @@ struct LaunchCommand: ParsableCommand, ConfinedCommand {
     @OptionGroup var shell: ShellOptions
     @OptionGroup var common: CommonOptions
 
-    func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool) {
-        (Confinement(made: try settings.folders("store", place.store)), false)
+    func needs() -> (confinement: Confinement, startsPrograms: Bool) {
+        (Confinement(made: FlagValue.folders(place.store)), false)
     }
 
     func run() throws {
-        let settings = try common.settings()
-        let launched = try Wiring.launch(place, shell, settings)
+        let launched = try Wiring.launch(place, shell: shell)
         let prepared = launched.prepared
         let path = try Wiring.absolute(prepared.client.root.path)
         Output.give(
-            json: try settings.isOn("json", common.json), afterChange: true,
+            json: common.json, afterChange: true,
             [
                 "version": .string(launched.name.shortDescription), "source": .string(prepared.client.source),
                 "servingRoot": .string(path), "token": .string(launched.token.text),
                 "inPlace": .bool(prepared.client.root.isInPlace), "trial": .bool(launched.isTrial),
                 "reason": .string(prepared.choice.reason.description),
             ],
-            [
+            lines: [
                 "\(launched.name)\(launched.isTrial ? ", on trial" : ""): \(prepared.choice.reason)",
                 "  root   \(path)", "  token  \(launched.token.text)",
             ])

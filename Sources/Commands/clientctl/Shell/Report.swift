@@ -16,33 +16,32 @@ struct ReportOptions: ParsableArguments {
     var reportWithin: String?
 
     /// Returns the sender of reports; nil without `--report`.
-    func reporter(_ update: UpdateOptions, _ settings: Settings) throws -> ReportSender? {
-        guard let text = try settings.optional("report", report) else { return nil }
-        let url = try Self.address(text, settings)
-        let store = try settings.required("store", update.store)
-        let fetcher = try Wiring.fetcher(
-            update.network, reportingOf: try Wiring.places(update, settings), store: store, settings)
-        return ReportSender(ReportStore(store: store), to: url, by: fetcher, within: try within(settings))
+    func reporter(_ update: UpdateOptions) throws -> ReportSender? {
+        guard let text = report else { return nil }
+        let url = try Self.address(text)
+        let store = try FlagValue.required(update.store, of: "store")
+        let fetcher = try Wiring.fetcher(update.network, reportingOf: try Wiring.places(update), store: store)
+        return ReportSender(ReportStore(store: store), to: url, by: fetcher, within: try within())
     }
 
-    private func within(_ settings: Settings) throws -> Duration {
-        let text = try settings.optional("report-within", reportWithin) ?? "1m"
-        let within = try settings.parsed("report-within", text) { try DurationText(parsing: $0).duration }
+    private func within() throws -> Duration {
+        let text = reportWithin ?? "1m"
+        let within = try FlagValue.duration(text, of: "report-within")
         if within < .seconds(1) { throw ValidationError("--report-within takes 1s or more, not \(text).") }
         return within
     }
 
-    static func address(_ text: String, _ settings: Settings) throws -> FetchURL {
-        let url = try settings.parsed("report", text) { try FetchURL(parsing: $0) }
+    static func address(_ text: String) throws -> FetchURL {
+        let url = try FlagValue.url(text, of: "report")
         if url.isFile { throw ValidationError("--report takes an http or https address, not a file.") }
         return url
     }
 
     /// Starts to record events, or stops and deletes pending ones. Only logs a failure, because a device with a read-only disk still shows
     /// its client.
-    func turn(on isOn: Bool, _ update: UpdateOptions, _ settings: Settings) throws {
+    func turn(on isOn: Bool, _ update: UpdateOptions) throws {
         do {
-            try ReportStore(store: try settings.required("store", update.store)).turn(on: isOn)
+            try ReportStore(store: try FlagValue.required(update.store, of: "store")).turn(on: isOn)
         } catch {
             ReportCommand.note(error)
         }
@@ -99,46 +98,41 @@ struct ReportCommand: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
-        let settings = try common.settings()
-        let store = try settings.required("store", place.store)
+        let store = try place.required()
         let queue = ReportStore(store: store)
-        let json = try settings.isOn("json", common.json)
-        if try settings.isOn("off", off) {
-            if report != nil { throw ValidationError("Give --report or --off, not both.") }
+        if off {
+            if CommandLineFlags.contain("report") { throw ValidationError("Give --report or --off, not both.") }
             try queue.turn(on: false)
             return Output.give(
-                json: json, afterChange: true, Self.object("off", 0, 0), ["events are no longer recorded"])
+                json: common.json, afterChange: true, Self.object("off", count: 0, dropped: 0),
+                lines: ["events are no longer recorded"])
         }
-        let url = try ReportOptions.address(settings.required("report", report), settings)
-        let fetcher = try Wiring.fetcher(network, reportingOf: try followed(settings), store: store, settings)
+        let url = try ReportOptions.address(FlagValue.required(report, of: "report"))
+        let fetcher = try Wiring.fetcher(network, reportingOf: try followed(), store: store)
         try queue.turn(on: true)
         let sent = try await ReportSender(queue, to: url, by: fetcher, within: .seconds(1)).send(within: .seconds(30))
         let count = sent?.reports.count ?? 0
         Output.give(
-            json: json, afterChange: true,
-            Self.object(sent == nil ? "nothingToReport" : "reported", count, sent?.dropped ?? 0),
-            [sent == nil ? "there is nothing to report" : "reported \(counted(count, "event"))"])
+            json: common.json, afterChange: true,
+            Self.object(sent == nil ? "nothingToReport" : "reported", count: count, dropped: sent?.dropped ?? 0),
+            lines: [sent == nil ? "there is nothing to report" : "reported \(counted(count, "event"))"])
     }
 
     /// Returns the feed or the Meteor server that the device follows. If a flag names one, the environment and the configuration file are
     /// ignored.
-    private func followed(_ settings: Settings) throws -> (feed: FeedAddress?, meteor: String?) {
-        let isFlagged = manifest != nil || channel != nil
-        let followed = (
-            feed: try Wiring.feed(
-                manifest: isFlagged ? manifest : try settings.optional("manifest", nil),
-                channel: isFlagged ? channel : try settings.optional("channel", nil)),
-            meteor: isFlagged ? nil : try settings.optional("meteor", nil)
-        )
-        if followed.feed == nil && followed.meteor == nil && network.tokenFile != nil {
+    private func followed() throws -> (feed: FeedAddress?, meteor: String?) {
+        let feed = try Wiring.feed(manifest: manifest, channel: channel)
+        let isFlagged = CommandLineFlags.containAny(of: "manifest", "channel")
+        let meteor = isFlagged ? nil : try Settings.value(of: "meteor")
+        if feed == nil, meteor == nil, CommandLineFlags.contain("token-file") {
             throw ValidationError(
                 "--token-file has the token of the feed, which is sent to no other server. Name the feed with --channel or --manifest."
             )
         }
-        return followed
+        return (feed, meteor)
     }
 
-    private static func object(_ outcome: String, _ count: Int, _ dropped: Int) -> JSONObject {
+    private static func object(_ outcome: String, count: Int, dropped: Int) -> JSONObject {
         ["outcome": .string(outcome), "reported": .integer(count), "dropped": .integer(dropped)]
     }
 

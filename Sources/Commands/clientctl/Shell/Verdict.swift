@@ -17,16 +17,16 @@ struct VerdictOptions: ParsableArguments {
     @OptionGroup var common: CommonOptions
 
     /// Returns the verdicts of the store, and the client and token of the launch.
-    func launch(_ settings: Settings) throws -> (verdicts: Verdicts, name: ClientName, token: LaunchToken) {
-        let version = try version.required(settings)
-        let store = try settings.required("store", place.store)
-        let token = LaunchToken(text: try settings.required("token", token))
+    func launch() throws -> (verdicts: Verdicts, name: ClientName, token: LaunchToken) {
+        let version = try version.required()
+        let store = try place.required()
+        let token = LaunchToken(text: try FlagValue.required(token, of: "token"))
         let verdicts = try Verdicts(store: store) { Output.warn($0) }
         let inventory = try Inventory.read(at: store)
         // The launched client is preferred to others with the same version.
         let launched = inventory.ledger.launch.map { [$0.name] } ?? []
         let reference = ClientReference(version)
-        let name = try settings.parsed("version", version) { _ in
+        let name = try FlagValue.parsed(version, of: "version") { _ in
             try launched.first(where: reference.fits) ?? reference.resolve(among: inventory.knownNames)
         }
         return (verdicts, name, token)
@@ -48,22 +48,20 @@ struct Confirm: AsyncParsableCommand {
 
     @OptionGroup var verdict: VerdictOptions
 
-    @Option(help: ArgumentHelp("Number of clients to keep (default: 3).", valueName: "n"))
-    var keep: String?
+    @Option(help: .keep) var keep: String?
 
     func run() async throws {
-        let settings = try verdict.common.settings()
-        let keep = try settings.keep(keep)
-        let (verdicts, name, token) = try verdict.launch(settings)
+        let keep = try FlagValue.keep(keep)
+        let (verdicts, name, token) = try verdict.launch()
         let wasConfirmed = try verdicts.confirm(name, token)
         let removed = wasConfirmed ? [] : await verdicts.retain(keep)?.removed ?? []
         Output.give(
-            json: try settings.isOn("json", verdict.common.json), afterChange: true,
+            json: verdict.common.json, afterChange: true,
             [
                 "outcome": .string(wasConfirmed ? "alreadyConfirmed" : "confirmed"),
                 "version": .string(name.shortDescription), "removed": .names(removed),
             ],
-            ["\(name) is \(wasConfirmed ? "already " : "")confirmed"] + removed.map { "removed \($0)" })
+            lines: ["\(name) is \(wasConfirmed ? "already " : "")confirmed"] + removed.map { "removed \($0)" })
     }
 }
 
@@ -87,18 +85,16 @@ struct Fail: ParsableCommand {
     var reason: String?
 
     func run() throws {
-        let settings = try verdict.common.settings()
-        let (verdicts, name, token) = try verdict.launch(settings)
-        let fall = try verdicts.fail(
-            name, token, StartFailure(.reported, detail: try settings.optional("reason", reason) ?? "", at: .now))
+        let (verdicts, name, token) = try verdict.launch()
+        let fall = try verdicts.fail(name, token, StartFailure(.reported, detail: reason ?? "", at: .now))
         Output.give(
-            json: try settings.isOn("json", verdict.common.json), afterChange: true,
+            json: verdict.common.json, afterChange: true,
             [
                 "outcome": .string(fall.hadFailed ? "alreadyFailed" : "failed"),
                 "version": .string(name.shortDescription), "failures": .integer(fall.failures),
                 "blocked": .bool(fall.block != nil), "next": .string(orNull: fall.next?.name.description),
             ],
-            [
+            lines: [
                 fall.block.map { "\(name) is blocked: \($0.reason)" }
                     ?? (fall.failures == 0 ? "\(name) failed" : "\(name) failed once, and is retried"),
                 fall.next.map { "next: \($0.name), \($0.reason)" } ?? "no other client can be launched",

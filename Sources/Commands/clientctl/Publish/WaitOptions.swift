@@ -1,0 +1,14 @@
+import ArgumentParser
+import BundlePublish
+
+/// The time for which a command waits for another process that changes the feed.
+struct WaitOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "How long to wait for another clientctl that changes the feed. (default: 30s)", valueName: "duration"))
+    var wait: String?
+
+    func feedWait() throws -> FeedWait {
+        FeedWait(try FlagValue.duration(wait, of: "wait") ?? FeedWait.standard) { Output.say($0) }
+    }
+}
