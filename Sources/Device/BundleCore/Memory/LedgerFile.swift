@@ -157,34 +157,10 @@ extension Ledger {
     }
 
     fileprivate init(_ reader: MemberReader, _ schema: Int) throws {
-        appId = try reader.optionalString("appId")
-        entries = try reader.objects("versions").map(Entry.init)
-        entries.sortByVersion(\.version)
-        guard let name = try reader.name("current") else { throw reader.refusal("current", "is missing") }
-        current = name
-        previous = try reader.name("previous")
-        pending = try reader.name("pending")
-        lastKnownGood = try reader.name("lastKnownGood") ?? .embedded
-        blocks = try reader.objects("blocked").map(Block.init)
-        blocks.sortByVersion(\.version)
-        if schema >= 2 {
-            records = try reader.objects("starts").map(StartRecord.init)
-            records.sortByVersion(\.version)
-            launch = try reader.optional("launch").map { try Launch(MemberReader($0, of: "ledger.launch")) }
-            shell = try reader.optionalVersion("shell")
-            seed = try reader.optionalDigest("seed")
-        }
-        if schema >= 3 {
-            seedFacts = try reader.optional("seedFacts").map {
-                try MeteorFacts(MemberReader($0, of: "ledger.seedFacts"))
-            }
-            offered = try reader.name("offered")
-            let words = reader.object["sources"]?.arrayValue?.map(\.stringValue) ?? []
-            guard let order = SourceOrder(words.map { $0 ?? "" }) else {
-                throw reader.refusal("sources", "is not a list of sources")
-            }
-            sources = order
-        }
+        self.init()
+        try readClients(reader)
+        if schema >= 2 { try readLaunches(reader) }
+        if schema >= 3 { try readSources(reader) }
         if schema >= 4 { feed = try FeedMemory(MemberReader(reader.optional("feed") ?? .null, of: "ledger.feed")) }
         reports = try reader.optionalObject("reports").map { reader in try ReportQueue(reader) }
         if reader.optional("wanted") != nil { wanted = try reader.objects("wanted").map(Wanted.init) }
@@ -200,6 +176,37 @@ extension Ledger {
         if Set(wanted.map(\.version.source)).count != wanted.count {
             throw reader.refusal("wanted", "names a source twice")
         }
+    }
+
+    private mutating func readClients(_ reader: MemberReader) throws {
+        appId = try reader.optionalString("appId")
+        entries = try reader.objects("versions").map(Entry.init)
+        entries.sortByVersion(\.version)
+        guard let name = try reader.name("current") else { throw reader.refusal("current", "is missing") }
+        current = name
+        previous = try reader.name("previous")
+        pending = try reader.name("pending")
+        lastKnownGood = try reader.name("lastKnownGood") ?? .embedded
+        blocks = try reader.objects("blocked").map(Block.init)
+        blocks.sortByVersion(\.version)
+    }
+
+    private mutating func readLaunches(_ reader: MemberReader) throws {
+        records = try reader.objects("starts").map(StartRecord.init)
+        records.sortByVersion(\.version)
+        launch = try reader.optional("launch").map { try Launch(MemberReader($0, of: "ledger.launch")) }
+        shell = try reader.optionalVersion("shell")
+        seed = try reader.optionalDigest("seed")
+    }
+
+    private mutating func readSources(_ reader: MemberReader) throws {
+        seedFacts = try reader.optional("seedFacts").map { try MeteorFacts(MemberReader($0, of: "ledger.seedFacts")) }
+        offered = try reader.name("offered")
+        let words = reader.object["sources"]?.arrayValue?.map(\.stringValue) ?? []
+        guard let order = SourceOrder(words.map { $0 ?? "" }) else {
+            throw reader.refusal("sources", "is not a list of sources")
+        }
+        sources = order
     }
 
     var object: JSONObject {

@@ -8,6 +8,8 @@ package enum StoreLayout {
     static let staging = "staging"
     static let downloads = "downloads"
     static let serving = "serving"
+    /// The folders that a first run creates before its first file. `serving` may contain the seed already.
+    static let folders = [clients, meteor, receipts, staging, downloads, serving]
     static let ledger = "ledger.json"
     /// The previous ledger.
     static let ledgerBefore = "ledger.before.json"

@@ -50,11 +50,10 @@ package struct HTMLOutline: Sendable, Equatable {
             case .tag(let tag) where tag.isEnd:
                 isBeforeHead = false
                 foreign.end(tag.name)
-                switch tag.name {
-                case "template": if let left = templates.popLast() { foreign.close(to: left.foreignDepth) }
-                case "head" where templates.isEmpty: headEnd = headEnd ?? foreign.start ?? tag.start
-                case "body" where templates.isEmpty: bodyEnd = bodyEnd ?? foreign.start ?? tag.start
-                default: break
+                if tag.name == "template", let left = templates.popLast() {
+                    foreign.close(to: left.foreignDepth)
+                } else if templates.isEmpty {
+                    noteEnd(of: tag.name, at: foreign.start ?? tag.start)
                 }
             case .tag(let tag):
                 if isBeforeHead && (tag.name == "html" || tag.name == "head") { headStart = tokenizer.index }
@@ -63,22 +62,24 @@ package struct HTMLOutline: Sendable, Equatable {
                 if tag.name == "meta" && charset == nil && !isMarked { charset = Self.charset(tag, in: page) }
                 if tag.name == "template" {
                     templates.append((tag.start, foreign.depth))
-                } else if tag.name == "script" || Self.rawTextElements.contains(tag.name) {
-                    guard let text = tokenizer.rawText(of: tag.name) else {
+                } else if tag.name == "script" || tag.name == "plaintext" || Self.rawTextElements.contains(tag.name) {
+                    guard tag.name != "plaintext", let text = tokenizer.rawText(of: tag.name) else {
                         end = templates.first?.start ?? tag.start
                         return
                     }
-                    if tag.name == "script" { add(tag, text, in: page, isInTemplate: !templates.isEmpty) }
-                } else if tag.name == "plaintext" {
-                    end = templates.first?.start ?? tag.start
-                    return
+                    if tag.name == "script" { add(tag, text: text, in: page, isInTemplate: !templates.isEmpty) }
                 }
             }
         }
         end = templates.first?.start ?? foreign.start ?? tokenizer.index
     }
 
-    private mutating func add(_ tag: HTMLTokenizer.Tag, _ text: Range<Int>, in page: [UInt8], isInTemplate: Bool) {
+    private mutating func noteEnd(of element: String, at offset: Int) {
+        if element == "head" { headEnd = headEnd ?? offset }
+        if element == "body" { bodyEnd = bodyEnd ?? offset }
+    }
+
+    private mutating func add(_ tag: HTMLTokenizer.Tag, text: Range<Int>, in page: [UInt8], isInTemplate: Bool) {
         if nonce == nil, let value = tag.attributes["nonce"], !value.isEmpty, page[value].allSatisfy(Self.isNonceByte) {
             nonce = String(decoding: page[value], as: UTF8.self)
         }

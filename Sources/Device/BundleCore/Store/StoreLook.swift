@@ -131,7 +131,7 @@ extension StoreLook {
         }
         if found.mode & 0o002 != 0 { openFolders.append(path) }
         if let refusal = PathLook.writeRefusal(path) { refusals.append(refusal) }
-        for name in Self.folders {
+        for name in StoreLayout.folders {
             let below = "\(path)/\(name)"
             guard let found = try? PathLook.permissions(below) else { continue }
             if found.mode & 0o002 != 0 { openFolders.append(below) }
@@ -146,11 +146,6 @@ extension StoreLook {
         if owner == user, refusals.isEmpty { links = try Self.tryLinks(root) }
     }
 
-    private static let folders = [
-        StoreLayout.clients, StoreLayout.meteor, StoreLayout.receipts, StoreLayout.staging, StoreLayout.downloads,
-        StoreLayout.serving,
-    ]
-
     // MARK: Clients
 
     private mutating func inspectClients(_ root: Directory) throws(DiskError) {
@@ -161,11 +156,11 @@ extension StoreLook {
         } catch {
             damage = UpdateFailure(error).message
         }
-        if let staging = try Self.open(StoreLayout.staging, root) { leftovers = try staging.list().count }
+        if let staging = try Self.open(StoreLayout.staging, in: root) { leftovers = try staging.list().count }
         let known = ledger?.entries ?? []
         for entry in known {
-            let receipts = try Self.open(StoreLayout.receipts, root)
-            let trees = try Self.open(StoreLayout.trees(of: entry.version.source), root)
+            let receipts = try Self.open(StoreLayout.receipts, in: root)
+            let trees = try Self.open(StoreLayout.trees(of: entry.version.source), in: root)
             let isThere = try trees?.kind(of: entry.version.folderName) != nil
             let hasReceipt = try receipts?.kind(of: StoreLayout.receipt(entry.version)) != nil
             if !isThere || !hasReceipt { lost.append(.installed(entry.version)) }
@@ -175,13 +170,13 @@ extension StoreLook {
         let named = Set(known.map { StoreLayout.tree($0.version) })
         for source in SourceName.allCases {
             let folder = StoreLayout.trees(of: source)
-            let names = try Self.open(folder, root)?.list() ?? []
+            let names = try Self.open(folder, in: root)?.list() ?? []
             strays += names.filter { $0 != StoreLayout.previousVersion && !named.contains("\(folder)/\($0)") }.sorted()
                 .map { "\(folder)/\($0)" }
         }
     }
 
-    private static func open(_ name: String, _ root: Directory) throws(DiskError) -> Directory? {
+    private static func open(_ name: String, in root: Directory) throws(DiskError) -> Directory? {
         do throws(DiskError) {
             return try root.directory(name)
         } catch {
@@ -194,13 +189,14 @@ extension StoreLook {
 
     /// Tests in `staging` what installations and launches need; nil if the folder is missing.
     private static func tryLinks(_ root: Directory) throws(DiskError) -> Links? {
-        guard let staging = try open(StoreLayout.staging, root), let serving = try open(StoreLayout.serving, root)
+        guard let staging = try open(StoreLayout.staging, in: root),
+            let serving = try open(StoreLayout.serving, in: root)
         else {
             return nil
         }
         var links = Links()
         for name in [StoreLayout.clients, StoreLayout.meteor, StoreLayout.receipts, StoreLayout.downloads] {
-            guard let folder = try open(name, root) else { continue }
+            guard let folder = try open(name, in: root) else { continue }
             if try !staging.isJoined(to: folder) { links.apart = name }
             let isShown = [StoreLayout.clients, StoreLayout.meteor].contains(name)
             let isJoined = try folder.isJoined(to: serving)

@@ -12,12 +12,6 @@ package enum StoreMark {
         StoreLayout.session + StoreLayout.asideSuffix, StoreLayout.ledger + StoreLayout.damagedSuffix,
     ]
 
-    /// The folders that a first run creates before its first file. `serving` may contain the seed already.
-    private static let folders = [
-        StoreLayout.clients, StoreLayout.meteor, StoreLayout.receipts, StoreLayout.staging, StoreLayout.downloads,
-        StoreLayout.serving,
-    ]
-
     /// The folder at the top of every ext file system.
     private static let ofFileSystem = "lost+found"
 
@@ -26,7 +20,9 @@ package enum StoreMark {
         let names = try root.list().filter { $0 != ofFileSystem }
         if names.contains(where: files.contains) { return }
         for name in names {
-            guard folders.contains(name), case .directory? = try root.kind(of: name) else { throw refusal(root, name) }
+            guard StoreLayout.folders.contains(name), case .directory? = try root.kind(of: name) else {
+                throw refusal(root, name)
+            }
             let below = try root.directory(name).list()
             if let foreign = below.first(where: { !(name == StoreLayout.serving && isRoot($0)) }) {
                 throw refusal(root, "\(name)/\(foreign)")
