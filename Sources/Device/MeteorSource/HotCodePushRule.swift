@@ -10,8 +10,7 @@ package enum HotCodePushRule {
         let version = offer.manifest.version
         let ledger = inventory.ledger
         let runs = running(ledger)
-        let isCurrent = has(runs, version: version, seed: seed)
-        let isPending = ledger.pending.map { has($0, version: version, seed: seed) } ?? false
+        let present = [runs, ledger.pending].compactMap(\.self).first { has($0, version: version, seed: seed) }
         let block = ledger.block(on: .meteor(version))
         let known = facts(in: inventory, seed: seed)?.compatibility
         let isCompatible = known.map { $0 == offer.compatibility } ?? true
@@ -20,10 +19,8 @@ package enum HotCodePushRule {
         let (offered, here) = (UntrustedName.display(offer.compatibility), known.map { UntrustedName.display($0) })
 
         let verdict: Decision.Verdict
-        if isCurrent {
-            verdict = .upToDate(newest: runs)
-        } else if isPending, let pending = ledger.pending {
-            verdict = .upToDate(newest: pending)
+        if let present {
+            verdict = .upToDate(newest: present)
         } else if let block {
             verdict = .blocked(block)
         } else if !isCompatible {
@@ -38,7 +35,7 @@ package enum HotCodePushRule {
             verdict: verdict,
             outcomes: [
                 Decision.Outcome(
-                    rule: "new", passed: !isCurrent && !isPending,
+                    rule: "new", passed: present == nil,
                     detail: "offered \(version), running \(runs)" + (ledger.pending.map { ", next \($0)" } ?? "")),
                 Decision.Outcome(
                     rule: "blocked", passed: block == nil,
