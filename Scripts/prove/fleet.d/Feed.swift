@@ -63,7 +63,7 @@ final class Feed {
         options.windowLog = 17
         var terms = terms(now)
         terms.firstSequence = issues.isEmpty ? 1 : nil
-        let builder = ReleaseBuilder(options, feed: feed, report: { _ in })
+        let builder = ReleaseBuilder(options, feed: feed, report: UpdateObserver())
         _ = try builder.publish(
             builder.inspect(client), signers: [release], to: ChannelPlan(Self.channel, rollout: rollout, terms: terms))
         try read()

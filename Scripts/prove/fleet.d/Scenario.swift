@@ -102,7 +102,7 @@ struct Operators {
         let version = try version(active)
         let situation = try GuardDecision.Situation(version, in: document, at: time, verdicts: verdicts)
         let decision = GuardDecision.decide(situation, by: Self.plan)
-        if let change = decision.change(version, recalls: false, situation) { try feed.edit(change, at: time) }
+        if let change = decision.change(version, recalls: false, in: situation) { try feed.edit(change, at: time) }
         let counts = "\(situation.verdicts?.confirmed ?? 0) confirmed starts, \(situation.verdicts?.failed ?? 0) failed"
         switch decision {
         case .advance(let step):

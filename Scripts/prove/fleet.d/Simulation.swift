@@ -208,7 +208,7 @@ struct Simulation {
         let issue = feed.issues[number]
         let freshness = FreshnessRule.judge(
             issue.document, payloadSha256: issue.payloadSha256, known: memory.followed,
-            now: TrustedTime.at(clock(index, at: now), memory))
+            now: TrustedTime.at(clock(index, at: now), knowing: memory))
         guard let failure = freshness.failure(of: issue.document, clock: clock(index, at: now)) else { return nil }
         devices[index].marks.insert(.isShutOut)
         return PollRule.PollOutcome(failure, asked: nil)

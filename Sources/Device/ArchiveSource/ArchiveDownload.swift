@@ -38,7 +38,7 @@ struct ArchiveDownload {
 
     init(
         _ manifest: Manifest, at url: FetchURL, limits: ArchiveLimits, fetcher: any Fetcher, into downloads: Directory,
-        report: @escaping @Sendable (UpdateEvent) -> Void
+        report: UpdateObserver
     ) {
         self.init(
             SignedFile(name: "archive", sha256: manifest.sha256, size: manifest.size), at: url,
@@ -47,7 +47,7 @@ struct ArchiveDownload {
 
     init(
         _ delta: DeltaList.Delta, at url: FetchURL, fetcher: any Fetcher, into downloads: Directory,
-        report: @escaping @Sendable (UpdateEvent) -> Void
+        report: UpdateObserver
     ) {
         self.init(
             SignedFile(name: "delta", sha256: delta.sha256, size: delta.size), at: url, maximumBytes: delta.size,
@@ -56,7 +56,7 @@ struct ArchiveDownload {
 
     init(
         _ file: SignedFile, at url: FetchURL, maximumBytes: Int, fetcher: any Fetcher, into downloads: Directory,
-        report: @escaping @Sendable (UpdateEvent) -> Void
+        report: UpdateObserver
     ) {
         var job = DownloadJob(url: url, maximumBytes: min(file.size ?? maximumBytes, maximumBytes)) {
             try ArchiveInspector(file, at: url)
@@ -105,7 +105,7 @@ struct ArchiveDownload {
         for (mirror, url) in copies?.usable ?? [] {
             guard let mirrors = copies?.mirrors else { break }
             do {
-                let archive = try await waiting { try await run(job.moved(to: url), mirrors.fetcher) }
+                let archive = try await waiting { try await run(job.moved(to: url), with: mirrors.fetcher) }
                 mirrors.ended(mirror, isFailure: false)
                 return archive
             } catch let error where error is CancellationError || error is DiskError {
@@ -114,7 +114,7 @@ struct ArchiveDownload {
                 mirrors.ended(mirror, isFailure: true)
             }
         }
-        return try await run(job, fetcher)
+        return try await run(job, with: fetcher)
     }
 
     /// The longest wait for a cache that is fetching the file itself.
@@ -136,7 +136,7 @@ struct ArchiveDownload {
         }
     }
 
-    private func run(_ job: DownloadJob, _ fetcher: any Fetcher) async throws -> VerifiedArchive {
+    private func run(_ job: DownloadJob, with fetcher: any Fetcher) async throws -> VerifiedArchive {
         let downloaded: DownloadedFiles
         do {
             downloaded = try await Downloader(to: spool, fetcher: fetcher, policy: Self.policy).run([job])
@@ -164,10 +164,10 @@ final class ArchiveSpool: DownloadPlaces {
     private let folder: Directory
     private let digest: SHA256Digest
     private let size: Int?
-    private let report: @Sendable (UpdateEvent) -> Void
+    private let report: UpdateObserver
     private let placed = Mutex<File?>(nil)
 
-    init(_ file: SignedFile, in folder: Directory, report: @escaping @Sendable (UpdateEvent) -> Void) {
+    init(_ file: SignedFile, in folder: Directory, report: UpdateObserver) {
         self.folder = folder
         digest = file.sha256
         size = file.size

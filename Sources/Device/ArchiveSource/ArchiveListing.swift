@@ -22,10 +22,10 @@ package struct ArchiveListing: Sendable {
             guard let reader else { return }
             while entries.count < limits.entries, let entry = try? reader.nextEntry() { entries.append(entry) }
         }
-        return ArchiveListing(format: format, entries: entries, refusal: try refusal(file, limits))
+        return ArchiveListing(format: format, entries: entries, refusal: try refusal(of: file, limits: limits))
     }
 
-    private static func refusal(_ file: File, _ limits: ArchiveLimits) throws -> ArchiveRejection? {
+    private static func refusal(of file: File, limits: ArchiveLimits) throws -> ArchiveRejection? {
         do {
             try ArchiveVerifier.walk(file, limits: limits)
             return nil

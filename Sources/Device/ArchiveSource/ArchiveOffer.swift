@@ -31,9 +31,9 @@ package struct ArchiveOffer: UpdateOffer {
         content = .manifest(manifest, appId: appId)
     }
 
-    init(_ channel: ChannelOffer, evidence: [Decision.Outcome], feed: FeedUpdate, _ inventory: Inventory) throws {
+    init(_ channel: ChannelOffer, evidence: [Decision.Outcome], feed: FeedUpdate, in inventory: Inventory) {
         let newest = inventory.bundles.last { $0.version.source == .archive }?.version.semantic
-        let version = try channel.candidate?.release.version ?? newest ?? SemanticVersion(parsing: "0.0.0")
+        let version = channel.candidate?.release.version ?? newest ?? .zero
         clientVersion = .archive(version)
         self.evidence = evidence
         self.feed = feed
@@ -82,13 +82,13 @@ package struct ArchiveOffer: UpdateOffer {
         case .manifest(let manifest, let named):
             AcceptanceRule.decide(manifest, inventory: inventory, shell: shell, appId: appId ?? named)
         case .channel(let channel):
-            channel.decide(channel.device(inventory, shell, appId))
+            channel.decide(channel.device(with: inventory, shell: shell, appId: appId))
         }
     }
 
     func explain(_ inventory: Inventory, shell: SemanticVersion, appId: String?) -> [Decision.Outcome] {
         guard case .channel(let channel) = content else { return [] }
-        return channel.explain(channel.device(inventory, shell, appId))
+        return channel.explain(channel.device(with: inventory, shell: shell, appId: appId))
     }
 }
 
@@ -104,10 +104,11 @@ struct ChannelOffer: Sendable {
         self.document = document
         self.releaseKeys = releaseKeys
         (appId, unknownHold) = (device.appId, device.unknownHold)
-        candidate = ChannelRule.pick(document.releases, on: device) { Self.check($0, releaseKeys) }
+        candidate = ChannelRule.pick(document.releases, on: device) { Self.check($0, with: releaseKeys) }
     }
 
-    private static func check(_ release: ChannelDocument.Release, _ keys: TrustedKeys) -> ChannelRule.SignatureResult {
+    private static func check(_ release: ChannelDocument.Release, with keys: TrustedKeys) -> ChannelRule.SignatureResult
+    {
         do {
             return .verified(try ManifestVerifier.verify(release.manifest, trusted: keys))
         } catch {
@@ -115,13 +116,13 @@ struct ChannelOffer: Sendable {
         }
     }
 
-    func device(_ inventory: Inventory, _ shell: SemanticVersion, _ appId: String?) -> ChannelRule.JudgedDevice {
+    func device(with inventory: Inventory, shell: SemanticVersion, appId: String?) -> ChannelRule.JudgedDevice {
         ChannelRule.JudgedDevice(
             inventory: inventory, shell: shell, appId: appId ?? self.appId, unknownHold: unknownHold)
     }
 
     func neededShell(_ device: ChannelRule.JudgedDevice) -> SemanticVersion? {
-        ChannelRule.neededShell(document.releases, on: device) { Self.check($0, releaseKeys) }
+        ChannelRule.neededShell(document.releases, on: device) { Self.check($0, with: releaseKeys) }
     }
 
     func decide(_ device: ChannelRule.JudgedDevice) -> Decision {
@@ -138,7 +139,7 @@ struct ChannelOffer: Sendable {
 
     func explain(_ device: ChannelRule.JudgedDevice) -> [Decision.Outcome] {
         document.releases.sorted { $0.version > $1.version }.map { release in
-            let candidate = ChannelRule.Candidate(release, Self.check(release, releaseKeys))
+            let candidate = ChannelRule.Candidate(release, Self.check(release, with: releaseKeys))
             let eligibility = ChannelRule.eligibility(of: candidate, on: device)
             return Decision.Outcome(
                 rule: "release \(release.version)", passed: eligibility == .eligible, detail: eligibility.description)

@@ -38,8 +38,8 @@ package struct ArchiveSource: UpdateSource {
     private let seed: String?
     private let limits: ArchiveLimits
     private let fetcher: any Fetcher
-    private let now: @Sendable () -> Timestamp
-    private let report: @Sendable (UpdateEvent) -> Void
+    private let environment: Environment
+    private let report: UpdateObserver
     private let gate: FetchGate
     private let mirrors: Mirrors
     private let last = LastDocument()
@@ -50,8 +50,8 @@ package struct ArchiveSource: UpdateSource {
         source: FeedAddress, anchor: TrustAnchor, deviceId: DeviceId = DeviceId(), seed: String? = nil,
         limits: ArchiveLimits,
         fetcher: any Fetcher, mirrorFetcher: (any Fetcher)? = nil, gate: FetchGate = FetchGate(),
-        now: @escaping @Sendable () -> Timestamp = { .now },
-        report: @escaping @Sendable (UpdateEvent) -> Void
+        environment: Environment = Environment(),
+        report: UpdateObserver
     ) {
         self.source = source
         self.anchor = anchor
@@ -61,14 +61,14 @@ package struct ArchiveSource: UpdateSource {
         self.fetcher = fetcher
         self.gate = gate
         mirrors = Mirrors(of: source, fetcher: mirrorFetcher ?? fetcher)
-        self.now = now
+        self.environment = environment
         self.report = report
     }
 
     /// Advances the chain of trust roots by one. At its end, downloads the manifest or channel document and verifies
     /// its signatures before any other use.
     package func latestOffer(for request: OfferRequest) async throws -> OfferStep<ArchiveOffer> {
-        let poll = try FeedPoll(anchor, request, clock: now())
+        let poll = try FeedPoll(anchor, request, clock: environment.now())
         let update = TrustUpdate(source: source.url, folder: source.trustFolder, fetcher: fetcher)
         if request.stepsLeft > 0, let next = try await update.next(after: poll.trust) {
             return .remember(poll.update(trusting: next))
@@ -96,20 +96,20 @@ package struct ArchiveSource: UpdateSource {
 
     /// Applies `AcceptanceRule` to a flat manifest and `ChannelRule` to a release of a channel document.
     package func decide(
-        _ offer: ArchiveOffer, _ inventory: Inventory, shell: SemanticVersion, appId: String?
+        _ offer: ArchiveOffer, in inventory: Inventory, shell: SemanticVersion, appId: String?
     ) -> Decision {
         offer.decide(inventory, shell: shell, appId: appId ?? inventory.ledger.appId)
     }
 
     /// Returns the result of the rules for each release of the channel document.
     package func explain(
-        _ offer: ArchiveOffer, _ inventory: Inventory, shell: SemanticVersion, appId: String?
+        _ offer: ArchiveOffer, in inventory: Inventory, shell: SemanticVersion, appId: String?
     ) -> [Decision.Outcome] {
         offer.explain(inventory, shell: shell, appId: appId ?? inventory.ledger.appId)
     }
 
     /// Returns the route that `stage` would choose, without reading the files that a delta builds on.
-    package func plan(_ offer: ArchiveOffer, _ inventory: Inventory) async throws -> PlannedRoute? {
+    package func plan(_ offer: ArchiveOffer, in inventory: Inventory) async throws -> PlannedRoute? {
         let release = try offer.requireRelease()
         let url = try ManifestRequest.archiveURL(of: release.manifest, at: source.url)
         let installed = inventory.bundles.filter { $0.version.source == .archive }.map(\.entry.contentSha256)
@@ -119,12 +119,12 @@ package struct ArchiveSource: UpdateSource {
         if seed == nil && installed.isEmpty {
             return PlannedRoute(DownloadRoute(.noBase), bytes: release.manifest.size)
         }
-        return try await deltas(to: release, offer, url).plan(installed, try inventory.downloads())
+        return try await deltas(to: release, of: offer, at: url).plan(installed, in: try inventory.downloads())
     }
 
     private func policy(_ offer: ArchiveOffer) -> FetchPolicy { gate.policy.joined(with: offer.terms.policy) }
 
-    private func deltas(to release: VerifiedManifest, _ offer: ArchiveOffer, _ url: FetchURL) -> DeltaInstall {
+    private func deltas(to release: VerifiedManifest, of offer: ArchiveOffer, at url: FetchURL) -> DeltaInstall {
         DeltaInstall(
             release: release, trusted: offer.releaseKeys, archiveURL: url, limits: limits, seed: seed,
             fetcher: fetcher, report: report,
@@ -151,27 +151,27 @@ package struct ArchiveSource: UpdateSource {
         let usesDeltas = policy(offer).deltas.allowsDelta
         var (route, bytes) = (DownloadRoute(usesDeltas ? .noBase : .excluded), 0)
         if usesDeltas, seed != nil || !installed.sources(of: .archive).isEmpty {
-            switch try await deltas(to: release, offer, url).run(in: area, reusing: installed) {
+            switch try await deltas(to: release, of: offer, at: url).run(in: area, reusing: installed) {
             case .staged(let bundle): return bundle
             case .archive(let why, let wasted): (route, bytes) = (why, wasted)
             }
         }
-        let staged = try await stage(release, offer, at: url, in: area, reusing: installed, route)
+        let staged = try await stage(release, of: offer, at: url, in: area, reusing: installed, route: route)
         report(.routed(route))
         return staged.adding(bytes)
     }
 
     private func stage(
-        _ release: VerifiedManifest, _ offer: ArchiveOffer, at url: FetchURL, in area: StagingArea,
-        reusing installed: ReuseIndex, _ route: DownloadRoute
+        _ release: VerifiedManifest, of offer: ArchiveOffer, at url: FetchURL, in area: StagingArea,
+        reusing installed: ReuseIndex, route: DownloadRoute
     ) async throws -> StagedBundle {
         let download = ArchiveDownload(
             release.manifest, at: url, limits: limits, fetcher: fetcher, into: area.downloads, report: report)
-        let archive = try await deltas(to: release, offer, url).admission.run(download, .archive, at: url)
+        let archive = try await deltas(to: release, of: offer, at: url).admission.run(download, load: .archive, at: url)
         let unpacker = ArchiveUnpacker(limits: limits, report: report)
         do {
             let staged = try await onThread {
-                try unpacker.unpack(archive, of: release, into: area, reusing: installed, route)
+                try unpacker.unpack(archive, of: release, into: area, reusing: installed, route: route)
             }
             // Removed before the write barrier, so that its pages are not written to the disk.
             try download.remove()

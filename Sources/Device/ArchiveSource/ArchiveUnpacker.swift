@@ -7,12 +7,12 @@ import BundleValues
 /// Unpacks archives and deltas into a staging area and checks every number in the manifest.
 struct ArchiveUnpacker {
     let limits: ArchiveLimits
-    let report: @Sendable (UpdateEvent) -> Void
+    let report: UpdateObserver
 
     /// Unpacks `archive` into `area`.
     func unpack(
         _ archive: VerifiedArchive, of release: VerifiedManifest, into area: StagingArea, reusing reuse: ReuseIndex,
-        _ route: DownloadRoute
+        route: DownloadRoute
     ) throws -> StagedBundle {
         let manifest = release.manifest
         var (summary, sink) = try ArchiveContents.walk(
@@ -30,12 +30,12 @@ struct ArchiveUnpacker {
     /// Applies `delta`, whose bytes are in `file`, to `base` and writes the result into `area`. Throws if the result is
     /// not `release`.
     func unpack(
-        _ file: VerifiedArchive, _ delta: DeltaList.Delta, on base: DeltaTree, of release: VerifiedManifest,
-        into area: StagingArea, reusing reuse: ReuseIndex, _ route: DownloadRoute
+        _ file: VerifiedArchive, applying delta: DeltaList.Delta, on base: DeltaTree, of release: VerifiedManifest,
+        into area: StagingArea, reusing reuse: ReuseIndex, route: DownloadRoute
     ) throws -> StagedBundle {
         let manifest = release.manifest
         var (summary, sink) = try DeltaContents.walk(
-            file.file, delta, on: base, of: manifest, limits: limits,
+            file.file, applying: delta, on: base, of: manifest, limits: limits,
             into: writer(of: release, into: area, reusing: reuse))
         let finished = try sink.inner.finish()
         report(.settling)
@@ -57,10 +57,10 @@ struct ArchiveUnpacker {
 private struct CountingSink: EntrySink {
     var inner: TreeWriter
     private let total: Int?
-    private let report: @Sendable (UpdateEvent) -> Void
+    private let report: UpdateObserver
     private var files = 0
 
-    init(_ inner: TreeWriter, total: Int?, report: @escaping @Sendable (UpdateEvent) -> Void) {
+    init(_ inner: TreeWriter, total: Int?, report: UpdateObserver) {
         self.inner = inner
         self.total = total
         self.report = report
@@ -135,7 +135,7 @@ extension ArchiveLimits {
 /// Applies a delta, for installer, verifier and publisher.
 enum DeltaContents {
     static func walk<Sink: EntrySink>(
-        _ file: File, _ delta: DeltaList.Delta, on base: DeltaTree, of manifest: Manifest, limits: ArchiveLimits,
+        _ file: File, applying delta: DeltaList.Delta, on base: DeltaTree, of manifest: Manifest, limits: ArchiveLimits,
         into sink: Sink
     ) throws -> (ArchiveWalk<Sink>.Summary, Sink) {
         do {
@@ -143,7 +143,7 @@ enum DeltaContents {
                 memory: min(delta.memory, limits.deltaMemory), files: min(manifest.fileCount ?? 0, limits.entries),
                 bytes: min(manifest.installedSize ?? 0, limits.installedBytes), deadline: .now + limits.time)
             let walk = try ArchiveWalk(
-                try reader(file, on: base, bounds), limits: limits.lowered(by: manifest),
+                try reader(file, on: base, bounds: bounds), limits: limits.lowered(by: manifest),
                 expectedFiles: manifest.fileCount, into: sink)
             return try walk.run()
         } catch {
@@ -152,7 +152,7 @@ enum DeltaContents {
         }
     }
 
-    private static func reader(_ file: File, on base: DeltaTree, _ bounds: DeltaBounds) throws -> DeltaReader {
+    private static func reader(_ file: File, on base: DeltaTree, bounds: DeltaBounds) throws -> DeltaReader {
         do throws(ArchiveFailure) {
             return try DeltaReader(file, on: base, within: bounds)
         } catch {

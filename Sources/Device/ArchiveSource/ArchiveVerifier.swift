@@ -16,7 +16,7 @@ package enum ArchiveVerifier {
         let (summary, _) = try ArchiveContents.walk(
             file, size: size, expectedFiles: manifest.fileCount, limits: limits.lowered(by: manifest),
             into: ReadingSink())
-        let content = try summary.contentSha256 ?? unpacked(file, manifest, limits, scratch)
+        let content = try summary.contentSha256 ?? unpacked(file, of: manifest, limits: limits, scratch: scratch)
         try ArchiveContents.require(summary, of: manifest)
         try ArchiveContents.require(content, in: file, of: manifest)
         return content
@@ -28,7 +28,7 @@ package enum ArchiveVerifier {
         _ file: File, _ delta: DeltaList.Delta, on base: DeltaTree, of manifest: Manifest, limits: ArchiveLimits
     ) throws {
         let (summary, _) = try DeltaContents.walk(
-            file, delta, on: base, of: manifest, limits: limits, into: ReadingSink())
+            file, applying: delta, on: base, of: manifest, limits: limits, into: ReadingSink())
         _ = try DeltaContents.require(summary, on: base, of: manifest)
     }
 
@@ -39,7 +39,7 @@ package enum ArchiveVerifier {
     }
 
     private static func unpacked(
-        _ file: File, _ manifest: Manifest, _ limits: ArchiveLimits, _ scratch: Directory
+        _ file: File, of manifest: Manifest, limits: ArchiveLimits, scratch: Directory
     ) throws -> SHA256Digest {
         let tree = try scratch.directory(creating: "tree")
         return try CanonicalTree(unpack(file, of: manifest, limits: limits, into: tree)).digest()

@@ -50,7 +50,7 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
             throw ArchiveRejection(
                 "too-many-entries", entry: UntrustedName.display(name), "more than \(limits.entries) entries")
         }
-        try requireAllowedKind(entry, name)
+        try requireAllowedKind(of: entry, named: name)
         if entry.kind == .directory {
             if BundlePath.isArchiveRoot(entryName: name) { return }
             let path = try Self.path(name, isDirectory: true)
@@ -60,7 +60,7 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
             try registry.addDirectory(path)
             try sink.addDirectory(path)
         } else {
-            try acceptFile(entry, try Self.path(name, isDirectory: false))
+            try acceptFile(entry, at: try Self.path(name, isDirectory: false))
         }
     }
 
@@ -72,7 +72,7 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
         }
     }
 
-    private func requireAllowedKind(_ entry: ArchiveEntry, _ name: [UInt8]) throws(ArchiveRejection) {
+    private func requireAllowedKind(of entry: ArchiveEntry, named name: [UInt8]) throws(ArchiveRejection) {
         let refusal: (rule: String, reason: String)? =
             switch entry.kind {
             case .symbolicLink: ("type-symlink", "it is a symbolic link")
@@ -93,7 +93,7 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
         throw ArchiveRejection(refusal.rule, entry: UntrustedName.display(name), refusal.reason)
     }
 
-    private mutating func acceptFile(_ entry: ArchiveEntry, _ path: BundlePath) throws {
+    private mutating func acceptFile(_ entry: ArchiveEntry, at path: BundlePath) throws {
         guard let size = entry.size, size >= 0 else {
             throw ArchiveRejection("corrupt", entry: path.string, "its size is not stated")
         }

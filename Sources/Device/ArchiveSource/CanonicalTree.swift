@@ -30,7 +30,7 @@ package struct CanonicalTree: Sendable {
         leftOut = []
         var found: [CanonicalFile] = []
         var matched: Set<Int> = []
-        try Self.list(folder, prefix: [], excluded, into: &found, &matched)
+        try Self.list(folder, prefix: [], excluding: excluded, into: &found, matched: &matched)
         unmatched = excluded.indices.filter { !matched.contains($0) }.map { excluded[$0] }
         entries = found.sorted { $0.path < $1.path }
     }
@@ -54,8 +54,8 @@ package struct CanonicalTree: Sendable {
     }
 
     private static func list(
-        _ folder: Directory, prefix: [UInt8], _ excluded: [PathPattern], into found: inout [CanonicalFile],
-        _ matched: inout Set<Int>
+        _ folder: Directory, prefix: [UInt8], excluding excluded: [PathPattern], into found: inout [CanonicalFile],
+        matched: inout Set<Int>
     ) throws {
         for name in try folder.names() {
             let bytes = prefix + name
@@ -71,7 +71,7 @@ package struct CanonicalTree: Sendable {
             case .directory?:
                 try list(
                     folder.directory(String(decoding: name, as: UTF8.self)), prefix: bytes + [UInt8(ascii: "/")],
-                    excluded, into: &found, &matched)
+                    excluding: excluded, into: &found, matched: &matched)
             case .symbolicLink?:
                 throw ArchiveRejection("type-symlink", entry: path.string, "it is a symbolic link")
             case .other?:

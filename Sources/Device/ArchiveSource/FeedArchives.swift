@@ -7,12 +7,12 @@ package struct FeedArchives: ReleaseArchives {
     private let source: FeedAddress
     private let limits: ArchiveLimits
     private let fetcher: any Fetcher
-    private let report: @Sendable (UpdateEvent) -> Void
+    private let report: UpdateObserver
     private let gate: FetchGate
 
     package init(
         source: FeedAddress, limits: ArchiveLimits, fetcher: any Fetcher, gate: FetchGate = FetchGate(),
-        report: @escaping @Sendable (UpdateEvent) -> Void
+        report: UpdateObserver
     ) {
         self.source = source
         self.limits = limits
@@ -32,7 +32,7 @@ package struct FeedArchives: ReleaseArchives {
             manifest, at: try ManifestRequest.archiveURL(of: manifest, at: source.url), limits: limits,
             fetcher: fetcher,
             into: downloads, report: report)
-        let archive = try await gate.admit(FetchTerms(), .archive, bytes: download.missingBytes) {
+        let archive = try await gate.admit(FetchTerms(), load: .archive, bytes: download.missingBytes) {
             try await download.run()
         }
         let limits = limits.lowered(by: manifest)

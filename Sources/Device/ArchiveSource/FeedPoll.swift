@@ -38,7 +38,7 @@ struct FeedPoll: Sendable {
     }
 
     /// The trusted time, which is not earlier than any signed time that the device has seen.
-    var time: Timestamp { TrustedTime.at(clock, remembering(trust)) }
+    var time: Timestamp { TrustedTime.at(clock, knowing: remembering(trust)) }
 
     /// Returns the manifest if release keys of a current trust root signed it.
     func verify(_ manifest: UnverifiedManifest) throws -> VerifiedManifest {
@@ -84,7 +84,7 @@ struct FeedPoll: Sendable {
         var after = remembering(trust)
         let time = time
         let verified = try verify(envelope, channel: name)
-        let held = judge(hold, verified.document)
+        let held = judge(hold, of: verified.document)
         let document = verified.document.held(by: held.rule)
         let (signers, digest) = (verified.signers, verified.payloadSha256)
         let keys = trust.keys(for: .channel, at: time)
@@ -102,7 +102,7 @@ struct FeedPoll: Sendable {
                 name: name, sequence: document.sequence, payloadSha256: digest, signers: signers.map(\.id),
                 issuedAt: document.issuedAt, expires: document.expires, recalled: document.recalled,
                 reinstated: document.reinstated, minimumVersion: document.minimumVersion,
-                leftOut: try leftOut(by: verified.document, digest, member, at: time),
+                leftOut: try leftOut(by: verified.document, digest: digest, on: member, at: time),
                 paused: document.releases.filter(\.isPaused).map(\.version),
                 urgent: document.releases.filter(\.isUrgent).map(\.version), busyLimit: document.busyLimit,
                 retries: document.releases.filter { $0.retries > 0 }.map { .init($0.version, $0.retries) }
@@ -113,45 +113,47 @@ struct FeedPoll: Sendable {
         let offer = ChannelOffer(document, releaseKeys: trust.keys(for: .release, at: time), on: device)
         after.neededShell = offer.neededShell(device)
         let update = FeedUpdate(before: memory, after: after)
-        return try ArchiveOffer(
-            offer, evidence: rootEvidence + evidence(document, signers, known, time) + held.evidence, feed: update,
-            inventory)
+        return ArchiveOffer(
+            offer,
+            evidence: rootEvidence + evidence(of: document, signers: signers, known: known, at: time) + held.evidence,
+            feed: update,
+            in: inventory)
     }
 
     /// Returns the effect of a hold on `document`. An invalid hold is ignored: an attacker who can replace it can also
     /// remove it.
     private func judge(
-        _ file: HoldFile, _ document: ChannelDocument
+        _ file: HoldFile, of document: ChannelDocument
     ) -> (rule: HoldRule, unknown: UpdateFailure?, evidence: [Decision.Outcome]) {
-        func outcome(_ passed: Bool, _ detail: String) -> [Decision.Outcome] {
+        func outcome(_ passed: Bool, detail: String) -> [Decision.Outcome] {
             [Decision.Outcome(rule: "hold", passed: passed, detail: detail)]
         }
         guard trust.hasGuard else { return (.none, nil, []) }
         let bytes: [UInt8]
         switch file {
         case .none: return (.none, nil, [])
-        case .unknown(let failure): return (.none, failure, outcome(false, failure.message))
+        case .unknown(let failure): return (.none, failure, outcome(false, detail: failure.message))
         case .found(let found): bytes = found
         }
         do {
             let hold = try verify(hold: bytes, channel: document.channel)
             let rule = HoldRule.judge(hold, on: document, at: time)
-            return (rule, nil, outcome(!rule.isHolding, rule.detail(hold.document)))
+            return (rule, nil, outcome(!rule.isHolding, detail: rule.detail(hold.document)))
         } catch {
-            return (.none, nil, outcome(false, UpdateFailure(error).message))
+            return (.none, nil, outcome(false, detail: UpdateFailure(error).message))
         }
     }
 
     /// Returns the releases whose rollout excludes `device`. Holds do not affect this. The time is at least that of the
     /// document, independent of the device's clock.
     private func leftOut(
-        by document: ChannelDocument, _ digest: SHA256Digest, _ device: RolloutRule.RolloutDevice, at time: Timestamp
+        by document: ChannelDocument, digest: SHA256Digest, on device: RolloutRule.RolloutDevice, at time: Timestamp
     ) throws -> [SemanticVersion] {
         let time = max(time, document.issuedAt)
         let known = memory.channel(document.channel).flatMap { $0.payloadSha256 == digest ? $0 : nil }
         return try document.releases.filter { release in
             let wasIn = known.map { !$0.leftOut.contains(release.version) } ?? false
-            return try !RolloutRule.judge(release, device, at: time, wasIn: wasIn).isIn
+            return try !RolloutRule.judge(release, on: device, at: time, wasIn: wasIn).isIn
         }.map(\.version)
     }
 
@@ -171,7 +173,7 @@ struct FeedPoll: Sendable {
     }
 
     private func evidence(
-        _ document: ChannelDocument, _ signers: [PublicKey], _ known: FeedMemory.ChannelMemory?, _ time: Timestamp
+        of document: ChannelDocument, signers: [PublicKey], known: FeedMemory.ChannelMemory?, at time: Timestamp
     ) -> [Decision.Outcome] {
         [
             Decision.Outcome(

@@ -57,7 +57,7 @@ package struct ReleaseFile: Sendable {
     package func download(with fetcher: any Fetcher, into folder: Directory) async throws -> Int {
         let download = ArchiveDownload(
             SignedFile(name: "file", sha256: sha256, size: size), at: url, maximumBytes: ArchiveLimits().archiveBytes,
-            fetcher: fetcher, into: folder, report: { _ in })
+            fetcher: fetcher, into: folder, report: UpdateObserver())
         return try await download.run().size
     }
 }

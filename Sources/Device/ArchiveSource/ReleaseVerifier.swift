@@ -1,3 +1,4 @@
+import BundleCore
 import BundleArchive
 package import BundleValues
 package import BundleDisk
@@ -43,7 +44,7 @@ package struct ReleaseVerifier: Sendable {
         try limits.admit(manifest)
         let url = try ManifestRequest.archiveURL(of: manifest, at: manifestURL)
         let archive = try await ArchiveDownload(
-            manifest, at: url, limits: limits, fetcher: fetcher, into: scratch, report: { _ in }
+            manifest, at: url, limits: limits, fetcher: fetcher, into: scratch, report: UpdateObserver()
         ).run()
         let content = try ArchiveVerifier.check(
             archive.file, size: archive.size, of: manifest, limits: limits, scratch: scratch)
@@ -68,7 +69,7 @@ package struct ReleaseVerifier: Sendable {
         let folder = try scratch.directory(creating: "deltas")
         for delta in list.deltas {
             let url = try archiveURL.resolve(relative: delta.url)
-            let download = ArchiveDownload(delta, at: url, fetcher: fetcher, into: folder, report: { _ in })
+            let download = ArchiveDownload(delta, at: url, fetcher: fetcher, into: folder, report: UpdateObserver())
             _ = try await download.run()
             try download.remove()
         }

@@ -26,18 +26,18 @@ final class ReuseStage {
         var hasher = try SHA256Hasher()
         for index in slab.items.indices {
             switch slab.items[index].content {
-            case .bytes(let range): try resolve(&slab.items[index], slab.bytes(range), &hasher)
+            case .bytes(let range): try resolve(&slab.items[index], bytes: slab.bytes(range), hasher: &hasher)
             case .written(let size): try resolve(&slab.items[index], written: size)
             }
         }
     }
 
     private func resolve(
-        _ item: inout Slab.Item, _ bytes: UnsafeRawBufferPointer, _ hasher: inout SHA256Hasher
+        _ item: inout Slab.Item, bytes: UnsafeRawBufferPointer, hasher: inout SHA256Hasher
     ) throws {
         // Most files keep their paths in an update, and a comparison costs less than a hash.
         if let candidate = reuse.candidate(at: item.path, size: bytes.count),
-            let placement = try placement(candidate, bytes)
+            let placement = try placement(of: candidate, bytes: bytes)
         {
             item.placement = placement
             item.digest = candidate.record.digest
@@ -47,14 +47,14 @@ final class ReuseStage {
         let digest = try hasher.finish()
         item.digest = digest
         if let candidate = reuse.candidate(digest, size: bytes.count),
-            let placement = try placement(candidate, bytes)
+            let placement = try placement(of: candidate, bytes: bytes)
         {
             item.placement = placement
         }
     }
 
     private func placement(
-        _ candidate: ReuseIndex.ReuseCandidate, _ bytes: UnsafeRawBufferPointer
+        of candidate: ReuseIndex.ReuseCandidate, bytes: UnsafeRawBufferPointer
     ) throws -> Slab.Placement? {
         let name = candidate.record.path.name
         hasScratch = true
@@ -108,7 +108,7 @@ final class PlacementStage {
                     try item.folder.createFile(item.path.name, with: slab.bytes(range))
                 }
             case (.link(let name, let source), .written):
-                try replaceByLink(item, name, in: source)
+                try replaceByLink(item, to: name, in: source)
             case (.create, .bytes(let range)):
                 try item.folder.createFile(item.path.name, with: slab.bytes(range))
             case (.create, .written): break
@@ -133,7 +133,7 @@ final class PlacementStage {
     }
 
     /// Replaces the new copy by a link before its pages are written to the disk.
-    private func replaceByLink(_ item: Slab.Item, _ name: String, in source: Directory) throws {
+    private func replaceByLink(_ item: Slab.Item, to name: String, in source: Directory) throws {
         let aside = randomName(".linked-")
         guard Self.link(name, in: source, to: item.folder, as: aside) else { return }
         try item.folder.rename(aside, to: item.path.name)

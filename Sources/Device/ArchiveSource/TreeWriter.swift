@@ -44,7 +44,7 @@ struct TreeWriter: EntrySink {
         guard let path else { return }
         let folder = try folders.folder(of: path)
         if let large {
-            try current().add(path, in: folder, written: size, try large.finish())
+            try current().add(path, in: folder, written: size, digest: try large.finish())
             self.large = nil
         } else {
             try current().add(path, in: folder, size: size)
@@ -216,7 +216,7 @@ final class Slab: @unchecked Sendable {
     }
 
     /// Adds a file that is already written.
-    func add(_ path: BundlePath, in folder: Directory, written size: Int, _ digest: SHA256Digest) {
+    func add(_ path: BundlePath, in folder: Directory, written size: Int, digest: SHA256Digest) {
         append(Item(path: path, folder: folder, content: .written(size: size), digest: digest))
     }
 

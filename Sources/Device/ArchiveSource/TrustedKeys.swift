@@ -54,7 +54,7 @@ package struct TrustedKeys: Sendable, Equatable {
             }
         }
         if signers.count >= threshold { return signers }
-        if !isClaimed { throw unknown(signatures.compactMap(\.keyId), document) }
+        if !isClaimed { throw unknown(signatures.compactMap(\.keyId), of: document) }
         if signers.isEmpty {
             throw UpdateFailure(
                 .signatureInvalid, subject: document,
@@ -68,7 +68,7 @@ package struct TrustedKeys: Sendable, Equatable {
         )
     }
 
-    private func unknown(_ claimed: [String], _ document: String) -> UpdateFailure {
+    private func unknown(_ claimed: [String], of document: String) -> UpdateFailure {
         let ids = claimed.map { UntrustedName.display($0) }.joined(separator: ", ")
         // A publisher can give a channel a key of its own after devices got that of the releases.
         let keys =
@@ -107,8 +107,8 @@ package enum TrustAnchor: Sendable, Equatable {
             let bytes = try file.readAll(maximumBytes: max(maximumKeyBytes, TrustRootFormat.maximumBytes))
             // PEM begins with dashes or text, JSON with a brace.
             let first = bytes.first { ![0x20, 0x09, 0x0A, 0x0D].contains($0) }
-            if first == UInt8(ascii: "{") { return .root(try root(bytes, path)) }
-            return .keys(TrustedKeys([try key(bytes, file.path)]))
+            if first == UInt8(ascii: "{") { return .root(try root(bytes, at: path)) }
+            return .keys(TrustedKeys([try key(bytes, at: file.path)]))
         }
         try OwnFile.require(folder, with: content)
         var keys: [PublicKey] = []
@@ -116,7 +116,7 @@ package enum TrustAnchor: Sendable, Equatable {
             // Follows links, because secrets are often mounted as links.
             let file = try File.open(reading: "\(path)/\(name)")
             try OwnFile.require(file, with: content)
-            keys.append(try key(try file.readAll(maximumBytes: maximumKeyBytes), file.path))
+            keys.append(try key(try file.readAll(maximumBytes: maximumKeyBytes), at: file.path))
         }
         if keys.isEmpty {
             throw UpdateFailure(
@@ -141,7 +141,7 @@ package enum TrustAnchor: Sendable, Equatable {
         }
     }
 
-    private static func key(_ bytes: [UInt8], _ path: String) throws -> PublicKey {
+    private static func key(_ bytes: [UInt8], at path: String) throws -> PublicKey {
         do {
             return try PublicKey(parsingPEM: bytes)
         } catch {
@@ -149,7 +149,7 @@ package enum TrustAnchor: Sendable, Equatable {
         }
     }
 
-    private static func root(_ bytes: [UInt8], _ path: String) throws -> VerifiedTrustRoot {
+    private static func root(_ bytes: [UInt8], at path: String) throws -> VerifiedTrustRoot {
         if (try? ManifestFormat.parse(bytes)) != nil {
             throw UpdateFailure(
                 .configInvalid, subject: path,

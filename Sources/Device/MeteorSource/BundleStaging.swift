@@ -15,7 +15,7 @@ struct BundleStaging {
     let gate: FetchGate
     let area: StagingArea
     let installed: ReuseIndex
-    let report: @Sendable (UpdateEvent) -> Void
+    let report: UpdateObserver
 
     private var manifest: AssetManifest { offer.manifest }
 
@@ -44,7 +44,7 @@ struct BundleStaging {
         let downloaded =
             jobs.isEmpty
             ? try await downloader.run(jobs)
-            : try await gate.admit(offer.terms, .files, bytes: plan.footprint.downloadBytes) {
+            : try await gate.admit(offer.terms, load: .files, bytes: plan.footprint.downloadBytes) {
                 try await downloader.run(jobs)
             }
         _ = try await (linked, linkedToo)
@@ -64,8 +64,7 @@ struct BundleStaging {
         policy.requests = server.downloads
         return AssetDownloader(
             tree: area.tree, attempt: area.folder, earlier: interrupted, fetcher: fetcher, policy: policy,
-            clock: SuspendingClock(), random: { Double.random(in: $0) },
-            requireRoom: { [area] in try area.requireRoom() },
+            environment: gate.environment, requireRoom: { [area] in try area.requireRoom() },
             report: { [report] in report(.downloading(bytes: $0.bytes, of: nil)) })
     }
 

@@ -9,7 +9,7 @@ package struct MeteorSource: UpdateSource {
     private let urls: MeteorURLs
     private let seed: SeedFolder?
     private let fetcher: any Fetcher
-    private let report: @Sendable (UpdateEvent) -> Void
+    private let report: UpdateObserver
     private let gate: FetchGate
 
     /// Creates a source for `server`. `seed` is the shell's own client, whose files are inherited.
@@ -17,7 +17,7 @@ package struct MeteorSource: UpdateSource {
     /// Throws if the URL of the server is invalid.
     package init(
         _ server: MeteorServerOptions, seed: SeedFolder?, fetcher: any Fetcher, gate: FetchGate = FetchGate(),
-        report: @escaping @Sendable (UpdateEvent) -> Void
+        report: UpdateObserver
     ) throws {
         self.server = server
         self.seed = seed
@@ -37,7 +37,7 @@ package struct MeteorSource: UpdateSource {
 
     /// Decides by `HotCodePushRule`. The page is checked for the device's application after its download.
     package func decide(
-        _ offer: MeteorOffer, _ inventory: Inventory, shell: SemanticVersion, appId: String?
+        _ offer: MeteorOffer, in inventory: Inventory, shell: SemanticVersion, appId: String?
     ) -> Decision {
         HotCodePushRule.decide(on: offer, in: inventory, seed: seed?.facts)
     }
@@ -61,11 +61,6 @@ package struct MeteorOffer: UpdateOffer {
     package let manifest: AssetManifest
     /// The compatibility version for the device's platform.
     package let compatibility: String
-
-    init(manifest: AssetManifest, compatibility: String) {
-        self.manifest = manifest
-        self.compatibility = compatibility
-    }
 
     package var clientVersion: ClientVersion { .meteor(manifest.version) }
 

@@ -16,7 +16,7 @@ struct ArchivePacker {
 
     let tree: CanonicalTree
     let options: ReleaseOptions
-    let report: @Sendable (UpdateEvent) -> Void
+    let report: UpdateObserver
 
     /// Writes the archive into the empty `file`.
     func pack(into file: File) throws -> Packed {

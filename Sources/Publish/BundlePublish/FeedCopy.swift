@@ -103,16 +103,7 @@ package struct FeedTransfer {
     package func run(_ wait: FeedWait) throws -> CopiedFiles {
         try source.requireExists()
         // Read before the listing, so that the listing includes the files that they reference.
-        let documents = try source.list("").filter { Part(of: $0.name)?.isDocument == true }.compactMap { entry in
-            try source.read(entry.name, maximumBytes: Self.largestDocument).map { (entry: entry, bytes: $0.bytes) }
-        }
-        if !documents.contains(where: { [.channel, .newest].contains(Part(of: $0.entry.name)) }) {
-            throw UpdateFailure(
-                .configInvalid, subject: source.address,
-                "\(source.address) has no manifest.json and no channel, so it is not a feed. Check the first address.")
-        }
-        try requireSameApplication(documents.map { ($0.entry.name, $0.bytes) })
-        for document in documents { try requireForward(of: document.entry.name, to: document.bytes) }
+        let documents = try readDocuments()
         let listed = try source.list("").sorted { $0.name < $1.name }
         let all = listed.compactMap { entry in Part(of: entry.name).map { (part: $0, entry: entry) } }
         var present: Set<String> = []
@@ -126,8 +117,8 @@ package struct FeedTransfer {
         for (part, entry) in all.sorted(by: { $0.part < $1.part }) {
             let isWritten: Bool
             if part.isDocument {
-                guard let document = documents.first(where: { $0.entry.name == entry.name }) else { continue }
-                isWritten = try put(document.bytes, to: entry.name, waiting: wait)
+                guard let bytes = documents[entry.name] else { continue }
+                isWritten = try put(bytes, to: entry.name, waiting: wait)
             } else if present.contains(entry.name) {
                 isWritten = false
             } else {
@@ -140,6 +131,23 @@ package struct FeedTransfer {
         }
         if !isDryRun { try removeRecalledManifest(wait) }
         return report
+    }
+
+    /// Returns the documents of the source by name, which the target's documents allow.
+    private func readDocuments() throws -> [String: [UInt8]] {
+        let documents: [(name: String, bytes: [UInt8])] = try source.list("").map(\.name).filter {
+            Part(of: $0)?.isDocument == true
+        }.compactMap { name in
+            try source.read(name, maximumBytes: Self.largestDocument).map { (name, $0.bytes) }
+        }
+        if !documents.contains(where: { [.channel, .newest].contains(Part(of: $0.name)) }) {
+            throw UpdateFailure(
+                .configInvalid, subject: source.address,
+                "\(source.address) has no manifest.json and no channel, so it is not a feed. Check the first address.")
+        }
+        try requireSameApplication(documents)
+        for (name, bytes) in documents { try requireForward(of: name, to: bytes) }
+        return Dictionary(documents.map { ($0.name, $0.bytes) }) { first, _ in first }
     }
 
     /// Removes the target's `manifest.json` if a copied channel file recalls its release. The source may have none.
@@ -194,7 +202,7 @@ package struct FeedTransfer {
     /// Returns the application of a file; nil if it names none or cannot be read.
     private static func application(of name: String, _ bytes: [UInt8]) -> String? {
         switch Part(of: name) {
-        case .channel: try? ChannelFormat.parse(ChannelFormat.envelope(parsing: bytes)).claims.appId
+        case .channel: try? ChannelFormat.document(in: bytes).appId
         case .trust: try? TrustRootFormat.parse(bytes).claims.appId
         case .newest: try? ManifestFormat.parse(bytes).claims.appId
         default: nil
@@ -250,7 +258,7 @@ package struct FeedTransfer {
     /// Returns the number by which devices order versions of the file; nil for a file without one.
     private static func number(of name: String, _ bytes: [UInt8]) throws -> Int? {
         switch Part(of: name) {
-        case .channel: try ChannelFormat.parse(ChannelFormat.envelope(parsing: bytes)).claims.sequence
+        case .channel: try ChannelFormat.document(in: bytes).sequence
         case .trust: try TrustRootFormat.parse(bytes).claims.version
         default: nil
         }

@@ -121,7 +121,7 @@ package struct FeedExport {
             guard let record = try ChannelWriter.record(of: name, in: source) else {
                 throw FeedCopy.missing(path, in: source)
             }
-            let claims = try ChannelFormat.parse(ChannelFormat.envelope(parsing: record.bytes)).claims
+            let claims = try ChannelFormat.document(in: record.bytes)
             var live = Live(
                 name: path, manifests: claims.releases.map(\.manifest.claims), channel: (name, claims.sequence))
             if let trust { live.untrusted = claims.releases.filter { !trust.accepts($0.manifest) }.map(\.version) }

@@ -226,7 +226,7 @@ package final class FeedFolder: FeedLocation {
         let root = try existing()
         if let lock = try FileLock.take(root) { return lock }
         let other = "another clientctl" + (try FileLock.holder(of: root).map { " (pid \($0))" } ?? "")
-        if wait.limit > .zero { wait.report("waiting for \(other), which changes \(address)") }
+        if wait.limit > .zero { wait.environment.log("waiting for \(other), which changes \(address)") }
         guard let lock = try FileLock.take(root, waiting: Int(min(wait.limit / .milliseconds(1), 1e9))) else {
             throw UpdateFailure(
                 .storeLocked, subject: address,

@@ -112,12 +112,12 @@ package struct FeedWait: Sendable {
     package static let standard = Duration.seconds(30)
 
     let limit: Duration
-    let report: @Sendable (String) -> Void
+    let environment: Environment
 
-    /// Waits for up to `limit`; `report` receives a message when a wait begins.
-    package init(_ limit: Duration = standard, report: @escaping @Sendable (String) -> Void = { _ in }) {
+    /// Waits for up to `limit`; the log receives a message when a wait begins.
+    package init(_ limit: Duration = standard, environment: Environment = Environment()) {
         self.limit = limit
-        self.report = report
+        self.environment = environment
     }
 }
 

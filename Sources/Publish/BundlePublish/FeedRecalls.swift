@@ -62,7 +62,7 @@ struct FeedRecalls {
     func document(of channel: String) throws -> ChannelDocument? {
         guard let record = try ChannelWriter.record(of: channel, in: location) else { return nil }
         do {
-            return try ChannelFormat.parse(ChannelFormat.envelope(parsing: record.bytes)).claims
+            return try ChannelFormat.document(in: record.bytes)
         } catch {
             let file = "\(location.address)/\(ChannelWriter.path(of: channel))"
             throw UpdateFailure(

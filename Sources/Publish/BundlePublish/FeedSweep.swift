@@ -255,7 +255,7 @@ package struct FeedSweep {
         var named: [SemanticVersion: Set<KeptReason>] = [:]
         if let newest = try ReleaseFeed.newest(in: feed) { named[newest.claims.version] = [.manifest] }
         func add(_ bytes: [UInt8], at path: String, reason: (ChannelDocument) -> KeptReason) throws {
-            let document = try reading(path) { try ChannelFormat.parse(ChannelFormat.envelope(parsing: bytes)).claims }
+            let document = try reading(path) { try ChannelFormat.document(in: bytes) }
             for release in document.releases { named[release.version, default: []].insert(reason(document)) }
             for recall in document.recalled { named[recall.version, default: []].insert(.recalled(document.channel)) }
         }

@@ -133,4 +133,23 @@ extension ReleaseBuilder {
         if tree.entries.count > usual.entries { flags.append("--max-files") }
         return flags
     }
+
+    // MARK: manifest.json
+
+    func wouldBeNewest() throws -> Bool {
+        guard let newest = try ReleaseFeed.newest(in: feed) else { return true }
+        return newest.claims.version <= options.version
+    }
+
+    func isNewest() throws -> Bool { try ReleaseFeed.newest(in: feed)?.claims.version == options.version }
+
+    /// Offers `manifest` unless devices see a newer release. Returns whether it changed the offer.
+    @discardableResult
+    func makeNewest(_ manifest: [UInt8]) throws -> Bool {
+        let present = try ReleaseFeed.newestRecord(in: feed)
+        if let present, present.manifest.claims.version > options.version { return false }
+        let isBehind = present?.manifest.claims.version != options.version
+        try ReleaseFeed.setNewest(manifest, in: feed, after: present?.record)
+        return isBehind
+    }
 }

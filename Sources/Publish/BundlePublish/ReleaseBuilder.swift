@@ -13,11 +13,11 @@ package struct ReleaseBuilder {
     let feed: any FeedLocation
     /// The location of a dry run; nil otherwise.
     let dryRun: DryRunLocation?
-    private let report: @Sendable (UpdateEvent) -> Void
+    private let report: UpdateObserver
 
     /// Publishes to `feed`; `report` receives progress events.
     package init(
-        _ options: ReleaseOptions, feed: any FeedLocation, report: @escaping @Sendable (UpdateEvent) -> Void
+        _ options: ReleaseOptions, feed: any FeedLocation, report: UpdateObserver
     ) {
         self.options = options
         dryRun = options.isDryRun ? DryRunLocation(feed) : nil
@@ -82,16 +82,12 @@ package struct ReleaseBuilder {
         try requireSameContent(tree)
         let isNew = try feed.isNew
         let draft = try feed.draft(options.wait)
-        let file = try draft.scratch.file(creating: archiveName)
-        let release = try seal(tree, into: file, team: team, scratch: draft.scratch)
-        try file.sync()
+        let release = try seal(tree, team: team, in: draft.scratch)
         let same = try sameContent(release.manifest)
         // Stored before devices have the release, because crash reports need the maps.
         try keepMaps(inspection)
-        let deltas = try self.deltas(to: release, tree, in: draft.scratch)
-        let list = try DeltaPublisher(feed, signers: team.all, anchor: options.trust)
-            .list(of: deltas, for: release.claims(url: archiveName))
-        if let list { try draft.scratch.replaceFile(DeltaListFormat.fileName, with: list) }
+        let deltas = try deltas(to: release, tree, in: draft.scratch)
+        try writeList(of: deltas, to: release, team: team, in: draft.scratch)
         if let notes = options.notes {
             try draft.scratch.replaceFile(ReleaseNotes.fileName, with: Array(notes.utf8))
         }
@@ -104,6 +100,14 @@ package struct ReleaseBuilder {
         report.sameContent = same
         report.isFeedNew = isNew
         return report
+    }
+
+    private func writeList(
+        of deltas: [DeltaReport], to release: SignedRelease, team: Team, in scratch: Directory
+    ) throws {
+        let list = try DeltaPublisher(feed, signers: team.all, anchor: options.trust)
+            .list(of: deltas, for: release.claims(url: archiveName))
+        if let list { try scratch.replaceFile(DeltaListFormat.fileName, with: list) }
     }
 
     /// Throws if the release would move `manifest.json` past the standard channel, which it follows, or if a channel
@@ -224,9 +228,8 @@ package struct ReleaseBuilder {
     private var archivePath: String { "releases/\(options.version.folderName)/\(archiveName)" }
 
     /// Packs the tree, verifies the archive with the installer's reader, and signs it.
-    private func seal(
-        _ tree: CanonicalTree, into file: File, team: Team, scratch: Directory
-    ) throws -> SignedRelease {
+    private func seal(_ tree: CanonicalTree, team: Team, in scratch: Directory) throws -> SignedRelease {
+        let file = try scratch.file(creating: archiveName)
         let packed = try ArchivePacker(tree: tree, options: options, report: report).pack(into: file)
         var manifest = Manifest(
             version: options.version, url: archiveName, sha256: packed.sha256, shells: options.shells)
@@ -248,6 +251,7 @@ package struct ReleaseBuilder {
         let unpacked = try ArchiveVerifier.check(
             file, size: packed.size, of: manifest, limits: options.limits, scratch: scratch)
         if unpacked != packed.contentSha256 { throw try renamed(tree, in: file) }
+        try file.sync()
         let statement = try manifest.statement()
         return SignedRelease(
             manifest: manifest, signature: try team.first.sign(statement),
@@ -277,24 +281,5 @@ package struct ReleaseBuilder {
 
     private func document(_ release: SignedRelease, url: String) throws -> [UInt8] {
         JSONWriter.bytes(of: try release.claims(url: url).document, layout: .pretty)
-    }
-
-    // MARK: manifest.json
-
-    func wouldBeNewest() throws -> Bool {
-        guard let newest = try ReleaseFeed.newest(in: feed) else { return true }
-        return newest.claims.version <= options.version
-    }
-
-    func isNewest() throws -> Bool { try ReleaseFeed.newest(in: feed)?.claims.version == options.version }
-
-    /// Offers `manifest` unless devices see a newer release. Returns whether it changed the offer.
-    @discardableResult
-    func makeNewest(_ manifest: [UInt8]) throws -> Bool {
-        let present = try ReleaseFeed.newestRecord(in: feed)
-        if let present, present.manifest.claims.version > options.version { return false }
-        let isBehind = present?.manifest.claims.version != options.version
-        try ReleaseFeed.setNewest(manifest, in: feed, after: present?.record)
-        return isBehind
     }
 }

@@ -19,7 +19,7 @@ import Testing
         try site.install().succeeded("installed")
         let device = Launcher.LaunchDevice(
             store: site.store, shell: try SemanticVersion(parsing: "1.5.0"), seed: nil, verifies: true)
-        let launcher = try Launcher(device) { _ in }
+        let launcher = try Launcher(device, environment: Environment())
         var shown: ReadyClient? = try launcher.prepare().client
         let name = try #require(shown?.name)
         let path = try #require(shown?.root.path)

@@ -40,7 +40,7 @@ import Testing
         let download = ArchiveDownload(
             manifest, at: try server.url("/a"), limits: ArchiveLimits(),
             fetcher: CurlFetcher(options: FetchOptions(userAgent: "tests")), into: folder,
-            report: { [events] event in events.list.withLock { $0.append(event) } })
+            report: UpdateObserver { [events] event in events.list.withLock { $0.append(event) } })
         return try await download.run()
     }
 
@@ -149,7 +149,7 @@ import Testing
         manifest.size = content.count
         let download = ArchiveDownload(
             manifest, at: try edges.url("/a"), limits: ArchiveLimits(),
-            fetcher: CurlFetcher(options: FetchOptions(userAgent: "tests")), into: folder, report: { _ in })
+            fetcher: CurlFetcher(options: FetchOptions(userAgent: "tests")), into: folder, report: UpdateObserver())
         let archive = try await download.run()
         #expect(archive.bytesDownloaded == content.count)
         #expect(edges.requests.count == 3)

@@ -48,10 +48,10 @@ final class Device: Sendable {
     ) async throws -> InstallReport {
         let channel = ArchiveSource(
             source: .manifest(try FetchURL(filePath: Array("\(folder.path)/feed/manifest.json".utf8))),
-            anchor: .keys(key.trusted), seed: seed, limits: limits, fetcher: Self.fetcher, report: { _ in })
+            anchor: .keys(key.trusted), seed: seed, limits: limits, fetcher: Self.fetcher, report: UpdateObserver())
         let device = Updater<ArchiveSource>.UpdateDevice(
             store: storePath, shell: try SemanticVersion(parsing: "1.0.0"), appId: nil, keep: keep)
-        let outcome = try await Updater(source: channel, device: device, warn: { _ in }).update()
+        let outcome = try await Updater(source: channel, device: device, environment: Environment()).update()
         guard case .installed(_, let report) = outcome else { throw NotInstalled() }
         return report
     }

@@ -1,3 +1,4 @@
+import BundleValues
 import BundleTransport
 import BundleTestTraits
 import BundleTesting
@@ -217,11 +218,13 @@ private final class Watch: TransportConnector {
     func run(_ test: @escaping @Sendable (Watch) async throws -> Void) async throws {
         let watcher = ReleaseWatcher(
             SyncClient.Configuration(url: try SocketURL(parsing: "ws://h/push")), channel: "stable", connector: self,
-            clock: clock, random: { _ in 1 }, known: { [self] in await answer() },
-            check: { [self] _ in await check() }, report: { [self] report in received.withLock { $0.append(report) } }
-        )
+            environment: Environment(clock: clock, random: { _ in 1 }))
         try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { await watcher.run() }
+            group.addTask { [self] in
+                await watcher.run(
+                    known: { [self] in await answer() }, check: { [self] _ in await check() },
+                    report: { [self] report in received.withLock { $0.append(report) } })
+            }
             defer { group.cancelAll() }
             try await test(self)
         }

@@ -12,7 +12,7 @@ import Testing
         let layout = MeteorBundles(platform: .android)
         let channel = try MeteorSource(
             try device.source(), seed: try device.seed.map { try SeedFolder(at: $0, layout: layout) },
-            fetcher: CurlFetcher(options: FetchOptions(userAgent: "tests")), report: { _ in })
+            fetcher: CurlFetcher(options: FetchOptions(userAgent: "tests")), report: UpdateObserver())
         #expect(try await SourceContract(channel).broken() == [])
     }
 

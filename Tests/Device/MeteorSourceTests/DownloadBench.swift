@@ -72,8 +72,9 @@ struct DownloadBench {
 
     func run(_ jobs: [AssetJob], continuing earlier: InterruptedDownload? = nil) async throws -> DownloadedFiles {
         try await AssetDownloader(
-            tree: tree, attempt: attempt, earlier: earlier, fetcher: fetcher, policy: policy, clock: clock,
-            random: { _ in 1 }, requireRoom: requireRoom, report: { [progress] in progress.add($0) }
+            tree: tree, attempt: attempt, earlier: earlier, fetcher: fetcher, policy: policy,
+            environment: Environment(clock: clock, random: { _ in 1 }), requireRoom: requireRoom,
+            report: { [progress] in progress.add($0) }
         ).run(jobs)
     }
 

@@ -146,7 +146,7 @@ import Testing
         #expect(decide(FirstVerdicts(confirmed: 0, failed: 0)) == .noData)
         let situation = GuardDecision.Situation(rollout: 0, isHeld: false, sinceChange: .zero, verdicts: nil)
         let version = try SemanticVersion(parsing: "1.1.0")
-        #expect(GuardDecision.forGroupsAlone.change(version, recalls: true, situation) == nil)
+        #expect(GuardDecision.forGroupsAlone.change(version, recalls: true, in: situation) == nil)
     }
 
     @Test func `adds named devices to the expected number of devices`() {

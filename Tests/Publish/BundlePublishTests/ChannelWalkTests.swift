@@ -186,7 +186,7 @@ private final class ChannelWalk {
             guard let old = seen[name]?.suffix(40).randomElement(using: &random) else { return }
             try workspace.folder.write(old, to: "feed/\(path(name))")
             if roll(2) == 0 {
-                let sequence = try ChannelFormat.parse(ChannelFormat.envelope(parsing: old)).claims.sequence
+                let sequence = try ChannelFormat.document(in: old).sequence
                 for copy in copies where copy > sequence {
                     try workspace.location.remove(ChannelWriter.copyPath(of: name, sequence: copy))
                 }

@@ -89,7 +89,7 @@ import Testing
                 }
             }
             guard name.hasPrefix("channels/") else { return [] }
-            let document = try ChannelFormat.parse(ChannelFormat.envelope(parsing: bytes)).claims
+            let document = try ChannelFormat.document(in: bytes)
             return try document.releases.compactMap { release in
                 // Copies are one folder deeper; devices never read them.
                 try unmet(

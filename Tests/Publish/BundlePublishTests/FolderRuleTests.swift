@@ -250,10 +250,12 @@ import Testing
             version: version, shells: try ShellRange(minimum: version), createdAt: Timestamp(clamping: 1))
         let archive = try Directory.open(folder.path).file(creating: "archive")
         let early = Mutex<[Int]>([])
-        let packer = ArchivePacker(tree: try CanonicalTree(try Directory.open(folder.file("web"))), options: options) {
+        let observer = UpdateObserver {
             guard case .packing(let bytes, _) = $0, (try? archive.size()) == 0 else { return }
             early.withLock { $0.append(bytes) }
         }
+        let packer = ArchivePacker(
+            tree: try CanonicalTree(try Directory.open(folder.file("web"))), options: options, report: observer)
         _ = try packer.pack(into: archive)
         #expect(early.withLock { !$0.isEmpty && $0.allSatisfy { $0 < 100_000 } }, "\(early.withLock { $0 })")
     }

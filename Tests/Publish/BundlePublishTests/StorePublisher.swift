@@ -1,4 +1,5 @@
 import ArchiveSource
+import BundleCore
 import BundleTesting
 import BundleValues
 import Testing
@@ -39,7 +40,7 @@ final class StorePublisher {
         var terms = workspace.terms()
         terms.isDryRun = isDryRun
         if version == "1.0.0" { terms.firstSequence = 1 }
-        let builder = ReleaseBuilder(options, feed: try store.location(attempts: attempts)) { _ in }
+        let builder = ReleaseBuilder(options, feed: try store.location(attempts: attempts), report: UpdateObserver())
         return try builder.publish(
             builder.inspect(try #require(sources[version])), signers: [workspace.release],
             to: ChannelPlan("stable", rollout: nil, terms: terms))

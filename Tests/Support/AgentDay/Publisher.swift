@@ -1,3 +1,4 @@
+import BundleCore
 import ArchiveSource
 import BundleValues
 import BundlePublish
@@ -61,7 +62,7 @@ final class Publisher {
         options.windowLog = 17
         var terms = terms(now, lifetime)
         terms.firstSequence = count == 1 ? 1 : nil
-        let builder = ReleaseBuilder(options, feed: FeedFolder(feed), report: { _ in })
+        let builder = ReleaseBuilder(options, feed: FeedFolder(feed), report: UpdateObserver())
         _ = try builder.publish(
             builder.inspect(source), signers: [release], to: ChannelPlan(Self.channel, rollout: nil, terms: terms))
         versions.append(version)

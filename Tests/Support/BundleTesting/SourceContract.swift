@@ -35,7 +35,7 @@ package struct SourceContract<Channel: UpdateSource>: Sendable {
     }
 
     private func decide(_ offer: Channel.Offer, _ inventory: Inventory) -> Decision {
-        channel.decide(offer, inventory, shell: device.shell, appId: device.appId)
+        channel.decide(offer, in: inventory, shell: device.shell, appId: device.appId)
     }
 
     private func request(_ inventory: Inventory, _ stepsLeft: Int) -> OfferRequest {
@@ -68,7 +68,7 @@ package struct SourceContract<Channel: UpdateSource>: Sendable {
 
     /// Checks that staging completes a tree and does not change the ledger.
     private func stage(_ offer: Channel.Offer, _ broken: inout [String]) async throws {
-        let opened = try BundleStore.open(at: store, time: .now) { _ in }
+        let opened = try BundleStore.open(at: store, environment: Environment())
         let before = try await opened.inventory().ledger
         let area = try await opened.openStaging(for: offer.footprint)
         let staged = try await channel.stage(offer, in: area, reusing: try await opened.reuseIndex())
@@ -81,7 +81,7 @@ package struct SourceContract<Channel: UpdateSource>: Sendable {
 
     /// Checks that a cancelled task stages nothing.
     private func end(_ offer: Channel.Offer, _ broken: inout [String]) async throws {
-        let opened = try BundleStore.open(at: store, time: .now) { _ in }
+        let opened = try BundleStore.open(at: store, environment: Environment())
         let area = try await opened.openStaging(for: offer.footprint)
         let index = try await opened.reuseIndex()
         let staging = Task { [channel] in
@@ -95,7 +95,7 @@ package struct SourceContract<Channel: UpdateSource>: Sendable {
 
     /// Checks that an update installs the client once.
     private func install(_ offer: Channel.Offer, _ broken: inout [String]) async throws {
-        let updater = Updater(source: channel, device: device, warn: { _ in })
+        let updater = Updater(source: channel, device: device, environment: Environment())
         guard case .installed(let version, let report) = try await updater.update(), version == offer.clientVersion
         else { throw Broken("what is to be installed is installed") }
         if report.bundle?.version != version { broken.append("what is installed is in the store") }

@@ -72,7 +72,7 @@ private func checkRules(_ document: ChannelDocument) throws {
     var feed = FeedMemory()
     let leftOut = try document.releases.filter { release in
         try !RolloutRule.judge(
-            release, RolloutRule.RolloutDevice(id: "d", groups: ["qa"]), at: document.issuedAt, wasIn: false
+            release, on: RolloutRule.RolloutDevice(id: "d", groups: ["qa"]), at: document.issuedAt, wasIn: false
         ).isIn
     }
     feed.follow(

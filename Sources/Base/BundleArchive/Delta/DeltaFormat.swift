@@ -44,12 +44,6 @@ package enum DeltaFormat {
         package let bytes: Int
         /// The numbers of the old files that are the prefix of the frame.
         package let prefix: [Int]
-
-        package init(frameBytes: Int, bytes: Int, prefix: [Int]) {
-            self.frameBytes = frameBytes
-            self.bytes = bytes
-            self.prefix = prefix
-        }
     }
 
     /// Returns the bytes of an index.

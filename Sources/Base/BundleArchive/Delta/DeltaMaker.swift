@@ -33,19 +33,15 @@ package struct DeltaMaker: Sendable {
     }
 
     private let options: Options
-    /// Receives the compressed bytes and the total.
-    private let report: @Sendable (_ done: Int, _ total: Int) -> Void
 
-    package init(
-        _ options: Options = Options(), report: @escaping @Sendable (_ done: Int, _ total: Int) -> Void = { _, _ in }
-    ) {
-        self.options = options
-        self.report = report
-    }
+    package init(_ options: Options = Options()) { self.options = options }
 
     /// Writes the delta from `base` to `target` into the empty `file`. Returns nil if it is larger than the options
-    /// allow.
-    package func make(from base: DeltaTree, to target: DeltaTree, into file: File) throws -> Made? {
+    /// allow. `report` receives the compressed bytes and the total.
+    package func make(
+        from base: DeltaTree, to target: DeltaTree, into file: File,
+        report: @escaping @Sendable (_ done: Int, _ total: Int) -> Void = { _, _ in }
+    ) throws -> Made? {
         let plan = try DeltaPlan(from: base, to: target, options: options)
         let steps = DeltaFormat.bytes(of: plan.steps)
         guard

@@ -157,16 +157,17 @@ extension RosterPost {
         if let channel, !ChannelFileName.isName(channel) { throw reader.refusal("channel", ChannelFileName.rule) }
         self.init(
             device: device, name: name, state: try Self.required("state", reader),
-            program: try Self.word("program", reader, Self.longestCode) ?? "", interval: interval,
-            appId: try Self.word("appId", reader, Self.longestAppId),
-            runs: try Self.word("runs", reader, Self.longestVersion),
-            next: try Self.word("next", reader, Self.longestVersion), waiting: try Self.optional("waiting", reader),
+            program: try Self.word("program", from: reader, limit: Self.longestCode) ?? "", interval: interval,
+            appId: try Self.word("appId", from: reader, limit: Self.longestAppId),
+            runs: try Self.word("runs", from: reader, limit: Self.longestVersion),
+            next: try Self.word("next", from: reader, limit: Self.longestVersion),
+            waiting: try Self.optional("waiting", reader),
             screen: try Self.optional("screen", reader), shell: try reader.optionalVersion("shell"), channel: channel,
             sequence: try reader.optionalInteger("sequence"),
             checked: reader.optional("checked") == nil ? nil : try reader.timestamp("checked"),
-            code: try Self.word("code", reader, Self.longestCode),
-            blocked: try Self.words("blocked", reader, Self.longestVersion),
-            findings: try Self.words("findings", reader, Self.longestCode))
+            code: try Self.word("code", from: reader, limit: Self.longestCode),
+            blocked: try Self.words("blocked", from: reader, limit: Self.longestVersion),
+            findings: try Self.words("findings", from: reader, limit: Self.longestCode))
     }
 
     private static func required<Value: RawRepresentable<String>>(
@@ -186,7 +187,7 @@ extension RosterPost {
 
     /// Returns a text of visible ASCII characters; nil if the member is absent or null.
     private static func word(
-        _ member: String, _ reader: MemberReader, _ limit: Int
+        _ member: String, from reader: MemberReader, limit: Int
     ) throws(MemberReader.Refusal) -> String? {
         guard let text = try reader.optionalString(member) else { return nil }
         guard isWord(text, limit) else { throw reader.refusal(member, "is not 1 to \(limit) visible ASCII characters") }
@@ -194,7 +195,7 @@ extension RosterPost {
     }
 
     private static func words(
-        _ member: String, _ reader: MemberReader, _ limit: Int
+        _ member: String, from reader: MemberReader, limit: Int
     ) throws(MemberReader.Refusal) -> [String] {
         let texts = try reader.strings(member)
         guard texts.count <= most, texts.allSatisfy({ isWord($0, limit) }) else {

@@ -5,6 +5,9 @@ public struct SemanticVersion: Sendable, Hashable {
     /// The longest version, in bytes.
     public static let maximumBytes = 128
 
+    /// The version 0.0.0: that of a shell without a version, such as a browser, and the lowest shell of a release for all.
+    public static let zero = SemanticVersion()
+
     /// The version as text, such as `1.5.1-rc.1`. It has only ASCII letters, digits, dots and hyphens.
     public let description: String
 
@@ -12,6 +15,13 @@ public struct SemanticVersion: Sendable, Hashable {
     private let core: [VersionIdentifier]
     /// The identifiers of the pre-release part; empty for a release.
     private let preRelease: [VersionIdentifier]
+
+    /// Creates the version 0.0.0.
+    private init() {
+        core = Array(repeating: VersionIdentifier([UInt8(ascii: "0")]), count: 3)
+        preRelease = []
+        description = "0.0.0"
+    }
 
     /// Accepts a version such as `1.5.1` or `2.0.0-beta.2`.
     public init(parsing text: some StringProtocol) throws(SemanticVersionError) {

@@ -37,7 +37,7 @@ struct Rollback: ParsableCommand {
 
     func run() throws {
         let store = try place.required()
-        let verdicts = try Verdicts(store: store) { Output.warn($0) }
+        let verdicts = try Verdicts(store: store, environment: .command)
         let known = try Inventory.read(at: store).knownNames
         func client(_ flag: String, given: String?) throws -> ClientName? {
             try given.map { text in
@@ -87,7 +87,7 @@ struct Unblock: ParsableCommand {
     func run() throws {
         let store = try place.required()
         let text = try version.required()
-        let verdicts = try Verdicts(store: store) { Output.warn($0) }
+        let verdicts = try Verdicts(store: store, environment: .command)
         let known = try Inventory.read(at: store).knownNames
         let name = try FlagValue.parsed(text, of: "version") { try ClientReference($0).resolve(among: known) }
         guard let version = name.version else {

@@ -34,7 +34,7 @@ struct CheckCommand: AsyncParsableCommand {
         var answers: [CheckOutput] = []
         var failure: (any Error)?
         // A failure of one source does not stop the others.
-        for source in try Wiring.sources(update, report: { _ in }) {
+        for source in try Wiring.sources(update, report: UpdateObserver()) {
             do { answers.append(try CheckOutput(try await source.check(explaining: explain))) } catch {
                 failure = failure ?? error
             }

@@ -52,7 +52,7 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
     func run() async throws {
         let progress = Progress()
         try Wiring.requireSeed(update)
-        let sources = try Wiring.sources(update, report: progress.report)
+        let sources = try Wiring.sources(update, report: progress.observer)
         let hasSeed = update.seed != nil
         let reporter = try reporting.reporter(update)
         let roster = try listed.sender(update, configuration: try Wiring.configuration(update, verifies: false))

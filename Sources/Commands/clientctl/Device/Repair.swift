@@ -60,8 +60,7 @@ struct Repair: AsyncParsableCommand, ConfinedCommand {
         let layout = MeteorBundles(platform: try Wiring.platform(platform))
         let repair = StoreRepair(
             store: store, seed: try seed.map { try SeedFolder(at: $0, layout: layout) },
-            layout: layout, archives: try archives(store, progress: progress)
-        ) { Output.warn($0) }
+            layout: layout, archives: try archives(store, progress: progress), environment: .command)
         try Wiring.requireStore(store)
         try StoreMark.require(in: try Directory.open(store))
         let report = try await dryRun ? repair.look() : repair.run()
@@ -87,7 +86,7 @@ struct Repair: AsyncParsableCommand, ConfinedCommand {
         guard let feed = try Wiring.feed(manifest: manifest, channel: channel) else { return nil }
         return FeedArchives(
             source: feed, limits: try limits.limits(),
-            fetcher: try Wiring.fetcher(network, for: feed.url, store: store), report: progress.report)
+            fetcher: try Wiring.fetcher(network, for: feed.url, store: store), report: progress.observer)
     }
 
     /// Returns the numbers of damaged files and of clients without a receipt.

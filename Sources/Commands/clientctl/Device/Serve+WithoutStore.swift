@@ -79,7 +79,7 @@ extension Serve {
         let reason = UpdateFailure(refusal)
         let bridge = LoopbackBridge(try design())
         let host = try SeedHost(bridge, because: reason, say: { Output.warn($0) }) { warn in
-            try Launcher.launch(device, withoutStore: refusal, warn: warn)
+            try Launcher.launch(device, withoutStore: refusal, log: warn)
         }
         let boot = ShellBootSequence(
             sessions: sessions,

@@ -177,10 +177,11 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         let renewal = try screen.renewal(configuration.device.store)
         let design = try design()
         let bridge = LoopbackBridge(design)
-        let container = try Wiring.container(update, configuration: configuration) { event in
+        let observer = UpdateObserver { event in
             agent.note(event)
             bridge.note(event)
         }
+        let container = try Wiring.container(update, configuration: configuration, report: observer)
         let isOnce = once
         let reporter = try reporting.reporter(update)
         // Opening the store counts a trial without a verdict as failed, so every flag is checked before.

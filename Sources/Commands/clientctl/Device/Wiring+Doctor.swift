@@ -14,10 +14,11 @@ extension Wiring {
         let known = readableLedger(store)
         var options = given
         options.store = store
-        options.shellVersion = given.shellVersion ?? known?.shell?.description ?? ShellOptions.noVersion
+        options.shellVersion = given.shellVersion ?? known?.shell?.description
         try requireSeed(options)
         let configuration = try configuration(options, verifies: false)
-        let container = try container(options, configuration: configuration, keepingSession: true) { _ in }
+        let container = try container(
+            options, configuration: configuration, keepingSession: true, report: UpdateObserver())
         let network = try options.network.fetching()
         var feeds: [DeviceDoctor.ConfiguredFeed?] = []
         if let source = container.feed?.source {

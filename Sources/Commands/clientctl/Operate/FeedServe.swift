@@ -107,7 +107,7 @@ struct FeedServe: AsyncParsableCommand {
         configuration.limits.connections = min(configuration.limits.connections, max(16, OpenFiles.raiseLimit() - 128))
         let log = try AccessLog(to: accessLog)
         configuration.log = { log.note($0) }
-        let host = try await source.start(configuration) { Output.say($0) }
+        let host = try await source.start(configuration, environment: Environment(log: { Output.say($0) }))
         let hangup = HangupSignal { Self.readAgain(tokens, operators: operators, host: host, log: log) }
         // A program that reads the address can stop the host at once.
         let signals = StopSignals()
@@ -179,13 +179,13 @@ struct FeedServe: AsyncParsableCommand {
         case folder(Directory)
         case upstream(Upstream, cache: (folder: Directory, bytes: Int)?)
 
-        func start(_ configuration: FeedConfiguration, say: @escaping @Sendable (String) -> Void) async throws
+        func start(_ configuration: FeedConfiguration, environment: Environment) async throws
             -> FeedHost
         {
             switch self {
-            case .folder(let feed): try await FeedHost.start(configuration, serving: feed, say: say)
+            case .folder(let feed): try await FeedHost.start(configuration, serving: feed, environment: environment)
             case .upstream(let upstream, let cache):
-                try await FeedHost.start(configuration, relaying: upstream, cache: cache, say: say)
+                try await FeedHost.start(configuration, relaying: upstream, cache: cache, environment: environment)
             }
         }
     }

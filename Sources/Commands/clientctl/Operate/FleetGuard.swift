@@ -118,7 +118,7 @@ struct FleetGuard: AsyncParsableCommand {
         answer.isGuard = !guards.isEmpty
         answer.isDryRun = terms.isDryRun
         if !answer.isGuard {
-            answer.report = try decision.change(version, recalls: recalls, situation).map {
+            answer.report = try decision.change(version, recalls: recalls, in: situation).map {
                 try ChannelEditor(feed: feed, terms).apply($0, to: channel)
             }
         } else if try Self.mustHold(

@@ -172,9 +172,6 @@ struct StoreOptions: ParsableArguments {
 
 /// The flags of the shell that shows clients.
 struct ShellOptions: ParsableArguments {
-    /// The version of a shell without a version, such as a browser.
-    static let noVersion = "0.0.0"
-
     @Option(help: .shellVersion) var shellVersion: String?
     @Option(help: .seed, completion: .directory) var seed: String?
 

@@ -1,6 +1,11 @@
 import BundleValues
 import CLibrary
 
+extension Environment {
+    /// The environment of commands, which print what they log.
+    static let command = Environment(log: { Output.warn($0) })
+}
+
 /// Prints results on standard output and everything else on standard error.
 ///
 /// Only `Output` and `Log` write to them. They escape unprintable characters, so that no byte of a feed, a page or a file name moves

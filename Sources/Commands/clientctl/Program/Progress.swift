@@ -16,7 +16,9 @@ final class Progress: Sendable {
     private let start = ContinuousClock.now
 
     /// Shows an event.
-    func report(_ event: UpdateEvent) {
+    var observer: UpdateObserver { UpdateObserver { self.report($0) } }
+
+    private func report(_ event: UpdateEvent) {
         // The result of the command reports this event.
         if case .routed = event { return }
         let (step, text) = Self.describe(event)

@@ -35,7 +35,7 @@ enum Wiring {
     /// Returns the earliest possible time: the latest signed time in the store or the age of this program, whichever is later.
     static func earliestTime(_ store: String) -> Timestamp {
         let memory = (try? Inventory.read(at: store).ledger.feed) ?? FeedMemory()
-        return TrustedTime.at(Timestamp(clamping: 0), memory)
+        return TrustedTime.at(Timestamp(clamping: 0), knowing: memory)
     }
 
     /// Returns the addresses of the feed and the Meteor server.
@@ -46,7 +46,7 @@ enum Wiring {
     /// Returns the device with its feed and its Meteor server.
     static func container(
         _ options: UpdateOptions, configuration: ShellConfiguration, keepingSession: Bool = false,
-        report: @escaping @Sendable (UpdateEvent) -> Void
+        report: UpdateObserver
     ) throws -> DeviceContainer {
         let (feed, meteor) = try places(options)
         if feed == nil, meteor == nil, CommandLineFlags.contain("trust") {
@@ -64,7 +64,7 @@ enum Wiring {
 
     /// Returns the sources of updates. Throws `MissingFlag` without an address, or `ValidationError` if `--sources` excludes all addresses.
     static func sources(
-        _ options: UpdateOptions, report: @escaping @Sendable (UpdateEvent) -> Void
+        _ options: UpdateOptions, report: UpdateObserver
     ) throws -> [any DeviceSource] {
         let (feed, meteor) = try places(options)
         if feed == nil && meteor == nil {
@@ -199,10 +199,10 @@ enum Wiring {
 
     /// Returns the store and the shell of the device.
     private static func device(_ store: String?, shell: ShellOptions) throws -> Launcher.LaunchDevice {
-        let version = shell.shellVersion ?? ShellOptions.noVersion
         var device = Launcher.LaunchDevice(
             store: try FlagValue.required(store, of: "store"),
-            shell: try FlagValue.version(version, of: "shell-version"), seed: shell.seed,
+            shell: try shell.shellVersion.map { try FlagValue.version($0, of: "shell-version") } ?? .zero,
+            seed: shell.seed,
             verifies: shell.verifyOnLaunch, sources: try SourceOrder.chosen(shell.sources))
         device.layout = MeteorBundles(platform: try platform(shell.platform))
         return device

@@ -40,7 +40,7 @@ extension Publish {
     }
 
     private func shells() throws -> ShellRange {
-        let lowest = try FlagValue.version(minShell ?? ShellOptions.noVersion, of: "min-shell")
+        let lowest = try minShell.map { try FlagValue.version($0, of: "min-shell") } ?? .zero
         return try FlagValue.parsed(maxShell ?? "", of: "max-shell") { _ in
             try ShellRange(minimum: lowest, maximum: try maxShell.map { try SemanticVersion(parsingArgument: $0) })
         }

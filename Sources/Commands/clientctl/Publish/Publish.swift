@@ -140,7 +140,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         let feed = try Wiring.location(feed, bucket: bucket, progress: progress)
         let signers = try signing.signers(passphrase)
         let plan = try channelOptions.plan(release: signers, isDryRun: dryRun, passphrase)
-        let builder = ReleaseBuilder(options, feed: feed, report: progress.report)
+        let builder = ReleaseBuilder(options, feed: feed, report: progress.observer)
         let inspection = try builder.inspect(directory)
         let release = try builder.publish(inspection, signers: signers, to: plan)
         progress.end()

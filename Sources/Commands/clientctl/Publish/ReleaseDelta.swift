@@ -78,7 +78,7 @@ struct ReleaseDelta: AsyncParsableCommand {
         defer { progress.end() }
         let editor = DeltaEditor(
             feed: feed, try deltas.terms(), limits: try limits.limits(), trust: try trust.map(TrustAnchor.read),
-            wait: try waiting.feedWait(), report: progress.report)
+            wait: try waiting.feedWait(), report: progress.observer)
         let reports = try editor.add(to: version, signers: signers)
         progress.end()
         let hasChanged = reports.contains { $0.entry != nil }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import BundlePublish
+import BundleValues
 
 /// The time for which a command waits for another process that changes the feed.
 struct WaitOptions: ParsableArguments {
@@ -9,6 +10,8 @@ struct WaitOptions: ParsableArguments {
     var wait: String?
 
     func feedWait() throws -> FeedWait {
-        FeedWait(try FlagValue.duration(wait, of: "wait") ?? FeedWait.standard) { Output.say($0) }
+        FeedWait(
+            try FlagValue.duration(wait, of: "wait") ?? FeedWait.standard,
+            environment: Environment(log: { Output.say($0) }))
     }
 }

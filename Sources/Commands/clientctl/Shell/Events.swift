@@ -38,7 +38,7 @@ struct Events: ParsableCommand {
             guard Output.isRead else { return }
             follow(store, watch: watch)
             let next = try Inventory.read(at: store)
-            for event in StoreEvent.between(inventory.ledger, next.ledger) {
+            for event in StoreEvent.between(inventory.ledger, and: next.ledger) {
                 guard Output.giveLine(Self.describe(event)) else { return }
             }
             inventory = next

@@ -21,7 +21,7 @@ struct VerdictOptions: ParsableArguments {
         let version = try version.required()
         let store = try place.required()
         let token = LaunchToken(text: try FlagValue.required(token, of: "token"))
-        let verdicts = try Verdicts(store: store) { Output.warn($0) }
+        let verdicts = try Verdicts(store: store, environment: .command)
         let inventory = try Inventory.read(at: store)
         // The launched client is preferred to others with the same version.
         let launched = inventory.ledger.launch.map { [$0.name] } ?? []

@@ -35,18 +35,13 @@ package enum ChannelFormat {
         }
     }
 
+    /// Returns the document in the bytes of a channel file, unverified.
+    package static func document(in bytes: [UInt8]) throws(DocumentRefusal) -> ChannelDocument {
+        try parse(envelope(parsing: bytes)).claims
+    }
+
     private static func read(_ reader: MemberReader) throws -> ChannelDocument {
-        if let schema = reader.optional("schema"), schema != .integer(1) {
-            throw reader.refusal("schema", "is not 1: this clientctl is too old for it")
-        }
-        var document = ChannelDocument(
-            appId: try reader.optionalString("appId"), channel: try reader.string("channel"),
-            sequence: try reader.integer("sequence"), issuedAt: try reader.timestamp("issuedAt"),
-            expires: try reader.timestamp("expires"))
-        if document.appId?.isEmpty == true { throw reader.refusal("appId", "is empty; leave it out instead") }
-        if !ChannelFileName.isName(document.channel) { throw reader.refusal("channel", ChannelFileName.rule) }
-        if document.sequence == 0 { throw reader.refusal("sequence", "is 0: the first document has 1") }
-        if document.expires <= document.issuedAt { throw reader.refusal("expires", "is not later than issuedAt") }
+        var document = try identity(reader)
         document.previous = try reader.optionalDigest("previous")
         document.minimumVersion = try reader.optionalVersion("minimumVersion")
         document.poll = try reader.optional("poll").map { try poll(try MemberReader($0, of: "\(name).poll")) }
@@ -58,30 +53,58 @@ package enum ChannelFormat {
             try reader.optional("network").map { try FetchPolicy(MemberReader($0, of: "\(name).network")) }
             ?? FetchPolicy()
         document.recalled = reader.optional("recalled") == nil ? [] : try reader.objects("recalled").map(recall)
-        document.reinstated =
-            reader.optional("reinstated") == nil ? [] : try reader.objects("reinstated").map(reinstatement)
-        if document.reinstated.contains(where: { !(1...document.sequence).contains($0.sequence) }) {
-            throw reader.refusal("reinstated", "has a sequence that is not 1 to that of the document")
-        }
-        if document.reinstated.count > mostReinstated {
-            throw reader.refusal("reinstated", "names more than \(mostReinstated) versions")
-        }
-        let recalled = Set(document.recalled.map(\.version))
-        if let both = document.reinstated.map(\.version).first(where: recalled.contains) {
-            throw reader.refusal("reinstated", "names \(both), which recalled also names")
-        }
-        for (index, entry) in try reader.objects("releases").enumerated() {
-            let release = try self.release(entry, of: "\(name).releases[\(index)]")
-            if document.releases.contains(where: { $0.version == release.version }) {
-                throw reader.refusal("releases", "has version \(release.version) twice")
-            }
-            document.releases.append(release)
-        }
+        document.reinstated = try reinstated(reader, in: document)
+        document.releases = try releases(reader)
         for member in reader.object.members where !members.contains(where: { $0.utf8.elementsEqual(member.name.utf8) })
         {
             document.others[member.name] = member.value
         }
         return document
+    }
+
+    /// Reads the schema, the names, the sequence and the times.
+    private static func identity(_ reader: MemberReader) throws -> ChannelDocument {
+        if let schema = reader.optional("schema"), schema != .integer(1) {
+            throw reader.refusal("schema", "is not 1: this clientctl is too old for it")
+        }
+        let document = ChannelDocument(
+            appId: try reader.optionalString("appId"), channel: try reader.string("channel"),
+            sequence: try reader.integer("sequence"), issuedAt: try reader.timestamp("issuedAt"),
+            expires: try reader.timestamp("expires"))
+        if document.appId?.isEmpty == true { throw reader.refusal("appId", "is empty; leave it out instead") }
+        if !ChannelFileName.isName(document.channel) { throw reader.refusal("channel", ChannelFileName.rule) }
+        if document.sequence == 0 { throw reader.refusal("sequence", "is 0: the first document has 1") }
+        if document.expires <= document.issuedAt { throw reader.refusal("expires", "is not later than issuedAt") }
+        return document
+    }
+
+    private static func reinstated(
+        _ reader: MemberReader, in document: ChannelDocument
+    ) throws -> [FeedMemory.Reinstatement] {
+        let reinstated = reader.optional("reinstated") == nil ? [] : try reader.objects("reinstated").map(reinstatement)
+        if reinstated.contains(where: { !(1...document.sequence).contains($0.sequence) }) {
+            throw reader.refusal("reinstated", "has a sequence that is not 1 to that of the document")
+        }
+        if reinstated.count > mostReinstated {
+            throw reader.refusal("reinstated", "names more than \(mostReinstated) versions")
+        }
+        let recalled = Set(document.recalled.map(\.version))
+        if let both = reinstated.map(\.version).first(where: recalled.contains) {
+            throw reader.refusal("reinstated", "names \(both), which recalled also names")
+        }
+        return reinstated
+    }
+
+    private static func releases(_ reader: MemberReader) throws -> [ChannelDocument.Release] {
+        var releases: [ChannelDocument.Release] = []
+        for (index, entry) in try reader.objects("releases").enumerated() {
+            let release = try release(entry, of: "\(name).releases[\(index)]")
+            if releases.contains(where: { $0.version == release.version }) {
+                throw reader.refusal("releases", "has version \(release.version) twice")
+            }
+            releases.append(release)
+        }
+        return releases
     }
 
     private static func release(_ reader: MemberReader, of path: String) throws -> ChannelDocument.Release {
@@ -91,7 +114,7 @@ package enum ChannelFormat {
         if rollout > ChannelDocument.Release.allDevices {
             throw reader.refusal("rollout", "is more than 1000 thousandths")
         }
-        let isPaused = try flag("paused", reader)
+        let isPaused = try flag("paused", of: reader)
         var release = ChannelDocument.Release(
             try ManifestFormat.parse(.object(manifest), of: path), rollout: rollout,
             salt: try reader.optionalString("salt") ?? "", isPaused: isPaused)
@@ -105,7 +128,7 @@ package enum ChannelFormat {
             }
         }
         (release.groups, release.isOnlyForGroups) = try groups(reader)
-        release.isUrgent = try flag("urgent", reader)
+        release.isUrgent = try flag("urgent", of: reader)
         release.retries = try reader.optionalInteger("retries") ?? 0
         if release.retries > ChannelDocument.Release.mostRetries {
             throw reader.refusal("retries", "is more than \(ChannelDocument.Release.mostRetries)")
@@ -113,7 +136,7 @@ package enum ChannelFormat {
         return release
     }
 
-    private static func flag(_ member: String, _ reader: MemberReader) throws -> Bool {
+    private static func flag(_ member: String, of reader: MemberReader) throws -> Bool {
         guard let value = reader.optional(member) else { return false }
         guard let flag = value.boolValue else { throw reader.refusal(member, "is neither true nor false") }
         return flag
@@ -121,7 +144,7 @@ package enum ChannelFormat {
 
     private static func groups(_ reader: MemberReader) throws -> ([String], isOnly: Bool) {
         let groups = try reader.strings("groups")
-        let isOnly = try flag("only", reader)
+        let isOnly = try flag("only", of: reader)
         if groups.count > ChannelDocument.Release.mostGroups {
             throw reader.refusal("groups", "names more than \(ChannelDocument.Release.mostGroups)")
         }

@@ -139,11 +139,12 @@ package enum ChannelRule {
             case .withdrawn(.leftOut): .notInRollout(newest: runs, detail: exclusion(by: candidate.release))
             case .paused: .notInRollout(newest: runs, detail: eligibility.description)
             // A recalled release is not offered: the device runs the best of the others.
-            case .withdrawn(.recalled), .withdrawn(.belowFloor): recalled(newest, eligibility)
+            case .withdrawn(.recalled), .withdrawn(.belowFloor): recalled(newest, eligibility: eligibility)
             case .incompatible(let answer): .incompatible(answer)
             case .blocked(let block): .blocked(block)
             }
-        return Decision(verdict: verdict, outcomes: outcomes(candidate, eligibility, newest, device))
+        return Decision(
+            verdict: verdict, outcomes: outcomes(of: candidate, eligibility: eligibility, newest: newest, on: device))
     }
 
     /// Returns the reason why the rollout of `release` excludes the device, with the percentage if that does not change over time.
@@ -152,7 +153,7 @@ package enum ChannelRule {
         return "its rollout of \(RolloutPercentage(permille: release.rollout)) excludes it"
     }
 
-    private static func recalled(_ newest: InstalledBundle?, _ eligibility: Eligibility) -> Decision.Verdict {
+    private static func recalled(_ newest: InstalledBundle?, eligibility: Eligibility) -> Decision.Verdict {
         if let newest { return .upToDate(newest: newest.name) }
         guard case .withdrawn(let withdrawal) = eligibility else { return .upToDate(newest: .embedded) }
         return .withdrawn(withdrawal)
@@ -210,7 +211,7 @@ extension ChannelRule.Eligibility: CustomStringConvertible {
 extension ChannelRule {
     /// Returns every rule up to the decisive one, with the compared values.
     private static func outcomes(
-        _ candidate: Candidate, _ eligibility: Eligibility, _ newest: InstalledBundle?, _ device: JudgedDevice
+        of candidate: Candidate, eligibility: Eligibility, newest: InstalledBundle?, on device: JudgedDevice
     ) -> [Decision.Outcome] {
         var outcomes: [Decision.Outcome] = []
         for rule in Eligibility.rules {
@@ -218,7 +219,7 @@ extension ChannelRule {
             outcomes.append(
                 Decision.Outcome(
                     rule: rule, passed: !isDecisive,
-                    detail: isDecisive ? eligibility.description : detail(rule, candidate, device)))
+                    detail: isDecisive ? eligibility.description : detail(of: rule, candidate: candidate, on: device)))
             if isDecisive { return outcomes }
         }
         let version = candidate.release.version
@@ -231,7 +232,7 @@ extension ChannelRule {
         return outcomes
     }
 
-    private static func detail(_ rule: String, _ candidate: Candidate, _ device: JudgedDevice) -> String {
+    private static func detail(of rule: String, candidate: Candidate, on device: JudgedDevice) -> String {
         let claims = candidate.release.manifest.claims
         switch rule {
         case "signature":

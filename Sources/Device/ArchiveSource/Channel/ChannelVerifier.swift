@@ -40,7 +40,8 @@ package enum ChannelVerifier {
     ) throws {
         let freshness = FreshnessRule.judge(
             verified.document, payloadSha256: verified.payloadSha256,
-            known: known?.record.counting(trusting: trusted.keys.map(\.id)), now: TrustedTime.at(now, FeedMemory()))
+            known: known?.record.counting(trusting: trusted.keys.map(\.id)),
+            now: TrustedTime.at(now, knowing: FeedMemory()))
         if let failure = freshness.failure(of: verified.document, clock: now) { throw failure }
     }
 }

@@ -41,7 +41,7 @@ package enum TrustedTime {
     static let built = Timestamp(clamping: 1_795_305_600)
 
     /// Returns the latest of `clock`, the stored signed time and the build date.
-    package static func at(_ clock: Timestamp, _ memory: FeedMemory) -> Timestamp {
+    package static func at(_ clock: Timestamp, knowing memory: FeedMemory) -> Timestamp {
         max(clock, memory.clock ?? built, built)
     }
 

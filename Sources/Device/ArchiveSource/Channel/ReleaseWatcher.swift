@@ -1,3 +1,4 @@
+package import BundleValues
 package import BundleTransport
 import Synchronization
 
@@ -16,39 +17,37 @@ package struct ReleaseWatcher: Sendable {
 
     private let client: SyncClient
     private let channel: String
-    private let clock: any Clock<Duration>
-    private let known: @Sendable () async -> Int?
-    private let check: @Sendable (_ isUrgent: Bool) async -> Void
-    private let report: @Sendable (WatcherReport) -> Void
+    private let environment: Environment
 
-    /// Creates a watch of `channel`; `run` starts it.
-    ///
-    /// `known` returns the sequence of the last accepted document before each check, or nil for a flat manifest and
-    /// before the first document. `check` checks the feed, soon if the announcement is urgent; calls do not overlap and
-    /// have pauses between them. `random` sets the waits between connection attempts. The caller spreads the checks of
-    /// a fleet.
+    /// Creates a watch of `channel`. Randomness sets the waits between connection attempts. The caller spreads the checks
+    /// of a fleet.
     package init(
         _ configuration: SyncClient.Configuration, channel: String, connector: any TransportConnector,
-        clock: any Clock<Duration> = SuspendingClock(),
-        random: @escaping @Sendable (ClosedRange<Double>) -> Double = { Double.random(in: $0) },
-        known: @escaping @Sendable () async -> Int?, check: @escaping @Sendable (_ isUrgent: Bool) async -> Void,
-        report: @escaping @Sendable (WatcherReport) -> Void
+        environment: Environment = Environment()
     ) {
-        client = SyncClient(configuration, connector: connector, clock: clock, random: random)
+        client = SyncClient(
+            configuration, connector: connector, clock: environment.clock, random: environment.random)
         self.channel = channel
-        self.clock = clock
-        self.known = known
-        self.check = check
-        self.report = report
+        self.environment = environment
     }
 
     /// Watches until the task is cancelled, then closes the connection and ends all child tasks.
-    package func run() async {
+    ///
+    /// `known` returns the sequence of the last accepted document before each check, or nil for a flat manifest and
+    /// before the first document. `check` checks the feed, soon if the announcement is urgent; calls do not overlap and
+    /// have pauses between them.
+    package func run(
+        known: @escaping @Sendable () async -> Int?, check: @escaping @Sendable (_ isUrgent: Bool) async -> Void,
+        report: @escaping @Sendable (WatcherReport) -> Void
+    ) async {
         let (wanted, asking) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
         let (checked, checking) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
-        let state = ReleaseWatchState(channel, wanted: asking, checked: checking, reading: clock.reading(), report)
-        async let checks: Void = checks(wanted, state)
-        async let repetitions: Void = repetitions(checked, state)
+        let state = ReleaseWatchState(
+            channel, wanted: asking, checked: checking, stopwatch: Stopwatch(environment.clock), report: report)
+        async let checks: Void = {
+            for await _ in wanted { await runChecks(state, known: known, check: check) }
+        }()
+        async let repetitions: Void = repetitions(on: checked, of: state)
         await client.run { state.receive($0) }
         asking.finish()
         checking.finish()
@@ -57,23 +56,23 @@ package struct ReleaseWatcher: Sendable {
     }
 
     /// Repeats checks that may have received an old copy.
-    private func repetitions(_ checked: AsyncStream<Void>, _ state: ReleaseWatchState) async {
+    private func repetitions(on checked: AsyncStream<Void>, of state: ReleaseWatchState) async {
         for await _ in checked {
-            do { try await clock.sleep(for: AnnouncementTrigger.Pace().again) } catch { return }
+            do { try await environment.clock.sleep(for: AnnouncementTrigger.Pace().again) } catch { return }
             state.repeatCheck()
         }
     }
 
-    /// Runs the checks one after another.
-    private func checks(_ wanted: AsyncStream<Void>, _ state: ReleaseWatchState) async {
-        for await _ in wanted {
-            while let left = state.untilDue {
-                do { try await clock.sleep(for: left) } catch { return }
-                guard let sequence = state.decide(known: await known()) else { continue }
-                report(.announced(sequence: sequence))
-                await check(state.isUrgent)
-                state.rest()
-            }
+    /// Runs the due checks one after another.
+    private func runChecks(
+        _ state: ReleaseWatchState, known: @Sendable () async -> Int?, check: @Sendable (_ isUrgent: Bool) async -> Void
+    ) async {
+        while let left = state.untilDue {
+            do { try await environment.clock.sleep(for: left) } catch { return }
+            guard let sequence = state.decide(known: await known()) else { continue }
+            state.report(.announced(sequence: sequence))
+            await check(state.isUrgent)
+            state.rest()
         }
     }
 }
@@ -91,18 +90,17 @@ private final class ReleaseWatchState: Sendable {
     private let fields = Mutex(Fields())
     private let wanted: AsyncStream<Void>.Continuation
     private let checked: AsyncStream<Void>.Continuation
-    private let reading: @Sendable () -> Duration
-    private let report: @Sendable (ReleaseWatcher.WatcherReport) -> Void
+    private let stopwatch: Stopwatch
+    let report: @Sendable (ReleaseWatcher.WatcherReport) -> Void
 
     init(
         _ channel: String, wanted: AsyncStream<Void>.Continuation, checked: AsyncStream<Void>.Continuation,
-        reading: @escaping @Sendable () -> Duration,
-        _ report: @escaping @Sendable (ReleaseWatcher.WatcherReport) -> Void
+        stopwatch: Stopwatch, report: @escaping @Sendable (ReleaseWatcher.WatcherReport) -> Void
     ) {
         self.channel = channel
         self.wanted = wanted
         self.checked = checked
-        self.reading = reading
+        self.stopwatch = stopwatch
         self.report = report
     }
 
@@ -114,7 +112,7 @@ private final class ReleaseWatchState: Sendable {
                 fields.trigger.connected()
                 return fields.link.connected()
             case .lost(let error, _): return fields.link.lost("\(error)")
-            case .text(let text): return receive(text, &fields)
+            case .text(let text): return receive(text, fields: &fields)
             // Current hosts do not send binary messages.
             case .binary: return nil
             }
@@ -123,7 +121,7 @@ private final class ReleaseWatchState: Sendable {
         if untilDue != nil { wanted.yield() }
     }
 
-    private func receive(_ text: String, _ fields: inout Fields) -> LinkReport? {
+    private func receive(_ text: String, fields: inout Fields) -> LinkReport? {
         let message: SyncMessage
         do {
             message = try SyncMessage(parsing: text)
@@ -139,14 +137,14 @@ private final class ReleaseWatchState: Sendable {
     }
 
     /// The time until the next call of `decide`; nil if no check is due.
-    var untilDue: Duration? { fields.withLock { $0.trigger.due }.map { max(.zero, $0 - reading()) } }
+    var untilDue: Duration? { fields.withLock { $0.trigger.due }.map { max(.zero, $0 - stopwatch.elapsed) } }
 
     func decide(known: Int?) -> Int? { fields.withLock { $0.trigger.decide(known: known) } }
 
     var isUrgent: Bool { fields.withLock { $0.trigger.isUrgent } }
 
     func rest() {
-        let now = reading()
+        let now = stopwatch.elapsed
         fields.withLock { $0.trigger.rest(at: now) }
         checked.yield()
     }

@@ -37,7 +37,7 @@ package enum RolloutRule {
 
     /// Judges `device` at the trusted `time`. `wasIn` is whether the same document admitted the device before.
     package static func judge(
-        _ release: ChannelDocument.Release, _ device: RolloutDevice, at time: Timestamp, wasIn: Bool
+        _ release: ChannelDocument.Release, on device: RolloutDevice, at time: Timestamp, wasIn: Bool
     ) throws(OpenSSLFailure) -> Membership {
         if let group = device.groups.first(where: release.groups.contains) { return .named(group) }
         if release.isOnlyForGroups { return .notNamed }

@@ -19,7 +19,7 @@ struct DeltaInstall {
     let limits: ArchiveLimits
     let seed: String?
     let fetcher: any Fetcher
-    let report: @Sendable (UpdateEvent) -> Void
+    let report: UpdateObserver
     let admission: DownloadAdmission
 
     /// Tries the delta. Throws only errors that would fail the archive too, or that the next run resumes after.
@@ -36,13 +36,13 @@ struct DeltaInstall {
         case .archive(let route): return .archive(route, bytes: 0)
         case .delta(let delta):
             try memory.forgetOthers(than: delta.sha256)
-            return try await install(delta, bases, in: area, reusing: installed, memory)
+            return try await install(delta, from: bases, in: area, reusing: installed, within: memory)
         }
     }
 
     /// Returns the choice of `run` for installed archives with the digests `installed`. `downloads` contains the record
     /// of refused deltas.
-    func plan(_ installed: [SHA256Digest], _ downloads: Directory?) async throws -> PlannedRoute {
+    func plan(_ installed: [SHA256Digest], in downloads: Directory?) async throws -> PlannedRoute {
         let archive = release.manifest.size
         let list: DeltaList
         switch try await self.list() {
@@ -85,20 +85,21 @@ struct DeltaInstall {
     }
 
     private func install(
-        _ delta: DeltaList.Delta, _ bases: Bases, in area: StagingArea, reusing installed: ReuseIndex,
-        _ memory: DeltaMemory
+        _ delta: DeltaList.Delta, from bases: Bases, in area: StagingArea, reusing installed: ReuseIndex,
+        within memory: DeltaMemory
     ) async throws -> DeltaOutcome {
         var bytes = 0
         do {
             let url = try archiveURL.resolve(relative: delta.url)
             guard archiveURL.isFile || archiveURL.mayLead(to: url) else { throw FetchError.fileMissing(url) }
             let download = ArchiveDownload(delta, at: url, fetcher: fetcher, into: area.downloads, report: report)
-            let file = try await admission.run(download, .delta, at: url)
+            let file = try await admission.run(download, load: .delta, at: url)
             bytes = file.bytesDownloaded
             let route = DownloadRoute(.taken, "from \(delta.baseName)")
             let staged = try await onThread {
                 try ArchiveUnpacker(limits: limits, report: report).unpack(
-                    file, delta, on: try bases.tree(of: delta), of: release, into: area, reusing: installed, route)
+                    file, applying: delta, on: try bases.tree(of: delta), of: release, into: area, reusing: installed,
+                    route: route)
             }
             try download.remove()
             report(.routed(route))
@@ -106,7 +107,7 @@ struct DeltaInstall {
         } catch {
             guard let (route, isPermanent) = try route(after: error, delta, in: area) else { throw error }
             try area.clear()
-            if isPermanent { try memory.remember(delta.sha256, route) }
+            if isPermanent { try memory.remember(delta.sha256, route: route) }
             return .archive(route, bytes: bytes)
         }
     }
@@ -146,12 +147,12 @@ struct DownloadAdmission: Sendable {
 
     /// Downloads a file, from mirrors first. Throws `FetchPause` if it has to wait.
     func run(
-        _ download: ArchiveDownload, _ load: FetchRule.Load, at url: FetchURL
+        _ download: ArchiveDownload, load: FetchRule.Load, at url: FetchURL
     ) async throws -> VerifiedArchive {
         var download = download
         download.copies = mirrors.copies(of: url, on: roots)
         let copy = download
-        return try await gate.admit(terms, load, bytes: copy.missingBytes) { try await copy.run() }
+        return try await gate.admit(terms, load: load, bytes: copy.missingBytes) { try await copy.run() }
     }
 }
 
@@ -220,7 +221,7 @@ private struct DeltaMemory {
         return bytes.map { String(decoding: $0, as: UTF8.self) }
     }
 
-    func remember(_ digest: SHA256Digest, _ route: DownloadRoute) throws {
+    func remember(_ digest: SHA256Digest, route: DownloadRoute) throws {
         try folder.replaceFile(
             digest.hex + ArchiveSpool.refusedSuffix, with: Array("\(route.detail ?? route.reason.rawValue)".utf8),
             mode: 0o600)

@@ -18,7 +18,7 @@ package struct NewDevice: Sendable {
     package init(trusting anchor: TrustAnchor, knowing memory: FeedMemory, clock: Timestamp) throws {
         given = anchor
         self.clock = clock
-        request = OfferRequest(inventory: .empty, shell: try SemanticVersion(parsing: "0.0.0"), appId: nil)
+        request = OfferRequest(inventory: .empty, shell: .zero, appId: nil)
         trust = try CurrentTrust(anchor, memory: memory)
     }
 

@@ -192,13 +192,13 @@ package enum TrustRootFormat {
                 if role == .channel || role == .guard { continue }
                 throw roles.refusal(role.rawValue, "is missing")
             }
-            root.roles[role] = try self.role(try MemberReader(value, of: "\(name).roles.\(role)"), root.keys)
+            root.roles[role] = try self.role(try MemberReader(value, of: "\(name).roles.\(role)"), among: root.keys)
         }
         for role in root.roles.keys
         where root.trusted(for: role, at: nil).keys.count < (root.roles[role]?.threshold ?? 1) {
             throw roles.refusal(role.rawValue, "requires more signatures than it has keys that are not revoked")
         }
-        try requireAgreement(entries, root)
+        try requireAgreement(entries, with: root)
         return root
     }
 
@@ -216,7 +216,7 @@ package enum TrustRootFormat {
         return TrustRoot.Key(key, notAfter: reader.optional("notAfter") == nil ? nil : try reader.timestamp("notAfter"))
     }
 
-    private static func role(_ reader: MemberReader, _ keys: [TrustRoot.Key]) throws -> TrustRoot.Role {
+    private static func role(_ reader: MemberReader, among keys: [TrustRoot.Key]) throws -> TrustRoot.Role {
         let threshold = try reader.integer("threshold")
         if threshold == 0 { throw reader.refusal("threshold", "is 0: an unsigned document would be accepted") }
         var ids: [String] = []
@@ -230,7 +230,7 @@ package enum TrustRootFormat {
     }
 
     /// Throws if the roles of a key entry differ from the roles that name the key.
-    private static func requireAgreement(_ entries: [MemberReader], _ root: TrustRoot) throws {
+    private static func requireAgreement(_ entries: [MemberReader], with root: TrustRoot) throws {
         for (entry, key) in zip(entries, root.keys) where entry.optional("roles") != nil {
             let known = Set(TrustRole.allCases.map(\.rawValue))
             let stated = Set(try entry.strings("roles")).intersection(known)

@@ -34,28 +34,25 @@ public struct Launcher: Sendable {
         }
     }
 
-    private let device: LaunchDevice
+    let device: LaunchDevice
     private let seed: SeedFolder?
-    private let folders: StoreFolders
-    private let keeper: LedgerKeeper
+    let folders: StoreFolders
+    let keeper: LedgerKeeper
     private let serving: ServingFolder
     private let roots: ServingRoots
     private let shellLock: FileLock
-    private let writes: DiskWrites
-    private let now: @Sendable () -> Timestamp
-    private let warn: @Sendable (String) -> Void
+    let writes: DiskWrites
+    /// Its log receives a message once until the next successful write.
+    let environment: Environment
 
-    /// Opens the store and creates it if it is missing. Throws `storeLocked` if another shell runs on it. `now` is
-    /// the clock for the ledger; `warn` receives messages about repairs and about clients that cannot be launched.
-    public init(
-        _ device: LaunchDevice, now: @escaping @Sendable () -> Timestamp = { .now },
-        warn: @escaping @Sendable (String) -> Void
-    ) throws {
+    /// Opens the store and creates it if it is missing. Throws `storeLocked` if another shell runs on it. The log of
+    /// `environment` receives messages about repairs and about clients that cannot be launched.
+    public init(_ device: LaunchDevice, environment: Environment) throws {
         self.device = device
-        self.now = now
-        let writes = DiskWrites(warn)
-        let warn: @Sendable (String) -> Void = { writes.warn($0) }
-        self.warn = warn
+        let writes = DiskWrites(environment)
+        var environment = environment
+        environment.log = { writes.log($0) }
+        (self.writes, self.environment) = (writes, environment)
         folders = try StoreFolders(below: try StoreFolders.openRoot(device.store))
         keeper = LedgerKeeper(root: folders.root)
         guard let lock = try FileLock.take(folders.serving) else {
@@ -66,63 +63,60 @@ public struct Launcher: Sendable {
         }
         shellLock = lock
         serving = ServingFolder(folders.serving)
-        let organizer = BundleOrganizer(serving: folders.serving)
-        seed = device.seed.flatMap { path in
-            do {
-                let seed = try SeedFolder(at: path, layout: device.layout)
-                if let failure = seed.manifestFailure { warn(failure) }
-                return seed
-            } catch {
-                warn(
-                    "\(UpdateFailure(error).message) Then restart the shell; until then, there is no fallback."
-                )
-                return nil
-            }
+        seed = Self.openSeed(of: device, environment)
+        roots = ServingRoots(
+            device: device, seed: seed, folders: folders, organizer: BundleOrganizer(serving: folders.serving),
+            environment: environment)
+        if try recordStart() { writes.allow() }
+    }
+
+    private static func openSeed(of device: LaunchDevice, _ environment: Environment) -> SeedFolder? {
+        do {
+            let seed = try device.seed.map { try SeedFolder(at: $0, layout: device.layout) }
+            if let failure = seed?.manifestFailure { environment.log(failure) }
+            return seed
+        } catch {
+            environment.log("\(UpdateFailure(error).message) Then restart the shell; until then, there is no fallback.")
+            return nil
         }
-        roots = ServingRoots(device: device, seed: seed, folders: folders, organizer: organizer, warn: warn)
-        self.writes = writes
-        if try Self.settle(organizer, keeper, folders, seed, at: now(), warn) { writes.allow() }
     }
 
     /// Cleans up after an interrupted run and records the start of the shell: its seed, and the failure of a trial
     /// whose shell ended. Returns false if the disk refuses writes.
-    private static func settle(
-        _ organizer: BundleOrganizer, _ keeper: LedgerKeeper, _ folders: StoreFolders, _ seed: SeedFolder?,
-        at time: Timestamp, _ warn: @escaping @Sendable (String) -> Void
-    ) throws -> Bool {
+    private func recordStart() throws -> Bool {
         do {
             do {
-                try organizer.clear()
+                try roots.organizer.clear()
             } catch {
-                warn("\(UpdateFailure(error).message) The next run tries again.")
+                environment.log("\(UpdateFailure(error).message) The next run tries again.")
             }
-            // Another process that holds the lock has recovered the store.
-            if let lock = try FileLock.take(StoreLayout.lock, in: folders.root) {
-                defer { withExtendedLifetime(lock) {} }
-                try StoreRecovery(folders, at: time, warn: warn).run()
-            }
-            let started = try keeper.apply([start(seed, at: time)])
+            try recover()
+            let started = try keeper.apply([start(at: environment.now())])
             let forgotten = started.before.entries.map(\.version).filter { started.after.ledger.entry($0) == nil }
-            if !forgotten.isEmpty, let lock = try FileLock.take(StoreLayout.lock, in: folders.root) {
-                defer { withExtendedLifetime(lock) {} }
-                // A bundle with all its files fits any seed, so recovery would adopt it by its receipt.
-                for version in forgotten { try folders.receipts.removeFile(StoreLayout.receipt(version)) }
-                try StoreRecovery(folders, at: time, warn: warn).run()
-            }
+            // A bundle with all its files fits any seed, so recovery would adopt it by its receipt.
+            if !forgotten.isEmpty { try recover(removingReceiptsOf: forgotten) }
             return true
         } catch let error as DiskError {
-            warn("\(error.failure.message) Until then only confirmed clients are shown.")
+            environment.log("\(error.failure.message) Until then only confirmed clients are shown.")
             return false
         }
     }
 
-    private static func start(_ seed: SeedFolder?, at time: Timestamp) -> LedgerChange {
+    /// Recovers the store, unless another process holds its lock: that one has recovered it.
+    private func recover(removingReceiptsOf versions: [ClientVersion] = []) throws {
+        guard let lock = try FileLock.take(StoreLayout.lock, in: folders.root) else { return }
+        defer { withExtendedLifetime(lock) {} }
+        for version in versions { try folders.receipts.removeFile(StoreLayout.receipt(version)) }
+        try StoreRecovery(folders, environment: environment).run()
+    }
+
+    private func start(at time: Timestamp) -> LedgerChange {
         .started(seed: seed?.identity, facts: seed?.facts, at: time)
     }
 
     /// Returns the changes of this shell that the ledger does not have yet.
-    private func standing(at time: Timestamp) -> [LedgerChange] {
-        (writes.isStartWritten ? [] : [Self.start(seed, at: time)])
+    func standing(at time: Timestamp) -> [LedgerChange] {
+        (writes.isStartWritten ? [] : [start(at: time)])
             + (device.sources.map { [.ordered($0)] } ?? [])
     }
 
@@ -134,31 +128,6 @@ public struct Launcher: Sendable {
         while true {
             if let launched = try begin(try prepare()) { return launched }
         }
-    }
-
-    /// Returns whether `error` means that the store cannot be used: it is full, read-only or broken, or belongs to
-    /// another user or a newer program. A store in use and a folder that is not a store do not count.
-    package static func isWithoutStore(_ error: any Error) -> Bool {
-        error is DiskError || error is NewerLedger || (error as? UpdateFailure)?.code == .permissionDenied
-    }
-
-    /// Launches the seed from its own folder if the store cannot be used; throws `error` otherwise. Nothing is
-    /// stored, so the launch needs no verdict.
-    package static func launch(
-        _ device: LaunchDevice, withoutStore error: any Error, warn: (String) -> Void
-    ) throws -> Launched {
-        guard isWithoutStore(error), let path = device.seed else { throw error }
-        let seed = try SeedFolder(at: path, layout: device.layout)
-        let root = try ServingRoots.inPlace(seed, device.layout)
-        warn(
-            "\(UpdateFailure(error).message) Until then the seed is shown from \(root.path), and nothing is stored."
-        )
-        let client = ReadyClient(
-            name: .embedded, source: "embedded", root: root, use: nil, receipt: nil,
-            manifest: seed.facts == nil ? nil : seed.directory, layout: device.layout)
-        return Launched(
-            prepared: PreparedLaunch(choice: .init(name: .embedded, reason: .onlyOne), client: client),
-            token: try .random(), isTrial: false, isRecorded: false)
     }
 
     /// Chooses the next client and prepares it. Does not record a launch.
@@ -177,16 +146,16 @@ public struct Launcher: Sendable {
                 writes.areRefused ? inventory.bundles.map(\.name).filter(inventory.ledger.isOnTrial) : []
             guard let choice = choice(inventory, excluding: excluded.union(trials)) else {
                 if !trials.isEmpty, !excluded.isSuperset(of: trials), acceptsWrites() { continue }
-                throw last ?? (forGuests ? nothingForGuests : nothingToLaunch(inventory, trials))
+                throw last ?? (forGuests ? nothingForGuests : nothingToLaunch(in: inventory, skipping: trials))
             }
             do {
-                if let client = try ready(choice.name, inventory) {
+                if let client = try ready(choice.name, in: inventory) {
                     return PreparedLaunch(choice: choice, client: client)
                 }
                 // Another process is removing the client.
                 excluded.insert(choice.name)
             } catch {
-                skip(choice.name, error)
+                skip(choice.name, because: error)
                 excluded.insert(choice.name)
                 last = error
             }
@@ -194,15 +163,15 @@ public struct Launcher: Sendable {
     }
 
     /// Skips `name` because of `error`. Its start counts as failed, unless the device is the cause.
-    package func skip(_ name: ClientName, _ error: any Error) {
-        warn("\(UpdateFailure(error).message) \(name) is skipped.")
+    package func skip(_ name: ClientName, because error: any Error) {
+        environment.log("\(UpdateFailure(error).message) \(name) is skipped.")
         guard let version = name.version, StartFailure.isOfClient(error) else { return }
-        let failure = StartFailure(.notPrepared, detail: UpdateFailure(error).message, at: now())
+        let failure = StartFailure(.notPrepared, detail: UpdateFailure(error).message, at: environment.now())
         do {
             guard case .written(let update) = try keeper.propose([.unprepared(version, failure)]),
                 update.after.ledger.block(on: version) != nil
             else { return }
-            warn("\(name) is blocked: it could not be prepared twice.")
+            environment.log("\(name) is blocked: it could not be prepared twice.")
         } catch {
             // The failure is not recorded, so the client is tried once more.
             if isRefusal(error) { refuseTrials() }
@@ -212,7 +181,7 @@ public struct Launcher: Sendable {
     /// Returns whether the disk accepts writes again. Rewrites the ledger as a test.
     private func acceptsWrites() -> Bool {
         do {
-            try keeper.rewrite(standing(at: now()))
+            try keeper.rewrite(standing(at: environment.now()))
         } catch {
             return false
         }
@@ -225,12 +194,12 @@ public struct Launcher: Sendable {
     public func ready(_ name: ClientName) throws -> ReadyClient? {
         let inventory = try inventory()
         if let version = name.version, inventory.ledger.recall(of: version) != nil { return nil }
-        return try ready(name, inventory)
+        return try ready(name, in: inventory)
     }
 
     /// Returns nil if another process is removing the client.
-    private func ready(_ name: ClientName, _ inventory: Inventory) throws -> ReadyClient? {
-        guard let root = try roots.root(of: name, inventory) else { return nil }
+    private func ready(_ name: ClientName, in inventory: Inventory) throws -> ReadyClient? {
+        guard let root = try roots.root(of: name, in: inventory) else { return nil }
         // A client that is shown in place is never removed.
         let use = root.isInPlace ? nil : try serving.use(root.name)
         if use == nil && !root.isInPlace { return nil }
@@ -247,60 +216,6 @@ public struct Launcher: Sendable {
         return try? folders.receipts.file(StoreLayout.receipt(version))
     }
 
-    /// Records a launch durably, before the first byte is shown. From then on the launch needs a verdict; with
-    /// `awaitsPage`, from the first report of its page on.
-    ///
-    /// A running trial of the same shell is ended without a failure. Returns nil if the client was blocked, recalled
-    /// or removed since `prepare`; the caller prepares again.
-    package func begin(_ prepared: PreparedLaunch, awaitsPage: Bool = false) throws -> Launched? {
-        let token = try LaunchToken.random()
-        let name = prepared.choice.name
-        do {
-            guard let ledger = try record(name, token, awaitsPage: awaitsPage), let launch = ledger.launch else {
-                return nil
-            }
-            let failures = name.version.flatMap(ledger.record(of:))?.failures ?? []
-            return Launched(
-                prepared: prepared, token: token, isTrial: launch.isTrial, isRecorded: true,
-                wasReportedFailed: failures.contains { $0.cause == .reported })
-        } catch  where isRefusal(error) {
-            refuseTrials()
-            if try inventory().ledger.isOnTrial(name) { return nil }
-            warn("\(UpdateFailure(error).message) \(name) is confirmed, and is shown without a record of this launch.")
-            return Launched(prepared: prepared, token: token, isTrial: false, isRecorded: false)
-        }
-    }
-
-    /// Shows the seed to guests. Nothing is recorded, since the display for guests does not affect the other
-    /// launches.
-    package func show(_ prepared: PreparedLaunch) throws -> Launched {
-        Launched(prepared: prepared, token: try .random(), isTrial: false, isRecorded: false)
-    }
-
-    /// Records a launch that the disk refused before. Returns the same launch if the disk still refuses.
-    public func record(again launched: Launched) -> Launched {
-        guard !launched.isRecorded, (try? record(launched.name, launched.token)) != nil else { return launched }
-        return Launched(
-            prepared: launched.prepared, token: launched.token, isTrial: launched.isTrial, isRecorded: true)
-    }
-
-    /// Stops the choice of clients on trial, because the disk refuses to record their launches.
-    public func refuseTrials() { writes.refuse() }
-
-    private func record(_ name: ClientName, _ token: LaunchToken, awaitsPage: Bool = false) throws -> Ledger? {
-        let time = now()
-        let launch = LedgerChange.launched(
-            try LaunchClaim(name, token), shell: device.shell, at: time, awaitsPage: awaitsPage)
-        guard case .written(let update) = try keeper.propose(standing(at: time) + [launch]) else { return nil }
-        writes.settle()
-        do {
-            try keeper.publishPrevious(clients: folders.clients, staging: folders.staging)
-        } catch {
-            warn(BundleStore.delayed(error))
-        }
-        return update.after.ledger
-    }
-
     /// Returns the choice of the rules; nil if no client can be shown.
     package func choice(_ inventory: Inventory, excluding excluded: Set<ClientName> = []) -> SelectionRule.Choice? {
         SelectionRule.select(inventory, shell: device.shell, hasSeed: seed != nil, excluding: excluded)
@@ -315,8 +230,8 @@ public struct Launcher: Sendable {
     package func inventory() throws -> Inventory {
         let ledger = try readLedger()
         let trees = try StoredTrees.read(folders.root)
-        if let failure = trees.listFailure { warn("\(failure.failure.message) Its clients are not shown.") }
-        switch ledger.applying(standing(at: now()), in: trees) {
+        if let failure = trees.listFailure { environment.log("\(failure.failure.message) Its clients are not shown.") }
+        switch ledger.applying(standing(at: environment.now()), in: trees) {
         case .accepted(let ledger): return trees.inventory(of: ledger)
         case .refused(let refusal): throw refusal.failure
         }
@@ -332,7 +247,7 @@ public struct Launcher: Sendable {
     }
 
     /// Returns whether nothing can be written, including the repair of a damaged ledger.
-    private func isRefusal(_ error: any Error) -> Bool {
+    func isRefusal(_ error: any Error) -> Bool {
         error is DiskError || (!writes.isStartWritten && (error as? UpdateFailure)?.code == .storeDamaged)
     }
 
@@ -344,7 +259,7 @@ public struct Launcher: Sendable {
     }
 
     /// `trials` are clients that are skipped because their starts cannot be recorded.
-    private func nothingToLaunch(_ inventory: Inventory, _ trials: [ClientName]) -> UpdateFailure {
+    private func nothingToLaunch(in inventory: Inventory, skipping trials: [ClientName]) -> UpdateFailure {
         let blocked = inventory.bundles.map(\.name).filter { name in
             name.version.map { inventory.ledger.block(on: $0) != nil } ?? false
         }
@@ -353,8 +268,7 @@ public struct Launcher: Sendable {
                 ? nil : "\(Self.list(trials)) is not confirmed, and its start cannot be recorded on this disk",
             blocked.isEmpty ? nil : "blocked is \(Self.list(blocked)): see `clientctl status`",
         ].compactMap(\.self)
-        // 0.0.0 is the version of a shell for which the operator has set none.
-        let shell = "\(device.shell)" == "0.0.0" ? "" : " with shell \(device.shell)"
+        let shell = device.shell == .zero ? "" : " with shell \(device.shell)"
         return UpdateFailure(
             .configInvalid, subject: device.store,
             "There is nothing to launch: the store \(device.store) has no client that may run"
@@ -364,96 +278,4 @@ public struct Launcher: Sendable {
     }
 
     private static func list(_ names: [ClientName]) -> String { names.map(\.description).joined(separator: ", ") }
-}
-
-/// A client with its serving root, which is not removed while this value exists. Only `Launcher` creates it.
-public struct ReadyClient: Sendable {
-    /// The name of the client.
-    public let name: ClientName
-    /// The source of the client: `archive`, `meteor` or `embedded`.
-    public let source: String
-    /// The client's serving root.
-    public let root: OrganizedRoot
-    private let use: FileLock?
-    private let receipt: File?
-    private let manifest: Directory?
-    private let layout: (any MeteorLayout)?
-    /// The facts that pages may read about the client; nil for the seed.
-    package let facts: ClientFacts?
-
-    /// Returns the members of the asset manifest about its files, or the digests in the receipt of files larger than
-    /// `size`.
-    package func labels(ofFilesOver size: Int) throws -> AssetLabels {
-        if let manifest, let layout { return try layout.labels(of: manifest) }
-        var labels: [BundlePath: AssetLabels.Label] = [:]
-        if let receipt {
-            try Receipt.forEachLine(of: receipt) { line, _ in
-                guard let record = Receipt.record(line), record.size > size else { return }
-                labels[record.path] = AssetLabels.Label(digest: record.digest)
-            }
-        }
-        return AssetLabels(labels)
-    }
-
-    /// The addresses that its page has to reach before its start is confirmed. Its manifest was verified before its installation.
-    package var requiredEndpoints: [String] {
-        guard let receipt, let manifest = try? Receipt.manifest(of: receipt) else { return [] }
-        return manifest.objectValue?["requiredEndpoints"]?.arrayValue?.compactMap(\.stringValue) ?? []
-    }
-
-    fileprivate init(
-        name: ClientName, source: String, root: OrganizedRoot, use: FileLock?, receipt: File?,
-        manifest: Directory?, layout: (any MeteorLayout)?, facts: ClientFacts? = nil
-    ) {
-        self.facts = facts
-        self.receipt = receipt
-        self.manifest = manifest
-        self.layout = layout
-        self.name = name
-        self.source = source
-        self.root = root
-        self.use = use
-    }
-}
-
-/// A client that is chosen and prepared. Only `Launcher` creates it.
-package struct PreparedLaunch: Sendable {
-    package let choice: SelectionRule.Choice
-    package let client: ReadyClient
-
-    fileprivate init(choice: SelectionRule.Choice, client: ReadyClient) {
-        self.choice = choice
-        self.client = client
-    }
-}
-
-/// A recorded launch. Only `Launcher` creates it.
-public struct Launched: Sendable {
-    package let prepared: PreparedLaunch
-    /// The secret that a verdict requires.
-    public let token: LaunchToken
-    /// Whether the client awaits its confirmation.
-    public let isTrial: Bool
-    /// Whether the ledger has the launch; false if the disk refused writes.
-    public let isRecorded: Bool
-    /// Whether an earlier start of the client was reported as failed.
-    package let wasReportedFailed: Bool
-
-    fileprivate init(
-        prepared: PreparedLaunch, token: LaunchToken, isTrial: Bool, isRecorded: Bool, wasReportedFailed: Bool = false
-    ) {
-        self.wasReportedFailed = wasReportedFailed
-        self.prepared = prepared
-        self.token = token
-        self.isTrial = isTrial
-        self.isRecorded = isRecorded
-    }
-
-    /// The launched client.
-    public var name: ClientName { prepared.choice.name }
-
-    /// Returns the launch with a new token, for new pages.
-    package func renewed() throws -> Launched {
-        Launched(prepared: prepared, token: try .random(), isTrial: isTrial, isRecorded: isRecorded)
-    }
 }

@@ -9,12 +9,12 @@ struct ServingRoots: Sendable {
     let seed: SeedFolder?
     let folders: StoreFolders
     let organizer: BundleOrganizer
-    let warn: @Sendable (String) -> Void
+    let environment: Environment
 
     private var serving: ServingFolder { ServingFolder(folders.serving) }
 
     /// Returns the root of `name`, and creates it if it is missing. Returns nil if there is no such client.
-    func root(of name: ClientName, _ inventory: Inventory) throws -> OrganizedRoot? {
+    func root(of name: ClientName, in inventory: Inventory) throws -> OrganizedRoot? {
         guard let version = name.version else { return try seed.map(shown) }
         guard let bundle = inventory.bundle(version) else { return nil }
         let servingName = bundle.entry.identity.servingName
@@ -36,8 +36,8 @@ struct ServingRoots: Sendable {
         do {
             return try organize(seed)
         } catch {
-            let root = try Self.inPlace(seed, device.layout)
-            warn(
+            let root = try Self.inPlace(seed, layout: device.layout)
+            environment.log(
                 "\(UpdateFailure(error).message) Until then the seed is shown from \(root.path), where only `serve` can add "
                     + "WebAppLocalServer to the page.")
             return root
@@ -52,7 +52,7 @@ struct ServingRoots: Sendable {
     }
 
     /// Returns the seed in its own folder, without writing.
-    static func inPlace(_ seed: SeedFolder, _ layout: (any MeteorLayout)?) throws -> OrganizedRoot {
+    static func inPlace(_ seed: SeedFolder, layout: (any MeteorLayout)?) throws -> OrganizedRoot {
         try BundleOrganizer.inPlace(map(of: seed, layout), in: seed.directory, as: SeedFolder.servingPrefix)
     }
 
@@ -103,7 +103,7 @@ struct ServingRoots: Sendable {
 
     private func organized(_ map: AssetMap, as name: String) throws -> OrganizedRoot {
         let root = try organizer.organize(map, as: name)
-        for warning in root.warnings { warn("\(name): \(warning)") }
+        for warning in root.warnings { environment.log("\(name): \(warning)") }
         return root
     }
 
@@ -134,7 +134,7 @@ struct ServingRoots: Sendable {
     }
 }
 
-/// Whether the disk accepts writes, and which warnings were reported.
+/// Whether the disk accepts writes, and which warnings were logged.
 final class DiskWrites: Sendable {
     private struct State {
         var areRefused = true
@@ -143,10 +143,10 @@ final class DiskWrites: Sendable {
     }
 
     private let state = Mutex(State())
-    private let report: @Sendable (String) -> Void
+    private let environment: Environment
 
     /// Creates the state before the first write, in which writes count as refused.
-    init(_ report: @escaping @Sendable (String) -> Void) { self.report = report }
+    init(_ environment: Environment) { self.environment = environment }
 
     /// Whether the last launch could not be recorded.
     var areRefused: Bool { state.withLock { $0.areRefused } }
@@ -157,14 +157,14 @@ final class DiskWrites: Sendable {
 
     func allow() { state.withLock { ($0.areRefused, $0.isStartWritten) = (false, true) } }
 
-    /// Records a successful write. Later warnings are reported again.
+    /// Records a successful write. Later warnings are logged again.
     func settle() { state.withLock { $0 = State(areRefused: false, isStartWritten: true) } }
 
-    /// Reports `line` unless it was reported since the last successful write, since a shell tries twice a second.
-    func warn(_ line: String) {
+    /// Logs `line` unless it was logged since the last successful write, since a shell tries twice a second.
+    func log(_ line: String) {
         // Temporary names are random, so they are ignored in the comparison.
         let stableLine = line.split(separator: "/").filter { !$0.hasPrefix(".new-") }.joined(separator: "/")
-        if state.withLock({ $0.reported.insert(stableLine).inserted }) { report(line) }
+        if state.withLock({ $0.reported.insert(stableLine).inserted }) { environment.log(line) }
     }
 }
 

@@ -5,23 +5,18 @@ package struct Verdicts: Sendable {
     private let store: String
     private let keeper: LedgerKeeper
     private let folders: StoreFolders
-    private let now: @Sendable () -> Timestamp
-    private let warn: @Sendable (String) -> Void
+    private let environment: Environment
 
-    /// Opens the store at `path`. Throws `configInvalid` if it does not exist. `now` is the clock for the ledger;
-    /// `warn` receives messages about failed cleanup.
-    package init(
-        store path: String, now: @escaping @Sendable () -> Timestamp = { .now },
-        warn: @escaping @Sendable (String) -> Void
-    ) throws {
+    /// Opens the store at `path`. Throws `configInvalid` if it does not exist. The log receives messages about
+    /// failed cleanup.
+    package init(store path: String, environment: Environment) throws {
         guard try Inventory.exists(at: path) else {
             throw UpdateFailure(.configInvalid, subject: path, "No store found at \(path): check the path.")
         }
         store = path
         folders = try StoreFolders(below: try StoreFolders.openRoot(path))
         keeper = LedgerKeeper(root: folders.root)
-        self.now = now
-        self.warn = warn
+        self.environment = environment
     }
 
     // MARK: On a launch
@@ -39,7 +34,7 @@ package struct Verdicts: Sendable {
     /// Throws `versionMismatch` unless `name` and `token` are those of the last launch, and `healthFailed` if the
     /// launch has failed already.
     package func confirm(_ name: ClientName, _ token: LaunchToken) throws -> Bool {
-        let update = try keeper.apply([.confirmed(try LaunchClaim(name, token), at: now())])
+        let update = try keeper.apply([.confirmed(try LaunchClaim(name, token), at: environment.now())])
         return update.before.launch?.verdict == .good
     }
 
@@ -47,11 +42,11 @@ package struct Verdicts: Sendable {
     /// works on the store, or if the disk fails.
     package func retain(_ keep: Int) async -> RetentionPlan? {
         do {
-            return try await BundleStore.open(at: store, time: now(), warn: warn).retain(keeping: keep)
+            return try await BundleStore.open(at: store, environment: environment).retain(keeping: keep)
         } catch let failure as UpdateFailure where failure.code == .storeLocked {
             return nil
         } catch {
-            warn("\(UpdateFailure(error).message) Older clients stay until the next run.")
+            environment.log("\(UpdateFailure(error).message) Older clients stay until the next run.")
             return nil
         }
     }
@@ -108,7 +103,7 @@ package struct Verdicts: Sendable {
     /// them.
     package func rollBack(to target: ClientName?, of left: ClientName? = nil) throws -> RollBackResult {
         let update: LedgerUpdate
-        switch try keeper.propose([.rolledBack(to: target, of: left, at: now())]) {
+        switch try keeper.propose([.rolledBack(to: target, of: left, at: environment.now())]) {
         case .written(let written): update = written
         case .refused(.noWayBack(let refusal)):
             switch refusal {
@@ -119,11 +114,7 @@ package struct Verdicts: Sendable {
             }
         case .refused(let refusal): throw refusal.failure
         }
-        do {
-            try keeper.publishPrevious(clients: folders.clients, staging: folders.staging)
-        } catch {
-            warn(BundleStore.delayed(error))
-        }
+        keeper.updatePrevious(in: folders, environment: environment)
         let ledger = update.after.ledger
         let blocked = update.after.bundles.filter {
             ledger.block(on: $0.version) != nil && update.before.block(on: $0.version) == nil

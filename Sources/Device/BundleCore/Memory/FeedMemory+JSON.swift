@@ -11,7 +11,7 @@ extension FeedMemory {
         if !groups.allSatisfy(DeviceGroup.isName) { throw reader.refusal("groups", "has an invalid group name") }
         neededShell = try reader.optionalVersion("neededShell")
         channels = try reader.objects("channels").map(ChannelMemory.init)
-        usedRetries = try Self.retries("usedRetries", reader)
+        usedRetries = try Self.retries("usedRetries", from: reader)
         if Set(channels.map(\.name)).count != channels.count {
             throw reader.refusal("channels", "names a channel twice")
         }
@@ -27,7 +27,7 @@ extension FeedMemory {
         ])
     }
 
-    fileprivate static func retries(_ member: String, _ reader: MemberReader) throws -> [Retry] {
+    fileprivate static func retries(_ member: String, from reader: MemberReader) throws -> [Retry] {
         if reader.optional(member) == nil { return [] }
         return try reader.objects(member).map { Retry(try $0.version("version"), try $0.integer("count")) }
     }
@@ -76,13 +76,14 @@ extension FeedMemory.ChannelMemory {
             reinstated: try (reader.optional("reinstated") == nil ? [] : reader.objects("reinstated")).map {
                 FeedMemory.Reinstatement(version: try $0.version("version"), sequence: try $0.integer("sequence"))
             },
-            minimumVersion: try reader.optionalVersion("minimumVersion"), leftOut: try Self.versions("leftOut", reader),
-            paused: try Self.versions("paused", reader), urgent: try Self.versions("urgent", reader),
+            minimumVersion: try reader.optionalVersion("minimumVersion"),
+            leftOut: try Self.versions("leftOut", from: reader),
+            paused: try Self.versions("paused", from: reader), urgent: try Self.versions("urgent", from: reader),
             busyLimit: try reader.optionalInteger("busyLimit"),
-            retries: try FeedMemory.retries("retries", reader))
+            retries: try FeedMemory.retries("retries", from: reader))
     }
 
-    private static func versions(_ member: String, _ reader: MemberReader) throws -> [SemanticVersion] {
+    private static func versions(_ member: String, from reader: MemberReader) throws -> [SemanticVersion] {
         try reader.strings(member).map { text in
             do { return try SemanticVersion(parsing: text) } catch {
                 throw reader.refusal(member, "is refused: \(error)")

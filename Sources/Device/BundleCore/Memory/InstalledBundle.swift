@@ -57,11 +57,6 @@ package struct InstalledBundle: Sendable, Equatable {
     /// The path of the client's folder, relative if the store was opened by a relative path.
     package let path: String
 
-    init(entry: Ledger.Entry, path: String) {
-        self.entry = entry
-        self.path = path
-    }
-
     package var version: ClientVersion { entry.version }
 
     package var name: ClientName { .installed(entry.version) }

@@ -136,17 +136,17 @@ struct StoredTrees: Sendable, Equatable {
         var listFailure: DiskError?
         for source in SourceName.allCases {
             let folder = StoreLayout.trees(of: source)
-            names.formUnion(try list(folder, in: root, &listFailure).map { "\(folder)/\($0)" })
+            names.formUnion(try list(folder, in: root, failure: &listFailure).map { "\(folder)/\($0)" })
         }
         names.remove("\(StoreLayout.clients)/\(StoreLayout.previousVersion)")
-        let isStaging = try !list(StoreLayout.staging, in: root, &listFailure).isEmpty
+        let isStaging = try !list(StoreLayout.staging, in: root, failure: &listFailure).isEmpty
         return StoredTrees(
             path: root.path, names: names, isStaging: isStaging || listFailure != nil, listFailure: listFailure)
     }
 
     /// An unreadable folder must not hide the folders beside it.
     private static func list(
-        _ folder: String, in root: Directory, _ listFailure: inout DiskError?
+        _ folder: String, in root: Directory, failure listFailure: inout DiskError?
     ) throws(DiskError) -> [String] {
         do {
             return try root.directory(folder).list()

@@ -79,11 +79,11 @@ extension Ledger {
     mutating func settle(faulty failure: StartFailure) {
         guard let launch else { return }
         self.launch?.verdict = .faulty
-        if let version = launch.name.version { fail(version, failure.of(launch)) }
+        if let version = launch.name.version { fail(version, by: failure.of(launch)) }
     }
 
     /// Counts a failed start of `version`, which is retried once and then blocked.
-    mutating func fail(_ version: ClientVersion, _ failure: StartFailure) {
+    mutating func fail(_ version: ClientVersion, by failure: StartFailure) {
         let name = ClientName.installed(version)
         var record = record(of: version) ?? StartRecord(version: version, goodSince: nil, failures: [])
         // A client that could not be prepared did not start. After a repair it is as good as before.

@@ -66,14 +66,6 @@ package struct Ledger: Sendable, Equatable {
         private var remedy: String {
             version.source == .meteor ? "Deploy another version" : "Publish another release"
         }
-
-        package init(version: ClientVersion, cause: Cause, reason: String, count: Int, since: Timestamp) {
-            self.version = version
-            self.cause = cause
-            self.reason = reason
-            self.count = count
-            self.since = since
-        }
     }
 
     /// The application of the store; nil until an installation names one.

@@ -37,11 +37,6 @@ package struct MeteredUse: Sendable, Equatable {
     package let month: String
     package let bytes: Int
 
-    package init(month: String, bytes: Int) {
-        self.month = month
-        self.bytes = bytes
-    }
-
     /// Returns the bytes of the month of `time`; 0 if the count is of another month.
     package static func bytes(of use: MeteredUse?, at time: Timestamp) -> Int {
         use.map { $0.month == month(of: time) ? $0.bytes : 0 } ?? 0
@@ -64,13 +59,6 @@ package struct WaitingOffer: Sendable, Equatable {
     package let detail: String
     /// The time since which the offer waits for this reason.
     package let since: Timestamp
-
-    package init(version: ClientVersion, reason: FetchWait.WaitCause, detail: String, since: Timestamp) {
-        self.version = version
-        self.reason = reason
-        self.detail = detail
-        self.since = since
-    }
 }
 
 extension WaitingOffer: CustomStringConvertible {

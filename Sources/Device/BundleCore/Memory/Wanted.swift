@@ -12,14 +12,6 @@ package struct Wanted: Sendable, Equatable {
     package let code: FailureCode
     /// The message of the last failure.
     package let reason: String
-
-    package init(version: ClientVersion, since: Timestamp, attempts: Int, code: FailureCode, reason: String) {
-        self.version = version
-        self.since = since
-        self.attempts = attempts
-        self.code = code
-        self.reason = reason
-    }
 }
 
 extension Wanted: CustomStringConvertible {
@@ -34,7 +26,7 @@ extension Ledger {
     ///
     /// A newer version replaces an older one of the same source but keeps its `since`, the time since which the
     /// device is behind the source.
-    mutating func miss(_ version: ClientVersion, _ failure: UpdateFailure, at time: Timestamp) {
+    mutating func miss(_ version: ClientVersion, after failure: UpdateFailure, at time: Timestamp) {
         let before = wanted.first { $0.version.source == version.source }
         // A clock behind the latest signed time is wrong.
         let time = max(time, feed.clock ?? time)
@@ -53,7 +45,7 @@ extension Ledger {
     }
 
     /// Stores that `version` waits for its download. The same version keeps the time since which it waits for the same reason.
-    mutating func setWaiting(_ version: ClientVersion, _ wait: FetchWait, at time: Timestamp) {
+    mutating func setWaiting(_ version: ClientVersion, because wait: FetchWait, at time: Timestamp) {
         let isSame = waiting?.version == version && waiting?.reason == wait.reason
         waiting = WaitingOffer(
             version: version, reason: wait.reason, detail: wait.detail, since: isSame ? waiting?.since ?? time : time)

@@ -19,18 +19,13 @@ package enum FetchRule {
         package let isMetered: Bool
         /// The bytes that the device has used on metered links in this calendar month.
         package let used: Int
-
-        package init(isMetered: Bool, used: Int) {
-            self.isMetered = isMetered
-            self.used = used
-        }
     }
 
     /// Returns the reason why a download of `bytes` waits; nil if it may start. `bytes` is nil if the size is unknown.
     ///
     /// The reason that lasts longest comes first.
     package static func wait(
-        _ policy: FetchPolicy, _ load: Load, bytes: Int?, on link: Link, at time: ActivationWindows.LocalTime
+        _ policy: FetchPolicy, load: Load, bytes: Int?, on link: Link, at time: ActivationWindows.LocalTime
     ) -> FetchWait? {
         switch load {
         case .delta where !policy.deltas.allowsDelta, .archive where !policy.deltas.allowsArchive:

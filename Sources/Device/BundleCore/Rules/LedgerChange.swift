@@ -87,7 +87,7 @@ extension Ledger {
     func applying(_ changes: [LedgerChange], in trees: StoredTrees) -> LedgerOutcome {
         var next = self
         for change in changes {
-            if let refusal = next.apply(change, trees) { return .refused(refusal) }
+            if let refusal = next.apply(change, in: trees) { return .refused(refusal) }
         }
         return .accepted(next)
     }
@@ -104,50 +104,34 @@ extension Ledger {
         return next
     }
 
-    private mutating func apply(_ change: LedgerChange, _ trees: StoredTrees) -> LedgerRefusal? {
+    private mutating func apply(_ change: LedgerChange, in trees: StoredTrees) -> LedgerRefusal? {
         switch change {
         case .bound(let appId): return bind(to: appId)
         case .recorded(let news): self = recording(news)
         case .ordered(let sources): self.sources = sources
-        case .missed(let version, let failure, let time): miss(version, failure, at: time)
-        case .waiting(let version, let wait, let time): setWaiting(version, wait, at: time)
+        case .missed(let version, let failure, let time): miss(version, after: failure, at: time)
+        case .waiting(let version, let wait, let time): setWaiting(version, because: wait, at: time)
         case .metered(let bytes, let time): metered = MeteredUse.adding(bytes, to: metered, at: time)
         case .supplied(let source): forgetWanted(of: source)
         case .offered(let name): offered = name
         case .installed(let entry): record(entry)
-        case .selected(let shell):
-            let inventory = trees.inventory(of: self)
-            schedule(SelectionRule.select(inventory, shell: shell, hasSeed: seed != nil)?.name ?? .embedded)
-        case .removed(let version):
-            if RetentionRule.isProtected(version, self) { return .hasRole(version) }
-            forget(version)
+        case .selected(let shell): select(for: shell, in: trees)
+        case .removed(let version): return remove(version)
         case .lost(let version): forget(version)
         case .adopted(let entry, let isNewest): adopt(entry, isNewest: isNewest)
-        case .started(let seed, let facts, let time):
-            adopt(seed: seed, facts)
-            settleInterrupted(at: time)
+        case .started(let seed, let facts, let time): start(seed: seed, facts: facts, at: time)
         case .launched(let claim, let shell, let time, let awaitsPage):
-            return launch(claim, shell: shell, at: time, awaitsPage)
-        case .pageReported(let claim):
-            if let refusal = refusal(of: claim) { return refusal }
-            launch?.awaitsPage = false
+            return launch(claim, shell: shell, at: time, awaitsPage: awaitsPage)
+        case .pageReported(let claim): return changeLaunch(of: claim) { $0.launch?.awaitsPage = false }
         case .confirmed(let claim, let time): return confirm(claim, at: time)
-        case .failed(let claim, let failure): return fail(claim, failure, trees)
-        case .unprepared(let version, let failure):
-            if entry(version) == nil { return .notInstalled(version) }
-            fail(version, failure)
-            reschedule(trees)
+        case .failed(let claim, let failure): return fail(claim, by: failure, in: trees)
+        case .unprepared(let version, let failure): return failPreparation(of: version, by: failure, in: trees)
         case .damaged(let version, let reason, let time):
             block(Block(version: version, cause: .damagedFiles, reason: reason, count: 0, since: time))
             reschedule(trees)
-        case .repaired(let version, let hadDamage):
-            let before = self
-            repair(version, hadDamage: hadDamage)
-            if self != before { reschedule(trees) }
-        case .abandoned(let claim):
-            if let refusal = refusal(of: claim) { return refusal }
-            abandonTrial()
-        case .rolledBack(let target, let left, let time): return rollBack(to: target, of: left, trees, at: time)
+        case .repaired(let version, let hadDamage): repair(version, hadDamage: hadDamage, in: trees)
+        case .abandoned(let claim): return changeLaunch(of: claim) { $0.abandonTrial() }
+        case .rolledBack(let target, let left, let time): return rollBack(to: target, of: left, in: trees, at: time)
         case .unblocked(let version): if unblock(version) { reschedule(trees) }
         case .reporting(let isOn): reports = isOn ? reports ?? ReportQueue() : nil
         case .reported(let ids, let dropped): reports?.settle(ids, dropped: dropped)
@@ -163,8 +147,46 @@ extension Ledger {
         return nil
     }
 
+    private mutating func select(for shell: SemanticVersion?, in trees: StoredTrees) {
+        let choice = SelectionRule.select(trees.inventory(of: self), shell: shell, hasSeed: seed != nil)
+        schedule(choice?.name ?? .embedded)
+    }
+
+    private mutating func remove(_ version: ClientVersion) -> LedgerRefusal? {
+        if RetentionRule.isProtected(version, in: self) { return .hasRole(version) }
+        forget(version)
+        return nil
+    }
+
+    private mutating func start(seed: SHA256Digest?, facts: MeteorFacts?, at time: Timestamp) {
+        adopt(seed: seed, facts)
+        settleInterrupted(at: time)
+    }
+
+    private mutating func failPreparation(
+        of version: ClientVersion, by failure: StartFailure, in trees: StoredTrees
+    ) -> LedgerRefusal? {
+        if entry(version) == nil { return .notInstalled(version) }
+        fail(version, by: failure)
+        reschedule(trees)
+        return nil
+    }
+
+    private mutating func repair(_ version: ClientVersion, hadDamage: Bool, in trees: StoredTrees) {
+        let before = self
+        repair(version, hadDamage: hadDamage)
+        if self != before { reschedule(trees) }
+    }
+
+    /// Changes the last launch if `claim` matches it.
+    private mutating func changeLaunch(of claim: LaunchClaim, _ body: (inout Ledger) -> Void) -> LedgerRefusal? {
+        if let refusal = refusal(of: claim) { return refusal }
+        body(&self)
+        return nil
+    }
+
     private mutating func launch(
-        _ claim: LaunchClaim, shell: SemanticVersion, at time: Timestamp, _ awaitsPage: Bool
+        _ claim: LaunchClaim, shell: SemanticVersion, at time: Timestamp, awaitsPage: Bool
     ) -> LedgerRefusal? {
         if let version = claim.name.version {
             if entry(version) == nil { return .notInstalled(version) }
@@ -186,7 +208,7 @@ extension Ledger {
     }
 
     private mutating func fail(
-        _ claim: LaunchClaim, _ failure: StartFailure, _ trees: StoredTrees
+        _ claim: LaunchClaim, by failure: StartFailure, in trees: StoredTrees
     ) -> LedgerRefusal? {
         if let refusal = refusal(of: claim) { return refusal }
         switch launch?.verdict {
@@ -205,7 +227,7 @@ extension Ledger {
     }
 
     private mutating func rollBack(
-        to target: ClientName?, of left: ClientName?, _ trees: StoredTrees, at time: Timestamp
+        to target: ClientName?, of left: ClientName?, in trees: StoredTrees, at time: Timestamp
     ) -> LedgerRefusal? {
         switch RollBackRule.decide(trees.inventory(of: self), to: target, of: left) {
         case .refused(let refusal): return .noWayBack(refusal)

@@ -4,12 +4,12 @@ import BundleValues
 enum ReportRule {
     /// Returns the facts between two ledgers, causes before effects. Only archives are reported: a Meteor version is
     /// a digest of content, so the number of labels would have no limit.
-    static func facts(_ before: Ledger, _ after: Ledger) -> [ReportFact] {
-        let events = StoreEvent.between(before, after)
-        return events.compactMap { fact(of: $0, before, after) } + rollBackFacts(before, after)
+    static func facts(from before: Ledger, to after: Ledger) -> [ReportFact] {
+        let events = StoreEvent.between(before, and: after)
+        return events.compactMap { fact(of: $0, from: before, to: after) } + rollBackFacts(from: before, to: after)
     }
 
-    private static func fact(of event: StoreEvent, _ before: Ledger, _ after: Ledger) -> ReportFact? {
+    private static func fact(of event: StoreEvent, from before: Ledger, to after: Ledger) -> ReportFact? {
         guard let name = event.name?.version, let version = name.semantic else { return nil }
         switch event.kind {
         case .installed:
@@ -38,7 +38,7 @@ enum ReportRule {
 
     /// Returns the fact that the device rolls back from a client that failed, was recalled or was left by an
     /// operator.
-    private static func rollBackFacts(_ before: Ledger, _ after: Ledger) -> [ReportFact] {
+    private static func rollBackFacts(from before: Ledger, to after: Ledger) -> [ReportFact] {
         let left = before.scheduled
         guard after.scheduled != left, let name = left.version, let version = name.semantic else { return [] }
         let target = after.scheduled.version?.semantic
@@ -98,7 +98,7 @@ extension Ledger {
     func recordingReports(since before: Ledger, newID: () -> String) -> Ledger {
         guard reports != nil, before.reports != nil else { return self }
         var next = self
-        for fact in ReportRule.facts(before, self) {
+        for fact in ReportRule.facts(from: before, to: self) {
             next.reports?.add(
                 DeviceReport(
                     id: newID(), fact: fact.fact, version: fact.version, channel: feed.followed?.name,

@@ -26,7 +26,7 @@ public enum RetentionRule {
     package static func plan(_ inventory: Inventory, keep: Int) -> RetentionPlan {
         let ledger = inventory.ledger
         let names = inventory.bundles.map(\.name)
-        var kept = Set(inventory.bundles.filter { isProtected($0.version, ledger) }.map(\.name))
+        var kept = Set(inventory.bundles.filter { isProtected($0.version, in: ledger) }.map(\.name))
         let isOfUse = { (bundle: InstalledBundle) in
             SelectionRule.usability(of: bundle, ledger: ledger, shell: nil) == .usable
         }
@@ -55,7 +55,7 @@ public enum RetentionRule {
     }
 
     /// Returns whether `version` has a role in the ledger, so that it must never be removed.
-    static func isProtected(_ version: ClientVersion, _ ledger: Ledger) -> Bool {
+    static func isProtected(_ version: ClientVersion, in ledger: Ledger) -> Bool {
         ledger.mentioned.contains(version)
     }
 }

@@ -30,7 +30,7 @@ enum RollBackRule {
     /// starts at `left` if the operator leaves that client only, otherwise at the current or next client.
     static func decide(_ inventory: Inventory, to named: ClientName?, of left: ClientName? = nil) -> RollBackDecision {
         let origin = left ?? origin(inventory.ledger)
-        if let left, !isShown(left, inventory) { return .refused(.notShown(left)) }
+        if let left, !isShown(left, in: inventory) { return .refused(.notShown(left)) }
         if left == nil, named == nil, let failed = rolledBack(inventory, above: origin) {
             return .refused(.alreadyBack(from: failed, runs: origin, next: wayBack(inventory, from: origin)))
         }
@@ -43,7 +43,7 @@ enum RollBackRule {
     }
 
     /// Returns whether `name` is the current or the next client.
-    private static func isShown(_ name: ClientName, _ inventory: Inventory) -> Bool {
+    private static func isShown(_ name: ClientName, in inventory: Inventory) -> Bool {
         let launch = inventory.ledger.launch
         return launch?.verdict != .faulty && launch?.name == name || SelectionRule.next(inventory)?.name == name
     }
@@ -115,12 +115,13 @@ extension RollBackRule.RollBackRefusal {
             UpdateFailure(
                 .usage, subject: "\(target)",
                 "\(target) cannot be next, because its source is disabled or its server offers the seed's own version.")
-        case .unusable(let version, let usability): Self.failure(of: .installed(version), version, usability)
+        case .unusable(let version, let usability):
+            Self.failure(of: .installed(version), version: version, usability: usability)
         }
     }
 
     private static func failure(
-        of target: ClientName, _ version: ClientVersion, _ usability: SelectionRule.Usability
+        of target: ClientName, version: ClientVersion, usability: SelectionRule.Usability
     ) -> UpdateFailure {
         switch usability {
         case .withdrawn(let withdrawal):

@@ -80,10 +80,10 @@ package enum SelectionRule {
     /// `shell` prevents that client from running.
     package static func missingShell(_ inventory: Inventory, shell: SemanticVersion) -> SemanticVersion? {
         let offered = inventory.ledger.sources.names.contains(.archive) ? inventory.ledger.feed.neededShell : nil
-        return [installedNeeds(inventory, shell), offered].compactMap(\.self).filter { $0 > shell }.max()
+        return [installedNeeds(inventory, shell: shell), offered].compactMap(\.self).filter { $0 > shell }.max()
     }
 
-    private static func installedNeeds(_ inventory: Inventory, _ shell: SemanticVersion) -> SemanticVersion? {
+    private static func installedNeeds(_ inventory: Inventory, shell: SemanticVersion) -> SemanticVersion? {
         for bundle in ranking(inventory) {
             switch usability(of: bundle, ledger: inventory.ledger, shell: shell) {
             case .usable: return nil
@@ -113,7 +113,7 @@ package enum SelectionRule {
                 bundle.name == ledger.lastKnownGood && isUsable(bundle)
                     && ledger.sources.names.contains(bundle.version.source)
             }
-            return fallback(from: launch.name, good, ranked, ledger, hasSeed: seed)
+            return fallback(from: launch.name, good: good, ranked: ranked, in: ledger, hasSeed: seed)
         }
         guard let best = ranked.first else { return seed ? Choice(name: .embedded, reason: .onlyOne) : nil }
         if case .failed(let failure) = ledger.standing(of: best.version) {
@@ -128,7 +128,7 @@ package enum SelectionRule {
     }
 
     private static func fallback(
-        from failed: ClientName, _ good: [InstalledBundle], _ ranked: [InstalledBundle], _ ledger: Ledger, hasSeed: Bool
+        from failed: ClientName, good: [InstalledBundle], ranked: [InstalledBundle], in ledger: Ledger, hasSeed: Bool
     ) -> Choice? {
         let seed: [ClientName] = hasSeed ? [.embedded] : []
         // A failed archive says little about lower ones, but after a failed hot code push only a known good client or

@@ -22,7 +22,7 @@ package enum StatusRule {
                 let standing = inventory.ledger.standing(of: bundle.version)
                 return Row(
                     name: bundle.name, isNext: bundle.name == choice?.name, state: standing.word,
-                    reason: reason(bundle, standing, inventory.ledger, shell, choice)
+                    reason: reason(of: bundle, standing: standing, in: inventory.ledger, shell: shell, choice: choice)
                         + (inventory.ledger.feed.isDistrusted(bundle.entry.identity)
                             ? "; signed-by-revoked-key: every key that signed it has been revoked" : ""),
                     failures: inventory.ledger.record(of: bundle.version)?.failures ?? [])
@@ -49,8 +49,8 @@ package enum StatusRule {
     }
 
     private static func reason(
-        _ bundle: InstalledBundle, _ standing: Ledger.Standing, _ ledger: Ledger, _ shell: SemanticVersion?,
-        _ choice: SelectionRule.Choice?
+        of bundle: InstalledBundle, standing: Ledger.Standing, in ledger: Ledger, shell: SemanticVersion?,
+        choice: SelectionRule.Choice?
     ) -> String {
         if let choice, choice.name == bundle.name {
             guard case .retry(let failure) = choice.reason else { return choice.reason.description }
@@ -64,12 +64,13 @@ package enum StatusRule {
         case .incompatible(let answer): return answer.description
         }
         if case .failed(let failure) = standing { return "\(failure.sequel): \(failure)" }
-        return "usable, but \(choice?.name.description ?? "nothing") is next" + orderReason(bundle, ledger, choice)
+        return "usable, but \(choice?.name.description ?? "nothing") is next"
+            + orderReason(of: bundle, in: ledger, choice: choice)
     }
 
     /// Returns the reason that lies in the sources or their order; empty if there is none.
     private static func orderReason(
-        _ bundle: InstalledBundle, _ ledger: Ledger, _ choice: SelectionRule.Choice?
+        of bundle: InstalledBundle, in ledger: Ledger, choice: SelectionRule.Choice?
     ) -> String {
         let source = bundle.version.source
         if !ledger.sources.names.contains(source) { return ": the source \(source) is disabled" }

@@ -42,25 +42,25 @@ package struct StoreEvent: Sendable, Equatable {
     }
 
     /// Returns the events between two ledgers, causes before effects.
-    package static func between(_ before: Ledger, _ after: Ledger) -> [StoreEvent] {
-        installations(before, after) + starts(before, after) + choices(before, after)
+    package static func between(_ before: Ledger, and after: Ledger) -> [StoreEvent] {
+        installations(from: before, to: after) + starts(from: before, to: after) + choices(from: before, to: after)
     }
 
-    private static func installations(_ before: Ledger, _ after: Ledger) -> [StoreEvent] {
+    private static func installations(from before: Ledger, to after: Ledger) -> [StoreEvent] {
         let gone = before.entries.filter { after.entry($0.version) == nil }
         let come = after.entries.filter { before.entry($0.version) != $0 }
         return gone.map { StoreEvent(.removed, .installed($0.version)) }
             + come.map { StoreEvent(.installed, .installed($0.version), at: $0.installedAt) }
     }
 
-    private static func starts(_ before: Ledger, _ after: Ledger) -> [StoreEvent] {
+    private static func starts(from before: Ledger, to after: Ledger) -> [StoreEvent] {
         let failed = after.records.flatMap { record in
             let known = before.record(of: record.version)?.failures ?? []
             let new =
                 record.failures.starts(with: known) ? record.failures.dropFirst(known.count) : record.failures[...]
             return new.map { StoreEvent(.failed, .installed(record.version), at: $0.at, detail: $0.description) }
         }
-        let settled = failed + blocks(before, after)
+        let settled = failed + blocks(from: before, to: after)
         guard let launch = after.launch else { return settled }
         let isSame = before.launch?.tokenSha256 == launch.tokenSha256 && before.launch?.at == launch.at
         var events: [StoreEvent] = []
@@ -75,14 +75,14 @@ package struct StoreEvent: Sendable, Equatable {
         return isSame || launch.verdict != .faulty ? settled + events : events + settled
     }
 
-    private static func blocks(_ before: Ledger, _ after: Ledger) -> [StoreEvent] {
+    private static func blocks(from before: Ledger, to after: Ledger) -> [StoreEvent] {
         let blocked = after.blocks.filter { before.block(on: $0.version) == nil }
         let freed = before.blocks.filter { after.block(on: $0.version) == nil }
         return blocked.map { StoreEvent(.blocked, .installed($0.version), at: $0.since, detail: $0.reason) }
             + freed.map { StoreEvent(.unblocked, .installed($0.version)) }
     }
 
-    private static func choices(_ before: Ledger, _ after: Ledger) -> [StoreEvent] {
+    private static func choices(from before: Ledger, to after: Ledger) -> [StoreEvent] {
         var events: [StoreEvent] = []
         if let channel = after.feed.followed, channel.sequence != before.feed.followed?.sequence {
             events.append(

@@ -86,7 +86,7 @@ extension AssetMap {
         var places = Places(self)
         for name in Self.scripts {
             let path = try BundlePath(parsing: name)
-            guard isFree(path, &places) else { continue }
+            guard isFree(path, in: &places) else { continue }
             if let folder, case .file? = try folder.kind(of: name) {
                 assets.append(Asset(urlPath: path, source: folder, path: path, isKnownFile: true))
             } else {
@@ -100,7 +100,7 @@ extension AssetMap {
         var walk = TreeWalk(folder)
         try walk.visit(try folder.directory(Self.plugins), below: Array("\(Self.plugins)/".utf8))
         warnings += walk.warnings
-        for asset in walk.assets where isFree(asset.urlPath, &places) { assets.append(asset) }
+        for asset in walk.assets where isFree(asset.urlPath, in: &places) { assets.append(asset) }
     }
 
     /// The URL paths of a map, to find free ones.
@@ -115,7 +115,7 @@ extension AssetMap {
         }
     }
 
-    private mutating func isFree(_ path: BundlePath, _ places: inout Places) -> Bool {
+    private mutating func isFree(_ path: BundlePath, in places: inout Places) -> Bool {
         if places.owned.contains(path) { return false }
         guard let finding = places.survey.addOptional(path) else { return true }
         warnings.append("\(path) is not served: \(finding).")

@@ -97,28 +97,29 @@ private struct Element {
 
     var references: [PageReferences.Reference] {
         switch name {
-        case "script": isScript ? one("src", "script-src") : []
+        case "script": isScript ? one("src", directive: "script-src") : []
         case "link":
-            attributes["href"].flatMap { href in Self.directive(ofLink: self).map { [reference(href, $0)] } } ?? []
-        case "img": one("src", "img-src") + candidates("img-src")
-        case "input": attributes["type"]?.lowercased() == "image" ? one("src", "img-src") : []
-        case "video": one("src", "media-src") + one("poster", "img-src")
-        case "audio", "track": one("src", "media-src")
-        case "source": one("src", "media-src") + candidates("img-src")
-        case "iframe", "frame": one("src", "frame-src")
-        case "embed": one("src", "object-src")
-        case "object": one("data", "object-src")
-        case "form": one("action", "form-action", isLoaded: false)
-        case "base": one("href", "base-uri", isLoaded: false)
+            attributes["href"].flatMap { href in Self.directive(ofLink: self).map { [reference(href, directive: $0)] } }
+                ?? []
+        case "img": one("src", directive: "img-src") + candidates("img-src")
+        case "input": attributes["type"]?.lowercased() == "image" ? one("src", directive: "img-src") : []
+        case "video": one("src", directive: "media-src") + one("poster", directive: "img-src")
+        case "audio", "track": one("src", directive: "media-src")
+        case "source": one("src", directive: "media-src") + candidates("img-src")
+        case "iframe", "frame": one("src", directive: "frame-src")
+        case "embed": one("src", directive: "object-src")
+        case "object": one("data", directive: "object-src")
+        case "form": one("action", directive: "form-action", isLoaded: false)
+        case "base": one("href", directive: "base-uri", isLoaded: false)
         default: []
         }
     }
 
-    private func one(_ attribute: String, _ directive: String, isLoaded: Bool = true) -> [PageReferences.Reference] {
-        attributes[attribute].map { [reference($0, directive, isLoaded: isLoaded)] } ?? []
+    private func one(_ attribute: String, directive: String, isLoaded: Bool = true) -> [PageReferences.Reference] {
+        attributes[attribute].map { [reference($0, directive: directive, isLoaded: isLoaded)] } ?? []
     }
 
-    private func reference(_ url: String, _ directive: String, isLoaded: Bool = true) -> PageReferences.Reference {
+    private func reference(_ url: String, directive: String, isLoaded: Bool = true) -> PageReferences.Reference {
         PageReferences.Reference(directive: directive, url: url, element: name, isLoaded: isLoaded)
     }
 
@@ -137,7 +138,7 @@ private struct Element {
                     ? word : word[..<(word.lastIndex { $0 != "," }.map(word.index(after:)) ?? word.startIndex)])
             if hasDescription { rest = rest.drop { $0 != "," } }
         }
-        return urls.map { reference(String($0), directive) }
+        return urls.map { reference(String($0), directive: directive) }
     }
 
     /// Returns the directive for the resource of a `<link>`; nil if it loads none.

@@ -52,7 +52,7 @@ struct RootBuilder {
             try link(asset)
         } catch {
             switch error.kind {
-            case .missing, .unsuitable: skip(asset, error)
+            case .missing, .unsuitable: skip(asset, because: error)
             case .crossesDevice, .tooManyLinks, .permission:
                 if try !linkExtracted(asset) { try copy(asset, because: error) }
             default: throw error
@@ -94,7 +94,7 @@ struct RootBuilder {
     }
 
     /// A missing source map is normal; other files are reported.
-    private mutating func skip(_ asset: AssetMap.Asset, _ error: DiskError) {
+    private mutating func skip(_ asset: AssetMap.Asset, because error: DiskError) {
         if error.kind == .missing && asset.urlPath.bytes.suffix(4).elementsEqual(".map".utf8) { return }
         warnings.append("\(asset.urlPath) is not served: \(error).")
     }

@@ -7,52 +7,40 @@ import CLibrary
 /// files aside, sync, rename, sync the folder, then write the ledger. An interruption at any point leaves the old
 /// state or the new one.
 package actor BundleStore {
-    private let root: Directory
     private let folders: StoreFolders
-    private let clients: Directory
-    private let receipts: Directory
-    private let staging: Directory
-    private let downloads: Directory
     private let serving: ServingFolder
     private let removal: ClientRemoval
     private let lock: FileLock
     private let keeper: LedgerKeeper
-    private let warn: @Sendable (String) -> Void
+    private let environment: Environment
 
-    private init(_ folders: StoreFolders, lock: FileLock, warn: @escaping @Sendable (String) -> Void) {
-        root = folders.root
+    private init(_ folders: StoreFolders, lock: FileLock, environment: Environment) {
         serving = ServingFolder(folders.serving)
         removal = ClientRemoval(folders)
         keeper = LedgerKeeper(root: folders.root)
         self.folders = folders
-        clients = folders.clients
-        receipts = folders.receipts
-        staging = folders.staging
-        downloads = folders.downloads
         self.lock = lock
-        self.warn = warn
+        self.environment = environment
     }
 
     /// Opens the store at `path`, creates it (mode 0700) if it is missing, takes its lock, and cleans up after an
     /// interrupted run.
     ///
     /// Throws `storeLocked` if another process works on the store, and `permissionDenied` if other users may write to
-    /// it. Recovered clients get `time` as their time of installation; `warn` receives a message for each repair.
-    package static func open(
-        at path: String, time: Timestamp, warn: @escaping @Sendable (String) -> Void
-    ) throws -> BundleStore {
+    /// it. Recovered clients get the present as their time of installation; the log receives a message for each repair.
+    package static func open(at path: String, environment: Environment) throws -> BundleStore {
         let root = try StoreFolders.openRoot(path)
         guard let lock = try FileLock.take(StoreLayout.lock, in: root) else {
             throw UpdateFailure(
                 .storeLocked, subject: path, "Another clientctl works on the store \(path). Wait until it is finished.")
         }
         let folders = try StoreFolders(below: root)
-        try StoreRecovery(folders, at: time, warn: warn).run()
-        return BundleStore(folders, lock: lock, warn: warn)
+        try StoreRecovery(folders, environment: environment).run()
+        return BundleStore(folders, lock: lock, environment: environment)
     }
 
     /// Returns a snapshot of the store.
-    package func inventory() throws -> Inventory { try Inventory.read(root, ledger: try keeper.read()) }
+    package func inventory() throws -> Inventory { try Inventory.read(folders.root, ledger: try keeper.read()) }
 
     /// Throws `appMismatch` if the store is bound to another application than `appId`.
     package func requireBound(to appId: String?) throws {
@@ -66,37 +54,37 @@ package actor BundleStore {
 
     /// Opens a private folder for an attempt that needs `footprint`. Throws `diskFull` before it writes anything.
     package func openStaging(for footprint: Footprint) throws -> StagingArea {
-        let space = try root.freeSpace()
+        let space = try folders.root.freeSpace()
         let inventory = try inventory()
         let largest = inventory.bundles.map(\.entry.installedSize).max() ?? 0
         let most = inventory.bundles.map(\.entry.fileCount).max() ?? 0
         var downloaded = 0
-        for name in try downloads.list() {
-            if case .file(let size)? = try downloads.kind(of: name) { downloaded += size }
+        for name in try folders.downloads.list() {
+            if case .file(let size)? = try folders.downloads.kind(of: name) { downloaded += size }
         }
         try StagingArea.requireRoom(
-            for: footprint, root, reusableBytes: largest, reusableFiles: most, downloadedBytes: downloaded)
+            for: footprint, folders.root, reusableBytes: largest, reusableFiles: most, downloadedBytes: downloaded)
         let name = randomName(StoreLayout.attemptPrefix)
-        try staging.makeDirectory(name, mode: 0o700)
-        let folder = try staging.directory(name)
+        try folders.staging.makeDirectory(name, mode: 0o700)
+        let folder = try folders.staging.directory(name)
         return StagingArea(
             folder: folder, name: name, tree: try folder.directory(creating: StoreLayout.stagedTree),
-            downloads: downloads, inventory: inventory, reserveBytes: DiskRule.reserveBytes(space),
-            hasSeedRoot: try root.directory(StoreLayout.serving).list().contains {
+            downloads: folders.downloads, inventory: inventory, reserveBytes: DiskRule.reserveBytes(space),
+            hasSeedRoot: try folders.serving.list().contains {
                 $0.hasPrefix(SeedFolder.servingPrefix)
             })
     }
 
     /// Returns the content of the installed clients that an attempt may link.
-    package func reuseIndex() throws -> ReuseIndex { ReuseIndex(try inventory().bundles, in: root) }
+    package func reuseIndex() throws -> ReuseIndex { ReuseIndex(try inventory().bundles, in: folders.root) }
 
     /// Removes the area of a failed attempt. Keeps its journaled downloads for the next attempt, unless
     /// `keepingDownloads` is false, as on a full disk. The next run removes the files that this one cannot.
     package func discard(_ area: StagingArea, keepingDownloads: Bool = true) {
         if keepingDownloads {
-            try? InterruptedAttempt(staging: staging, downloads: downloads).keep(area.name)
+            try? InterruptedAttempt(staging: folders.staging, downloads: folders.downloads).keep(area.name)
         } else {
-            try? staging.removeTree(area.name)
+            try? folders.staging.removeTree(area.name)
         }
     }
 
@@ -121,13 +109,14 @@ package actor BundleStore {
         }
         // An area that cannot be removed makes the next run finish the installation, so it is removed last.
         do {
-            try keeper.publishPrevious(clients: clients, staging: staging)
+            try keeper.publishPrevious(clients: folders.clients, staging: folders.staging)
             if version.source == .meteor {
-                try InterruptedAttempt(staging: staging, downloads: downloads).removeOthers(than: staged.area.name)
+                try InterruptedAttempt(staging: folders.staging, downloads: folders.downloads).removeOthers(
+                    than: staged.area.name)
             }
-            try staging.removeTree(staged.area.name)
+            try folders.staging.removeTree(staged.area.name)
         } catch {
-            warn(
+            environment.log(
                 "\(UpdateFailure(error).message) \(ClientName.installed(version)) is installed; the next run cleans up."
             )
         }
@@ -140,14 +129,14 @@ package actor BundleStore {
         // A serving root of an earlier client with this version would be used for this one.
         try serving.remove(staged.identity.servingName)
         let receipt = StoreLayout.receipt(version)
-        try receipts.removeFile(receipt)
-        try staged.area.folder.move(StoreLayout.stagedReceipt, to: receipts, as: receipt)
+        try folders.receipts.removeFile(receipt)
+        try staged.area.folder.move(StoreLayout.stagedReceipt, to: folders.receipts, as: receipt)
         // Nothing gets its final name before all its bytes are on the disk.
         try staged.area.tree.syncFileSystem()
         let trees = folders.trees(of: version)
         try staged.area.folder.move(StoreLayout.stagedTree, to: trees, as: version.folderName)
         try trees.sync()
-        try receipts.sync()
+        try folders.receipts.sync()
     }
 
     /// Replaces the receipt of an installed client that was unusable until its new manifest.
@@ -158,39 +147,24 @@ package actor BundleStore {
                 .versionExists, subject: version.description,
                 "Version \(version) is installed with other content. Publish the change under a new version.")
         }
-        try staged.area.folder.rename(StoreLayout.stagedReceipt, to: receipts, as: StoreLayout.receipt(version))
-        try receipts.sync()
+        try staged.area.folder.rename(StoreLayout.stagedReceipt, to: folders.receipts, as: StoreLayout.receipt(version))
+        try folders.receipts.sync()
     }
 
     /// Undoes `place` as far as possible. Without its receipt, recovery does not adopt the folder, so the receipt
     /// goes first.
     private func undoPlace(_ version: ClientVersion) {
-        try? receipts.removeFile(StoreLayout.receipt(version))
+        try? folders.receipts.removeFile(StoreLayout.receipt(version))
         let trash = randomName(StoreLayout.trashPrefix)
-        try? folders.trees(of: version).move(version.folderName, to: staging, as: trash)
-        try? staging.removeTree(trash)
+        try? folders.trees(of: version).move(version.folderName, to: folders.staging, as: trash)
+        try? folders.staging.removeTree(trash)
     }
 
     /// Applies all of `changes` to the ledger, or none.
     func apply(_ changes: [LedgerChange]) throws -> Inventory {
         let inventory = try keeper.apply(changes).after
-        do {
-            try keeper.publishPrevious(clients: clients, staging: staging)
-        } catch {
-            warn(Self.delayed(error))
-        }
+        keeper.updatePrevious(in: folders, environment: environment)
         return inventory
-    }
-
-    /// Returns the warning for a ledger that was written while `clients/previousVersion` was not.
-    static func delayed(_ error: any Error) -> String {
-        let failure = UpdateFailure(error)
-        if failure.code == .storeDamaged {
-            return
-                "\(failure.message) The disk did not return the ledger that was just written. If it still does not later, repeat "
-                + "this command."
-        }
-        return "\(failure.message) The next run updates clients/previousVersion."
     }
 
     /// Returns the folder for the copies of a repair.

@@ -12,7 +12,7 @@ package enum InstalledTree {
         guard let receipt = try existing({ () throws(DiskError) in try root.file(name) }) else {
             return "its receipt is missing"
         }
-        return try difference(receipt, root.directory(StoreLayout.tree(bundle.version)))
+        return try difference(between: receipt, and: root.directory(StoreLayout.tree(bundle.version)))
     }
 
     /// Returns the folder of a client of the store at `path`.
@@ -39,7 +39,7 @@ package enum InstalledTree {
         guard let receipt = try existing({ () throws(DiskError) in try receipts.file(StoreLayout.receipt(version)) }),
             let tree = try existing({ () throws(DiskError) in try trees.directory(version.folderName) }),
             let (identity, contentSha256) = try Receipt.validFrame(of: receipt), identity.version == version,
-            try difference(receipt, tree) == nil
+            try difference(between: receipt, and: tree) == nil
         else { return nil }
         var files = 0
         var bytes = 0
@@ -61,7 +61,7 @@ package enum InstalledTree {
         }
     }
 
-    private static func difference(_ receipt: File, _ tree: Directory) throws -> String? {
+    private static func difference(between receipt: File, and tree: Directory) throws -> String? {
         var listed: Set<BundlePath> = []
         var found: String?
         var hasher = try SHA256Hasher()

@@ -39,6 +39,26 @@ struct LedgerKeeper: Sendable {
     /// Applies `changes`, and writes the ledger even if nothing changed, as a test that the disk accepts writes.
     func rewrite(_ changes: [LedgerChange]) throws { _ = try exclusively { try $0.write(changes, always: true) } }
 
+    /// Updates `clients/previousVersion` after a change of the ledger, or logs that the next run does.
+    func updatePrevious(in folders: StoreFolders, environment: Environment) {
+        do {
+            try publishPrevious(clients: folders.clients, staging: folders.staging)
+        } catch {
+            environment.log(Self.delayed(error))
+        }
+    }
+
+    /// Returns the warning for a ledger that was written while `clients/previousVersion` was not.
+    static func delayed(_ error: any Error) -> String {
+        let failure = UpdateFailure(error)
+        if failure.code == .storeDamaged {
+            return
+                "\(failure.message) The disk did not return the ledger that was just written. If it still does not later, repeat "
+                + "this command."
+        }
+        return "\(failure.message) The next run updates clients/previousVersion."
+    }
+
     /// Updates `clients/previousVersion` from the ledger.
     func publishPrevious(clients: Directory, staging: Directory) throws {
         try exclusively { _ in

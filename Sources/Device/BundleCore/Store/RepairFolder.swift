@@ -57,14 +57,14 @@ struct RepairFolder: Sendable {
             let digest = try file.sha256()
             guard wanted.contains(digest), copies[digest] == nil else { continue }
             try copy(file, to: Self.placing)
-            try accept(Self.placing, as: digest, from: .seed, &copies)
+            try accept(Self.placing, as: digest, from: .seed, into: &copies)
         }
     }
 
     /// Accepts the file `name` as a copy of `digest`, or removes it if its content differs.
     func accept(
         _ name: String, as digest: SHA256Digest, from origin: RepairReport.RepairOrigin,
-        _ copies: inout [SHA256Digest: RepairReport.RepairOrigin]
+        into copies: inout [SHA256Digest: RepairReport.RepairOrigin]
     ) throws {
         guard case .file? = try folder.kind(of: name) else { return }
         guard try folder.file(name).sha256() == digest else { return try folder.removeFile(name) }
@@ -91,14 +91,14 @@ struct RepairFolder: Sendable {
 
     /// Replaces every damaged file of `client` by a copy, and removes files that were not installed.
     func repair(
-        _ client: ClientSurvey, with copies: [SHA256Digest: RepairReport.RepairOrigin], _ report: inout RepairReport
+        _ client: ClientSurvey, with copies: [SHA256Digest: RepairReport.RepairOrigin], report: inout RepairReport
     ) throws {
         if client.findings.isEmpty { return }
         // No copy gets its final name before all its bytes are on the disk.
         try folder.syncFileSystem()
         var touched: Set<BundlePath?> = [nil]
         // Extra files go first, since one may be in the way of a folder.
-        for path in client.extras { try takeAway(path, of: client, &touched, &report) }
+        for path in client.extras { try takeAway(path, of: client, touched: &touched, report: &report) }
         for record in client.damaged {
             guard let origin = copies[record.digest] else {
                 report.damage.append(
@@ -122,7 +122,7 @@ struct RepairFolder: Sendable {
     }
 
     private func takeAway(
-        _ path: [UInt8], of client: ClientSurvey, _ touched: inout Set<BundlePath?>, _ report: inout RepairReport
+        _ path: [UInt8], of client: ClientSurvey, touched: inout Set<BundlePath?>, report: inout RepairReport
     ) throws {
         // The file may have been removed together with a folder.
         guard let legal = try? BundlePath(parsing: path) else {

@@ -78,13 +78,13 @@ package final class ReuseIndex: Sendable {
 
     private func current() -> Tables {
         tables.withLock { tables in
-            let made = tables ?? Self.tables(bundles, root)
+            let made = tables ?? Self.tables(of: bundles, in: root)
             tables = made
             return made
         }
     }
 
-    private static func tables(_ bundles: [InstalledBundle], _ root: Directory) -> Tables {
+    private static func tables(of bundles: [InstalledBundle], in root: Directory) -> Tables {
         var byDigest: [Place] = []
         var byPath: [Place] = []
         var sources: [ReuseSource] = []

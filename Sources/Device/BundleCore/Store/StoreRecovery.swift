@@ -7,52 +7,40 @@ import BundleValues
 /// Files that cannot be removed, because they belong to another user, are immutable, unreadable or a mount point,
 /// stay and are reported once. Only the ledger must be writable.
 struct StoreRecovery {
-    let root: Directory
     let folders: StoreFolders
-    let clients: Directory
-    let receipts: Directory
-    let staging: Directory
-    let downloads: Directory
     let serving: ServingFolder
-    private let time: Timestamp
-    let warn: (String) -> Void
+    private let environment: Environment
 
-    /// Adopted clients get `time` as their time of installation.
-    init(_ folders: StoreFolders, at time: Timestamp, warn: @escaping (String) -> Void) {
-        self.time = time
-        root = folders.root
+    /// Adopted clients get the present as their time of installation.
+    init(_ folders: StoreFolders, environment: Environment) {
+        self.environment = environment
         self.folders = folders
-        clients = folders.clients
-        receipts = folders.receipts
-        staging = folders.staging
-        downloads = folders.downloads
         serving = ServingFolder(folders.serving)
-        self.warn = warn
     }
 
-    func run() throws { try LedgerKeeper(root: root).exclusively(repair) }
+    func run() throws { try LedgerKeeper(root: folders.root).exclusively(repair) }
 
     private func repair(_ access: LedgerAccess) throws {
         var left = Leftovers()
         for name in [StoreLayout.ledger, StoreLayout.ledgerBefore, StoreLayout.session] {
-            left.attempt { try root.removeTree(name + StoreLayout.asideSuffix) }
+            left.attempt { try folders.root.removeTree(name + StoreLayout.asideSuffix) }
         }
-        var repairs = Repairs(of: try readLedger(access), in: try StoredTrees.read(root))
-        dropEntriesWithoutFolder(&repairs, &left)
-        adoptOrRemoveFolders(&repairs, &left)
+        var repairs = Repairs(of: try readLedger(access), in: try StoredTrees.read(folders.root))
+        dropEntriesWithoutFolder(&repairs, leftovers: &left)
+        adoptOrRemoveFolders(&repairs, leftovers: &left)
         clearAttempts(&left)
         for version in repairs.ledger.mentioned where repairs.ledger.entry(version) == nil {
             repairs.add(.lost(version))
         }
-        removeReceiptsWithoutEntry(repairs.ledger, &left)
+        removeReceiptsWithoutEntry(in: repairs.ledger, leftovers: &left)
         let roots = Set(repairs.ledger.entries.map(\.identity.servingName))
         left.attempt { try serving.removeUnused { !$0.hasPrefix(SeedFolder.servingPrefix) && !roots.contains($0) } }
         left.attempt { try serving.clearRemoved() }
         try access.write(repairs.changes)
         left.attempt {
-            try PreviousVersionFile.write(repairs.ledger.previous, clients: clients, staging: staging)
+            try PreviousVersionFile.write(repairs.ledger.previous, clients: folders.clients, staging: folders.staging)
         }
-        left.report(to: warn)
+        left.report(to: environment.log)
     }
 
     /// The failures of a recovery.
@@ -72,26 +60,26 @@ struct StoreRecovery {
             }
         }
 
-        func report(to warn: (String) -> Void) {
+        func report(to log: (String) -> Void) {
             guard let first else { return }
             let others = count > 1 ? " (and \(count - 1) more)" : ""
-            warn(
+            log(
                 "The store could not be cleaned up: \(UpdateFailure(first).message)\(others) The rest stays as it is, and the next "
                     + "run tries again.")
         }
     }
 
     private func clearAttempts(_ left: inout Leftovers) {
-        let attempts = InterruptedAttempt(staging: staging, downloads: downloads)
-        let names = left.attempt { try staging.list() } ?? []
+        let attempts = InterruptedAttempt(staging: folders.staging, downloads: folders.downloads)
+        let names = left.attempt { try folders.staging.list() } ?? []
         for name in names where left.attempt({ try attempts.isPlacedPush(name) }) == true {
             left.attempt { try attempts.removeOthers(than: name) }
         }
         for name in names { left.attempt { try attempts.keep(name) } }
-        for name in left.attempt({ try downloads.list() }) ?? [] where name != StoreLayout.interrupted {
+        for name in left.attempt({ try folders.downloads.list() }) ?? [] where name != StoreLayout.interrupted {
             left.attempt {
-                if case .file? = try downloads.kind(of: name) { return }
-                try downloads.removeTree(name)
+                if case .file? = try folders.downloads.kind(of: name) { return }
+                try folders.downloads.removeTree(name)
             }
         }
     }
@@ -117,20 +105,20 @@ struct StoreRecovery {
     /// An unreadable ledger must not make the device unusable: the receipts describe the clients too.
     private func readLedger(_ access: LedgerAccess) throws -> Ledger {
         do {
-            let generations = try LedgerFile.generations(root)
+            let generations = try LedgerFile.generations(folders.root)
             if let damage = generations.damage {
                 let kept = try keepDamaged() ? " The damaged one is kept as \(StoreLayout.ledger).damaged." : ""
-                warn("\(damage.message)\(kept)")
+                environment.log("\(damage.message)\(kept)")
                 if let ledger = generations.ledger { try access.restore(ledger) }
             }
             return generations.ledger ?? Ledger()
         } catch let failure as UpdateFailure where failure.code == .storeDamaged {
-            let hasNewest = try root.kind(of: StoreLayout.ledger) != nil
+            let hasNewest = try folders.root.kind(of: StoreLayout.ledger) != nil
             // The newest ledger is kept, wherever this is interrupted.
-            if hasNewest { try root.removeTree(StoreLayout.ledgerBefore) }
+            if hasNewest { try folders.root.removeTree(StoreLayout.ledgerBefore) }
             let isKept = try setAside(hasNewest ? StoreLayout.ledger : StoreLayout.ledgerBefore)
             let kept = isKept ? " It is kept as \(StoreLayout.ledger).damaged." : ""
-            warn("\(failure.message) Blocks recorded in it are lost.\(kept)")
+            environment.log("\(failure.message) Blocks recorded in it are lost.\(kept)")
             return Ledger()
         }
     }
@@ -138,11 +126,13 @@ struct StoreRecovery {
     /// Links the damaged ledger to a second name. Its first name must stay, since an interruption without it would
     /// lose the store's state. Returns false if nothing is kept.
     private func keepDamaged() throws -> Bool {
-        guard case .file? = try root.kind(of: StoreLayout.ledger) else { return try setAside(StoreLayout.ledger) }
+        guard case .file? = try folders.root.kind(of: StoreLayout.ledger) else {
+            return try setAside(StoreLayout.ledger)
+        }
         let aside = StoreLayout.ledger + StoreLayout.damagedSuffix
-        try root.removeTree(aside)
+        try folders.root.removeTree(aside)
         do {
-            try root.link(StoreLayout.ledger, to: root, as: aside)
+            try folders.root.link(StoreLayout.ledger, to: folders.root, as: aside)
             return true
         } catch {
             guard error.kind == .permission else { throw error }
@@ -155,62 +145,65 @@ struct StoreRecovery {
     /// not allow a rename. Returns false if nothing is kept.
     private func setAside(_ name: String) throws -> Bool {
         let aside = StoreLayout.ledger + StoreLayout.damagedSuffix
-        switch try root.kind(of: name) {
+        switch try folders.root.kind(of: name) {
         case nil: return false
         case .file, .directory:
-            try root.removeTree(aside)
-            try root.rename(name, to: aside)
+            try folders.root.removeTree(aside)
+            try folders.root.rename(name, to: aside)
             return true
         default:
-            try root.removeFile(name)
+            try folders.root.removeFile(name)
             return false
         }
     }
 
-    private func dropEntriesWithoutFolder(_ repairs: inout Repairs, _ left: inout Leftovers) {
+    private func dropEntriesWithoutFolder(_ repairs: inout Repairs, leftovers left: inout Leftovers) {
         for entry in repairs.ledger.entries {
             let kind = left.attempt { try folders.trees(of: entry.version).kind(of: entry.version.folderName) }
             // A folder that cannot be read may exist.
             guard let kind else { continue }
             if case .directory? = kind { continue }
-            warn("\(ClientName.installed(entry.version)) was removed from the ledger: its folder is missing.")
+            environment.log(
+                "\(ClientName.installed(entry.version)) was removed from the ledger: its folder is missing.")
             repairs.add(.lost(entry.version))
         }
     }
 
     /// Adopts a folder without an entry only if every byte of it agrees with its receipt.
-    private func adoptOrRemoveFolders(_ repairs: inout Repairs, _ left: inout Leftovers) {
-        let attempts = InterruptedAttempt(staging: staging, downloads: downloads)
-        let wasInstalling = left.attempt { try staging.list().contains { try attempts.isPlaced($0) } } ?? false
+    private func adoptOrRemoveFolders(_ repairs: inout Repairs, leftovers left: inout Leftovers) {
+        let attempts = InterruptedAttempt(staging: folders.staging, downloads: folders.downloads)
+        let wasInstalling = left.attempt { try folders.staging.list().contains { try attempts.isPlaced($0) } } ?? false
         for source in SourceName.allCases {
             let names = left.attempt { try folders.trees(of: source).list() } ?? []
             for name in names where source != .archive || name != StoreLayout.previousVersion {
-                left.attempt { try adoptOrRemove(name, of: source, wasInstalling: wasInstalling, &repairs) }
+                left.attempt { try adoptOrRemove(name, of: source, wasInstalling: wasInstalling, repairs: &repairs) }
             }
         }
     }
 
     private func adoptOrRemove(
-        _ name: String, of source: SourceName, wasInstalling: Bool, _ repairs: inout Repairs
+        _ name: String, of source: SourceName, wasInstalling: Bool, repairs: inout Repairs
     ) throws {
         let trees = folders.trees(of: source)
         let version = StoreLayout.version(ofTree: name, of: source)
         if let version, repairs.ledger.entry(version) != nil { return }
         if let version,
-            let entry = try InstalledTree.entry(matching: receipts, for: version, in: trees, at: time),
+            let entry = try InstalledTree.entry(
+                matching: folders.receipts, for: version, in: trees, at: environment.now()),
             repairs.ledger.fitsSeed(entry.identity)
         {
             repairs.add(.adopted(entry, isNewest: wasInstalling))
-            return warn("recovered \(ClientName.installed(version)): it was complete but missing from the ledger.")
+            return environment.log(
+                "recovered \(ClientName.installed(version)): it was complete but missing from the ledger.")
         }
-        try trees.move(name, to: staging, as: randomName(StoreLayout.trashPrefix))
-        warn("\(StoreLayout.trees(of: source))/\(name) was removed: it is not a client of this store.")
+        try trees.move(name, to: folders.staging, as: randomName(StoreLayout.trashPrefix))
+        environment.log("\(StoreLayout.trees(of: source))/\(name) was removed: it is not a client of this store.")
     }
 
-    private func removeReceiptsWithoutEntry(_ ledger: Ledger, _ left: inout Leftovers) {
-        for name in left.attempt({ try receipts.list() }) ?? [] {
+    private func removeReceiptsWithoutEntry(in ledger: Ledger, leftovers left: inout Leftovers) {
+        for name in left.attempt({ try folders.receipts.list() }) ?? [] {
             if let version = StoreLayout.version(ofReceipt: name), ledger.entry(version) != nil { continue }
-            left.attempt { try receipts.removeTree(name) }
+            left.attempt { try folders.receipts.removeTree(name) }
         }
     }
 }

@@ -63,20 +63,18 @@ package struct StoreRepair: Sendable {
     private let seed: SeedFolder?
     private let layout: (any MeteorLayout)?
     private let archives: (any ReleaseArchives)?
-    private let now: @Sendable () -> Timestamp
-    private let warn: @Sendable (String) -> Void
+    private let environment: Environment
 
     /// Creates the repair of the store at `path`, with the other sources of content.
     package init(
         store path: String, seed: SeedFolder?, layout: (any MeteorLayout)?, archives: (any ReleaseArchives)?,
-        now: @escaping @Sendable () -> Timestamp = { .now }, warn: @escaping @Sendable (String) -> Void
+        environment: Environment
     ) {
         self.path = path
         self.seed = seed
         self.layout = layout
         self.archives = archives
-        self.now = now
-        self.warn = warn
+        self.environment = environment
     }
 
     /// Returns the result that a repair would have, without changes.
@@ -84,7 +82,7 @@ package struct StoreRepair: Sendable {
         var report = RepairReport()
         let root = try Directory.open(path)
         var survey = StoreSurvey(root)
-        for client in try survey.clients(Inventory.read(at: path), &report) {
+        for client in try survey.clients(of: Inventory.read(at: path), report: &report) {
             report.damage += client.findings.map {
                 RepairReport.Damage(client: client.name, path: $0.path, reason: $0.reason)
             }
@@ -94,32 +92,32 @@ package struct StoreRepair: Sendable {
 
     /// Repairs the store as far as possible.
     package func run() async throws -> RepairReport {
-        let store = try BundleStore.open(at: path, time: now(), warn: warn)
+        let store = try BundleStore.open(at: path, environment: environment)
         defer { withExtendedLifetime(store) {} }
         let inventory = try await store.inventory()
         var report = RepairReport()
         var survey = StoreSurvey(try Directory.open(path))
-        let clients = try survey.clients(inventory, &report)
+        let clients = try survey.clients(of: inventory, report: &report)
         let copyFolder = try await store.repairFolder()
-        defer { copyFolder.clear(warn) }
+        defer { copyFolder.clear(environment.log) }
         let wanted = Set(clients.flatMap(\.damaged).map(\.digest))
         var copies = try copyFolder.copies(of: wanted, among: clients)
         if let seed { try copyFolder.add(wanted, from: seed, to: &copies) }
         for client in clients where client.damaged.contains(where: { copies[$0.digest] == nil }) {
-            try await fetch(client, copyFolder, &copies, &report)
+            try await fetch(client, into: copyFolder, copies: &copies, report: &report)
         }
-        for client in clients { try copyFolder.repair(client, with: copies, &report) }
+        for client in clients { try copyFolder.repair(client, with: copies, report: &report) }
         for client in clients where !report.damage.contains(where: { $0.client == client.name }) {
-            try repairRoot(of: client, inventory, copyFolder, &report)
+            try repairRoot(of: client, in: inventory, from: copyFolder, report: &report)
         }
-        try await mark(report, store)
+        try await mark(report, in: store)
         return report
     }
 
     /// Downloads files of which only the release's archive has a copy.
     private func fetch(
-        _ client: ClientSurvey, _ copyFolder: RepairFolder, _ copies: inout [SHA256Digest: RepairReport.RepairOrigin],
-        _ report: inout RepairReport
+        _ client: ClientSurvey, into copyFolder: RepairFolder, copies: inout [SHA256Digest: RepairReport.RepairOrigin],
+        report: inout RepairReport
     ) async throws {
         let missing = client.damaged.filter { copies[$0.digest] == nil }
         guard let archives, client.bundle.version.source == .archive,
@@ -133,17 +131,17 @@ package struct StoreRepair: Sendable {
         } catch let error as DiskError {
             throw error
         } catch {
-            warn("\(client.name) cannot be restored from its archive: \(UpdateFailure(error).message)")
+            environment.log("\(client.name) cannot be restored from its archive: \(UpdateFailure(error).message)")
         }
         for record in missing {
             guard let name = names[record.path] else { continue }
-            try copyFolder.accept(name, as: record.digest, from: .archive, &copies)
+            try copyFolder.accept(name, as: record.digest, from: .archive, into: &copies)
         }
     }
 
     /// Restores the serving root of a client in place, since a shell may be showing it.
     private func repairRoot(
-        of client: ClientSurvey, _ inventory: Inventory, _ copyFolder: RepairFolder, _ report: inout RepairReport
+        of client: ClientSurvey, in inventory: Inventory, from copyFolder: RepairFolder, report: inout RepairReport
     ) throws {
         guard let root = try copyFolder.root(of: client.bundle) else { return }
         let map: AssetMap
@@ -166,7 +164,7 @@ package struct StoreRepair: Sendable {
 
     /// Blocks the clients that stay damaged, if another client can be shown. Unblocks the repaired ones in their
     /// previous state: damage and failed starts are independent.
-    private func mark(_ report: RepairReport, _ store: BundleStore) async throws {
+    private func mark(_ report: RepairReport, in store: BundleStore) async throws {
         let damaged = Set(report.damage.map(\.client))
         for damage in report.damage {
             let inventory = try await store.inventory()
@@ -175,7 +173,7 @@ package struct StoreRepair: Sendable {
                     inventory, shell: nil, hasSeed: inventory.ledger.seed != nil, excluding: [damage.client]) != nil
             else { continue }
             let reason = "its files are damaged: \(damage.path.map { "\($0) " } ?? "it ")\(damage.reason)"
-            _ = try await store.apply([.damaged(version, reason: reason, at: now())])
+            _ = try await store.apply([.damaged(version, reason: reason, at: environment.now())])
         }
         let repaired = Set(report.repaired.map(\.client))
         for client in report.clients where !damaged.contains(client) {

@@ -30,7 +30,7 @@ struct StoreSurvey {
     init(_ root: Directory) { self.root = root }
 
     /// Returns the clients with a valid receipt; the others are added to the damage.
-    mutating func clients(_ inventory: Inventory, _ report: inout RepairReport) throws -> [ClientSurvey] {
+    mutating func clients(of inventory: Inventory, report: inout RepairReport) throws -> [ClientSurvey] {
         var clients: [ClientSurvey] = []
         for bundle in inventory.bundles {
             report.clients.append(bundle.name)

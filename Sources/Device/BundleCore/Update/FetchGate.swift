@@ -15,8 +15,8 @@ package struct FetchGate: Sendable {
     package var isMetered: @Sendable () async -> Bool = { false }
     /// The time of the device's clock.
     package var localTime: @Sendable () -> ActivationWindows.LocalTime = { .init(day: 0, minute: 0) }
-    package var now: @Sendable () -> Timestamp = { .now }
-    package var clock: any Clock<Duration> = SuspendingClock()
+    /// The clocks of the counts and of running downloads.
+    package var environment = Environment()
     private let store: String?
 
     /// Creates a gate without conditions. The ledger of `store` counts the bytes on metered links.
@@ -24,23 +24,23 @@ package struct FetchGate: Sendable {
 
     /// Returns the reason why a download waits; nil if it may start.
     package func wait(
-        _ terms: FetchTerms, _ load: FetchRule.Load, bytes: Int?
+        _ terms: FetchTerms, load: FetchRule.Load, bytes: Int?
     ) async -> FetchWait? {
         let joined = policy.joined(with: terms.policy, isUrgent: terms.isUrgent)
-        return FetchRule.wait(joined, load, bytes: bytes, on: await link(joined), at: localTime())
+        return FetchRule.wait(joined, load: load, bytes: bytes, on: await link(joined), at: localTime())
     }
 
     /// Runs a download of `bytes`, or of an unknown size. Throws `FetchPause` if it has to wait, or if its hours end.
     ///
     /// The budget is reserved before the first byte, so a device that loses power counts too much, never too little.
     package func admit<Value: Sendable>(
-        _ terms: FetchTerms, _ load: FetchRule.Load, bytes: Int?,
+        _ terms: FetchTerms, load: FetchRule.Load, bytes: Int?,
         _ download: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
         let joined = policy.joined(with: terms.policy, isUrgent: terms.isUrgent)
         traffic.limit(rate: joined.rate)
         let link = await link(joined)
-        if let wait = FetchRule.wait(joined, load, bytes: bytes, on: link, at: localTime()) {
+        if let wait = FetchRule.wait(joined, load: load, bytes: bytes, on: link, at: localTime()) {
             throw FetchPause(wait: wait)
         }
         guard link.isMetered else { return try await within(joined.hours, download) }
@@ -58,7 +58,9 @@ package struct FetchGate: Sendable {
         return try await withThrowingTaskGroup(of: Value?.self) { group in
             group.addTask { try await download() }
             group.addTask {
-                while hours.allSatisfy({ $0.isOpen(at: localTime()) }) { try await clock.sleep(for: Self.interval) }
+                while hours.allSatisfy({ $0.isOpen(at: localTime()) }) {
+                    try await environment.clock.sleep(for: Self.interval)
+                }
                 return nil
             }
             defer { group.cancelAll() }
@@ -70,7 +72,7 @@ package struct FetchGate: Sendable {
             var policy = FetchPolicy()
             policy.hours = hours
             throw FetchPause(
-                wait: FetchRule.wait(policy, .files, bytes: nil, on: .free, at: localTime())
+                wait: FetchRule.wait(policy, load: .files, bytes: nil, on: .free, at: localTime())
                     ?? FetchWait(.hours, "the hours for downloads ended"))
         }
     }
@@ -79,21 +81,19 @@ package struct FetchGate: Sendable {
     private func link(_ policy: FetchPolicy) async -> FetchRule.Link {
         guard policy.meteredBudget != nil, await isMetered() else { return .free }
         let ledger = store.flatMap { try? Inventory.read(at: $0).ledger }
-        return FetchRule.Link(isMetered: true, used: MeteredUse.bytes(of: ledger?.metered, at: now()))
+        return FetchRule.Link(isMetered: true, used: MeteredUse.bytes(of: ledger?.metered, at: environment.now()))
     }
 
     private func count(_ bytes: Int) throws {
         guard let store, bytes != 0 else { return }
         let folders = try StoreFolders(below: try StoreFolders.openRoot(store))
-        _ = try LedgerKeeper(root: folders.root).apply([.metered(bytes, at: now())])
+        _ = try LedgerKeeper(root: folders.root).apply([.metered(bytes, at: environment.now())])
     }
 }
 
 /// A download waits, or was paused.
 package struct FetchPause: ClassifiedFailure {
     package let wait: FetchWait
-
-    package init(wait: FetchWait) { self.wait = wait }
 
     package var failure: UpdateFailure {
         UpdateFailure(

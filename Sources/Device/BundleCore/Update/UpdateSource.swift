@@ -13,13 +13,13 @@ package protocol UpdateSource: Sendable {
     func latestOffer(for request: OfferRequest) async throws -> OfferStep<Offer>
 
     /// Returns the decision of the source's rules. Pure. `appId` is the application that the device names.
-    func decide(_ offer: Offer, _ inventory: Inventory, shell: SemanticVersion, appId: String?) -> Decision
+    func decide(_ offer: Offer, in inventory: Inventory, shell: SemanticVersion, appId: String?) -> Decision
 
     /// Returns the outcomes for all other releases that the source had when it made `offer`. Pure; for people.
-    func explain(_ offer: Offer, _ inventory: Inventory, shell: SemanticVersion, appId: String?) -> [Decision.Outcome]
+    func explain(_ offer: Offer, in inventory: Inventory, shell: SemanticVersion, appId: String?) -> [Decision.Outcome]
 
     /// Returns how `stage` would download `offer`; nil if that is unknown in advance. Changes nothing.
-    func plan(_ offer: Offer, _ inventory: Inventory) async throws -> PlannedRoute?
+    func plan(_ offer: Offer, in inventory: Inventory) async throws -> PlannedRoute?
 
     /// Fills `area` with the complete tree of `offer`, and links content of `installed`.
     func stage(_ offer: Offer, in area: StagingArea, reusing installed: ReuseIndex) async throws -> StagedBundle
@@ -28,11 +28,11 @@ package protocol UpdateSource: Sendable {
 extension UpdateSource {
     /// Returns an empty list, for a source that has one client at a time.
     package func explain(
-        _ offer: Offer, _ inventory: Inventory, shell: SemanticVersion, appId: String?
+        _ offer: Offer, in inventory: Inventory, shell: SemanticVersion, appId: String?
     ) -> [Decision.Outcome] { [] }
 
     /// Returns nil, for a source that downloads files one by one.
-    package func plan(_ offer: Offer, _ inventory: Inventory) async throws -> PlannedRoute? { nil }
+    package func plan(_ offer: Offer, in inventory: Inventory) async throws -> PlannedRoute? { nil }
 }
 
 /// The results of a check.
@@ -55,7 +55,7 @@ package struct CheckFindings: Sendable {
 
 extension UpdateSource where Offer: ReleaseOffer {
     /// Decides by `AcceptanceRule`, for the application of the store if the device names none.
-    package func decide(_ offer: Offer, _ inventory: Inventory, shell: SemanticVersion, appId: String?) -> Decision {
+    package func decide(_ offer: Offer, in inventory: Inventory, shell: SemanticVersion, appId: String?) -> Decision {
         AcceptanceRule.decide(offer, inventory: inventory, shell: shell, appId: appId ?? inventory.ledger.appId)
     }
 }
@@ -91,4 +91,14 @@ package enum UpdateEvent: Sendable, Equatable {
     case settling
     /// The download used this route.
     case routed(DownloadRoute)
+}
+
+/// Receives the events of running updates, on any thread.
+package struct UpdateObserver: Sendable {
+    private let receive: @Sendable (UpdateEvent) -> Void
+
+    /// Creates an observer that by default ignores all events.
+    package init(_ receive: @escaping @Sendable (UpdateEvent) -> Void = { _ in }) { self.receive = receive }
+
+    package func callAsFunction(_ event: UpdateEvent) { receive(event) }
 }

@@ -28,23 +28,20 @@ package struct Updater<Source: UpdateSource>: Sendable {
     private let device: UpdateDevice
     private let gate: FetchGate
     private let shouldDownload: @Sendable (ClientVersion) async -> Bool
-    private let now: @Sendable () -> Timestamp
-    private let warn: @Sendable (String) -> Void
+    private let environment: Environment
 
     /// Creates an updater. `gate` answers checks; the source passes it before a download. `shouldDownload` can decline a version
-    /// before its download. `now` is the clock for the ledger; `warn` receives messages about repairs.
+    /// before its download. The log receives messages about repairs.
     package init(
         source: Source, device: UpdateDevice, gate: FetchGate = FetchGate(),
         shouldDownload: @escaping @Sendable (ClientVersion) async -> Bool = { _ in true },
-        now: @escaping @Sendable () -> Timestamp = { .now },
-        warn: @escaping @Sendable (String) -> Void
+        environment: Environment
     ) {
         self.source = source
         self.device = device
         self.gate = gate
         self.shouldDownload = shouldDownload
-        self.now = now
-        self.warn = warn
+        self.environment = environment
     }
 
     /// Returns the result that `update` would have, with the outcome of every rule. `explaining` adds the outcomes for all other
@@ -53,30 +50,31 @@ package struct Updater<Source: UpdateSource>: Sendable {
         var inventory = try Inventory.read(at: device.store)
         let offer = try await follow(&inventory, remembering: false)
         let noted = offer.feed.map(inventory.recording) ?? inventory
-        let decision = decide(offer, noted)
-        let plan = try await plan(offer, decision.verdict, noted)
+        let decision = decide(on: offer, in: noted)
+        let plan = try await plan(for: offer, after: decision.verdict, in: noted)
         return CheckFindings(
             offered: offer.clientVersion, decision: decision,
-            others: explaining ? source.explain(offer, noted, shell: device.shell, appId: device.appId) : [],
-            plan: plan, memory: noted.ledger.feed, wait: await wait(offer, decision.verdict, plan),
+            others: explaining ? source.explain(offer, in: noted, shell: device.shell, appId: device.appId) : [],
+            plan: plan, memory: noted.ledger.feed, wait: await wait(for: offer, after: decision.verdict, plan: plan),
             retry: decision.verdict.newest.flatMap { newest in
                 newest.version == offer.clientVersion ? noted.ledger.failureBeforeRetry(of: newest) : nil
             },
             rate: gate.policy.joined(with: offer.terms.policy, isUrgent: offer.terms.isUrgent).rate)
     }
 
-    private func wait(_ offer: Source.Offer, _ verdict: Decision.Verdict, _ plan: PlannedRoute?) async -> FetchWait? {
+    private func wait(for offer: Source.Offer, after verdict: Decision.Verdict, plan: PlannedRoute?) async -> FetchWait?
+    {
         guard case .install = verdict else { return nil }
         // Only a download shows which files of a Meteor bundle are missing.
-        guard let plan else { return await gate.wait(offer.terms, .files, bytes: 0) }
-        return await gate.wait(offer.terms, plan.route.reason == .taken ? .delta : .archive, bytes: plan.bytes)
+        guard let plan else { return await gate.wait(offer.terms, load: .files, bytes: 0) }
+        return await gate.wait(offer.terms, load: plan.route.reason == .taken ? .delta : .archive, bytes: plan.bytes)
     }
 
     private func plan(
-        _ offer: Source.Offer, _ verdict: Decision.Verdict, _ inventory: Inventory
+        for offer: Source.Offer, after verdict: Decision.Verdict, in inventory: Inventory
     ) async throws -> PlannedRoute? {
         guard case .install = verdict else { return nil }
-        return try await source.plan(offer, inventory)
+        return try await source.plan(offer, in: inventory)
     }
 
     /// Returns the source's present offer. Each trust root on the way is stored before the source is asked for the
@@ -91,7 +89,7 @@ package struct Updater<Source: UpdateSource>: Sendable {
         return try await follow(&inventory, remembering: true)
     }
 
-    private func open() throws -> BundleStore { try BundleStore.open(at: device.store, time: now(), warn: warn) }
+    private func open() throws -> BundleStore { try BundleStore.open(at: device.store, environment: environment) }
 
     /// Stores the result of a feed scan, also while another process works on the store. Returns the store's new
     /// state.
@@ -134,13 +132,13 @@ package struct Updater<Source: UpdateSource>: Sendable {
             guard UpdateFailure(failure).mayResultFromServerChange, let now = try? await latestOffer(),
                 now.clientVersion != offer.clientVersion
             else {
-                note(offer, UpdateFailure(failure))
+                note(offer, after: UpdateFailure(failure))
                 throw failure
             }
             do {
                 return try await update(to: now)
             } catch let failure {
-                note(now, UpdateFailure(failure))
+                note(now, after: UpdateFailure(failure))
                 throw failure
             }
         }
@@ -150,12 +148,12 @@ package struct Updater<Source: UpdateSource>: Sendable {
     ///
     /// A cancelled update says nothing about the source. Errors of the ledger are ignored, since the update throws
     /// its own failure.
-    private func note(_ offer: Source.Offer, _ failure: UpdateFailure) {
+    private func note(_ offer: Source.Offer, after failure: UpdateFailure) {
         guard !Task.isCancelled, let inventory = try? Inventory.read(at: device.store) else { return }
         let source = offer.clientVersion.source
         let change: LedgerChange
-        switch WantedRule.judge(decide(offer, inventory).verdict, after: failure) {
-        case .wanted: change = .missed(offer.clientVersion, failure, at: now())
+        switch WantedRule.judge(decide(on: offer, in: inventory).verdict, after: failure) {
+        case .wanted: change = .missed(offer.clientVersion, failure, at: environment.now())
         case .notForDevice where inventory.ledger.wanted.contains { $0.version.source == source }:
             change = .supplied(source)
         case .notForDevice: return
@@ -165,39 +163,43 @@ package struct Updater<Source: UpdateSource>: Sendable {
 
     /// Installs `offer` if the rules accept it. After a failure the store is unchanged.
     package func update(to offer: Source.Offer) async throws -> UpdateOutcome {
-        // A device with nothing to do neither takes the lock nor writes.
-        if let glance = try Inventory.settled(at: device.store), !isNew(offer.feed, glance),
-            case let verdict = try verdict(offer, glance), let newest = verdict.newest,
-            isFinished(glance, changes(offer, newest))
-        {
-            // Another process that wrote this state may have been stopped before its sync.
-            try glance.sync()
-            return .nothing(offer.clientVersion, verdict, inventory: glance, newest: newest)
-        }
-
+        if let outcome = try settled(offer) { return outcome }
         let store = try open()
         try await store.requireBound(to: device.appId)
         // A recall takes effect whatever the decision is.
-        if let feed = offer.feed, isNew(feed, try await store.inventory()) {
+        if let feed = offer.feed, isNew(feed, in: try await store.inventory()) {
             _ = try await store.apply([.recorded(feed), .selected(shell: device.shell)])
         }
-        let verdict = try verdict(offer, try await store.inventory())
+        let verdict = try verdict(on: offer, in: try await store.inventory())
         switch verdict {
         case .upToDate(let newest), .notInRollout(let newest, _):
             // Applies changes that an interrupted run left, or that another shell version or number of clients
             // requires.
-            let inventory = try await store.apply(changes(offer, newest))
+            let inventory = try await store.apply(changes(by: offer, offering: newest))
             let plan = await retain(in: store, inventory)
             return .nothing(
                 offer.clientVersion, verdict, inventory: inventory.without(plan.removed), newest: newest)
         case .choose(let name):
-            let inventory = try await store.apply(changes(offer, name))
+            let inventory = try await store.apply(changes(by: offer, offering: name))
             return .chosen(
                 offer.clientVersion,
                 InstallReport(name, inventory, bytesDownloaded: 0, retention: await retain(in: store, inventory)))
-        default: break
+        default: return try await install(offer, in: store)
         }
+    }
 
+    /// Returns the outcome for a device with nothing to do, which neither takes the lock nor writes; nil for others.
+    private func settled(_ offer: Source.Offer) throws -> UpdateOutcome? {
+        guard let glance = try Inventory.settled(at: device.store), !isNew(offer.feed, in: glance),
+            case let verdict = try verdict(on: offer, in: glance), let newest = verdict.newest,
+            isFinished(glance, after: changes(by: offer, offering: newest))
+        else { return nil }
+        // Another process that wrote this state may have been stopped before its sync.
+        try glance.sync()
+        return .nothing(offer.clientVersion, verdict, inventory: glance, newest: newest)
+    }
+
+    private func install(_ offer: Source.Offer, in store: BundleStore) async throws -> UpdateOutcome {
         guard await shouldDownload(offer.clientVersion) else { return try await decline(offer, in: store) }
         let staged: StagedBundle
         do {
@@ -205,7 +207,8 @@ package struct Updater<Source: UpdateSource>: Sendable {
         } catch let pause as FetchPause {
             return try await wait(pause.wait, for: offer, in: store)
         }
-        let inventory = try await store.install(staged, at: now(), with: changes(offer, nil, installing: true))
+        let inventory = try await store.install(
+            staged, at: environment.now(), with: changes(by: offer, offering: nil, installing: true))
         // The release is installed, so nothing after this may fail: a failed run must not have changed anything.
         return .installed(
             offer.clientVersion,
@@ -218,7 +221,7 @@ package struct Updater<Source: UpdateSource>: Sendable {
     /// Keeps the present clients, because the download waits.
     private func wait(_ wait: FetchWait, for offer: Source.Offer, in store: BundleStore) async throws -> UpdateOutcome {
         let inventory = try await store.apply([
-            .waiting(offer.clientVersion, wait, at: now()), .selected(shell: device.shell),
+            .waiting(offer.clientVersion, wait, at: environment.now()), .selected(shell: device.shell),
         ])
         return .waiting(
             offer.clientVersion, inventory: inventory, newest: inventory.ledger.pending ?? inventory.ledger.current,
@@ -227,18 +230,18 @@ package struct Updater<Source: UpdateSource>: Sendable {
 
     /// Keeps the present clients, because `shouldDownload` declined the version.
     private func decline(_ offer: Source.Offer, in store: BundleStore) async throws -> UpdateOutcome {
-        let inventory = try await store.apply(changes(offer, nil))
+        let inventory = try await store.apply(changes(by: offer, offering: nil))
         return .notInRollout(
             offer.clientVersion, inventory: inventory, newest: inventory.ledger.pending ?? inventory.ledger.current,
             detail: "the program that shows clients declined it for now")
     }
 
-    private func isNew(_ feed: FeedUpdate?, _ inventory: Inventory) -> Bool {
+    private func isNew(_ feed: FeedUpdate?, in inventory: Inventory) -> Bool {
         feed.map { inventory.ledger.recording($0) != inventory.ledger } ?? false
     }
 
     /// Returns whether neither `changes` nor retention would change anything.
-    private func isFinished(_ inventory: Inventory, _ changes: [LedgerChange]) -> Bool {
+    private func isFinished(_ inventory: Inventory, after changes: [LedgerChange]) -> Bool {
         inventory.ledger.applying(changes, in: inventory.trees) == .accepted(inventory.ledger)
             && RetentionRule.plan(inventory, keep: device.keep).removed.isEmpty
     }
@@ -248,19 +251,19 @@ package struct Updater<Source: UpdateSource>: Sendable {
         do {
             return try await store.retain(keeping: device.keep)
         } catch {
-            warn("\(UpdateFailure(error).message) Older clients stay until the next run.")
+            environment.log("\(UpdateFailure(error).message) Older clients stay until the next run.")
             return RetentionPlan(retained: inventory.bundles.map(\.name), removed: [])
         }
     }
 
-    private func decide(_ offer: Source.Offer, _ inventory: Inventory) -> Decision {
-        let decision = source.decide(offer, inventory, shell: device.shell, appId: device.appId)
+    private func decide(on offer: Source.Offer, in inventory: Inventory) -> Decision {
+        let decision = source.decide(offer, in: inventory, shell: device.shell, appId: device.appId)
         return Decision(verdict: decision.verdict, outcomes: offer.evidence + decision.outcomes)
     }
 
     /// Returns the verdict, and throws it if it is a refusal.
-    private func verdict(_ offer: Source.Offer, _ inventory: Inventory) throws -> Decision.Verdict {
-        let verdict = decide(offer, inventory).verdict
+    private func verdict(on offer: Source.Offer, in inventory: Inventory) throws -> Decision.Verdict {
+        let verdict = decide(on: offer, in: inventory).verdict
         if let failure = verdict.failure(of: offer.clientVersion) { throw failure }
         return verdict
     }
@@ -271,7 +274,8 @@ package struct Updater<Source: UpdateSource>: Sendable {
     ///
     /// A store of a device without an application is bound to that of its first release, since one release key may
     /// sign several applications.
-    private func changes(_ offer: Source.Offer, _ name: ClientName?, installing: Bool = false) -> [LedgerChange] {
+    private func changes(by offer: Source.Offer, offering name: ClientName?, installing: Bool = false) -> [LedgerChange]
+    {
         let offered = offer.clientVersion.source == .meteor ? name : nil
         let application = device.appId ?? (installing ? offer.appId : nil)
         let known: [LedgerChange?] = [

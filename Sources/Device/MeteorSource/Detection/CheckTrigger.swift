@@ -26,7 +26,7 @@ struct CheckTrigger: Sendable {
     private static let mostChecks = 2
 
     private let pace: TriggerPace
-    private let random: @Sendable (ClosedRange<Double>) -> Double
+    private let environment: Environment
     private var stated: MeteorVersion?
     private var isAnew = false
     private var last: Duration?
@@ -34,9 +34,9 @@ struct CheckTrigger: Sendable {
     /// The time at which to call `decide`; nil if there is nothing to decide.
     private(set) var due: Duration?
 
-    init(pace: TriggerPace, random: @escaping @Sendable (ClosedRange<Double>) -> Double) {
+    init(pace: TriggerPace, environment: Environment) {
         self.pace = pace
-        self.random = random
+        self.environment = environment
     }
 
     /// A subscription started: its first version counts even if it was reported before.
@@ -50,7 +50,7 @@ struct CheckTrigger: Sendable {
         isAnew = false
         stated = version
         guard due == nil else { return }
-        let moment = now + pace.spread * random(0...1)
+        let moment = now + pace.spread * environment.random(0...1)
         due = max(moment, last.map { $0 + pace.apart } ?? moment)
     }
 

@@ -53,7 +53,7 @@ struct DDPConversation: Sendable {
 
     private let appId: String?
     private let architecture: String
-    private let random: @Sendable (ClosedRange<Double>) -> Double
+    private let environment: Environment
     private var state = DDPState.apart
     private var versions: ClientVersions
     private var told: String?
@@ -65,10 +65,10 @@ struct DDPConversation: Sendable {
     private var unreadable = 0
 
     /// `architecture` is the watched client. `appId` selects the application; nil accepts any.
-    init(appId: String?, architecture: String, random: @escaping @Sendable (ClosedRange<Double>) -> Double) {
+    init(appId: String?, architecture: String, environment: Environment) {
         self.appId = appId
         self.architecture = architecture
-        self.random = random
+        self.environment = environment
         versions = ClientVersions(architecture: architecture)
     }
 
@@ -106,7 +106,7 @@ struct DDPConversation: Sendable {
             (losses, logs) = (0, 0)
         }
         state = .apart
-        let wait = DDPTimers.reconnect.wait(losses: losses, random)
+        let wait = DDPTimers.reconnect.wait(losses: losses, environment.random)
         losses += 1
         return [.reconnect(after: wait)]
     }
@@ -214,7 +214,7 @@ struct DDPConversation: Sendable {
         case .noSubscription(let id, let reason):
             guard id == String(talk.subscription), talk.subscribeAgain == nil else { return [] }
             refusedSubscriptions += 1
-            let wait = DDPTimers.resubscribe.wait(losses: refusedSubscriptions, random)
+            let wait = DDPTimers.resubscribe.wait(losses: refusedSubscriptions, environment.random)
             talk.subscribeAgain = now + wait
             state = .talking(talk)
             return log("the server ended the subscription: \(Self.shown(reason))")

@@ -44,43 +44,40 @@ package struct VersionWatcher: Sendable {
 
     private let configuration: Configuration
     private let connector: any TransportConnector
-    private let clock: any Clock<Duration>
-    private let random: @Sendable (ClosedRange<Double>) -> Double
-    private let running: @Sendable () async -> MeteorVersion?
-    private let onNewVersion: @Sendable (MeteorVersion) async -> Void
-    private let report: @Sendable (LinkReport) -> Void
+    private let environment: Environment
 
-    /// `running` returns the version of the running page, if known, before each check. `onNewVersion` checks for updates;
-    /// it receives the reported version, one call at a time. `report` receives each change of the connection once; it is
-    /// connected when the server has sent all versions. `random` returns a number in a range.
     package init(
         _ configuration: Configuration, connector: any TransportConnector,
-        clock: any Clock<Duration> = SuspendingClock(),
-        random: @escaping @Sendable (ClosedRange<Double>) -> Double = { Double.random(in: $0) },
-        running: @escaping @Sendable () async -> MeteorVersion?,
-        onNewVersion: @escaping @Sendable (MeteorVersion) async -> Void,
-        report: @escaping @Sendable (LinkReport) -> Void
+        environment: Environment = Environment()
     ) {
         self.configuration = configuration
         self.connector = connector
-        self.clock = clock
-        self.random = random
-        self.running = running
-        self.onNewVersion = onNewVersion
-        self.report = report
+        self.environment = environment
     }
 
     /// Watches until the task is cancelled or the server turns out to speak another protocol.
     ///
-    /// A cancellation closes the socket and cancels a running check. No task remains.
-    package func run() async -> WatchEnd {
+    /// `running` returns the version of the running page, if known, before each check. `onNewVersion` checks for updates;
+    /// it receives the reported version, one call at a time. `report` receives each change of the connection once; it is
+    /// connected when the server has sent all versions. A cancellation closes the socket and cancels a running check. No
+    /// task remains.
+    package func run(
+        running: @escaping @Sendable () async -> MeteorVersion?,
+        onNewVersion: @escaping @Sendable (MeteorVersion) async -> Void,
+        report: @escaping @Sendable (LinkReport) -> Void
+    ) async -> WatchEnd {
         let (wanted, asking) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
         let state = WatchState(
             conversation: DDPConversation(
-                appId: configuration.appId, architecture: configuration.architecture, random: random),
-            trigger: CheckTrigger(pace: CheckTrigger.TriggerPace(spread: configuration.spread), random: random),
-            wanted: asking, reading: clock.reading(), report: report)
-        async let checking: Void = checks(on: wanted, of: state)
+                appId: configuration.appId, architecture: configuration.architecture, environment: environment),
+            trigger: CheckTrigger(
+                pace: CheckTrigger.TriggerPace(spread: configuration.spread), environment: environment),
+            wanted: asking, stopwatch: Stopwatch(environment.clock), report: report)
+        async let checking: Void = {
+            for await _ in wanted {
+                await check(state, running: running, onNewVersion: onNewVersion, report: report)
+            }
+        }()
         let end = await connections(state)
         state.finish()
         await checking
@@ -91,7 +88,7 @@ package struct VersionWatcher: Sendable {
 
     private func connections(_ state: WatchState) async -> WatchEnd {
         await Reconnection(
-            to: configuration.url.socket, over: connector, opening: DDPTimers.connect, clock: clock
+            to: configuration.url.socket, over: connector, opening: DDPTimers.connect, clock: environment.clock
         ).run(
             begin: { state.begin() }, talk: { await talk(over: $0, state) },
             next: { ending in
@@ -145,7 +142,7 @@ package struct VersionWatcher: Sendable {
     /// Sends `woken` events until the connection ends.
     private func alarms(_ state: WatchState) async -> TransportError {
         while let left = state.untilAlarm {
-            do { try await clock.sleep(for: left) } catch { break }
+            do { try await environment.clock.sleep(for: left) } catch { break }
             state.handle(.woken)
         }
         return .isClosed
@@ -153,16 +150,17 @@ package struct VersionWatcher: Sendable {
 
     // MARK: Checks
 
-    /// Runs checks one after another.
-    private func checks(on wanted: AsyncStream<Void>, of state: WatchState) async {
-        for await _ in wanted {
-            while let left = state.untilDue {
-                do { try await clock.sleep(for: left) } catch { return }
-                switch state.decide(running: await running()) {
-                case .check(let version): await onNewVersion(version)
-                case .stop(let sentence?): report(.note(sentence))
-                case .stop(nil), .rest: break
-                }
+    /// Runs the due checks one after another.
+    private func check(
+        _ state: WatchState, running: @Sendable () async -> MeteorVersion?,
+        onNewVersion: @Sendable (MeteorVersion) async -> Void, report: @Sendable (LinkReport) -> Void
+    ) async {
+        while let left = state.untilDue {
+            do { try await environment.clock.sleep(for: left) } catch { return }
+            switch state.decide(running: await running()) {
+            case .check(let version): await onNewVersion(version)
+            case .stop(let sentence?): report(.note(sentence))
+            case .stop(nil), .rest: break
             }
         }
     }

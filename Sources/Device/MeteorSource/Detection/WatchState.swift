@@ -28,16 +28,16 @@ final class WatchState: Sendable {
 
     private let fields: Mutex<WatchFields>
     private let wanted: AsyncStream<Void>.Continuation
-    private let reading: @Sendable () -> Duration
+    private let stopwatch: Stopwatch
     private let report: @Sendable (LinkReport) -> Void
 
     init(
         conversation: DDPConversation, trigger: CheckTrigger, wanted: AsyncStream<Void>.Continuation,
-        reading: @escaping @Sendable () -> Duration, report: @escaping @Sendable (LinkReport) -> Void
+        stopwatch: Stopwatch, report: @escaping @Sendable (LinkReport) -> Void
     ) {
         fields = Mutex(WatchFields(conversation: conversation, trigger: trigger))
         self.wanted = wanted
-        self.reading = reading
+        self.stopwatch = stopwatch
         self.report = report
     }
 
@@ -59,7 +59,7 @@ final class WatchState: Sendable {
 
     /// Handles an event and performs its actions.
     func handle(_ event: DDPConversation.DDPEvent) {
-        let now = reading()
+        let now = stopwatch.elapsed
         let reports = fields.withLock { fields in
             var reports = Self.perform(fields.conversation.handle(event, at: now), on: &fields, at: now)
             if fields.isStuck, fields.end == nil {
@@ -120,11 +120,11 @@ final class WatchState: Sendable {
     /// The time until `decide` must be called; nil if there is nothing to decide.
     var untilDue: Duration? { left(until: fields.withLock { $0.trigger.due }) }
 
-    private func left(until moment: Duration?) -> Duration? { moment.map { max(.zero, $0 - reading()) } }
+    private func left(until moment: Duration?) -> Duration? { moment.map { max(.zero, $0 - stopwatch.elapsed) } }
 
     /// Decides about the latest reported version.
     func decide(running: MeteorVersion?) -> CheckTrigger.CheckDecision {
-        let now = reading()
+        let now = stopwatch.elapsed
         return fields.withLock { $0.trigger.decide(running: running, at: now) }
     }
 

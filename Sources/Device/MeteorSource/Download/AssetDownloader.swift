@@ -49,8 +49,7 @@ struct AssetDownloader: Sendable {
     let earlier: InterruptedDownload?
     let fetcher: any Fetcher
     let policy: DownloadPolicy
-    let clock: any Clock<Duration>
-    let random: @Sendable (ClosedRange<Double>) -> Double
+    let environment: Environment
     /// Called before each file and every few megabytes.
     let requireRoom: @Sendable () throws -> Void
     /// Called by one thread at a time.
@@ -60,7 +59,8 @@ struct AssetDownloader: Sendable {
     func run(_ jobs: [AssetJob]) async throws -> DownloadedFiles {
         let places = try AssetPlaces(
             jobs, tree: tree, attempt: attempt, earlier: earlier, requireRoom: requireRoom, report: report)
-        let downloader = Downloader(to: places, fetcher: fetcher, policy: policy, clock: clock, random: random)
+        let downloader = Downloader(
+            to: places, fetcher: fetcher, policy: policy, clock: environment.clock, random: environment.random)
         do {
             return try await downloader.run(jobs.map(\.download))
         } catch let failed as FailedJob {

@@ -72,10 +72,15 @@ package enum GuardRule: Sendable, Equatable {
         if isRejected(0) { return 0 }
         var upper = 1
         while !isRejected(upper) { upper *= 2 }
-        var lower = upper / 2
+        return least(above: upper / 2, upTo: upper, where: isRejected)
+    }
+
+    /// Returns the least number for which `isTrue`, which is false for `lower` and true for `upper`, by bisection.
+    static func least(above lower: Int, upTo upper: Int, where isTrue: (Int) -> Bool) -> Int {
+        var (lower, upper) = (lower, upper)
         while upper - lower > 1 {
             let middle = (lower + upper) / 2
-            if isRejected(middle) { upper = middle } else { lower = middle }
+            if isTrue(middle) { upper = middle } else { lower = middle }
         }
         return upper
     }

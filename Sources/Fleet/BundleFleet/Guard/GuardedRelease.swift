@@ -26,7 +26,7 @@ extension GuardDecision.Situation {
 extension GuardDecision {
     /// Returns the channel change of the decision; nil for none. A release that must stop is recalled if `recalls` is
     /// set, and paused otherwise.
-    package func change(_ version: SemanticVersion, recalls: Bool, _ situation: Situation) -> ChannelChange? {
+    package func change(_ version: SemanticVersion, recalls: Bool, in situation: Situation) -> ChannelChange? {
         switch self {
         case .advance(let step): .rollout(version, step)
         case .stop where recalls: .recall(version, reason: situation.reason)

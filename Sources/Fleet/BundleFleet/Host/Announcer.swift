@@ -10,7 +10,7 @@ final class Announcer: Sendable {
     var sequences: ChannelSequences { present.withLock { $0 } }
 
     /// Adds a socket. It receives the present sequences of its subscription and later changes.
-    func add(_ socket: SocketTransport, _ subscription: ChannelSubscription) {
+    func add(_ socket: SocketTransport, to subscription: ChannelSubscription) {
         present.withLock { present in
             let news = present.news(since: ChannelSequences()).filter {
                 [nil, $0.channel].contains(subscription.channel)

@@ -58,27 +58,27 @@ struct DocumentWatch {
     init(newest: Int?) { self.newest = newest }
 
     /// Handles the result of a poll that lasted `took`. `random` returns a number in a range.
-    mutating func handle(_ answer: Answer, took: Duration, _ random: (ClosedRange<Double>) -> Double) -> WatchStep {
+    mutating func handle(_ answer: Answer, took: Duration, random: (ClosedRange<Double>) -> Double) -> WatchStep {
         switch answer {
         case .document(let sequence, let tag):
             self.tag = tag
-            return found(sequence, took)
+            return found(sequence, took: took)
         case .unchanged:
             return WatchStep(report: report(content), wait: pause(after: took))
         case .unreadable(let reason, let tag):
             self.tag = tag
             content = .unreadable(reason)
-            return found(nothing: failed(.unreadable(reason), nil, random))
+            return found(nothing: failed(.unreadable(reason), asked: nil, random: random))
         case .missing(let asked):
             tag = nil
-            return found(nothing: failed(.missing, asked, random))
+            return found(nothing: failed(.missing, asked: asked, random: random))
         case .failed(let reason, let asked):
-            return failed(.failed(reason), asked, random)
+            return failed(.failed(reason), asked: asked, random: random)
         }
     }
 
     /// Does not announce an older sequence, which would make devices check for nothing.
-    private mutating func found(_ sequence: Int, _ took: Duration) -> WatchStep {
+    private mutating func found(_ sequence: Int, took: Duration) -> WatchStep {
         let isOlder = sequence < newest ?? 0
         let isNewer = sequence > newest ?? 0
         content =
@@ -100,7 +100,7 @@ struct DocumentWatch {
     }
 
     private mutating func failed(
-        _ report: Report, _ asked: Duration?, _ random: (ClosedRange<Double>) -> Double
+        _ report: Report, asked: Duration?, random: (ClosedRange<Double>) -> Double
     ) -> WatchStep {
         defer { failures += 1 }
         return WatchStep(

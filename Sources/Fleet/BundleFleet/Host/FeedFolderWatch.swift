@@ -11,14 +11,14 @@ final class FeedFolderWatch: ChannelWatch {
     private static let calm = 15
 
     private let announcer: Announcer
-    private let say: @Sendable (String) -> Void
+    private let environment: Environment
     private let watch: FolderWatch
     private let thread = Mutex<BlockingThread?>(nil)
 
     /// Throws `DiskError` if nothing can be watched.
-    init(_ announcer: Announcer, _ say: @escaping @Sendable (String) -> Void) throws {
+    init(_ announcer: Announcer, environment: Environment) throws {
         self.announcer = announcer
-        self.say = say
+        self.environment = environment
         watch = try FolderWatch()
     }
 
@@ -42,20 +42,20 @@ final class FeedFolderWatch: ChannelWatch {
             if let found = Self.replacement(of: feed) {
                 feed = found
                 show(found)
-                say("another folder replaced the feed at \(feed.path); it is served from now on")
+                environment.log("another folder replaced the feed at \(feed.path); it is served from now on")
             }
             // Watches before it scans, so that a change in between causes another scan. The folder of channels can be
             // new.
             let folder = ChannelSequences.folder(in: feed)
             let isNotified = watch.watch(feed) && (folder.map { watch.watch($0) } ?? true)
             if !isNotified && !hasComplained {
-                say("the system does not report changes (inotify), so the channels are read every second")
+                environment.log("the system does not report changes (inotify), so the channels are read every second")
                 hasComplained = true
             }
             let before = announcer.sequences
             let fresh = before.read(again: folder)
             for name in fresh.unreadable.subtracting(before.unreadable).sorted() {
-                say("channels/\(name).json cannot be read, so it is not announced")
+                environment.log("channels/\(name).json cannot be read, so it is not announced")
             }
             announcer.update(to: fresh)
             var ending = watch.wait(milliseconds: isNotified ? Self.scanInterval : Self.pollInterval)

@@ -1,6 +1,7 @@
 package import BundleDisk
 package import BundleServe
 import BundleSockets
+package import BundleValues
 import NIOCore
 
 /// An HTTP server of a feed that announces changes of its channels at `/push`; or a relay, which only announces.
@@ -21,18 +22,18 @@ package final class FeedHost: Sendable {
         self.watch = watch
     }
 
-    /// Serves `feed`, and any folder that replaces it at its path, with announcements. `say` receives log messages.
-    /// Throws `ServerFailure`, or `DiskError` if nothing can be watched.
+    /// Serves `feed`, and any folder that replaces it at its path, with announcements. Throws
+    /// `ServerFailure`, or `DiskError` if nothing can be watched.
     package static func start(
-        _ configuration: FeedConfiguration, serving feed: Directory, say: @escaping @Sendable (String) -> Void
+        _ configuration: FeedConfiguration, serving feed: Directory, environment: Environment
     ) async throws -> FeedHost {
         let announcer = Announcer()
         // The first client must receive the present sequences.
         announcer.update(to: ChannelSequences().read(again: ChannelSequences.folder(in: feed)))
-        let watch = try FeedFolderWatch(announcer, say)
+        let watch = try FeedFolderWatch(announcer, environment: environment)
         var served = configuration
         served.feed = feed
-        served.push = SocketSwitch(pushPath, limits) { announcer.add($0, $1) }
+        served.push = SocketSwitch(pushPath, limits) { announcer.add($0, to: $1) }
         let server = try await FeedServer.start(served)
         do {
             try watch.begin(at: feed) { server.show($0) }
@@ -43,19 +44,21 @@ package final class FeedHost: Sendable {
         }
     }
 
-    /// Announces the channels of `upstream`, and serves the files of its releases from `cache`; without a cache, no files. `say` receives
-    /// log messages. Throws `ServerFailure`, or `DiskError` if the cache cannot be read.
+    /// Announces the channels of `upstream`, and serves the files of its releases from `cache`; without a cache, no files.
+    /// Throws `ServerFailure`, or `DiskError` if the cache cannot be read.
     package static func start(
         _ configuration: FeedConfiguration, relaying upstream: Upstream, cache: (folder: Directory, bytes: Int)? = nil,
-        say: @escaping @Sendable (String) -> Void
+        environment: Environment
     ) async throws -> FeedHost {
         let announcer = Announcer()
-        let watch = UpstreamWatch(upstream, announcer, say: say)
+        let watch = UpstreamWatch(upstream, announcer: announcer, environment: environment)
         var served = configuration
         served.feed = cache?.folder
-        served.fill = try cache.map { try ReleaseCache(of: upstream, in: $0.folder, limit: $0.bytes, say: say) }
+        served.fill = try cache.map {
+            try ReleaseCache(of: upstream, in: $0.folder, limit: $0.bytes, environment: environment)
+        }
         served.push = SocketSwitch(pushPath, limits) { socket, subscription in
-            announcer.add(socket, subscription)
+            announcer.add(socket, to: subscription)
             guard watch.enter(subscription) else { return }
             socket.closed.whenComplete { _ in watch.leave(subscription) }
         }

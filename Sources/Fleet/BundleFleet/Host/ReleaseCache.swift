@@ -4,7 +4,7 @@ package import BundleDisk
 package import BundleServe
 import BundleSigning
 import BundleTransport
-import BundleValues
+package import BundleValues
 import Synchronization
 
 /// A cache of the files below `releases/` of a feed on another server.
@@ -23,8 +23,7 @@ package actor ReleaseCache: FileFill {
     private let upstream: Upstream
     private let root: Directory
     private let limit: Int
-    private let clock: any Clock<Duration>
-    private let say: @Sendable (String) -> Void
+    private let environment: Environment
     /// The sizes of the files that the cache has.
     private var files: [String: Int] = [:]
     /// The requests that wait for each file that is being fetched.
@@ -37,14 +36,12 @@ package actor ReleaseCache: FileFill {
 
     /// Creates a cache of at most `limit` bytes in `folder`, with the files that an earlier run left.
     package init(
-        of upstream: Upstream, in folder: Directory, limit: Int, clock: any Clock<Duration> = SuspendingClock(),
-        say: @escaping @Sendable (String) -> Void
+        of upstream: Upstream, in folder: Directory, limit: Int, environment: Environment
     ) throws(DiskError) {
         self.upstream = upstream
         root = folder
         self.limit = limit
-        self.clock = clock
-        self.say = say
+        self.environment = environment
         try folder.removeTree(Self.downloads)
         let releases = try folder.directory(creating: Self.releases)
         for version in try releases.list() {
@@ -76,7 +73,9 @@ package actor ReleaseCache: FileFill {
         running[path]?[ObjectIdentifier(end)] = end
         defer { running[path]?[ObjectIdentifier(end)] = nil }
         do {
-            try await within(Self.longestWait, else: .timedOut(.connecting), on: clock) { try await end.value }
+            try await within(Self.longestWait, else: .timedOut(.connecting), on: environment.clock) {
+                try await end.value
+            }
         } catch {
             return .later(seconds: 5)
         }
@@ -96,9 +95,9 @@ package actor ReleaseCache: FileFill {
             try folder.rename(file.partName, to: release, as: parts[2])
             try root.directory(Self.downloads).removeTree(file.sha256.hex)
             files[path] = size
-            say("cached \(path) (\(ByteCount(bytes: size)))")
+            environment.log("cached \(path) (\(ByteCount(bytes: size)))")
         } catch {
-            say("\(path) was not cached: \(UpdateFailure(error).message)")
+            environment.log("\(path) was not cached: \(UpdateFailure(error).message)")
         }
     }
 
@@ -158,7 +157,7 @@ package actor ReleaseCache: FileFill {
             guard parts.count == 3 else { continue }
             try root.directory(Self.releases).directory(parts[1]).removeFile(parts[2])
             files[victim] = nil
-            say("removed \(victim) from the cache")
+            environment.log("removed \(victim) from the cache")
         }
     }
 }

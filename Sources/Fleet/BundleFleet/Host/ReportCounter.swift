@@ -1,5 +1,4 @@
 package import BundleDisk
-import BundleTransport
 package import BundleServe
 import BundleValues
 
@@ -19,7 +18,7 @@ package actor ReportCounter: ReportReceiver {
     private let lock: FileLock
     private let feed: Directory
     private let clock: any Clock<Duration>
-    private let now: @Sendable () -> Duration
+    private let stopwatch: Stopwatch
     private var allowance = MessageAllowance()
 
     private var counts: ReportCounts
@@ -50,7 +49,7 @@ package actor ReportCounter: ReportReceiver {
     ) throws {
         (self.name, self.folder, self.feed) = (name, folder, feed)
         self.clock = clock
-        now = clock.reading()
+        stopwatch = Stopwatch(clock)
         let path = "\(folder.path)/\(name)"
         guard let lock = try FileLock.take("\(name).lock", in: folder) else {
             throw UpdateFailure(
@@ -90,7 +89,7 @@ package actor ReportCounter: ReportReceiver {
 
     /// Returns the metrics, at most one second old.
     package func metrics() async -> String {
-        if let shown, shown.revision == revision || now() - shown.at < Self.shownFor { return shown.text }
+        if let shown, shown.revision == revision || stopwatch.elapsed - shown.at < Self.shownFor { return shown.text }
         if let rendering { return await rendering.value }
         let task = Task { await render() }
         rendering = task
@@ -98,7 +97,7 @@ package actor ReportCounter: ReportReceiver {
     }
 
     private func render() async -> String {
-        let (state, revision, moment) = (counts, revision, now())
+        let (state, revision, moment) = (counts, revision, stopwatch.elapsed)
         renderings += 1
         let text = (try? await onThread { state.metrics }) ?? state.metrics
         shown = (text, revision, moment)
@@ -111,7 +110,7 @@ package actor ReportCounter: ReportReceiver {
     /// Updates the names of the feed if they are older than a second, or if `message` has an unknown name.
     private func refreshNames(for message: ReportMessage) async {
         let before = scans
-        if namesAt.map({ now() - $0 >= Self.namesFor }) ?? true { await scan() }
+        if namesAt.map({ stopwatch.elapsed - $0 >= Self.namesFor }) ?? true { await scan() }
         let isKnown = message.reports.allSatisfy {
             names.have(ReportCounts.CountLine(channel: $0.channel, version: $0.version))
         }
@@ -127,9 +126,9 @@ package actor ReportCounter: ReportReceiver {
     }
 
     private func scanOnce() async {
-        if let namesAt { try? await clock.sleep(for: max(.zero, Self.scanPause - (now() - namesAt))) }
+        if let namesAt { try? await clock.sleep(for: max(.zero, Self.scanPause - (stopwatch.elapsed - namesAt))) }
         scans += 1
-        namesAt = now()
+        namesAt = stopwatch.elapsed
         names = (try? await onThread { [feed] in ReportCounts.Names(of: feed) }) ?? names
         namesScan = scans
         scanning = nil
@@ -149,7 +148,9 @@ package actor ReportCounter: ReportReceiver {
 
     private func write() async {
         while !waiting.isEmpty {
-            if let writtenAt { try? await clock.sleep(for: max(.zero, Self.writePause - (now() - writtenAt))) }
+            if let writtenAt {
+                try? await clock.sleep(for: max(.zero, Self.writePause - (stopwatch.elapsed - writtenAt)))
+            }
             let (served, state, revision) = (waiting, counts, revision)
             waiting = []
             // The previous write can have stored the counts.
@@ -168,7 +169,7 @@ package actor ReportCounter: ReportReceiver {
             } catch {
                 result = .failure(error)
             }
-            writtenAt = now()
+            writtenAt = stopwatch.elapsed
             for continuation in served { continuation.resume(with: result) }
         }
         isWriting = false

@@ -66,7 +66,7 @@ struct ReportCounts: Sendable, Equatable {
             }
             isNew = true
             let line = CountLine(channel: report.channel, version: report.version)
-            guard names.have(line), addLine(line, names) else {
+            guard names.have(line), addLine(line, in: names) else {
                 foreign = foreign.adding(count: 1)
                 continue
             }
@@ -86,7 +86,7 @@ struct ReportCounts: Sendable, Equatable {
     }
 
     /// Returns whether a line has counters. Lines that the feed no longer has are evicted first, then the lowest version.
-    private mutating func addLine(_ line: CountLine, _ names: Names) -> Bool {
+    private mutating func addLine(_ line: CountLine, in names: Names) -> Bool {
         if lines[line] != nil || lines.count < Self.maximumLines { return true }
         let gone = lines.keys.filter { !names.have($0) }
         let lowest = (gone.isEmpty ? Array(lines.keys) : gone).min { $0.version < $1.version }

@@ -65,7 +65,7 @@ struct Subscriptions {
             return .joins
         }
         if sockets.count >= Self.most {
-            wait(channel, 1, wasWatched: false)
+            wait(channel, count: 1, wasWatched: false)
             return .waits(isFirst: isFirst(channel))
         }
         sockets[channel] = 1
@@ -85,7 +85,7 @@ struct Subscriptions {
     /// Decides whether the watch of a channel ends: if it has no sockets when the next poll is due, or if it does not
     /// exist and another channel waits. A channel that was watched before without being found replaces it only after a
     /// while, so that missing channels do not alternate at every poll.
-    mutating func review(_ channel: String, _ found: Finding, isDue: Bool) -> Review {
+    mutating func review(_ channel: String, found: Finding, isDue: Bool) -> Review {
         guard !isFixed, let count = sockets[channel] else { return .continues }
         let isUnwanted = count == 0 && isDue
         let next: String?
@@ -98,7 +98,7 @@ struct Subscriptions {
         }
         sockets[channel] = nil
         if let next { sockets[next] = waiting.removeValue(forKey: next)?.sockets }
-        if count > 0 { wait(channel, count, wasWatched: true) }
+        if count > 0 { wait(channel, count: count, wasWatched: true) }
         return .ends(next: next)
     }
 
@@ -106,7 +106,7 @@ struct Subscriptions {
         waiting.filter { orWatched || !$0.value.wasWatched }.min { $0.value.ticket < $1.value.ticket }?.key
     }
 
-    private mutating func wait(_ channel: String, _ count: Int, wasWatched: Bool) {
+    private mutating func wait(_ channel: String, count: Int, wasWatched: Bool) {
         tickets += 1
         let (sockets, ticket, before) = waiting[channel] ?? (0, tickets, wasWatched)
         waiting[channel] = (sockets + count, ticket, before)

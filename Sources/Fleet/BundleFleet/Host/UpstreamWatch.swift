@@ -33,25 +33,16 @@ package struct Upstream: Sendable {
 final class UpstreamWatch: ChannelWatch {
     private let upstream: Upstream
     private let announcer: Announcer
-    private let clock: any Clock<Duration>
-    private let random: @Sendable (ClosedRange<Double>) -> Double
-    private let say: @Sendable (String) -> Void
+    private let environment: Environment
     private let subscriptions: Mutex<Subscriptions>
     private let wanted: AsyncStream<String>
     private let want: AsyncStream<String>.Continuation
     private let task = Mutex<Task<Void, Never>?>(nil)
 
-    /// `random` returns a number in a range; `say` receives log messages.
-    init(
-        _ upstream: Upstream, _ announcer: Announcer, clock: any Clock<Duration> = SuspendingClock(),
-        random: @escaping @Sendable (ClosedRange<Double>) -> Double = { Double.random(in: $0) },
-        say: @escaping @Sendable (String) -> Void
-    ) {
+    init(_ upstream: Upstream, announcer: Announcer, environment: Environment) {
         self.upstream = upstream
         self.announcer = announcer
-        self.clock = clock
-        self.random = random
-        self.say = say
+        self.environment = environment
         (wanted, want) = AsyncStream.makeStream()
         let configured = Subscriptions(to: upstream.channels)
         for channel in configured.channels { want.yield(channel) }
@@ -81,13 +72,13 @@ final class UpstreamWatch: ChannelWatch {
             return true
         case .joins, .waits(isFirst: false): return true
         case .waits(isFirst: true):
-            say(
+            environment.log(
                 "a device subscribed to the channel \(name), but \(Subscriptions.most) channels are watched already: "
                     + "name the channels to watch with --channel")
             return true
         case .isWatched, .isOther(isFirst: false): return false
         case .isOther(isFirst: true):
-            say("a device subscribed to the channel \(name), which is not watched: add it with --channel")
+            environment.log("a device subscribed to the channel \(name), which is not watched: add it with --channel")
             return false
         }
     }
@@ -106,35 +97,35 @@ final class UpstreamWatch: ChannelWatch {
     /// Polls one file until its watch ends or the task is cancelled.
     private func watch(_ channel: String) async {
         var document = DocumentWatch(newest: announcer.sequences.numbers[channel])
-        let reading = clock.reading()
+        let stopwatch = Stopwatch(environment.clock)
         while true {
-            let begun = reading()
+            let begun = stopwatch.elapsed
             let (answer, isUrgent) = await poll(at: channel, unless: document.tag)
             if Task.isCancelled { return }
-            let step = document.handle(answer, took: reading() - begun, random)
-            if let sequence = step.announced { announce(sequence, of: channel, isUrgent) }
-            if let report = step.report { say(describe(report, channel)) }
-            guard await rest(step, channel) else { return }
+            let step = document.handle(answer, took: stopwatch.elapsed - begun, random: environment.random)
+            if let sequence = step.announced { announce(sequence, of: channel, isUrgent: isUrgent) }
+            if let report = step.report { environment.log(describe(report, of: channel)) }
+            guard await rest(step, of: channel) else { return }
         }
     }
 
     /// The sequence at the start of the watch is not a change.
-    private func announce(_ sequence: Int, of channel: String, _ isUrgent: Bool) {
+    private func announce(_ sequence: Int, of channel: String, isUrgent: Bool) {
         let isChange = announcer.sequences.numbers[channel] != nil
         announcer.update(channel, to: sequence, isUrgent: isUrgent)
-        if isChange { say("announced sequence \(sequence) of the channel \(channel)") }
+        if isChange { environment.log("announced sequence \(sequence) of the channel \(channel)") }
     }
 
     /// Waits for the next poll. Returns false if the watch ends. A watch whose channel does not exist ends after a full
     /// interval, so that the limit of requests applies to replaced channels too.
-    private func rest(_ step: DocumentWatch.WatchStep, _ channel: String) async -> Bool {
+    private func rest(_ step: DocumentWatch.WatchStep, of channel: String) async -> Bool {
         var left = step.wait
         repeat {
             let pause = step.found == .something ? left : min(left, DocumentWatch.interval)
-            do { try await clock.sleep(for: pause) } catch { return false }
+            do { try await environment.clock.sleep(for: pause) } catch { return false }
             left -= pause
             let isDue = left <= .zero
-            let review = subscriptions.withLock { $0.review(channel, step.found, isDue: isDue) }
+            let review = subscriptions.withLock { $0.review(channel, found: step.found, isDue: isDue) }
             if case .ends(let next) = review {
                 if let next { want.yield(next) }
                 return false
@@ -166,7 +157,7 @@ final class UpstreamWatch: ChannelWatch {
 
     // MARK: Log messages
 
-    private func describe(_ report: DocumentWatch.Report, _ channel: String) -> String {
+    private func describe(_ report: DocumentWatch.Report, of channel: String) -> String {
         let file = "\(upstream.url.display)channels/\(channel).json"
         return switch report {
         case .watched(let sequence, let hasTag):

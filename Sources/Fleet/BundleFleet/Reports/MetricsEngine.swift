@@ -34,7 +34,8 @@ package struct MetricsEngine: Sendable {
     /// Runs an instant query at `time`: one sample for each series.
     func counts(_ query: String, at time: Timestamp, by fetcher: some Fetcher) async throws -> [Series] {
         try Self.series(
-            parsing: try await ask("query", query, "&time=\(time.secondsSinceEpoch)", fetcher), of: address)
+            parsing: try await ask("query", query: query, adding: "&time=\(time.secondsSinceEpoch)", with: fetcher),
+            of: address)
     }
 
     /// Runs a range query over `span`.
@@ -42,11 +43,12 @@ package struct MetricsEngine: Sendable {
         let times =
             "&start=\(span.from.secondsSinceEpoch)&end=\(span.until.secondsSinceEpoch)&step=\(span.step)"
         return try Self.series(
-            parsing: try await ask("query_range", query, times, fetcher), kind: "matrix", member: "values", of: address)
+            parsing: try await ask("query_range", query: query, adding: times, with: fetcher), kind: "matrix",
+            member: "values", of: address)
     }
 
     private func ask(
-        _ endpoint: String, _ query: String, _ more: String, _ fetcher: some Fetcher
+        _ endpoint: String, query: String, adding more: String, with fetcher: some Fetcher
     ) async throws -> [UInt8] {
         let url = try FetchURL(
             parsing: "\(address)/api/v1/\(endpoint)?query=" + PercentEncoding.encode(path: Array(query.utf8)) + more)

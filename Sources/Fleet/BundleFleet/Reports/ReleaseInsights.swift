@@ -116,11 +116,6 @@ extension GuardRule {
         func isRejected(_ permille: Int) -> Bool {
             tail(atMost: verdicts.failed, of: verdicts.count, rate: Double(permille) / 1000) <= risk
         }
-        var (lower, upper) = (0, 1000)
-        while upper - lower > 1 {
-            let middle = (lower + upper) / 2
-            if isRejected(middle) { upper = middle } else { lower = middle }
-        }
-        return upper
+        return least(above: 0, upTo: 1000, where: isRejected)
     }
 }

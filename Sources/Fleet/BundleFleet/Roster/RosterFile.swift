@@ -15,8 +15,8 @@ package struct RosterFile: Sendable {
         self.path = path
         do {
             database = try SQLite(path, isReadOnly: isReadOnly)
-            let found = try Self.number("PRAGMA user_version", database)
-            let tables = try Self.number("SELECT count(*) FROM sqlite_master WHERE type = 'table'", database)
+            let found = try Self.number("PRAGMA user_version", in: database)
+            let tables = try Self.number("SELECT count(*) FROM sqlite_master WHERE type = 'table'", in: database)
             guard found == Self.schemaVersion || (found == 0 && tables == 0 && !isReadOnly) else {
                 throw SQLiteFailure(code: 26, description: "it is not a roster of this version of clientctl")
             }
@@ -51,7 +51,7 @@ package struct RosterFile: Sendable {
         program, interval, seen, first, since, conflict, conflicts
         """
 
-    private static func number(_ sql: String, _ database: SQLite, _ values: [SQLite.SQLValue] = [])
+    private static func number(_ sql: String, in database: SQLite, with values: [SQLite.SQLValue] = [])
         throws(SQLiteFailure)
         -> Int
     {
@@ -144,7 +144,8 @@ package struct RosterFile: Sendable {
     /// Removes a device and its pinned key. Returns whether the roster had it.
     package func forget(_ device: String) throws -> Bool {
         try readable {
-            let count = try Self.number("SELECT count(*) FROM devices WHERE device = ?", database, [.text(device)])
+            let count = try Self.number(
+                "SELECT count(*) FROM devices WHERE device = ?", in: database, with: [.text(device)])
             try database.query("DELETE FROM devices WHERE device = ?", [.text(device)]) { _ in }
             return count > 0
         }
@@ -161,7 +162,7 @@ package struct RosterFile: Sendable {
 
     // MARK: Reading
 
-    func count() throws(SQLiteFailure) -> Int { try Self.number("SELECT count(*) FROM devices", database) }
+    func count() throws(SQLiteFailure) -> Int { try Self.number("SELECT count(*) FROM devices", in: database) }
 
     /// Returns the devices that `filter` selects, by device, at most `limit`; and the number of all that it selects.
     package func rows(
@@ -183,7 +184,7 @@ package struct RosterFile: Sendable {
         }
         let common = conditions.isEmpty ? "" : " WHERE " + conditions.joined(separator: " AND ")
         return try readable {
-            let total = try Self.number("SELECT count(*) FROM devices\(common)", database, values)
+            let total = try Self.number("SELECT count(*) FROM devices\(common)", in: database, with: values)
             if let after = filter.after { require("device > ?", .text(after)) }
             let which = conditions.isEmpty ? "" : " WHERE " + conditions.joined(separator: " AND ")
             let order = byName ? "name COLLATE NOCASE, device" : "device"
@@ -235,7 +236,8 @@ package struct RosterFile: Sendable {
     func silent(at now: Timestamp) throws -> Int {
         try readable {
             try Self.number(
-                "SELECT count(*) FROM devices WHERE seen + 2 * interval < ?", database, [.number(now.secondsSinceEpoch)]
+                "SELECT count(*) FROM devices WHERE seen + 2 * interval < ?", in: database,
+                with: [.number(now.secondsSinceEpoch)]
             )
         }
     }
@@ -244,13 +246,13 @@ package struct RosterFile: Sendable {
     func silent(for seconds: Int, at now: Timestamp) throws -> Int {
         try readable {
             try Self.number(
-                "SELECT count(*) FROM devices WHERE seen < ?", database,
-                [.number(now.secondsSinceEpoch - seconds)])
+                "SELECT count(*) FROM devices WHERE seen < ?", in: database,
+                with: [.number(now.secondsSinceEpoch - seconds)])
         }
     }
 
     /// Returns the number of devices for which another key signed a message.
     func conflicts() throws -> Int {
-        try readable { try Self.number("SELECT count(*) FROM devices WHERE conflict IS NOT NULL", database) }
+        try readable { try Self.number("SELECT count(*) FROM devices WHERE conflict IS NOT NULL", in: database) }
     }
 }

@@ -57,10 +57,15 @@ struct RosterPage {
         let all = tallies.reduce(0) { $0 + $1.devices }
         return Markup(
             "ul", ["class": "sums"],
-            [sum(all, "in total", "/roster", ""), sum(silent, "silent for a day", "/roster?silent=24h", "bad")]
-                + (conflicts > 0 ? [sum(conflicts, "with a conflict", nil, "bad")] : [])
+            [
+                sum(all, words: "in total", link: "/roster", kind: ""),
+                sum(silent, words: "silent for a day", link: "/roster?silent=24h", kind: "bad"),
+            ]
+                + (conflicts > 0 ? [sum(conflicts, words: "with a conflict", link: nil, kind: "bad")] : [])
                 + versions.prefix(6).map { version, count in
-                    sum(count, version.isEmpty ? "run nothing" : "on \(version)", link(toVersion: version), "")
+                    sum(
+                        count, words: version.isEmpty ? "run nothing" : "on \(version)", link: link(toVersion: version),
+                        kind: "")
                 })
     }
 
@@ -77,7 +82,7 @@ struct RosterPage {
         return "/roster?\(filter.query)"
     }
 
-    private func sum(_ count: Int, _ words: String, _ link: String?, _ kind: String) -> Markup {
+    private func sum(_ count: Int, words: String, link: String?, kind: String) -> Markup {
         let content: [Markup] = [Markup("b", [:], ["\(PageDocument.number(count))"]), " \(Self.shown(words))"]
         return Markup(
             "li", ["class": count > 0 ? kind : ""], link.map { [Markup("a", ["href": $0], content)] } ?? content)
@@ -89,13 +94,16 @@ struct RosterPage {
         Markup(
             "form", ["action": "/roster", "method": "get"],
             [
-                field("Name or device", "name", filter.name), field("Version", "version", filter.version),
-                field("Silent for", "silent", filter.silent.map { DurationText($0).description }, example: "24h"),
+                field("Name or device", name: "name", value: filter.name),
+                field("Version", name: "version", value: filter.version),
+                field(
+                    "Silent for", name: "silent", value: filter.silent.map { DurationText($0).description },
+                    example: "24h"),
                 Markup("button", ["type": "submit"], ["Search"]),
             ])
     }
 
-    private func field(_ label: String, _ name: String, _ value: String?, example: String = "") -> Markup {
+    private func field(_ label: String, name: String, value: String?, example: String = "") -> Markup {
         Markup(
             "label", [:],
             [

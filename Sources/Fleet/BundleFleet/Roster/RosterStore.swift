@@ -1,6 +1,5 @@
 package import BundleServe
 import BundleSigning
-import BundleTransport
 package import BundleValues
 
 /// Keeps the newest message of each device in a database. A message is on the disk before its device receives the response.
@@ -13,9 +12,8 @@ package actor RosterStore: RosterReceiver, RosterReader {
 
     private let path: String
     private let file: RosterFile
-    private let clock: any Clock<Duration>
-    private let reading: @Sendable () -> Duration
-    private let now: @Sendable () -> Timestamp
+    private let environment: Environment
+    private let stopwatch: Stopwatch
     private var allowance = AddressAllowance()
     private var devices: Int
     private var swept: Timestamp
@@ -32,23 +30,19 @@ package actor RosterStore: RosterReceiver, RosterReader {
 
     /// Opens or creates the roster at `path`, and forgets devices without a message for 90 days. Throws `UpdateFailure` if it is not a
     /// roster.
-    package init(
-        _ path: String, clock: any Clock<Duration> = SuspendingClock(),
-        now: @escaping @Sendable () -> Timestamp = { .now }
-    ) throws {
+    package init(_ path: String, environment: Environment = Environment()) throws {
         self.path = path
-        self.clock = clock
-        self.now = now
-        reading = clock.reading()
+        self.environment = environment
+        stopwatch = Stopwatch(environment.clock)
         file = try RosterFile(path)
-        swept = now()
+        swept = environment.now()
         // The roster is served from a full disk, too.
         try? file.forgetOld(at: swept)
         devices = try file.count()
     }
 
     package func take(_ message: [UInt8], key: String?, from address: String) async -> RosterVerdict {
-        guard allowance.consume(address, at: reading()), waiting.count < Self.mostWaiting else {
+        guard allowance.consume(address, at: stopwatch.elapsed), waiting.count < Self.mostWaiting else {
             return .tooMany(retryAfter: 30)
         }
         let post: RosterPost
@@ -56,7 +50,7 @@ package actor RosterStore: RosterReceiver, RosterReader {
         guard let signature = key.flatMap(DeviceSignature.init), (try? signature.isValid(over: message)) == true else {
             return .malformed("X-Device-Key is not an Ed25519 key with its signature over the body")
         }
-        let arrival = RosterFile.Arrival(post: post, key: signature.key.id, at: now())
+        let arrival = RosterFile.Arrival(post: post, key: signature.key.id, at: environment.now())
         return await withCheckedContinuation { continuation in
             waiting.append(PendingPost(arrival: arrival, continuation: continuation))
             if isWriting { return }
@@ -68,9 +62,10 @@ package actor RosterStore: RosterReceiver, RosterReader {
     private func write() async {
         while !waiting.isEmpty {
             if let committedAt {
-                try? await clock.sleep(for: max(.zero, Self.commitPause - (reading() - committedAt)))
+                try? await environment.clock.sleep(
+                    for: max(.zero, Self.commitPause - (stopwatch.elapsed - committedAt)))
             }
-            let (served, before, time) = (waiting, devices, now())
+            let (served, before, time) = (waiting, devices, environment.now())
             waiting = []
             let isSweep = time.secondsSinceEpoch - swept.secondsSinceEpoch >= Self.sweepInterval
             if isSweep { swept = time }
@@ -81,7 +76,7 @@ package actor RosterStore: RosterReceiver, RosterReader {
                 return (verdicts, count)
             }
             commits += 1
-            committedAt = reading()
+            committedAt = stopwatch.elapsed
             if let result { devices = result.1 }
             for (index, request) in served.enumerated() {
                 request.continuation.resume(returning: result.map { Self.answer(to: $0.0[index]) } ?? .full)
@@ -109,7 +104,7 @@ package actor RosterStore: RosterReceiver, RosterReader {
 
     package func document(query: String) async throws -> [UInt8]? {
         guard let filter = RosterFilter(query: query) else { return nil }
-        let time = now()
+        let time = environment.now()
         return try await read { file in
             let (rows, total) = try file.rows(filter, at: time)
             let next = rows.count == RosterFile.pageSize ? rows.last?.post.device : nil
@@ -123,7 +118,7 @@ package actor RosterStore: RosterReceiver, RosterReader {
 
     package func page(query: String) async throws -> (html: String, policy: String)? {
         guard let filter = RosterFilter(query: query) else { return nil }
-        let time = now()
+        let time = environment.now()
         return try await read { file in
             let (rows, total) = try file.rows(filter, at: time, limit: RosterPage.most, byName: true)
             let page = RosterPage(
@@ -144,7 +139,7 @@ package actor RosterStore: RosterReceiver, RosterReader {
     }
 
     package func metrics() async -> String {
-        let time = now()
+        let time = environment.now()
         let families = try? await read { file in try RosterMetrics.families(file, at: time) }
         return MetricsText.text(of: families ?? [])
     }

@@ -51,8 +51,8 @@ package enum BucketCredentials {
     }
 
     /// Runs a command that prints keys in the form of `credential_process`.
-    package static func command(_ line: String, limit: Duration = SigningCommand.standardLimit) throws -> AccessKeys {
-        let output = try SigningCommand(line, limit: limit, purpose: .credentials).output(for: [])
+    package static func command(_ line: String) throws -> AccessKeys {
+        let output = try SigningCommand(line, purpose: .credentials).output(for: [])
         guard let members = try? JSONScanner.parse(output, maximumBytes: maximumBytes).objectValue else {
             throw UpdateFailure(
                 .configInvalid, subject: SigningCommand.Purpose.credentials.rawValue,

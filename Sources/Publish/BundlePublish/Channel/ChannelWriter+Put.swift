@@ -116,7 +116,7 @@ extension ChannelWriter {
     /// Returns the change of `manifest.json` that the channel file `bytes` causes.
     private func newest(after prepared: PreparedChannel, by bytes: [UInt8]) throws -> NewestManifest.Replacement? {
         try NewestManifest.change(
-            for: ChannelFormat.parse(ChannelFormat.envelope(parsing: bytes)).claims,
+            for: ChannelFormat.document(in: bytes),
             after: prepared.base.document?.document, in: location, at: prepared.clock
         ).next
     }

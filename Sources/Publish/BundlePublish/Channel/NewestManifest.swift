@@ -132,7 +132,7 @@ package struct ManifestOffer: Sendable {
         _ version: SemanticVersion, insteadOf present: SemanticVersion?, in feed: any FeedLocation, clock: Timestamp
     ) throws -> [UInt8] {
         let channel = try ChannelWriter.record(of: ChannelFileName.standard, in: feed).map {
-            try ChannelFormat.parse(ChannelFormat.envelope(parsing: $0.bytes)).claims
+            try ChannelFormat.document(in: $0.bytes)
         }
         if let channel, let present, NewestManifest.release(of: channel, at: clock)?.version == present {
             throw refusal(

@@ -40,7 +40,7 @@ struct DeltaBuilder {
     let feed: any FeedLocation
     let terms: DeltaTerms
     let limits: ArchiveLimits
-    let report: @Sendable (UpdateEvent) -> Void
+    let report: UpdateObserver
 
     /// The folder for the base while a delta is made.
     private static let scratch = "base"
@@ -103,8 +103,9 @@ struct DeltaBuilder {
         options.workers = sysconf(Int32(_SC_NPROCESSORS_ONLN))
         let archive = manifest.size ?? .max
         options.largestSize = archive / 2
-        let made = try DeltaMaker(options) { [report] in report(.comparing(bytes: $0, of: $1, base: candidate.name)) }
-            .make(from: base, to: target, into: file)
+        let made = try DeltaMaker(options).make(from: base, to: target, into: file) { [report] in
+            report(.comparing(bytes: $0, of: $1, base: candidate.name))
+        }
         guard let made, made.memory <= limits.deltaMemory else {
             try folder.removeFile(name)
             return none(
@@ -235,7 +236,7 @@ package struct DeltaEditor {
     /// Edits `feed`; `trust` has the keys that devices trust, if the feed has no trust root.
     package init(
         feed: any FeedLocation, _ terms: DeltaTerms, limits: ArchiveLimits, trust: TrustAnchor?, wait: FeedWait,
-        report: @escaping @Sendable (UpdateEvent) -> Void
+        report: UpdateObserver
     ) {
         builder = DeltaBuilder(feed: feed, terms: terms, limits: limits, report: report)
         self.wait = wait

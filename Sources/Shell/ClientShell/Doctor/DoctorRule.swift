@@ -37,7 +37,8 @@ package enum DoctorRule {
         // Time 0 selects the latest signed time, or the build time of this program.
         let start = Timestamp(clamping: 0)
         let signed =
-            memories.compactMap(\.self).map { TrustedTime.at(start, $0) }.max() ?? TrustedTime.at(start, FeedMemory())
+            memories.compactMap(\.self).map { TrustedTime.at(start, knowing: $0) }.max()
+            ?? TrustedTime.at(start, knowing: FeedMemory())
         let advice = "Set the clock and keep it right with NTP, such as `timedatectl set-ntp true`."
         if clock < signed, Self.gap(clock, signed) > signedSkew {
             return .failure(

@@ -92,7 +92,8 @@ public struct Listening: Sendable {
 
     private func follow(_ host: Host, _ shell: ClientShell) async {
         let watcher = ReleaseWatcher(
-            SyncClient.Configuration(url: host.address), channel: host.channel, connector: host.connector,
+            SyncClient.Configuration(url: host.address), channel: host.channel, connector: host.connector)
+        await watcher.run(
             known: { host.sequence() },
             // The shell applies the channel's jitter.
             check: { isUrgent in await shell.checkSoon(isUrgent: isUrgent) }
@@ -103,7 +104,6 @@ public struct Listening: Sendable {
                 say("\(host.url) announces sequence \(sequence) of the channel \(host.channel): checking")
             }
         }
-        await watcher.run()
     }
 
     // MARK: Meteor server
@@ -122,14 +122,16 @@ public struct Listening: Sendable {
 
     private func watch(_ server: PushedServer, _ shell: ClientShell) async throws {
         let configuration = try await configuration(server, shell)
-        let watcher = VersionWatcher(
-            configuration, connector: server.connector, running: { await Self.page(of: shell)?.version },
-            onNewVersion: { version in
-                say("\(configuration.url) states version \(version): checking")
-                await shell.checkSoon(within: .zero)
-            }, report: { note($0, of: "meteor", configuration.url.socket) })
+        let watcher = VersionWatcher(configuration, connector: server.connector)
         try await withThrowingTaskGroup(of: VersionWatcher.WatchEnd?.self) { group in
-            group.addTask { await watcher.run() }
+            group.addTask {
+                await watcher.run(
+                    running: { await Self.page(of: shell)?.version },
+                    onNewVersion: { version in
+                        say("\(configuration.url) states version \(version): checking")
+                        await shell.checkSoon(within: .zero)
+                    }, report: { note($0, of: "meteor", configuration.url.socket) })
+            }
             group.addTask {
                 try await untilAnother(configuration, server, shell)
                 return nil

@@ -79,8 +79,9 @@ public actor ClientShell {
         checks = UpdateChecks(update, configuration.polling, clock: clock, reading: reading, random: random)
         thread = try ShellThread()
         remover = try RemovalThread()
-        launcher = try Launcher(configuration.device, now: now, warn: warn)
-        verdicts = try Verdicts(store: configuration.device.store, now: now, warn: warn)
+        let environment = Environment(now: now, log: warn)
+        launcher = try Launcher(configuration.device, environment: environment)
+        verdicts = try Verdicts(store: configuration.device.store, environment: environment)
         work = ShellWork(launcher, verdicts, bridge, configuration.visibility)
         (events, observers) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(100))
         state = Self.state(configuration)
@@ -158,8 +159,9 @@ public actor ClientShell {
         guard !isStoreLost, launcher.isReplaced else { return }
         do {
             let device = configuration.device
-            let launcher = try Launcher(device, now: now, warn: warn)
-            verdicts = try Verdicts(store: device.store, now: now, warn: warn)
+            let environment = Environment(now: now, log: warn)
+            let launcher = try Launcher(device, environment: environment)
+            verdicts = try Verdicts(store: device.store, environment: environment)
             self.launcher = launcher
             work = ShellWork(launcher, verdicts, bridge, configuration.visibility)
             let audience = state.audience

@@ -62,7 +62,7 @@ public struct DeviceContainer: Sendable {
     /// next check asks again. This is not a failure.
     public var shouldDownload: @Sendable (ClientVersion) async -> Bool = { _ in true }
     /// Receives the events of running updates.
-    package var report: @Sendable (UpdateEvent) -> Void = { _ in }
+    package var report = UpdateObserver()
     /// The conditions for downloads of releases. A channel can only make them stricter. The rate applies to all fetchers of the process
     /// that `DeviceContainer.fetcher` returns.
     public var fetchPolicy: FetchPolicy {
@@ -82,6 +82,7 @@ public struct DeviceContainer: Sendable {
     package var gate: FetchGate
     private let now: @Sendable () -> Timestamp
     private let warn: @Sendable (String) -> Void
+    private var environment: Environment { Environment(now: now, log: warn) }
 
     /// Creates a device without sources. `now` is the time for signatures, rollouts and the ledger; `warn` receives
     /// the results of repairs.
@@ -92,7 +93,7 @@ public struct DeviceContainer: Sendable {
         self.configuration = configuration
         gate = FetchGate(store: configuration.device.store)
         gate.localTime = { .now }
-        gate.now = now
+        gate.environment = Environment(now: now)
         gate.traffic = Self.traffic
         gate.isMetered = { await MeteredLink.isMetered() }
         self.now = now
@@ -146,7 +147,8 @@ public struct DeviceContainer: Sendable {
             deviceId: ArchiveSource.DeviceId(
                 given: feed.deviceId, machine: try MachineIdentity.deviceId(), groups: try groups(feed)),
             seed: configuration.device.seed,
-            limits: feed.limits, fetcher: feed.fetcher, mirrorFetcher: feed.mirrorFetcher, gate: gate, now: now,
+            limits: feed.limits, fetcher: feed.fetcher, mirrorFetcher: feed.mirrorFetcher, gate: gate,
+            environment: environment,
             report: report)
         let archives = FeedArchives(
             source: feed.source, limits: feed.limits, fetcher: feed.fetcher, gate: gate, report: report)
@@ -177,21 +179,22 @@ public struct DeviceContainer: Sendable {
         let device = Updater<Source>.UpdateDevice(
             store: configuration.device.store, shell: configuration.device.shell, appId: appId,
             keep: configuration.keep, sources: configuration.device.sources)
-        let (seed, now, warn) = (configuration.device.seed, now, warn)
+        let (seed, environment) = (configuration.device.seed, environment)
         let layout = configuration.device.layout ?? MeteorBundles(platform: .android)
         return JoinedSource(
-            Updater(source: source, device: device, gate: gate, shouldDownload: shouldDownload, now: now, warn: warn),
+            Updater(
+                source: source, device: device, gate: gate, shouldDownload: shouldDownload, environment: environment),
             repair: {
                 StoreRepair(
                     store: device.store, seed: try seed.map { try SeedFolder(at: $0, layout: layout) },
-                    layout: layout, archives: archives, now: now, warn: warn)
+                    layout: layout, archives: archives, environment: environment)
             }, warn: warn)
     }
 
     // MARK: Shell
 
     /// Returns a launcher for a shell that shows clients itself.
-    public func launcher() throws -> Launcher { try Launcher(configuration.device, now: now, warn: warn) }
+    public func launcher() throws -> Launcher { try Launcher(configuration.device, environment: environment) }
 
     /// Launches the next client for a device whose session has this `status`, or the seed if there is no store and none can be
     /// created. Guests get the seed, without a boot attempt. Throws `UpdateFailure` with `deviceLocked` if the device is locked,
@@ -217,7 +220,7 @@ public struct DeviceContainer: Sendable {
             let launcher = try launcher()
             return isForGuests ? try launcher.show(launcher.prepare(forGuests: true)) : try launcher.launch()
         } catch {
-            return try Launcher.launch(configuration.device, withoutStore: error, warn: warn)
+            return try Launcher.launch(configuration.device, withoutStore: error, log: warn)
         }
     }
 

@@ -69,7 +69,7 @@ struct ShellWork {
             try bridge.setServerBasePath(client.client)
             return nil
         } catch {
-            launcher.skip(client.name, error)
+            launcher.skip(client.name, because: error)
             return error
         }
     }

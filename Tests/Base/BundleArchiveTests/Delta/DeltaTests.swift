@@ -57,8 +57,9 @@ import Testing
             options.largestSize = largest
             let file = try trees.folder.file(creating: randomName("delta-"))
             let done = Mutex<[Int]>([])
-            let maker = DeltaMaker(options) { bytes, _ in done.withLock { $0.append(bytes) } }
-            let made = try maker.make(from: trees.old, to: trees.new, into: file)
+            let made = try DeltaMaker(options).make(from: trees.old, to: trees.new, into: file) { bytes, _ in
+                done.withLock { $0.append(bytes) }
+            }
             #expect(made?.size == (largest == whole ? whole : nil))
             #expect(done.withLock { $0.count } <= groups, "\(largest)")
         }

@@ -83,6 +83,10 @@ import Testing
         #expect(error == .tooLong(bytes: 129, text: UntrustedName.display(longest + "a")))
     }
 
+    @Test func `has the version 0.0.0 without parsing`() throws {
+        #expect(try SemanticVersion(parsing: "0.0.0") == .zero)
+    }
+
     static let ascending = [
         "0.0.0-0", "0.0.0", "0.0.1", "0.1.0", "0.9.9", "1.0.0-0", "1.0.0-9", "1.0.0-10", "1.0.0-18446744073709551615",
         "1.0.0-18446744073709551616", "1.0.0-99999999999999999999999", "1.0.0-100000000000000000000000", "1.0.0--",

@@ -46,13 +46,15 @@ struct Follower: Sendable {
         return ArchiveSource(
             source: source ?? standard, anchor: anchor,
             deviceId: ArchiveSource.DeviceId(given: deviceId, groups: groups),
-            limits: ArchiveLimits(), fetcher: fetcher, now: { [now] in now }, report: { _ in })
+            limits: ArchiveLimits(), fetcher: fetcher, environment: Environment(now: { [now] in now }),
+            report: UpdateObserver()
+        )
     }
 
     func updater() throws -> Updater<ArchiveSource> {
         let device = Updater<ArchiveSource>.UpdateDevice(
             store: store, shell: try SemanticVersion(parsing: shell), appId: appId, keep: 8)
-        return Updater(source: try channel(), device: device, warn: { _ in })
+        return Updater(source: try channel(), device: device, environment: Environment())
     }
 
     func update() async throws -> UpdateOutcome { try await updater().update() }

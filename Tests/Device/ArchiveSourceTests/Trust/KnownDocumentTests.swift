@@ -23,12 +23,12 @@ import Testing
         let source = ArchiveSource(
             source: .channel(try feed.server.url(Self.path)), anchor: device.anchor,
             deviceId: ArchiveSource.DeviceId(given: "device-1"), limits: ArchiveLimits(), fetcher: device.fetcher,
-            now: { [clock] in clock.now.withLock { $0 } }, report: { _ in })
+            environment: Environment(now: { [clock] in clock.now.withLock { $0 } }), report: UpdateObserver())
         updater = Updater(
             source: source,
             device: Updater<ArchiveSource>.UpdateDevice(
                 store: device.store, shell: try SemanticVersion(parsing: "1.0.0"), appId: nil, keep: 8),
-            warn: { _ in })
+            environment: Environment())
     }
 
     /// Serves a document with an entity tag.

@@ -62,12 +62,12 @@ import Testing
         var release = try feed.release("1.1.0")
         (release.ramp, release.salt) = (try Self.ramp(), "1.1.0")
         let device = try RolloutRule.RolloutDevice(id: "device-1", groups: [])
-        #expect(try RolloutRule.judge(release, device, at: time, wasIn: wasIn) == membership)
+        #expect(try RolloutRule.judge(release, on: device, at: time, wasIn: wasIn) == membership)
         // No step admits the device.
         release.ramp = Ramp([10, 20], every: 60, from: Day.number(10))
-        #expect(try RolloutRule.judge(release, device, at: time, wasIn: wasIn) == .leftOut)
+        #expect(try RolloutRule.judge(release, on: device, at: time, wasIn: wasIn) == .leftOut)
         (release.ramp, release.rollout) = (nil, 10)
-        #expect(try RolloutRule.judge(release, device, at: time, wasIn: wasIn) == .leftOut)
+        #expect(try RolloutRule.judge(release, on: device, at: time, wasIn: wasIn) == .leftOut)
     }
 
     private func settled(_ feed: TrustFeed) async throws -> Follower {

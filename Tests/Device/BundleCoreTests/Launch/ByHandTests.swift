@@ -33,10 +33,10 @@ import BundleValues
     private func launcher(seed: String?, verifies: Bool = false) throws -> Launcher {
         let device = Launcher.LaunchDevice(
             store: store, shell: try Sample.version("1.0.0"), seed: seed, verifies: verifies)
-        return try Launcher(device) { _ in }
+        return try Launcher(device, environment: Environment())
     }
 
-    private func verdicts() throws -> Verdicts { try Verdicts(store: store) { _ in } }
+    private func verdicts() throws -> Verdicts { try Verdicts(store: store, environment: Environment()) }
 
     @Test func `rolls back from a failed launch to the named client`() throws {
         try fill(["1.0.0", "1.5.0", "2.0.0"])

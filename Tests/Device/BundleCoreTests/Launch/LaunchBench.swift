@@ -40,19 +40,23 @@ struct LaunchBench: Sendable {
     }
 
     func launcher(_ device: Launcher.LaunchDevice) throws -> Launcher {
-        try Launcher(device) { [warnings] in warnings.add($0) }
+        try Launcher(device, environment: Environment(log: { [warnings] in warnings.add($0) }))
     }
 
-    func verdicts() throws -> Verdicts { try Verdicts(store: store) { [warnings] in warnings.add($0) } }
+    func verdicts() throws -> Verdicts {
+        try Verdicts(store: store, environment: Environment(log: { [warnings] in warnings.add($0) }))
+    }
 
-    func open() throws -> BundleStore { try BundleStore.open(at: store, time: .now) { [warnings] in warnings.add($0) } }
+    func open() throws -> BundleStore {
+        try BundleStore.open(at: store, environment: Environment(log: { [warnings] in warnings.add($0) }))
+    }
 
     @discardableResult
     func install(_ offer: MemoryOffer, shell: String = "1.0.0", keep: Int = 9) async throws -> UpdateOutcome {
         try await Updater(
             source: MemorySource(offer),
             device: .init(store: store, shell: try Sample.version(shell), appId: nil, keep: keep),
-            warn: { [warnings] in warnings.add($0) }
+            environment: Environment(log: { [warnings] in warnings.add($0) })
         ).update()
     }
 

@@ -148,7 +148,7 @@ extension LaunchBench {
         _ = try await Updater(
             source: PushSource(offer: offer),
             device: .init(store: store, shell: try Sample.version("1.0.0"), appId: nil, keep: 9, sources: sources),
-            warn: { [warnings] in warnings.add($0) }
+            environment: Environment(log: { [warnings] in warnings.add($0) })
         ).update()
     }
 

@@ -37,7 +37,7 @@ struct VerdictsTests {
         let bench = try await LaunchBench(installing: "1.0.0")
         let name = try Sample.name("1.0.0")
         #expect(Self.code { _ = try bench.verdicts().confirm(name, try .random()) } == .versionMismatch)
-        #expect(Self.code { _ = try Verdicts(store: bench.path("none")) { _ in } } == .configInvalid)
+        #expect(Self.code { _ = try Verdicts(store: bench.path("none"), environment: Environment()) } == .configInvalid)
     }
 
     @Test func `accepts the same verdict again but refuses the other one`() async throws {

@@ -40,7 +40,8 @@ struct FetchPolicyTests {
             .joined(with: try Self.policy { $0.hours = [try ActivationWindows(parsing: Self.evening)] })
         let open = (0..<24).filter { hour in
             FetchRule.wait(
-                both, .archive, bytes: 1, on: .init(isMetered: false, used: 0), at: .init(day: 2, minute: hour * 60))
+                both, load: .archive, bytes: 1, on: .init(isMetered: false, used: 0),
+                at: .init(day: 2, minute: hour * 60))
                 == nil
         }
         #expect(open == [22])
@@ -97,7 +98,7 @@ struct FetchRuleTests {
         var policy = FetchPolicy()
         try change(&policy)
         return FetchRule.wait(
-            policy, load, bytes: bytes, on: .init(isMetered: isMetered, used: used), at: noon)?.reason
+            policy, load: load, bytes: bytes, on: .init(isMetered: isMetered, used: used), at: noon)?.reason
     }
 
     @Test(
@@ -126,7 +127,7 @@ struct FetchRuleTests {
     @Test func `names the minutes until the hours begin`() throws {
         var policy = FetchPolicy()
         policy.hours = [try ActivationWindows(parsing: "22:00-05:00")]
-        let wait = FetchRule.wait(policy, .archive, bytes: 1, on: .init(isMetered: false, used: 0), at: Self.noon)
+        let wait = FetchRule.wait(policy, load: .archive, bytes: 1, on: .init(isMetered: false, used: 0), at: Self.noon)
         #expect(wait?.minutes == 600)
         #expect(wait?.description == "the hours for downloads are 22:00-05:00; they begin in 10h")
     }

@@ -74,7 +74,7 @@ struct FetchWalkTests {
     /// Downloads for at most `minutes`, pauses at the end of the hours, and returns whether the release is complete.
     private static func download(_ device: inout Device, minutes: Int) throws -> Bool {
         let rest = device.size - device.part
-        if FetchRule.wait(device.policy, device.load, bytes: rest, on: device.link, at: device.time) != nil {
+        if FetchRule.wait(device.policy, load: device.load, bytes: rest, on: device.link, at: device.time) != nil {
             return false
         }
         let month = device.date

@@ -39,7 +39,7 @@ struct RetryRuleTests {
 
     private static func fail(_ ledger: inout Ledger) throws {
         ledger.fail(
-            try Sample.version("1.1.0"), StartFailure(.notConfirmed, detail: "", at: Timestamp(clamping: 1)))
+            try Sample.version("1.1.0"), by: StartFailure(.notConfirmed, detail: "", at: Timestamp(clamping: 1)))
     }
 
     @Test func `a channel's retry unblocks a version for one more start`()

@@ -14,7 +14,7 @@ struct BundleStoreTests {
     @Test func `creates a private store and the missing folders above it`() async throws {
         let bench = try StoreBench()
         let path = bench.parent.path + "/a/b/store"
-        let store = try BundleStore.open(at: path, time: .now) { _ in }
+        let store = try BundleStore.open(at: path, environment: Environment())
         #expect(try Directory.open(path).permissions().mode == 0o700)
         #expect(try Directory.open(path).directory("staging").permissions().mode == 0o700)
         #expect(try Directory.open(path).directory("downloads").permissions().mode == 0o700)

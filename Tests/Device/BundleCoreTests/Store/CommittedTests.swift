@@ -34,10 +34,10 @@ struct CommittedTests {
             },
             device: .init(store: path, shell: try Sample.version("1.0.0"), appId: nil, keep: 1),
             // After the first warning, no client can be listed.
-            warn: { line in
+            environment: Environment(log: { line in
                 bench.warnings.add(line)
                 rename(path + "/clients", path + "/away")
-            })
+            }))
         guard case .installed(_, let report) = try await updater.update() else {
             Issue.record("1.2.0 is not installed")
             return
@@ -67,7 +67,7 @@ struct CommittedTests {
                 clients: try root.directory("clients"), staging: try root.directory("staging"))
         }
         #expect(failure?.code == .storeDamaged)
-        #expect(BundleStore.delayed(try #require(failure)).hasSuffix("repeat this command."))
+        #expect(LedgerKeeper.delayed(try #require(failure)).hasSuffix("repeat this command."))
         #expect(try bench.text("clients/previousVersion") == "v1.1.0\n")
     }
 
@@ -88,8 +88,9 @@ struct CommittedTests {
         let bench = try await StoreBench(installing: "1.0.0", "1.1.0")
         let device = Launcher.LaunchDevice(
             store: bench.path, shell: try Sample.version("1.0.0"), seed: nil, verifies: false)
-        _ = try Launcher(device) { _ in }.launch()
-        let verdicts = try Verdicts(store: bench.path) { [warnings = bench.warnings] in warnings.add($0) }
+        _ = try Launcher(device, environment: Environment()).launch()
+        let verdicts = try Verdicts(
+            store: bench.path, environment: Environment(log: { [warnings = bench.warnings] in warnings.add($0) }))
         // The file has to change, but the folder for the new one is missing.
         try bench.write("v9.9.9\n", to: "clients/previousVersion")
         rmdir(bench.path + "/staging")

@@ -34,7 +34,7 @@ struct LedgerSchemaTests {
         ledger.offered = .embedded
         let failure = UpdateFailure(.httpStatus, subject: "x", "503")
         for version in ["meteor-c", "1.2.0", "1.2.0"] {
-            ledger.miss(try Sample.version(version), failure, at: Timestamp(clamping: 5))
+            ledger.miss(try Sample.version(version), after: failure, at: Timestamp(clamping: 5))
         }
         ledger.sources = try #require(SourceOrder(["archive", "meteor"]))
         return ledger

@@ -34,7 +34,7 @@ struct PushSource: UpdateSource {
 
     func latestOffer(for request: OfferRequest) -> OfferStep<PushOffer> { .offer(offer) }
 
-    func decide(_ offer: PushOffer, _ inventory: Inventory, shell: SemanticVersion, appId: String?) -> Decision {
+    func decide(_ offer: PushOffer, in inventory: Inventory, shell: SemanticVersion, appId: String?) -> Decision {
         let name = ClientName.installed(offer.clientVersion)
         let verdict: Decision.Verdict
         if (inventory.ledger.pending ?? inventory.ledger.current) == name {
@@ -78,7 +78,7 @@ extension StoreBench {
             source: source,
             device: .init(
                 store: path, shell: try Sample.version("1.0.0"), appId: nil, keep: 9, sources: sources),
-            warn: { [warnings] in warnings.add($0) }
+            environment: Environment(log: { [warnings] in warnings.add($0) })
         ).update()
     }
 

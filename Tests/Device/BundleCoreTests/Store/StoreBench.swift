@@ -33,7 +33,9 @@ struct StoreBench {
         for version in [first] + others { try await install(version) }
     }
 
-    func open() throws -> BundleStore { try BundleStore.open(at: path, time: .now) { [warnings] in warnings.add($0) } }
+    func open() throws -> BundleStore {
+        try BundleStore.open(at: path, environment: Environment(log: { [warnings] in warnings.add($0) }))
+    }
 
     func root() throws -> Directory { try Directory.open(path) }
 
@@ -46,7 +48,7 @@ struct StoreBench {
         Updater(
             source: MemorySource(offer, failure: failure),
             device: .init(store: path, shell: try SemanticVersion(parsing: shell), appId: appId, keep: keep),
-            warn: { [warnings] in warnings.add($0) })
+            environment: Environment(log: { [warnings] in warnings.add($0) }))
     }
 
     /// Installs a release with an updater.

@@ -20,7 +20,7 @@ struct StoreEventsTests {
             return []
         }
         defer { ledger = next }
-        return StoreEvent.between(ledger, next).map {
+        return StoreEvent.between(ledger, and: next).map {
             "\($0.kind)" + ($0.name.map { " \($0)" } ?? "") + ($0.kind == .launched ? " \($0.detail ?? "")" : "")
         }
     }
@@ -28,7 +28,7 @@ struct StoreEventsTests {
     @Test func `returns no events between equal ledgers`() throws {
         var ledger = Ledger()
         _ = try told(&ledger, .installed(try Sample.entry("1.0.0")), .selected(shell: nil))
-        #expect(StoreEvent.between(ledger, ledger) == [])
+        #expect(StoreEvent.between(ledger, and: ledger) == [])
     }
 
     @Test func `returns causes before effects`() throws {

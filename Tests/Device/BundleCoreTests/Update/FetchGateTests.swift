@@ -18,16 +18,16 @@ struct FetchGateTests {
     }
 
     @Test func `runs a download without conditions at once`() async throws {
-        #expect(try await FetchGate().admit(FetchTerms(), .archive, bytes: nil) { 7 } == 7)
+        #expect(try await FetchGate().admit(FetchTerms(), load: .archive, bytes: nil) { 7 } == 7)
     }
 
     @Test func `throws the reason for which a download waits, and does not start it`() async throws {
         let gate = try Self.gate { $0.hours = [try ActivationWindows(parsing: "22:00-05:00")] }
         let pause = try await #require(throws: FetchPause.self) {
-            try await gate.admit(FetchTerms(), .archive, bytes: 1) { Issue.record("the download started") }
+            try await gate.admit(FetchTerms(), load: .archive, bytes: 1) { Issue.record("the download started") }
         }
         #expect(pause.wait.reason == .hours)
-        #expect(await gate.wait(FetchTerms(FetchPolicy(), isUrgent: true), .archive, bytes: 1) == nil)
+        #expect(await gate.wait(FetchTerms(FetchPolicy(), isUrgent: true), load: .archive, bytes: 1) == nil)
     }
 
     @Test func `asks whether the link is metered only if a budget applies`() async throws {
@@ -37,12 +37,12 @@ struct FetchGateTests {
             questions.withLock { $0 += 1 }
             return true
         }
-        #expect(await gate.wait(FetchTerms(), .archive, bytes: 1) == nil)
-        #expect(try await gate.admit(FetchTerms(), .archive, bytes: 1) { 7 } == 7)
+        #expect(await gate.wait(FetchTerms(), load: .archive, bytes: 1) == nil)
+        #expect(try await gate.admit(FetchTerms(), load: .archive, bytes: 1) { 7 } == 7)
         #expect(questions.withLock { $0 } == 0)
         gate.policy.meteredBudget = 10
-        #expect(try await gate.admit(FetchTerms(), .archive, bytes: 1) { 7 } == 7)
-        #expect(await gate.wait(FetchTerms(), .archive, bytes: 11)?.reason == .budget)
+        #expect(try await gate.admit(FetchTerms(), load: .archive, bytes: 1) { 7 } == 7)
+        #expect(await gate.wait(FetchTerms(), load: .archive, bytes: 11)?.reason == .budget)
         #expect(questions.withLock { $0 } == 2)
     }
 
@@ -52,7 +52,7 @@ struct FetchGateTests {
         let clock = BoxedTime(time: time)
         gate.localTime = { clock.now }
         let pause = try await #require(throws: FetchPause.self) {
-            try await gate.admit(FetchTerms(), .archive, bytes: 1) {
+            try await gate.admit(FetchTerms(), load: .archive, bytes: 1) {
                 clock.now = .init(day: 2, minute: 800)
                 try await Task.sleep(for: .seconds(600))
             }
@@ -94,7 +94,7 @@ struct FetchGateTests {
         let waiting = WaitingOffer(version: version, reason: .budget, detail: wait.detail, since: time)
         #expect(read.waiting == waiting)
         #expect(read.metered == MeteredUse(month: "2026-11", bytes: 50))
-        #expect(StoreEvent.between(Ledger(), read).map(\.kind) == [.waiting])
+        #expect(StoreEvent.between(Ledger(), and: read).map(\.kind) == [.waiting])
         let supplied = read.applying([.supplied(.archive)], in: StoredTrees(path: "", names: []))
         guard case .accepted(let done) = supplied else {
             Issue.record("the change was refused")

@@ -67,7 +67,7 @@ private struct HeldSource: UpdateSource {
         let updater = Updater(
             source: HeldSource(server: server),
             device: .init(store: bench.path, shell: try Sample.version("1.0.0"), appId: nil, keep: 5),
-            warn: { [warnings = bench.warnings] in warnings.add($0) })
+            environment: Environment(log: { [warnings = bench.warnings] in warnings.add($0) }))
         self.bench = bench
         runner = UpdateRunner(updater)
     }

@@ -43,7 +43,8 @@ struct UpdaterTests {
             inner: MemorySource(try MemoryOffer("1.1.0")), failure: UpdateFailure(code, subject: "x", "No."))
         let updater = Updater(
             source: source,
-            device: .init(store: bench.path, shell: try Sample.version("1.0.0"), appId: nil, keep: 5), warn: { _ in })
+            device: .init(store: bench.path, shell: try Sample.version("1.0.0"), appId: nil, keep: 5),
+            environment: Environment())
         let failure = await #expect(throws: UpdateFailure.self) { try await updater.update() }
         #expect(failure?.code == code)
         #expect(try bench.names("downloads") == (isKept ? ["interrupted"] : []))
@@ -63,7 +64,7 @@ struct UpdaterTests {
                 source: MemorySource(
                     try MemoryOffer(version), failure: UpdateFailure(code, subject: "x", "It is \(code).")),
                 device: .init(store: bench.path, shell: try Sample.version("1.0.0"), appId: nil, keep: 5),
-                now: { Timestamp(clamping: time) }, warn: { _ in })
+                environment: Environment(now: { Timestamp(clamping: time) }))
             await #expect(throws: UpdateFailure.self) { try await updater.update() }
         }
         try await fail("1.1.0", .networkUnavailable, at: 100)
@@ -143,7 +144,7 @@ struct UpdaterTests {
                 shouldDownload: { version in
                     asked.withLock { $0.append(version) }
                     return isAccepted
-                }, warn: { _ in })
+                }, environment: Environment())
         }
         #expect(Self.word(try await updater(accepting: false).update()) == "notInRollout 1.0.0")
         #expect(try Self.wanted(bench) == [] && bench.names("staging").isEmpty)
@@ -185,7 +186,8 @@ struct UpdaterTests {
         let bench = try StoreBench()
         let updater = Updater(
             source: EndlessChannel(),
-            device: .init(store: bench.path, shell: try Sample.version("1.0.0"), appId: nil, keep: 5), warn: { _ in })
+            device: .init(store: bench.path, shell: try Sample.version("1.0.0"), appId: nil, keep: 5),
+            environment: Environment())
         let failure = await #expect(throws: UpdateFailure.self) { try await updater.update() }
         #expect(failure?.code == .internal)
         // Each update was stored before the next request.

@@ -16,9 +16,9 @@ import Testing
 
     /// Returns a trigger whose random waits are `random` times their maximum.
     private func trigger(random: Double = 0) -> CheckTrigger {
-        CheckTrigger(pace: CheckTrigger.TriggerPace()) { range in
-            range.lowerBound + random * (range.upperBound - range.lowerBound)
-        }
+        CheckTrigger(
+            pace: CheckTrigger.TriggerPace(),
+            environment: Environment(random: { $0.lowerBound + random * ($0.upperBound - $0.lowerBound) }))
     }
 
     /// Reports `version` in a new subscription and lets the trigger decide at its due time. Returns nil if there is none.

@@ -19,9 +19,9 @@ import Testing
         var now = Duration.zero
 
         init(appId: String? = "app") {
-            conversation = DDPConversation(appId: appId, architecture: "web.cordova") {
-                ($0.lowerBound + $0.upperBound) / 2
-            }
+            conversation = DDPConversation(
+                appId: appId, architecture: "web.cordova",
+                environment: Environment(random: { ($0.lowerBound + $0.upperBound) / 2 }))
         }
 
         mutating func handle(_ event: DDPConversation.DDPEvent) -> [Action] { conversation.handle(event, at: now) }

@@ -29,7 +29,8 @@ final class WatchBench<Server: PlayedServer>: Sendable {
     let clock = ManualClock()
     let server: Server
     private let watcher: VersionWatcher
-    private let checked: AsyncStream<String>
+    private let onCheck: @Sendable (MeteorVersion) async -> Void
+    private let (checked, checks) = AsyncStream<String>.makeStream()
     private let state: WatchBenchState
 
     /// `check` runs for each update check after it is recorded.
@@ -37,16 +38,11 @@ final class WatchBench<Server: PlayedServer>: Sendable {
         of server: Server, running: String? = "one",
         check: @escaping @Sendable (MeteorVersion) async -> Void = { _ in }
     ) throws {
-        let state = WatchBenchState(running: running)
-        let (checked, checks) = AsyncStream<String>.makeStream()
         watcher = VersionWatcher(
             VersionWatcher.Configuration(url: try DDPURL(parsing: "wss://h/"), appId: "app"), connector: server,
-            clock: clock, random: { $0.lowerBound }, running: { state.runningVersion },
-            onNewVersion: { version in
-                checks.yield(version.description)
-                await check(version)
-            }, report: { state.take($0) })
-        (self.server, self.state, self.checked) = (server, state, checked)
+            environment: Environment(clock: clock, random: { $0.lowerBound }))
+        state = WatchBenchState(running: running)
+        (self.server, onCheck) = (server, check)
     }
 
     /// The reports about the connection, without log sentences.
@@ -95,7 +91,14 @@ final class WatchBench<Server: PlayedServer>: Sendable {
     @discardableResult
     func watch(_ test: @escaping @Sendable (WatchBench) async throws -> Void) async throws -> VersionWatcher.WatchEnd {
         try await withThrowingTaskGroup(of: VersionWatcher.WatchEnd.self) { group in
-            group.addTask { await self.watcher.run() }
+            group.addTask { [self] in
+                await watcher.run(
+                    running: { [state] in state.runningVersion },
+                    onNewVersion: { [checks, onCheck] version in
+                        checks.yield(version.description)
+                        await onCheck(version)
+                    }, report: { [state] report in state.take(report) })
+            }
             try await test(self)
             group.cancelAll()
             return try await group.next() ?? .cancelled

@@ -136,12 +136,12 @@ struct NetworkTests {
         let source = MeteorServerOptions(rootURL: try secure.url("/"), platform: .android)
         let channel = try MeteorSource(
             source, seed: nil, fetcher: CurlFetcher(options: FetchOptions(userAgent: "tests", caFile: secure.caFile)),
-            report: { _ in })
+            report: UpdateObserver())
         let updater = Updater(
             source: channel,
             device: .init(
                 store: device.store, shell: try SemanticVersion(parsing: "1.0.0"), appId: nil, keep: 3),
-            warn: { _ in })
+            environment: Environment())
         let before = try device.picture()
         let failure = await #expect(throws: (any Error).self) { _ = try await updater.update() }
         let refusal = failure.map { UpdateFailure($0) }

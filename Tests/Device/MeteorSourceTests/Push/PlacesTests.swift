@@ -75,7 +75,7 @@ struct PlacesTests {
         let shell = try SemanticVersion(parsing: "1.0.0")
         _ = try await Updater(
             source: MemorySource(try MemoryOffer("1.2.0")),
-            device: .init(store: old.store, shell: shell, appId: nil, keep: 3), warn: { _ in }
+            device: .init(store: old.store, shell: shell, appId: nil, keep: 3), environment: Environment()
         ).update()
         try old.deploy(version("v2"))
         try await old.activate()

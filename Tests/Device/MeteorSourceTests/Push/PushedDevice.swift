@@ -54,11 +54,11 @@ final class PushedDevice: Sendable {
         let layout = MeteorBundles(platform: .android)
         let channel = try MeteorSource(
             try source(), seed: try seed.map { try SeedFolder(at: $0, layout: layout) },
-            fetcher: CurlFetcher(options: .patient), report: { _ in })
+            fetcher: CurlFetcher(options: .patient), report: UpdateObserver())
         return Updater(
             source: channel,
             device: .init(store: store, shell: try SemanticVersion(parsing: "1.0.0"), appId: nil, keep: keep),
-            warn: { line in self.warnings.withLock { $0.append(line) } })
+            environment: Environment(log: { line in self.warnings.withLock { $0.append(line) } }))
     }
 
     /// Runs an update as `checkForUpdates` does.
@@ -93,9 +93,9 @@ final class PushedDevice: Sendable {
         try running.withLock { running in
             let launcher =
                 try running?.launcher
-                ?? Launcher(device()) { [weak self] line in
-                    self?.warnings.withLock { $0.append(line) }
-                }
+                ?? Launcher(
+                    device(),
+                    environment: Environment(log: { [weak self] line in self?.warnings.withLock { $0.append(line) } }))
             let launched = try launcher.launch()
             running = (launcher, launched)
             return launched
@@ -115,7 +115,7 @@ final class PushedDevice: Sendable {
     /// Calls `startupDidComplete` as the page does.
     func confirm(keep: Int = 3) async throws {
         guard let launched = running.withLock({ $0?.launched }) else { return }
-        let verdicts = try Verdicts(store: store) { _ in }
+        let verdicts = try Verdicts(store: store, environment: Environment())
         _ = try verdicts.confirm(launched.name, launched.token)
         _ = await verdicts.retain(keep)
     }
@@ -123,7 +123,7 @@ final class PushedDevice: Sendable {
     /// Fails the start of a trial.
     func fail(_ cause: StartFailure.Cause = .notConfirmed) throws {
         guard let launched = running.withLock({ $0?.launched }) else { return }
-        _ = try Verdicts(store: store) { _ in }.fail(
+        _ = try Verdicts(store: store, environment: Environment()).fail(
             launched.name, launched.token, StartFailure(cause, detail: "", at: .now))
     }
 

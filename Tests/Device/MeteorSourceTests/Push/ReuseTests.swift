@@ -52,7 +52,8 @@ struct ReuseTests {
         let channel = MemorySource(try MemoryOffer("1.2.0", files: files))
         let shell = try SemanticVersion(parsing: "1.0.0")
         _ = try await Updater(
-            source: channel, device: .init(store: device.store, shell: shell, appId: nil, keep: 3), warn: { _ in }
+            source: channel, device: .init(store: device.store, shell: shell, appId: nil, keep: 3),
+            environment: Environment()
         ).update()
         try device.deploy(
             App.bundle("v2", [App.script("app.js", Self.words), App.asset("x.png", "picture")], hashes: hashes))

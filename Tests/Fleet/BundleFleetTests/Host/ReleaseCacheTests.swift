@@ -17,7 +17,8 @@ struct ReleaseCacheTests {
 
     private func cache(_ fetcher: any Fetcher) throws -> ReleaseCache {
         let upstream = try Upstream(try FetchURL(parsing: "http://feed.example/"), channels: [], fetcher: fetcher)
-        return try ReleaseCache(of: upstream, in: Directory.open(folder.path), limit: 1000, clock: clock) { _ in }
+        return try ReleaseCache(
+            of: upstream, in: Directory.open(folder.path), limit: 1000, environment: Environment(clock: clock))
     }
 
     @Test func `returns when the fetch of a file ends, before the longest wait`() async throws {

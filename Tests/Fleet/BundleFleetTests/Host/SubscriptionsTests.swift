@@ -13,9 +13,9 @@ import Testing
         func enter(_ subscription: ChannelSubscription) -> Subscriptions.Verdict { value.enter(subscription) }
         func leave(_ subscription: ChannelSubscription) { value.leave(subscription) }
         func review(
-            _ channel: String, _ found: Subscriptions.Finding = .something, isDue: Bool = true
+            _ channel: String, found: Subscriptions.Finding = .something, isDue: Bool = true
         ) -> Subscriptions.Review {
-            value.review(channel, found, isDue: isDue)
+            value.review(channel, found: found, isDue: isDue)
         }
         /// Whether the watch ends without a replacement.
         func retire(_ channel: String) -> Bool { review(channel) == .ends(next: nil) }
@@ -63,24 +63,24 @@ import Testing
         let watched = Watched(to: [])
         for number in 0..<Subscriptions.most { #expect(watched.enter(.only("junk\(number)")) == .starts) }
         let nothing = Subscriptions.Finding.nothing(isLasting: false)
-        #expect(watched.review("junk0", nothing, isDue: false) == .continues)
+        #expect(watched.review("junk0", found: nothing, isDue: false) == .continues)
         #expect(watched.enter(.all) == .waits(isFirst: true))
         #expect(watched.review("junk1") == .continues)
-        #expect(watched.review("junk0", nothing, isDue: false) == .ends(next: "stable"))
+        #expect(watched.review("junk0", found: nothing, isDue: false) == .ends(next: "stable"))
         #expect(watched.channels.contains("stable") && !watched.channels.contains("junk0"))
         #expect(watched.review("stable") == .continues)
         // Channels that were not found return later, but not at every poll of another one.
         let lasting = Subscriptions.Finding.nothing(isLasting: true)
-        #expect(watched.review("junk1", nothing) == .continues)
-        #expect(watched.review("junk1", lasting, isDue: false) == .continues)
-        #expect(watched.review("junk1", lasting) == .ends(next: "junk0"))
+        #expect(watched.review("junk1", found: nothing) == .continues)
+        #expect(watched.review("junk1", found: lasting, isDue: false) == .continues)
+        #expect(watched.review("junk1", found: lasting) == .ends(next: "junk0"))
         #expect(watched.enter(.only("beta")) == .waits(isFirst: true))
-        #expect(watched.review("junk2", nothing, isDue: false) == .ends(next: "beta"))
+        #expect(watched.review("junk2", found: nothing, isDue: false) == .ends(next: "beta"))
         // Channels without sockets leave the queue.
         watched.leave(.only("junk1"))
-        #expect(watched.review("junk3", lasting) == .ends(next: "junk2"))
+        #expect(watched.review("junk3", found: lasting) == .ends(next: "junk2"))
         watched.leave(.only("junk3"))
-        #expect(watched.review("junk4", lasting) == .continues)
+        #expect(watched.review("junk4", found: lasting) == .continues)
         watched.leave(.all)
         #expect(watched.retire("stable"))
         #expect(watched.channels.count == Subscriptions.most - 1)

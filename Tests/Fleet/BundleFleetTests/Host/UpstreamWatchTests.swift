@@ -25,8 +25,10 @@ import Testing
         let feed = try Upstream(
             FetchURL(parsing: "https://cdn.example/feed"), channels: channels, fetcher: upstream)
         let watch = UpstreamWatch(
-            feed, announcer, clock: clock, random: { $0.lowerBound + ($0.upperBound - $0.lowerBound) * fraction },
-            say: { [messages] sentence in messages.sentences.withLock { $0.append(sentence) } })
+            feed, announcer: announcer,
+            environment: Environment(
+                clock: clock, random: { $0.lowerBound + ($0.upperBound - $0.lowerBound) * fraction },
+                log: { [messages] sentence in messages.sentences.withLock { $0.append(sentence) } }))
         watch.begin()
         return watch
     }

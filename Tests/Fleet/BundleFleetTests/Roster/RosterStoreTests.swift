@@ -15,7 +15,7 @@ import Testing
 
     private func store() throws -> RosterStore {
         let time = time.withLock(\.self)
-        return try RosterStore(folder.file("roster.db")) { time }
+        return try RosterStore(folder.file("roster.db"), environment: Environment(now: { time }))
     }
 
     private func rows(_ filter: RosterFilter = RosterFilter(), after seconds: Int = 0) throws -> [RosterRow] {

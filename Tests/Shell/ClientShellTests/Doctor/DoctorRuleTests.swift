@@ -74,7 +74,8 @@ struct DoctorRuleTests {
         let version = ClientVersion.archive(try SemanticVersion(parsing: "1.5.2"))
         var ledger = Ledger()
         for _ in 0..<attempts {
-            ledger.miss(version, UpdateFailure(.httpStatus, subject: "", "The server answered 503."), at: Self.now)
+            ledger.miss(
+                version, after: UpdateFailure(.httpStatus, subject: "", "The server answered 503."), at: Self.now)
         }
         let reading = Self.reading { $0.store.ledger = ledger }
         #expect(Self.problems(reading) == (isReported ? ["wanted warning"] : []))

@@ -42,9 +42,9 @@ import Testing
         #expect(Self.post(ledger).runs == "1.5.0" && Self.post(ledger).state == .trial)
         ledger.settleGood(at: Self.now)
         #expect(Self.post(ledger).state == .good)
-        ledger.fail(version, StartFailure(.reported, detail: "white", at: Self.now))
+        ledger.fail(version, by: StartFailure(.reported, detail: "white", at: Self.now))
         #expect(Self.post(ledger).state == .failed)
-        ledger.fail(version, StartFailure(.reported, detail: "white", at: Self.now))
+        ledger.fail(version, by: StartFailure(.reported, detail: "white", at: Self.now))
         #expect(Self.post(ledger).state == .blocked && Self.post(ledger).blocked == ["1.5.0"])
     }
 
@@ -66,7 +66,7 @@ import Testing
     func `reports what a download waits for`(reason: FetchWait.WaitCause, waiting: RosterPost.WaitReason) throws {
         var ledger = try launched()
         let next = ClientVersion.archive(try SemanticVersion(parsing: "1.6.0"))
-        ledger.setWaiting(next, FetchWait(reason, "detail"), at: Self.now)
+        ledger.setWaiting(next, because: FetchWait(reason, "detail"), at: Self.now)
         #expect(Self.post(ledger).waiting == waiting)
         ledger.forgetWanted(of: .archive)
         #expect(Self.post(ledger).waiting == nil)
@@ -91,7 +91,7 @@ import Testing
 
     @Test func `reports the failure of the last check, and otherwise of the last installation`() throws {
         var ledger = try launched()
-        ledger.miss(version, UpdateFailure(.diskFull, subject: "", "The disk is full."), at: Self.now)
+        ledger.miss(version, after: UpdateFailure(.diskFull, subject: "", "The disk is full."), at: Self.now)
         #expect(Self.post(ledger).code == "diskFull")
         var condition = DeviceCondition()
         condition.code = .networkUnavailable

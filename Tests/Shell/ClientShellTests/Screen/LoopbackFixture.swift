@@ -48,7 +48,7 @@ final class LoopbackFixture: Sendable {
         let shell = try SemanticVersion(parsing: "1.0.0")
         _ = try await Updater(
             source: MemorySource(try MemoryOffer(version, files: nil)),
-            device: .init(store: store, shell: shell, appId: nil, keep: 9), warn: { _ in }
+            device: .init(store: store, shell: shell, appId: nil, keep: 9), environment: Environment()
         ).update()
     }
 

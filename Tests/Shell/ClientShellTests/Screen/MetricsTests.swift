@@ -201,7 +201,7 @@ import BundleValues
                 recalled: [],
                 minimumVersion: nil, leftOut: []))
         let version = try SemanticVersion(parsing: "1.2.0")
-        ledger.miss(.archive(version), UpdateFailure(.httpStatus, subject: "", "503"), at: Self.start)
+        ledger.miss(.archive(version), after: UpdateFailure(.httpStatus, subject: "", "503"), at: Self.start)
         let lines = lines(ShellMetrics(startedAt: Self.start), ledger)
         for line in [
             "clientctl_wanted_since_timestamp_seconds{version=\"1.2.0\",source=\"archive\"} 1800000000",

@@ -27,7 +27,7 @@ struct SeedHostTests {
         let reason = UpdateFailure(.permissionDenied, subject: "store", "Not allowed.")
         host = try SeedHost(
             LoopbackBridge(), because: reason, say: { [said] line in said.all.withLock { $0.append(line) } },
-            launch: { [device] in try Launcher.launch(device, withoutStore: reason, warn: $0) })
+            launch: { [device] in try Launcher.launch(device, withoutStore: reason, log: $0) })
     }
 
     private func write(_ text: String, to name: String) throws {

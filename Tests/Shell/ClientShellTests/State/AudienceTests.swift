@@ -9,7 +9,8 @@ import Testing
     private static func good(_ version: String) async throws -> ShellFixture {
         let fixture = try await ShellFixture(installing: [version])
         let launched = try Launcher(
-            .init(store: fixture.store, shell: fixture.version("1.0.0"), seed: nil, verifies: false), warn: { _ in }
+            .init(store: fixture.store, shell: fixture.version("1.0.0"), seed: nil, verifies: false),
+            environment: Environment()
         ).launch()
         _ = try fixture.verdicts().confirm(launched.name, launched.token)
         return fixture
@@ -124,7 +125,7 @@ import Testing
         let newer = try fixture.version("3.0.0")
         _ = try await Updater(
             source: MemorySource(try MemoryOffer("2.0.0", minimumShell: "3.0.0")),
-            device: .init(store: fixture.store, shell: newer, appId: nil, keep: 9), warn: { _ in }
+            device: .init(store: fixture.store, shell: newer, appId: nil, keep: 9), environment: Environment()
         ).update()
         let shell = try fixture.shell()
         try await shell.admit(.everybody)

@@ -58,7 +58,8 @@ private final class ToldBridge: ShellBridge {
         let shell = try await shell()
         try await shell.startupDidComplete(try await shell.pageWillLoad().token)
         await shell.removed()
-        _ = try Verdicts(store: folder.file("store")) { _ in }.rollBack(to: .installed(try client("1.0.0")))
+        _ = try Verdicts(store: folder.file("store"), environment: Environment()).rollBack(
+            to: .installed(try client("1.0.0")))
         try await shell.checkForUpdates()
         #expect(bridge.client == .installed(try client("1.0.0")))
         #expect(bridge.reloads == 1)

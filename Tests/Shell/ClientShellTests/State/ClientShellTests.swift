@@ -23,7 +23,8 @@ import Testing
         for version in versions {
             try await fixture.install(version)
             let launched = try Launcher(
-                .init(store: fixture.store, shell: fixture.version("1.0.0"), seed: nil, verifies: false), warn: { _ in }
+                .init(store: fixture.store, shell: fixture.version("1.0.0"), seed: nil, verifies: false),
+                environment: Environment()
             ).launch()
             _ = try fixture.verdicts().confirm(launched.name, launched.token)
         }

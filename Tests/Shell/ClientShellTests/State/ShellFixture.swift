@@ -36,7 +36,8 @@ final class ShellFixture: Sendable {
     func install(_ version: String, files: [String: String]? = nil) async throws {
         _ = try await Updater(
             source: MemorySource(try MemoryOffer(version, files: files)),
-            device: .init(store: store, shell: try self.version("1.0.0"), appId: nil, keep: 9), warn: { _ in }
+            device: .init(store: store, shell: try self.version("1.0.0"), appId: nil, keep: 9),
+            environment: Environment()
         ).update()
     }
 
@@ -94,7 +95,7 @@ final class ShellFixture: Sendable {
     /// Removes the store, so that another one can be created at the same path.
     func replaceStore() throws { try Directory.open(folder.path).rename("store", to: "store.old") }
 
-    func verdicts() throws -> Verdicts { try Verdicts(store: store) { _ in } }
+    func verdicts() throws -> Verdicts { try Verdicts(store: store, environment: Environment()) }
 
     func ledger() throws -> Ledger { try Inventory.read(at: store).ledger }
 }
