@@ -1,4 +1,3 @@
-import CLibrary
 import NIOCore
 
 /// One connection of a client: reads requests, passes them to the service, and writes the responses, one at a time
@@ -11,31 +10,12 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
     typealias OutboundIn = IOData
     typealias OutboundOut = IOData
 
-    /// The state of the connection. Each state has its own time limit.
-    private enum ConnectionPhase {
-        /// No byte of a request has arrived.
-        case idle
-        case readingHead
-        /// The service is waiting for the body.
-        case readingBody(length: Int, EventLoopPromise<[UInt8]>)
-        /// The service is preparing the response.
-        case asking
-        /// The kernel is sending the response. The file that it is sent from stays open.
-        case sending(OpenFile?)
-        case streaming
-        /// Another protocol is taking over the connection.
-        case changing
-        /// Everything is sent, and the client has to close.
-        case leaving
-        case closed
-    }
+    let service: any Service
+    let table: ConnectionTable
+    var context: ChannelHandlerContext?
 
-    private let service: any Service
-    private let table: ConnectionTable
-    private var context: ChannelHandlerContext?
-
-    private var phase = ConnectionPhase.idle
-    private var input = ByteBuffer()
+    var phase = ConnectionPhase.idle
+    var input = ByteBuffer()
     private var parser = RequestHeadParser()
     private var holdsRead = false
     /// Whether the client has closed its side.
@@ -44,15 +24,15 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
     private var hasLeft = false
 
     /// Whether another request may follow the present one.
-    private var keepsOpen = true
+    var keepsOpen = true
     /// Whether the present request is a HEAD.
-    private var isHead = false
+    var isHead = false
     /// The body of the present request, until the service reads it. A request behind an unread body cannot be parsed.
-    private var unread: (length: Int, expectsContinue: Bool)?
+    var unread: (length: Int, expectsContinue: Bool)?
     /// The number of bytes that the table has reserved for that body.
     private var reserved = 0
-    private var lastNavigation: Navigation?
-    private var stream: Task<Void, Never>?
+    var lastNavigation: Navigation?
+    var stream: Task<Void, Never>?
 
     /// The moment since which the connection has had no complete request.
     private(set) var waitsSince = NIODeadline.now()
@@ -64,7 +44,7 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
     private var unsent = 0
 
     /// The log entry of the present response, if responses are logged.
-    private var entry: AccessEntry?
+    var entry: AccessEntry?
 
     /// The largest unread input. When its client closes, a paused connection receives all that the kernel had
     /// buffered.
@@ -133,16 +113,10 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
 
     // MARK: Requests
 
-    private var wantsInput: Bool {
-        switch phase {
-        case .idle, .readingHead, .readingBody: context?.channel.isWritable ?? false
-        case .leaving: true
-        case .asking, .sending, .streaming, .changing, .closed: false
-        }
-    }
+    private var wantsInput: Bool { phase.wantsInput(isWritable: context?.channel.isWritable ?? false) }
 
     /// Continues after an event other than input.
-    private func resume() {
+    func resume() {
         process()
         context?.flush()
         if holdsRead && wantsInput {
@@ -226,87 +200,11 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
         resume()
     }
 
-    // MARK: Responses
-
-    /// Writes a response, unless the client has closed the connection.
-    private func send(_ response: Response) {
-        guard case .asking = phase else { return }
-        if response.closes || unread != nil { keepsOpen = false }
-        lastNavigation = response.navigation ?? lastNavigation
-        entry?.status = response.status
-        entry?.bytes = isHead ? 0 : response.length
-        write(service.fields.start(response.status, closes: !keepsOpen, hasPolicy: response.hasPolicy))
-        if isHead { return finish(.byteBuffer(response.fields)) }
-        switch response.body {
-        case .none: finish(.byteBuffer(response.fields))
-        case .bytes(let bytes):
-            write(response.fields)
-            finish(.byteBuffer(bytes))
-        case .file(let file, let part):
-            write(response.fields)
-            let region = FileRegion(fileHandle: file.handle, readerIndex: part.lowerBound, endIndex: part.upperBound)
-            finish(.fileRegion(region), from: file)
-        case .events(let events, let page):
-            write(response.fields)
-            stream(events, of: page)
-        case .upgrade(let other, let request):
-            write(response.fields)
-            change(to: other, request)
-        }
-    }
-
-    private func write(_ bytes: ByteBuffer) {
-        context?.write(wrapOutboundOut(.byteBuffer(bytes)), promise: nil)
-    }
-
-    /// Writes the last part of a response. `file` is its source.
-    private func finish(_ last: IOData, from file: OpenFile? = nil) {
-        guard let context else { return }
-        if keepsOpen && file == nil {
-            context.write(wrapOutboundOut(last), promise: nil)
-            endEntry(isCut: false)
-            return enter(.idle)
-        }
-        enter(.sending(file))
-        if file != nil { cork(true) }
-        let promise = context.eventLoop.makePromise(of: Void.self)
-        promise.futureResult.assumeIsolated().whenComplete { [self] result in
-            if file != nil { cork(false) }
-            guard case .sending = phase, case .success = result else { return }
-            endEntry(isCut: false)
-            if keepsOpen { enter(.idle) } else { leave() }
-            resume()
-        }
-        context.writeAndFlush(wrapOutboundOut(last), promise: promise)
-    }
-
-    /// Has the kernel collect the parts of a file before it sends them (tcp(7), TCP_CORK), which doubles the
-    /// throughput.
-    private func cork(_ isOn: Bool) {
-        try? context?.channel.syncOptions?.setOption(.tcpOption(.init(rawValue: TCP_CORK)), value: isOn ? 1 : 0)
-    }
-
-    /// Writes events one by one, each when the kernel has accepted the one before, and closes after the last.
-    private func stream(_ events: AsyncStream<PageEvent>, of page: String) {
-        guard let channel = context?.channel else { return }
-        enter(.streaming)
-        table.beginStream(self, of: page, on: channel)
-        let connection = NIOLoopBound(self, eventLoop: channel.eventLoop)
-        stream = Task(priority: .high) {
-            for await event in events {
-                do { try await channel.writeAndFlush(event.text) } catch { break }
-            }
-            channel.eventLoop.execute { connection.value.leaveStream() }
-        }
-    }
-
-    private func leaveStream() {
-        if case .streaming = phase { leave() }
-    }
+    // MARK: States
 
     /// Closes the sending side when everything is sent. Closing both sides would discard a response that the client
     /// has not read yet.
-    private func leave() {
+    func leave() {
         guard let context else { return }
         switch phase {
         case .leaving, .closed: return
@@ -325,7 +223,7 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
         context.writeAndFlush(wrapOutboundOut(.byteBuffer(ByteBuffer())), promise: promise)
     }
 
-    private func enter(_ next: ConnectionPhase) {
+    func enter(_ next: ConnectionPhase) {
         if case .closed = phase { return }
         // A reader that waits for the rest of a body receives an error; a complete body stays valid.
         if case .readingBody(_, let promise) = phase { promise.fail(ChannelError.eof) }
@@ -346,44 +244,6 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
         reserved = 0
     }
 
-    // MARK: Log
-
-    private func beginEntry(_ request: Request?) {
-        guard service.log != nil else { return }
-        entry = AccessEntry(request, from: context?.remoteAddress?.ipAddress)
-    }
-
-    private func endEntry(isCut: Bool) {
-        guard let entry else { return }
-        self.entry = nil
-        service.log?(entry.ended(isCut: isCut))
-    }
-
-    // MARK: Other protocols
-
-    /// Passes the connection to another protocol, which has accepted it.
-    private func change(to other: any ProtocolSwitch, _ request: SwitchRequest) {
-        guard let context else { return }
-        enter(.changing)
-        context.flush()
-        endEntry(isCut: false)
-        table.remove(self)
-        let channel = context.channel
-        let rest = input
-        input = ByteBuffer()
-        context.pipeline.syncOperations.removeHandler(context: context, promise: nil)
-        other.take(request).assumeIsolated().whenComplete { result in
-            guard case .success = result else { return channel.close(promise: nil) }
-            // Bytes behind the request belong to the other protocol.
-            if rest.readableBytes > 0 {
-                channel.pipeline.syncOperations.fireChannelRead(NIOAny(rest))
-                channel.pipeline.syncOperations.fireChannelReadComplete()
-            }
-            // Reading was paused during the change.
-            channel.read()
-        }
-    }
-
     // MARK: Time
 
     /// Closes the connection if its present state has lasted too long. The table calls it periodically.
@@ -395,15 +255,8 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
             self.unsent = unsent
             since = now
         }
-        let limit: Duration?
-        switch phase {
-        case _ where unsent > 0: limit = service.limits.stall
-        case .idle: limit = service.limits.idle
-        case .readingHead, .readingBody: limit = service.limits.request
-        case .leaving: limit = service.limits.closing
-        case .streaming: return beat(now)
-        case .sending, .asking, .changing, .closed: limit = nil
-        }
+        if case .streaming = phase, unsent == 0 { return beat(now) }
+        let limit = unsent > 0 ? service.limits.stall : phase.timeout(service.limits)
         if let limit, since + TimeAmount(limit) <= now { context.close(promise: nil) }
     }
 
@@ -427,20 +280,10 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     /// Whether no request is being processed, so the client may connect again.
-    var isWaiting: Bool {
-        switch phase {
-        case .idle, .readingHead: true
-        case .readingBody, .asking, .sending, .streaming, .changing, .leaving, .closed: false
-        }
-    }
+    var isWaiting: Bool { phase.isWaiting }
 
     /// The moment since which the client has not read a response; nil if none is being sent.
-    var unreadSince: NIODeadline? {
-        switch phase {
-        case .sending, .leaving: since
-        case .idle, .readingHead, .readingBody, .asking, .streaming, .changing, .closed: nil
-        }
-    }
+    var unreadSince: NIODeadline? { phase.isUnread ? since : nil }
 
     /// The moment since which a body is being received; nil if there is none.
     var bodySince: NIODeadline? { if case .readingBody = phase { readsBodySince } else { nil } }
