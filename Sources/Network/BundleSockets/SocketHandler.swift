@@ -2,8 +2,7 @@ import BundleTransport
 import NIOCore
 import NIOWebSocket
 
-/// A WebSocket after its frame decoder. It assembles messages, checks the rules of RFC 6455 that the decoder does not
-/// check, answers pings, and limits the queues in both directions.
+/// A WebSocket after its frame decoder. It receives messages, answers pings, and limits the queues in both directions.
 ///
 /// It runs on the channel's event loop. It reads only while the queue has space, so that further data waits in the
 /// kernel.
@@ -31,7 +30,7 @@ final class SocketHandler: ChannelDuplexHandler {
 
     private var context: ChannelHandlerContext?
     private var phase = Phase.open
-    private var pieces: (opcode: WebSocketOpcode, bytes: [UInt8])?
+    private var assembly: MessageAssembly
     private var pendingPong: ByteBuffer?
     private var end: TransportError?
 
@@ -48,6 +47,7 @@ final class SocketHandler: ChannelDuplexHandler {
         self.side = side
         self.limits = limits
         self.queue = queue
+        assembly = MessageAssembly(limit: limits.message)
     }
 
     // MARK: Events
@@ -72,7 +72,7 @@ final class SocketHandler: ChannelDuplexHandler {
         let frame = unwrapInboundIn(data)
         hasReceived = true
         switch phase {
-        case .open: if let violation = handle(frame) { fail(CloseFrame.protocolError, .protocolViolation(violation)) }
+        case .open: do { try handle(frame) } catch { fail(error) }
         case .closing: if frame.opcode == .connectionClose { closeOutput() }
         case .closingOutput, .closed: break
         }
@@ -104,8 +104,8 @@ final class SocketHandler: ChannelDuplexHandler {
             return
         }
         switch error as? NIOWebSocketError {
-        case .invalidFrameLength?: fail(CloseFrame.tooLarge, .messageTooLarge(limit: limits.message))
-        case .some: fail(CloseFrame.protocolError, .protocolViolation("a control frame is fragmented or too long"))
+        case .invalidFrameLength?: fail(.tooLarge(limit: limits.message))
+        case .some: fail(SocketViolation("a control frame is fragmented or too long"))
         case nil:
             end = .lost(SocketFailure.reason(of: error))
             context.close(promise: nil)
@@ -114,52 +114,25 @@ final class SocketHandler: ChannelDuplexHandler {
 
     // MARK: Receiving
 
-    /// Handles a frame. Returns the rule that it breaks, if any.
-    private func handle(_ frame: WebSocketFrame) -> String? {
-        if !frame.reservedBits.isEmpty { return "a frame uses an extension that was not negotiated" }
-        if (frame.maskKey == nil) == (side == .server) {
-            return side == .server ? "a client's frame is not masked" : "a server's frame is masked"
-        }
+    private func handle(_ frame: WebSocketFrame) throws(SocketViolation) {
+        try SocketViolation.check(frame, isOfClient: side == .server)
         switch frame.opcode {
-        case .text, .binary:
-            if pieces != nil { return "a message starts inside another" }
-            return add(frame, to: frame.opcode)
-        case .continuation:
-            guard let opcode = pieces?.opcode else { return "a continuation frame has no message" }
-            return add(frame, to: opcode)
         case .ping: answer(frame.unmaskedData)
         case .pong: pass(.pong)
-        case .connectionClose:
-            guard let close = CloseFrame(parsing: frame.unmaskedData) else {
-                return "a close frame has an invalid code or text"
-            }
-            end = close.end
-            queue.end(close.end)
-            write(.connectionClose, CloseFrame.data(close.code))
-            closeOutput()
-        default: return "a frame has an unknown opcode"
+        case .connectionClose: try closeWithPeer(frame.unmaskedData)
+        default: if let message = try assembly.add(frame, keepsBytes: !dropsMessages) { pass(message) }
         }
-        return nil
     }
 
-    private func add(_ frame: WebSocketFrame, to opcode: WebSocketOpcode) -> String? {
-        var bytes = pieces?.bytes ?? []
-        pieces = nil
-        if bytes.count + frame.length > limits.message {
-            fail(CloseFrame.tooLarge, .messageTooLarge(limit: limits.message))
-            return nil
+    /// Answers a close frame of the peer with the same code.
+    private func closeWithPeer(_ data: ByteBuffer) throws(SocketViolation) {
+        guard let close = CloseFrame(parsing: data) else {
+            throw SocketViolation("a close frame has an invalid code or text")
         }
-        if dropsMessages { bytes = [] } else { bytes.append(contentsOf: frame.unmaskedData.readableBytesView) }
-        if !frame.fin {
-            pieces = (opcode, bytes)
-        } else if opcode == .binary {
-            pass(.binary(bytes))
-        } else if let text = String(validating: bytes, as: UTF8.self) {
-            pass(.text(text))
-        } else {
-            fail(CloseFrame.notText, .protocolViolation("a text message is not UTF-8"))
-        }
-        return nil
+        end = close.end
+        queue.end(close.end)
+        write(.connectionClose, CloseFrame.data(close.code))
+        closeOutput()
     }
 
     private func pass(_ message: TransportMessage) {
@@ -264,12 +237,11 @@ final class SocketHandler: ChannelDuplexHandler {
         context.read()
     }
 
-    /// Ends the connection with the close code of a violation.
-    private func fail(_ code: Int, _ error: TransportError) {
-        end = error
-        queue.end(error)
-        pieces = nil
-        write(.connectionClose, CloseFrame.data(code))
+    private func fail(_ violation: SocketViolation) {
+        end = violation.error
+        queue.end(violation.error)
+        assembly = MessageAssembly(limit: limits.message)
+        write(.connectionClose, CloseFrame.data(violation.code))
         closeOutput()
     }
 
@@ -306,7 +278,7 @@ final class SocketHandler: ChannelDuplexHandler {
         if phase == .open { end = end ?? error }
         phase = .closed
         queue.end(end)
-        pieces = nil
+        assembly = MessageAssembly(limit: limits.message)
         pendingPong = nil
         for timer in [stallCheck, heartbeatTimer, closeTimer] { timer?.cancel() }
         (stallCheck, heartbeatTimer, closeTimer) = (nil, nil, nil)
