@@ -140,7 +140,7 @@ let package = Package(
             [
                 "BundleSigning", "BundleDisk", "BundleValues", "BundleTransport", "BundleFetch", "BundleSockets",
                 "BundleCore", "ArchiveSource", "MeteorSource", "BundleServe",
-            ]),
+            ], resources: [.embedInCode("Screen/update-notice.js")]),
 
         // Publish: the commands of release engineers.
         ours(
