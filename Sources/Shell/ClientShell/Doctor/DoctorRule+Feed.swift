@@ -37,48 +37,47 @@ extension DoctorRule {
     private static func way(_ feed: DoctorReading.FeedReading) -> [DoctorFinding] {
         guard let end = feed.end else { return [] }
         let (url, host) = (feed.url.display, feed.url.origin.host)
-        // Behind a proxy, the name and the connection of the proxy are decisive.
-        let isLookedUp = feed.proxy == nil && !isAddress(host)
-        let named: [DoctorFinding] = isLookedUp ? [.ok(.dns, host, "The name \(host) has an address.")] : []
-        let connected: [DoctorFinding] =
-            feed.proxy == nil ? [.ok(.tcp, url, "The server of \(url) can be reached.")] : []
-        let trusted: [DoctorFinding] =
-            feed.url.scheme == .https ? [.ok(.tls, url, "The certificate of \(url) is trusted.")] : []
         switch end {
         case .unable(let reason):
             return [
                 .failure(
                     .http, url, "This machine cannot request \(url): \(reason).", "Install libcurl 4, or free memory.")
             ]
+        // The finding about the proxy has the reason.
         case .proxyRefused: return []
-        case .unresolved(let reason), .unconnected(let reason):
-            if feed.proxy != nil { return [] }
-            if case .unresolved = end {
-                return [
-                    .failure(
-                        .dns, host, "The name \(host) has no address: \(reason).",
-                        "Check the address, the network and the name servers (`resolvectl query \(host)`).")
-                ]
-            }
-            return named + [
+        case .unresolved where feed.proxy != nil, .unconnected where feed.proxy != nil: return []
+        case .unresolved(let reason):
+            return [
                 .failure(
-                    .tcp, url, "No server responds at \(url): \(reason).",
-                    "Check the network, the port, and firewalls on the way. A proxy may be needed (--proxy).")
+                    .dns, host, "The name \(host) has no address: \(reason).",
+                    "Check the address, the network and the name servers (`resolvectl query \(host)`).")
             ]
+        case .unconnected(let reason):
+            let advice = "Check the network, the port, and firewalls on the way. A proxy may be needed (--proxy)."
+            return passed(feed, [.dns]) + [.failure(.tcp, url, "No server responds at \(url): \(reason).", advice)]
         case .untrusted(let reason):
-            return named + connected + [
-                .failure(
-                    .tls, url, "The connection to \(url) is not trusted: \(reason).",
-                    "Check the clock first, then the certificate. Name a private certificate authority with --ca-file."
-                )
-            ]
+            let advice =
+                "Check the clock first, then the certificate. Name a private certificate authority with --ca-file."
+            return passed(feed, [.dns, .tcp])
+                + [.failure(.tls, url, "The connection to \(url) is not trusted: \(reason).", advice)]
         case .silent(let reason):
-            return named + connected + trusted + [
-                .failure(
-                    .http, url, "\(url) does not respond: \(reason).",
-                    "Check the server, and the network in between, for example for a proxy that was not named.")
-            ]
-        case .answered(let status, _): return named + connected + trusted + [answer(status, feed)]
+            let advice = "Check the server, and the network in between, for example for a proxy that was not named."
+            return passed(feed, [.dns, .tcp, .tls])
+                + [.failure(.http, url, "\(url) does not respond: \(reason).", advice)]
+        case .answered(let status, _): return passed(feed, [.dns, .tcp, .tls]) + [answer(status, feed)]
+        }
+    }
+
+    /// Returns the findings about passed stages. Behind a proxy, the name and the connection of the proxy are decisive.
+    private static func passed(_ feed: DoctorReading.FeedReading, _ stages: [DoctorFinding.Code]) -> [DoctorFinding] {
+        let (url, host) = (feed.url.display, feed.url.origin.host)
+        return stages.compactMap { stage in
+            switch stage {
+            case .dns where feed.proxy == nil && !isAddress(host): .ok(.dns, host, "The name \(host) has an address.")
+            case .tcp where feed.proxy == nil: .ok(.tcp, url, "The server of \(url) can be reached.")
+            case .tls where feed.url.scheme == .https: .ok(.tls, url, "The certificate of \(url) is trusted.")
+            default: nil
+            }
         }
     }
 
