@@ -7,20 +7,12 @@ import Synchronization
 /// Connects a shell to the loopback server: pages call the shell, and its events are sent to pages. The bridge's
 /// `Screen` is the shown content.
 package final class LoopbackHost: PageHost {
-    /// The longest time that a page waits for the outcome of a check. A download may take hours.
-    private static let longestAnswer = Duration.seconds(20)
-    /// The largest number of calls that wait for a check. Each holds a connection.
-    private static let mostWaitingCalls = 8
-
     private let shell: ClientShell
     private let bridge: LoopbackBridge
     private let observe: @Sendable (ShellEvent) -> Void
-    private let checks: AsyncStream<Void>.Continuation
-    private let wantedChecks: AsyncStream<Void>
-    /// The calls that wait for the outcome of the next check.
-    private let waiting = Mutex<[AsyncStream<JSONObject>.Continuation]>([])
+    private let checks: PageChecks
     private let clock: any Clock<Duration>
-    private let reading: @Sendable () -> Duration
+    private let stopwatch: Stopwatch
     private let heartbeat: Duration?
     private let watch: Mutex<PageWatch?>
     private let isFollowed: @Sendable () -> Bool
@@ -46,33 +38,28 @@ package final class LoopbackHost: PageHost {
         self.bridge = bridge
         self.observe = observe
         self.clock = clock
-        reading = Self.reading(of: clock)
+        stopwatch = Stopwatch(clock)
+        checks = PageChecks(shell, bridge, clock)
         self.heartbeat = heartbeat
         self.isFollowed = isFollowed
         self.lose = lose
         self.screenFile = screenFile
         self.endpoints = endpoints
         watch = Mutex(heartbeat.map { PageWatch(timeout: $0, isKiosk: isKiosk) })
-        (wantedChecks, checks) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
-    }
-
-    private static func reading<Ticking: Clock<Duration>>(of clock: Ticking) -> @Sendable () -> Duration {
-        let start = clock.now
-        return { start.duration(to: clock.now) }
     }
 
     /// Records that a browser is starting, which has to load the page.
     package func browserStarts() {
-        let now = reading()
+        let now = stopwatch.elapsed
         watch.withLock { $0?.starts(at: now) }
     }
 
     /// Detects lost pages until it is cancelled. A page that recovers reloads itself.
     private func watchPages(_ timeout: Duration) async {
         let pause = min(timeout / 4, .seconds(1))
-        var stalls = StallDetector(every: pause, from: reading())
+        var stalls = StallDetector(every: pause, from: stopwatch.elapsed)
         while (try? await clock.sleep(for: pause)) != nil {
-            let now = reading()
+            let now = stopwatch.elapsed
             // A page that was suspended with this process gets time to report.
             if clock is SuspendingClock, let stop = stalls.tick(at: now) {
                 watch.withLock { $0?.exclude(stop) }
@@ -95,74 +82,15 @@ package final class LoopbackHost: PageHost {
             group.addTask {
                 for await event in self.shell.events { self.pass(event) }
             }
-            group.addTask {
-                await withDiscardingTaskGroup { running in
-                    var pace = CheckPace()
-                    for await _ in self.wantedChecks {
-                        // Checks may overlap: during a long download a newer release may appear.
-                        running.addTask { await self.check() }
-                        // Limits the rate at which pages can request checks.
-                        try? await self.clock.sleep(for: pace.pause(at: self.reading()))
-                    }
-                }
-            }
+            group.addTask { await self.checks.run() }
             await group.waitForAll()
         }
         bridge.finish()
     }
 
-    /// Checks for an update and reports the outcome to the calls that wait for it. A failure is also an event of the
-    /// shell.
-    private func check() async {
-        let asked = waiting.withLock { waiting in
-            defer { waiting = [] }
-            return waiting
-        }
-        var outcome: JSONObject
-        do {
-            try await shell.checkForUpdates()
-            let status = bridge.withScreen(\.status)
-            if let name = status.available {
-                outcome = ["outcome": .string("updateAvailable"), "version": .string(name.shortDescription)]
-            } else if let waiting = status.waiting {
-                outcome = waiting.members
-                outcome["outcome"] = .string("waiting")
-            } else {
-                outcome = ["outcome": .string("upToDate")]
-            }
-        } catch {
-            let failure = UpdateFailure(error)
-            outcome = [
-                "outcome": .string("failed"), "code": .string(failure.code.rawValue),
-                "message": .string(failure.message),
-            ]
-        }
-        for page in asked { page.yield(outcome) }
-    }
-
-    /// Returns the outcome of a check that a page requested; `checking` if it takes long.
-    private func outcomeOfCheck() async -> JSONObject {
-        let (outcomes, page) = AsyncStream<JSONObject>.makeStream(bufferingPolicy: .bufferingNewest(1))
-        let mayWait = waiting.withLock { waiting in
-            if waiting.count < Self.mostWaitingCalls { waiting.append(page) }
-            return waiting.count < Self.mostWaitingCalls
-        }
-        checks.yield()
-        if !mayWait { return ["outcome": .string("checking")] }
-        return await withTaskGroup { [clock] group in
-            group.addTask { await outcomes.first { _ in true } }
-            group.addTask {
-                _ = try? await clock.sleep(for: Self.longestAnswer)
-                return nil
-            }
-            defer { group.cancelAll() }
-            return await group.next().flatMap(\.self) ?? ["outcome": .string("checking")]
-        }
-    }
-
     func pass(_ event: ShellEvent) {
         observe(event)
-        let now = reading()
+        let now = stopwatch.elapsed
         if case .rolledBack = event { watch.withLock { $0?.isSentAway(at: now) } }
         bridge.withScreen { screen in
             switch event {
@@ -179,7 +107,7 @@ package final class LoopbackHost: PageHost {
     /// Expects a browser to load another page, because the present one is not for the next user: at once if the
     /// device `isLocked`, or else after clearing the data of a session. Otherwise the page is lost.
     package func expectNextPage(isLocked: Bool) {
-        let now = reading()
+        let now = stopwatch.elapsed
         watch.withLock { watch in
             if isLocked { watch?.isReplaced(at: now) } else { watch?.isSentAway(at: now) }
         }
@@ -198,7 +126,7 @@ package final class LoopbackHost: PageHost {
     ///
     /// A browser that loads the page shows the client that is ready. Other windows follow.
     package func page(isBrowser: Bool) async throws -> Page {
-        let now = reading()
+        let now = stopwatch.elapsed
         if isBrowser {
             watch.withLock { $0?.loads(at: now) }
             screenFile?.settle()
@@ -281,7 +209,7 @@ package final class LoopbackHost: PageHost {
         guard let page = body["page"]?.stringValue, ["heartbeat", "visibility", "farewell"].contains(method) else {
             return
         }
-        let (now, isSeen) = (reading(), body["hidden"]?.boolValue != true)
+        let (now, isSeen) = (stopwatch.elapsed, body["hidden"]?.boolValue != true)
         watch.withLock { watch in
             if method == "farewell" {
                 watch?.leaves(page, for: body["to"]?.stringValue ?? "", at: now)
@@ -301,7 +229,7 @@ package final class LoopbackHost: PageHost {
         _ method: String, _ token: LaunchToken, _ body: JSONObject, _ status: ShellStatus
     ) async throws -> JSONObject {
         switch method {
-        case "checkForUpdates": return await outcomeOfCheck()
+        case "checkForUpdates": return await checks.outcome()
         case "heartbeat": break
         case "farewell":
             await shell.pageDidLeave(token, for: body["to"]?.stringValue ?? "", Self.report(body))

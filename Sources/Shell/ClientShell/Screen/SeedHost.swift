@@ -139,10 +139,7 @@ package final class SeedHost: PageHost {
         case "getCurrentVersion": return ["version": .string(orNull: launched?.name.shortDescription)]
         case "isUpdateAvailable": return ["available": .bool(false)]
         case "getStatus": return PageStatus(.empty, shell: nil, running: launched?.name, ready: nil).object
-        case "checkForUpdates":
-            return [
-                "outcome": .string("failed"), "code": .string(reason.code.rawValue), "message": .string(reason.message),
-            ]
+        case "checkForUpdates": return PageChecks.outcome(reason)
         default: return try LoopbackHost.answer(method)
         }
     }

@@ -21,7 +21,7 @@ public actor ClientShell {
     let configuration: ShellConfiguration
     private let bridge: any ShellBridge
     private let clock: any Clock<Duration>
-    private let reading: @Sendable () -> Duration
+    private let stopwatch: Stopwatch
     private let localTime: @Sendable () -> ActivationWindows.LocalTime
     private let now: @Sendable () -> Timestamp
     private let thread: ShellThread
@@ -73,10 +73,10 @@ public actor ClientShell {
         self.bridge = bridge
         self.warn = warn
         self.clock = clock
-        reading = Self.reading(of: clock)
+        stopwatch = Stopwatch(clock)
         self.localTime = localTime ?? { .now }
         self.now = now
-        checks = UpdateChecks(update, configuration.polling, clock: clock, reading: reading, random: random)
+        checks = UpdateChecks(update, configuration.polling, clock: clock, stopwatch: stopwatch, random: random)
         thread = try ShellThread()
         remover = try RemovalThread()
         let environment = Environment(now: now, log: warn)
@@ -91,11 +91,6 @@ public actor ClientShell {
         ShellState(
             timeout: configuration.startupTimeout, visibility: configuration.visibility,
             retryPause: configuration.retryPause, checksHealth: configuration.healthCheck != nil)
-    }
-
-    private static func reading<Ticking: Clock<Duration>>(of clock: Ticking) -> @Sendable () -> Duration {
-        let start = clock.now
-        return { start.duration(to: clock.now) }
     }
 
     // MARK: Lifetime
@@ -136,12 +131,12 @@ public actor ClientShell {
     }
 
     private func checkForStall() {
-        guard let time = stalls?.tick(at: reading()) else { return }
+        guard let time = stalls?.tick(at: stopwatch.elapsed) else { return }
         _ = carryOut(.stalled(time))
     }
 
     private func detectStalls() async {
-        stalls = StallDetector(every: Self.stallInterval, from: reading())
+        stalls = StallDetector(every: Self.stallInterval, from: stopwatch.elapsed)
         while (try? await clock.sleep(for: Self.stallInterval)) != nil { checkForStall() }
     }
 
@@ -224,7 +219,7 @@ public actor ClientShell {
 
     private func carryOut(_ event: ShellState<Launched>.Event, _ outcome: inout PageOutcome) {
         let before = status
-        let actions = state.handle(event, at: reading(), time: now())
+        let actions = state.handle(event, at: stopwatch.elapsed, time: now())
         if status != before { bridge.update(status) }
         for action in actions {
             switch action {
@@ -269,37 +264,11 @@ public actor ClientShell {
     private func setTimer(at moment: Duration?) {
         timer?.cancel()
         guard let moment else { return }
-        let left = moment - reading()
+        let left = moment - stopwatch.elapsed
         timer = Task { [clock] in
             do { try await clock.sleep(for: left) } catch { return }
             self.checkForStall()
             self.send(.timerFired)
         }
-    }
-}
-
-/// An executor with one thread for an actor whose disk access must not block other tasks.
-private final class ShellThread: SerialExecutor {
-    private let worker: SerialWorker
-
-    init() throws(ThreadFailure) {
-        worker = try SerialWorker()
-    }
-
-    func enqueue(_ job: consuming ExecutorJob) {
-        let job = UnownedJob(job)
-        worker.submit { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
-    }
-}
-
-/// An executor with one thread for long work on files, outside the tasks' pool.
-private final class RemovalThread: TaskExecutor {
-    private let worker: SerialWorker
-
-    init() throws(ThreadFailure) { worker = try SerialWorker() }
-
-    func enqueue(_ job: consuming ExecutorJob) {
-        let job = UnownedJob(job)
-        worker.submit { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
     }
 }

@@ -1,4 +1,5 @@
 import BundleCore
+import BundleValues
 
 /// The checks for updates of a shell: periodic, and early after a notification.
 actor UpdateChecks {
@@ -7,7 +8,7 @@ actor UpdateChecks {
 
     private let step: UpdateStep?
     private let clock: any Clock<Duration>
-    private let reading: @Sendable () -> Duration
+    private let stopwatch: Stopwatch
     private let random: @Sendable (ClosedRange<Double>) -> Double
     private var polls: PollClock?
     /// The sleep until the next check. An earlier request cancels it.
@@ -16,11 +17,11 @@ actor UpdateChecks {
     /// Checks with `step` as `polling` plans; only on request if `polling` is nil.
     init(
         _ step: UpdateStep?, _ polling: ShellConfiguration.Polling?, clock: any Clock<Duration>,
-        reading: @escaping @Sendable () -> Duration, random: @escaping @Sendable (ClosedRange<Double>) -> Double
+        stopwatch: Stopwatch, random: @escaping @Sendable (ClosedRange<Double>) -> Double
     ) {
         self.step = step
         self.clock = clock
-        self.reading = reading
+        self.stopwatch = stopwatch
         self.random = random
         isPolling = step != nil && polling != nil
         polls = polling.map { PollClock($0, now: .zero, fraction: random(0...1)) }
@@ -40,9 +41,9 @@ actor UpdateChecks {
     /// Waits for the next check. Returns false if the shell ends.
     private func sleepUntilCheck() async -> Bool {
         while !Task.isCancelled, let polls {
-            let left = polls.next - reading()
+            let left = polls.next - stopwatch.elapsed
             if left <= .zero {
-                self.polls?.begin(now: reading())
+                self.polls?.begin(now: stopwatch.elapsed)
                 return true
             }
             let sleep = Task { [clock] in _ = try? await clock.sleep(for: left) }
@@ -62,7 +63,7 @@ actor UpdateChecks {
         // Another random delay would bring the check forward with every repeated notification.
         guard let polls, limit != nil || isUrgent || !polls.isRequested else { return }
         let spread = limit ?? (isUrgent ? min(polls.spread, PollRule.longestUrgent) : polls.spread)
-        self.polls?.request(by: reading() + max(spread, .zero) * random(0...1))
+        self.polls?.request(by: stopwatch.elapsed + max(spread, .zero) * random(0...1))
         sleep?.cancel()
     }
 
@@ -73,14 +74,14 @@ actor UpdateChecks {
 
     /// Records the end of a check. Returns the time until the next one; nil if none is planned.
     func ended(_ result: CheckResult) -> Duration? {
-        polls?.ended(result.outcome, asked: result.pace, now: reading(), fraction: random(0...1))
+        polls?.ended(result.outcome, asked: result.pace, now: stopwatch.elapsed, fraction: random(0...1))
         if let resumes = result.resumesIn, let polls {
             // The hours begin on all devices at once.
             let spread = max(polls.spread, Self.shortestSpread)
-            self.polls?.request(by: reading() + resumes + spread * random(0...1))
+            self.polls?.request(by: stopwatch.elapsed + resumes + spread * random(0...1))
         }
         sleep?.cancel()
-        return polls.map { max($0.next - reading(), .zero) }
+        return polls.map { max($0.next - stopwatch.elapsed, .zero) }
     }
 }
 
