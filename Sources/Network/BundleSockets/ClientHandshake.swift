@@ -8,15 +8,12 @@ final class ClientHandshake: Sendable {
     let outcome = Promised<SocketTransport>()
     private let head: HTTPRequestHead
     private let limits: SocketLimits
-    private let certificateError: @Sendable (ErrorResponse?) -> TransportError?
+    private let stream: any OpenStream
 
-    init(
-        _ head: HTTPRequestHead, _ limits: SocketLimits,
-        certificateError: @escaping @Sendable (ErrorResponse?) -> TransportError?
-    ) {
+    init(_ head: HTTPRequestHead, _ limits: SocketLimits, over stream: any OpenStream) {
         self.head = head
         self.limits = limits
-        self.certificateError = certificateError
+        self.stream = stream
     }
 
     /// Adds the handlers of the handshake to the channel.
@@ -51,7 +48,7 @@ final class ClientHandshake: Sendable {
 
     /// Sets the error, or that of the client's certificate if the server refuses it.
     func fail(_ error: TransportError, _ response: ErrorResponse? = nil) {
-        outcome.settle(.failure(certificateError(response) ?? error))
+        outcome.settle(.failure(stream.certificateError(after: response) ?? error))
     }
 }
 

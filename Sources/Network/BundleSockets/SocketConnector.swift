@@ -9,9 +9,8 @@ package struct SocketConnector: TransportConnector {
     package struct Configuration: Sendable {
         /// The User-Agent: product and version.
         package var userAgent: String
-        /// Returns more header fields for a URL, such as a token. It is called for each connection with its URL, so that
-        /// a token is sent to its origin only.
-        package var fields: @Sendable (SocketURL) -> [(name: String, value: String)] = { _ in [] }
+        /// More header fields, such as a token, which the caller adds only for the URL that may receive it.
+        package var fields: [(name: String, value: String)] = []
         package var limits = SocketLimits()
 
         package init(userAgent: String) { self.userAgent = userAgent }
@@ -35,9 +34,9 @@ package struct SocketConnector: TransportConnector {
 
     /// Upgrades a stream to a socket. Closes the stream on failure.
     private static func upgrade(
-        _ stream: OpenStream, _ head: HTTPRequestHead, _ limits: SocketLimits
+        _ stream: any OpenStream, _ head: HTTPRequestHead, _ limits: SocketLimits
     ) async throws -> SocketTransport {
-        let handshake = ClientHandshake(head, limits, certificateError: stream.certificateError)
+        let handshake = ClientHandshake(head, limits, over: stream)
         let channel = try await ClientBootstrap(group: SocketLoop.loop)
             .channelOption(.allowRemoteHalfClosure, value: true)
             .channelOption(.recvAllocator, value: SocketLoop.receiving)
@@ -56,7 +55,7 @@ package struct SocketConnector: TransportConnector {
         var headers = HTTPHeaders()
         headers.add(name: "Host", value: url.authority)
         headers.add(name: "User-Agent", value: configuration.userAgent)
-        for (name, value) in configuration.fields(url) { headers.add(name: name, value: value) }
+        for (name, value) in configuration.fields { headers.add(name: name, value: value) }
         for (name, value) in headers where !Self.isField(name, value) {
             let shown = String(name.prefix(40).filter { $0.isASCII && !$0.isWhitespace })
             throw TransportError.badHandshake("the request header \"\(shown)\" has invalid characters")

@@ -83,7 +83,7 @@ final class Hosting {
     static func connector(_ token: String? = nil) -> SocketConnector {
         var configuration = SocketConnector.Configuration(userAgent: "test/1")
         configuration.limits.handshake = .seconds(60)
-        if let token { configuration.fields = { _ in [("Authorization", "Bearer \(token)")] } }
+        if let token { configuration.fields = [("Authorization", "Bearer \(token)")] }
         return SocketConnector(
             configuration, over: CurlStreamConnector(options: FetchOptions(userAgent: "test/1")))
     }

@@ -11,7 +11,7 @@ import Testing
 struct ProxyTests {
     private static func connect(_ url: String, trusting caFile: String? = nil) async throws -> TransportMessage? {
         var configuration = SocketConnector.Configuration.patient()
-        configuration.fields = { _ in [("Authorization", "Bearer secret")] }
+        configuration.fields = [("Authorization", "Bearer secret")]
         let connector = SocketConnector(
             configuration, over: CurlStreamConnector(options: FetchOptions(userAgent: "tests/1", caFile: caFile)))
         let transport = try await connector.connect(try SocketURL(parsing: url))

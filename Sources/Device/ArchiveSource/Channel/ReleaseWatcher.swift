@@ -25,8 +25,7 @@ package struct ReleaseWatcher: Sendable {
         _ configuration: SyncClient.Configuration, channel: String, connector: any TransportConnector,
         environment: Environment = Environment()
     ) {
-        client = SyncClient(
-            configuration, connector: connector, clock: environment.clock, random: environment.random)
+        client = SyncClient(configuration, connector: connector, environment: environment)
         self.channel = channel
         self.environment = environment
     }

@@ -59,8 +59,7 @@ struct AssetDownloader: Sendable {
     func run(_ jobs: [AssetJob]) async throws -> DownloadedFiles {
         let places = try AssetPlaces(
             jobs, tree: tree, attempt: attempt, earlier: earlier, requireRoom: requireRoom, report: report)
-        let downloader = Downloader(
-            to: places, fetcher: fetcher, policy: policy, clock: environment.clock, random: environment.random)
+        let downloader = Downloader(to: places, fetcher: fetcher, policy: policy, environment: environment)
         do {
             return try await downloader.run(jobs.map(\.download))
         } catch let failed as FailedJob {

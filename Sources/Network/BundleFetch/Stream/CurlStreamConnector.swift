@@ -10,7 +10,7 @@ package struct CurlStreamConnector: StreamConnector {
     }
 
     /// Opens a stream.
-    package func connectStream(_ url: SocketURL) async throws -> OpenStream {
+    package func connectStream(_ url: SocketURL) async throws -> any OpenStream {
         try Task.checkCancellation()
         let relay = try StreamRelay(to: url.start, options: options)
         try relay.start()
@@ -19,8 +19,18 @@ package struct CurlStreamConnector: StreamConnector {
         } onCancel: {
             relay.cancel()
         }
-        return OpenStream(socket: socket) { [options] response in
-            relay.certificateError ?? (url.isSecure ? CurlFailure.certificateError(of: response, options) : nil)
-        }
+        return CurlStream(socket: socket, relay: relay, isSecure: url.isSecure, options: options)
+    }
+}
+
+/// A stream over libcurl. Its relay runs until either end closes.
+private struct CurlStream: OpenStream {
+    let socket: Int32
+    let relay: StreamRelay
+    let isSecure: Bool
+    let options: FetchOptions
+
+    func certificateError(after response: ErrorResponse?) -> TransportError? {
+        relay.certificateError ?? (isSecure ? CurlFailure.certificateError(of: response, options) : nil)
     }
 }

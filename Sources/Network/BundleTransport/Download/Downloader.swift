@@ -10,20 +10,17 @@ package struct Downloader: Sendable {
     private let places: any DownloadPlaces
     private let fetcher: any Fetcher
     private let policy: DownloadPolicy
-    private let clock: any Clock<Duration>
-    private let random: @Sendable (ClosedRange<Double>) -> Double
+    private let environment: Environment
 
-    /// Downloads files to `places`. Waits by `clock`, with jitter from `random`.
+    /// Downloads files to `places`. Waits by the clock of `environment`, with jitter from its random numbers.
     package init(
         to places: any DownloadPlaces, fetcher: any Fetcher, policy: DownloadPolicy,
-        clock: any Clock<Duration> = SuspendingClock(),
-        random: @escaping @Sendable (ClosedRange<Double>) -> Double = { Double.random(in: $0) }
+        environment: Environment = Environment()
     ) {
         self.places = places
         self.fetcher = fetcher
         self.policy = policy
-        self.clock = clock
-        self.random = random
+        self.environment = environment
     }
 
     /// Downloads the files in the order of `jobs`. The first file is downloaded alone, and the others start when it is
@@ -36,9 +33,10 @@ package struct Downloader: Sendable {
         let line = try DownloadLine(pieces: policy.pieces)
         defer { line.finish() }
         let steps = DownloadSteps(
-            jobs: jobs, fetcher: fetcher, clock: clock, places: places, space: SpaceCheck(places), line: line)
+            jobs: jobs, fetcher: fetcher, clock: environment.clock, places: places, space: SpaceCheck(places),
+            line: line)
         return try await withThrowingTaskGroup(of: DownloadEvent.self) { group in
-            var run = DownloadRun(jobs, policy: policy, random: random)
+            var run = DownloadRun(jobs, policy: policy, random: environment.random)
             while !run.isDone {
                 while let next = run.start() {
                     group.addTask { await steps.run(next) }

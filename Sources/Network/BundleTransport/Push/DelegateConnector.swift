@@ -17,8 +17,8 @@ public final class DelegateConnector: TransportConnector {
         public init() {}
     }
 
-    private let delegate: any WebSocketDelegate
-    private let limits: Limits
+    fileprivate let delegate: any WebSocketDelegate
+    fileprivate let limits: Limits
     private let current = Mutex<SyncBridge?>(nil)
 
     /// Connects through `delegate`.
@@ -48,11 +48,11 @@ public final class DelegateConnector: TransportConnector {
             await release(bridge)
             throw error
         }
-        return DelegateTransport(delegate, bridge, maximumMessage: limits.message) { [self] in await release(bridge) }
+        return DelegateTransport(of: self, bridge)
     }
 
     /// Closes the delegate's socket if it still belongs to `bridge`.
-    private func release(_ bridge: SyncBridge) async {
+    fileprivate func release(_ bridge: SyncBridge) async {
         bridge.queue.discard()
         let isCurrent = current.withLock { current in
             guard current === bridge else { return false }
@@ -64,35 +64,29 @@ public final class DelegateConnector: TransportConnector {
 }
 
 private final class DelegateTransport: SyncTransport {
-    private let delegate: any WebSocketDelegate
+    private let connector: DelegateConnector
     private let bridge: SyncBridge
-    private let maximumMessage: Int
-    private let release: @Sendable () async -> Void
 
-    init(
-        _ delegate: any WebSocketDelegate, _ bridge: SyncBridge, maximumMessage: Int,
-        release: @escaping @Sendable () async -> Void
-    ) {
-        self.delegate = delegate
+    init(of connector: DelegateConnector, _ bridge: SyncBridge) {
+        self.connector = connector
         self.bridge = bridge
-        self.maximumMessage = maximumMessage
-        self.release = release
     }
 
     func sendBinary(_ bytes: [UInt8]) async throws {
-        try await send(bytes.count) { try await delegate.sendBinary(bytes) }
+        try await send(bytes.count) { try await connector.delegate.sendBinary(bytes) }
     }
 
     func sendText(_ text: String) async throws {
-        try await send(text.utf8.count) { try await delegate.sendText(text) }
+        try await send(text.utf8.count) { try await connector.delegate.sendText(text) }
     }
 
     func sendPing() async throws {
-        try await send(0) { try await delegate.sendPing() }
+        try await send(0) { try await connector.delegate.sendPing() }
     }
 
     private func send(_ count: Int, _ work: () async throws -> Void) async throws {
-        if count > maximumMessage { throw TransportError.messageTooLarge(limit: maximumMessage) }
+        let limit = connector.limits.message
+        if count > limit { throw TransportError.messageTooLarge(limit: limit) }
         // Without this check the message would go to the socket that replaced this one.
         if bridge.queue.hasEnded { throw TransportError.isClosed }
         do {
@@ -106,5 +100,5 @@ private final class DelegateTransport: SyncTransport {
 
     func receive() async throws -> TransportMessage? { try await bridge.queue.take() }
 
-    func close() async { await release() }
+    func close() async { await connector.release(bridge) }
 }

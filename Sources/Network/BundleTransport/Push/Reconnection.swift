@@ -33,10 +33,10 @@ package struct Reconnection: Sendable {
         begin: () -> Void = {}, talk: (any SyncTransport) async -> TransportError,
         next: (Ending) async -> Duration?
     ) async {
-        let reading = clock.reading()
+        let stopwatch = Stopwatch(clock)
         while !Task.isCancelled {
             begin()
-            let ending = await attempt(talk, reading)
+            let ending = await attempt(talk, stopwatch)
             if Task.isCancelled { return }
             guard let wait = await next(ending) else { return }
             do { try await clock.sleep(for: wait) } catch { return }
@@ -44,7 +44,7 @@ package struct Reconnection: Sendable {
     }
 
     private func attempt(
-        _ talk: (any SyncTransport) async -> TransportError, _ reading: () -> Duration
+        _ talk: (any SyncTransport) async -> TransportError, _ stopwatch: Stopwatch
     ) async -> Ending {
         let transport: any SyncTransport
         do {
@@ -55,10 +55,10 @@ package struct Reconnection: Sendable {
         } catch {
             return Ending(error: TransportError(error), lasted: nil)
         }
-        let opened = reading()
+        let opened = stopwatch.elapsed
         let error = await talk(transport)
         await transport.close()
-        return Ending(error: error, lasted: reading() - opened)
+        return Ending(error: error, lasted: stopwatch.elapsed - opened)
     }
 }
 

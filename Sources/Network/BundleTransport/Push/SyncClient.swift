@@ -1,3 +1,4 @@
+package import BundleValues
 import Synchronization
 
 /// Stays connected to one server and reports its messages.
@@ -20,19 +21,15 @@ package struct SyncClient: Sendable {
 
     private let configuration: Configuration
     private let connector: any TransportConnector
-    private let clock: any Clock<Duration>
-    private let random: @Sendable (ClosedRange<Double>) -> Double
+    private let environment: Environment
 
-    /// `random` returns a number in a range.
+    /// Creates a client that waits by the clock of `environment`, with jitter from its random numbers.
     package init(
-        _ configuration: Configuration, connector: any TransportConnector,
-        clock: any Clock<Duration> = SuspendingClock(),
-        random: @escaping @Sendable (ClosedRange<Double>) -> Double = { Double.random(in: $0) }
+        _ configuration: Configuration, connector: any TransportConnector, environment: Environment = Environment()
     ) {
         self.configuration = configuration
         self.connector = connector
-        self.clock = clock
-        self.random = random
+        self.environment = environment
     }
 
     /// Stays connected until the task is cancelled. It leaves no task running and no connection open.
@@ -40,16 +37,16 @@ package struct SyncClient: Sendable {
     /// `handle` receives one event at a time, in order. Nothing is read while it runs, so it should only record the work
     /// to do.
     package func run(_ handle: @escaping @Sendable (SyncEvent) async -> Void) async {
-        let reading = clock.reading()
+        let stopwatch = Stopwatch(environment.clock)
         let backoff = configuration.backoff
         var losses = 0
         await Reconnection(
-            to: configuration.url, over: connector, opening: configuration.opening, clock: clock
+            to: configuration.url, over: connector, opening: configuration.opening, clock: environment.clock
         ).run(
-            talk: { await talk(over: $0, handle, reading) },
+            talk: { await talk(over: $0, handle, stopwatch) },
             next: { ending in
                 if let lasted = ending.lasted, lasted >= backoff.success { losses = 0 }
-                let wait = backoff.wait(losses: losses, asked: ending.error.retryAfter, random)
+                let wait = backoff.wait(losses: losses, asked: ending.error.retryAfter, environment.random)
                 losses += 1
                 await handle(.lost(ending.error, retry: wait))
                 return wait
@@ -58,17 +55,17 @@ package struct SyncClient: Sendable {
 
     private func talk(
         over transport: any SyncTransport, _ handle: @escaping @Sendable (SyncEvent) async -> Void,
-        _ reading: @escaping @Sendable () -> Duration
+        _ stopwatch: Stopwatch
     ) async -> TransportError {
         do {
-            try await within(configuration.opening, else: .timedOut(.sending), on: clock) {
+            try await within(configuration.opening, else: .timedOut(.sending), on: environment.clock) {
                 for text in configuration.greeting { try await transport.sendText(text) }
             }
         } catch {
             return TransportError(error)
         }
         await handle(.connected)
-        let heartbeat = SharedHeartbeat(Heartbeat(configuration.heartbeat, now: reading()), reading)
+        let heartbeat = SharedHeartbeat(Heartbeat(configuration.heartbeat, now: stopwatch.elapsed), stopwatch)
         return await withTaskGroup(of: TransportError.self) { group in
             group.addTask { await receive(over: transport, heartbeat, handle) }
             group.addTask { await beat(over: transport, heartbeat) }
@@ -107,9 +104,9 @@ package struct SyncClient: Sendable {
         do {
             while true {
                 switch heartbeat.step() {
-                case .wait(let left): try await clock.sleep(for: left)
+                case .wait(let left): try await environment.clock.sleep(for: left)
                 case .ping:
-                    try await within(configuration.heartbeat.answer, else: .timedOut(.sending), on: clock) {
+                    try await within(configuration.heartbeat.answer, else: .timedOut(.sending), on: environment.clock) {
                         try await transport.sendPing()
                     }
                 case .dead: return .timedOut(.answering)
@@ -129,20 +126,20 @@ private final class SharedHeartbeat: Sendable {
     }
 
     private let heartbeat: Mutex<Heartbeat>
-    private let reading: @Sendable () -> Duration
+    private let stopwatch: Stopwatch
 
-    init(_ heartbeat: Heartbeat, _ reading: @escaping @Sendable () -> Duration) {
+    init(_ heartbeat: Heartbeat, _ stopwatch: Stopwatch) {
         self.heartbeat = Mutex(heartbeat)
-        self.reading = reading
+        self.stopwatch = stopwatch
     }
 
     func beginProcessing() { heartbeat.withLock { $0.beginProcessing() } }
 
-    func endProcessing() { heartbeat.withLock { $0.endProcessing(reading()) } }
+    func endProcessing() { heartbeat.withLock { $0.endProcessing(stopwatch.elapsed) } }
 
     func step() -> Step {
         heartbeat.withLock { heartbeat in
-            let now = reading()
+            let now = stopwatch.elapsed
             switch heartbeat.step(now) {
             case .wait(let until): return .wait(until - now)
             case .ping: return .ping

@@ -56,24 +56,17 @@ package protocol StreamConnector: Sendable {
     /// Opens a stream. Written bytes reach the server in order, and closing the socket closes the connection.
     ///
     /// Throws `TransportError`. It returns soon after its task is cancelled and then leaves nothing open.
-    func connectStream(_ url: SocketURL) async throws -> OpenStream
+    func connectStream(_ url: SocketURL) async throws -> any OpenStream
 }
 
 /// An open byte stream.
-package struct OpenStream: Sendable {
+package protocol OpenStream: Sendable {
     /// The local end, a connected socket that the caller closes.
-    package let socket: Int32
-    /// Returns the reason for which the server refuses the certificate of this client; nil if it does not. Servers report it after
-    /// the handshake of TLS, with an alert or with an HTTP response.
-    package let certificateError: @Sendable (ErrorResponse?) -> TransportError?
+    var socket: Int32 { get }
 
-    /// Creates a stream. Without `certificateError`, it has no certificate that a server could refuse.
-    package init(
-        socket: Int32, certificateError: @escaping @Sendable (ErrorResponse?) -> TransportError? = { _ in nil }
-    ) {
-        self.socket = socket
-        self.certificateError = certificateError
-    }
+    /// Returns the reason for which the server refuses the certificate of this client; nil if it does not. Servers report it after
+    /// the handshake of TLS, with an alert or with an HTTP `response`.
+    func certificateError(after response: ErrorResponse?) -> TransportError?
 }
 
 /// An HTTP response that does not open a socket.

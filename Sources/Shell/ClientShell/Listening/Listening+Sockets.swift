@@ -122,7 +122,7 @@ struct TokenConnector: TransportConnector {
         var configuration = configuration
         if url.start.origin == origin {
             let fields = (try await credential()).map { [$0.field] + extra } ?? extra
-            configuration.fields = { _ in fields }
+            configuration.fields = fields
         }
         return try await SocketConnector(configuration, over: streams).connect(url)
     }

@@ -1,5 +1,6 @@
 import BundleTransport
 import BundleTesting
+import BundleValues
 import Synchronization
 
 /// Runs a client and records its events.
@@ -22,7 +23,8 @@ final class Listener: Sendable {
         (events, told) = AsyncStream.makeStream()
         running = Mutex(nil)
         let client = SyncClient(
-            try configuration ?? Self.configuration(), connector: connector, clock: clock, random: { _ in draw })
+            try configuration ?? Self.configuration(), connector: connector,
+            environment: Environment(clock: clock, random: { _ in draw }))
         let told = told
         let task = Task {
             await client.run { event in
