@@ -75,12 +75,12 @@ private actor MemorySessions: SessionRepository {
 private struct Preparation: PrepareLaunchUseCase {
     let shell: ClientShell
 
-    func execute(for session: SessionStatus) async -> LaunchReadiness {
+    func execute(for session: SessionStatus) async -> LaunchState {
         do {
             try await shell.start()
-            return .ready
+            return LaunchState(session)
         } catch {
-            return .failed(UpdateFailure(error))
+            return LaunchState(session, without: UpdateFailure(error), hasSeed: false, isWaiting: false)
         }
     }
 }

@@ -19,7 +19,6 @@ public struct AppBootstrapper: Sendable {
     /// Boots the shell. The caller repeats it after possible changes.
     public func start() async {
         let session = await restoreSession.execute()
-        let readiness = await prepareLaunch.execute(for: session)
-        await router.route(to: LaunchState(session: session, readiness: readiness))
+        await router.route(to: await prepareLaunch.execute(for: session))
     }
 }

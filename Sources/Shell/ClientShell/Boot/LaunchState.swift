@@ -1,3 +1,4 @@
+import BundleCore
 public import BundleValues
 
 /// The state of the screen, independent of its presentation.
@@ -21,7 +22,31 @@ public enum LaunchState: Sendable, Equatable {
 }
 
 extension LaunchState {
-    /// Whether the device is locked.
+    /// The state of a session whose client is prepared. The best client needs shell `missingShell`, if this shell is older.
+    public init(_ session: SessionStatus, missingShell: SemanticVersion? = nil) {
+        self =
+            switch session {
+            case .locked(.byOperator): .locked
+            case .locked(.forMaintenance): .maintenance
+            case .unauthenticated: .unauthenticated
+            case .notRequired, .authenticated: missingShell.map { .updateRequired(minimum: $0) } ?? .authenticated
+            }
+    }
+
+    /// The state of a session for which no client could be prepared, because of `reason`. A lock takes precedence over a failure.
+    /// `hasSeed` is whether the device has a client for guests; `isWaiting` is whether it waits for the first client of its feed.
+    public init(_ session: SessionStatus, without reason: UpdateFailure, hasSeed: Bool, isWaiting: Bool) {
+        self =
+            switch session {
+            case .locked: LaunchState(session)
+            case .unauthenticated(.ended) where !hasSeed: .signedOut(reason: reason)
+            case .unauthenticated where !hasSeed: .failure(reason: reason)
+            case .unauthenticated, .notRequired, .authenticated:
+                isWaiting ? .waiting(reason: reason) : .failure(reason: reason)
+            }
+    }
+
+    /// Whether the device is locked, so pages of clients have to leave even if a person would rather stay.
     package var isLock: Bool {
         switch self {
         case .locked, .maintenance: true
@@ -29,22 +54,16 @@ extension LaunchState {
         }
     }
 
-    /// Combines a session and the prepared launch. A lock takes precedence over a failure, and a failure over
-    /// everything else.
-    init(session: SessionStatus, readiness: LaunchReadiness) {
-        self =
-            switch (session, readiness) {
-            case (.locked(.byOperator), _): .locked
-            case (.locked(.forMaintenance), _): .maintenance
-            case (.unauthenticated(.ended), .nothingForGuests(let reason)): .signedOut(reason: reason)
-            case (_, .nothingForGuests(let reason)), (_, .failed(let reason)): .failure(reason: reason)
-            case (_, .nothingYet(let reason)): .waiting(reason: reason)
-            case (.unauthenticated, _): .unauthenticated
-            case (.authenticated, .shellTooOld(let minimum)), (.notRequired, .shellTooOld(let minimum)):
-                .updateRequired(minimum: minimum)
-            case (.authenticated, .ready), (.notRequired, .ready): .authenticated
-            }
+    /// Whether users may see every client.
+    var showsEveryClient: Bool {
+        switch self {
+        case .authenticated, .updateRequired: true
+        case .unauthenticated, .signedOut, .locked, .maintenance, .waiting, .failure: false
+        }
     }
+
+    /// Returns whether pages may show `name`.
+    func mayShow(_ name: ClientName) -> Bool { showsEveryClient || self == .unauthenticated && name == .embedded }
 }
 
 /// Shows a state.
@@ -55,22 +74,8 @@ public protocol LaunchRouting: Sendable {
 
 /// Prepares the client for the present session.
 public protocol PrepareLaunchUseCase: Sendable {
-    /// Prepares the client for this session without showing it. A prepared client is kept.
-    func execute(for session: SessionStatus) async -> LaunchReadiness
-}
-
-/// The result of preparing a launch.
-public enum LaunchReadiness: Sendable, Equatable {
-    /// The best client for this session.
-    case ready
-    /// A client, but not the best one, which needs shell `minimum` or a newer one.
-    case shellTooOld(minimum: SemanticVersion)
-    /// No client, because the device has no seed and no user is signed in.
-    case nothingForGuests(UpdateFailure)
-    /// No client, because the device has no seed and no client of its feed yet.
-    case nothingYet(UpdateFailure)
-    /// No client, for another reason.
-    case failed(UpdateFailure)
+    /// Prepares the client for this session without showing it, and returns the state to show. A prepared client is kept.
+    func execute(for session: SessionStatus) async -> LaunchState
 }
 
 /// Controls the screen. It neither restores sessions nor launches clients.

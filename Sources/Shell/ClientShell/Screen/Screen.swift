@@ -77,7 +77,7 @@ struct Screen {
     mutating func show(
         _ state: LaunchState?, ownPage: Page?, notice: ServerConfiguration.Bridge?
     ) -> [AsyncStream<PageEvent>.Continuation] {
-        let goesOn = Self.showsClients(self.state) && Self.showsClients(state) && !hasEnded
+        let goesOn = self.state?.showsEveryClient == true && state?.showsEveryClient == true && !hasEnded
         hasEnded = false
         (self.state, self.ownPage, self.notice) = (state, ownPage, notice)
         if goesOn { return [] }
@@ -107,25 +107,10 @@ struct Screen {
             ended: ended ?? "", isLocked: isLocked)
     }
 
-    /// Whether pages of clients have to leave even if a person would rather stay.
-    private var isLocked: Bool {
-        switch state {
-        case .locked, .maintenance: true
-        default: false
-        }
-    }
-
-    private static func showsClients(_ state: LaunchState?) -> Bool {
-        switch state {
-        case .authenticated, .updateRequired: true
-        case .unauthenticated, .signedOut, .locked, .maintenance, .waiting, .failure, nil: false
-        }
-    }
+    private var isLocked: Bool { state?.isLock == true }
 
     /// Returns whether pages may show `name`.
-    func mayShow(_ name: ClientName) -> Bool {
-        if case .unauthenticated = state { name == .embedded } else { Self.showsClients(state) }
-    }
+    func mayShow(_ name: ClientName) -> Bool { state?.mayShow(name) == true }
 
     /// Returns whether this error differs from the last one, and records it.
     mutating func isNew(trouble: String) -> Bool {

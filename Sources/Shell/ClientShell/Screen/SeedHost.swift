@@ -52,21 +52,21 @@ package final class SeedHost: PageHost {
     /// The seed; nil if there is none yet.
     package var seed: ClientName? { shown.withLock { $0?.launched.name } }
 
-    /// Prepares the seed, which may appear later than its shell.
-    func prepare() -> LaunchReadiness {
-        if seed != nil { return .ready }
+    /// Prepares the seed, which may appear later than its shell. Returns the reason why there is no seed; nil for a prepared one.
+    func prepare() -> UpdateFailure? {
+        if seed != nil { return nil }
         do {
             var messages: [String] = []
             let launched = try launch { messages.append($0) }
-            if try !isComplete(launched.prepared.client.root) { return .failed(reason) }
+            if try !isComplete(launched.prepared.client.root) { return reason }
             messages.forEach(say)
             try bridge.setServerBasePath(launched.prepared.client)
             // No page has its token.
             shown.withLock { $0 = ShownSeed(launched: launched, generation: -1) }
-            return .ready
+            return nil
         } catch {
             lastScan.withLock { $0 = (nil, 0) }
-            return .failed(UpdateFailure(error))
+            return UpdateFailure(error)
         }
     }
 
@@ -158,8 +158,9 @@ package struct SeedLaunch: PrepareLaunchUseCase {
     }
 
     /// Prepares the seed.
-    package func execute(for session: SessionStatus) async -> LaunchReadiness {
+    package func execute(for session: SessionStatus) async -> LaunchState {
         await noteEnded()
-        return host.prepare()
+        guard let failure = host.prepare() else { return LaunchState(session) }
+        return LaunchState(session, without: failure, hasSeed: true, isWaiting: false)
     }
 }

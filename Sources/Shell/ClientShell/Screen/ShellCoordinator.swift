@@ -53,23 +53,14 @@ package struct ShellLaunch: PrepareLaunchUseCase {
     }
 
     /// Ends the launch of another audience, and prepares a client for this session.
-    package func execute(for session: SessionStatus) async -> LaunchReadiness {
+    package func execute(for session: SessionStatus) async -> LaunchState {
         if await noteEnded() { await shell.sessionDidEnd() }
-        let audience = Self.audience(of: session)
         do {
-            return try await shell.admit(audience).map { .shellTooOld(minimum: $0) } ?? .ready
+            return LaunchState(session, missingShell: try await shell.admit(ClientShell.Audience(session)))
         } catch {
-            let reason = UpdateFailure(error)
-            if audience == .guests && !shell.hasSeed { return .nothingForGuests(reason) }
-            return await shell.waitsForFirstClient ? .nothingYet(reason) : .failed(reason)
-        }
-    }
-
-    private static func audience(of session: SessionStatus) -> ClientShell.Audience {
-        switch session {
-        case .notRequired, .authenticated: .everybody
-        case .unauthenticated: .guests
-        case .locked: .nobody
+            return LaunchState(
+                session, without: UpdateFailure(error), hasSeed: shell.hasSeed,
+                isWaiting: await shell.waitsForFirstClient)
         }
     }
 }

@@ -16,6 +16,16 @@ public actor ClientShell {
         case guests
         /// No viewers: the shell shows nothing.
         case nobody
+
+        /// Creates the audience of a device with this session.
+        init(_ session: SessionStatus) {
+            self =
+                switch session {
+                case .notRequired, .authenticated: .everybody
+                case .unauthenticated: .guests
+                case .locked: .nobody
+                }
+        }
     }
 
     let configuration: ShellConfiguration

@@ -8,14 +8,6 @@ struct AppBootstrapperTests {
 
     private static func minimum() throws -> SemanticVersion { try SemanticVersion(parsing: "2.0.0") }
 
-    private static func routed(_ session: SessionStatus, _ readiness: LaunchReadiness = .ready) async -> [LaunchState] {
-        let router = LaunchRouterSpy()
-        await AppBootstrapper(
-            restoreSession: RestoreSessionFake(session), prepareLaunch: PrepareLaunchFake(readiness), router: router
-        ).start()
-        return router.routedStates
-    }
-
     @Test(arguments: [
         (SessionStatus.authenticated, LaunchState.authenticated),
         (.notRequired, .authenticated),
@@ -26,44 +18,55 @@ struct AppBootstrapperTests {
         (.locked(.byOperator), .locked),
         (.locked(.forMaintenance), .maintenance),
     ])
-    func `routes each session to its state`(session: SessionStatus, state: LaunchState) async {
-        #expect(await Self.routed(session) == [state])
+    func `a session with a client has its own state`(session: SessionStatus, state: LaunchState) {
+        #expect(LaunchState(session) == state)
     }
 
-    @Test func `requires an update if the shell is too old for the best client`() async throws {
-        let tooOld = LaunchReadiness.shellTooOld(minimum: try Self.minimum())
+    @Test func `requires an update if the shell is too old for the best client`() throws {
+        let minimum = try Self.minimum()
         for session in [SessionStatus.authenticated, .notRequired] {
-            #expect(await Self.routed(session, tooOld) == [.updateRequired(minimum: try Self.minimum())])
+            #expect(LaunchState(session, missingShell: minimum) == .updateRequired(minimum: minimum))
         }
     }
 
-    @Test func `hides a too old shell from guests and locked devices`() async throws {
-        let tooOld = LaunchReadiness.shellTooOld(minimum: try Self.minimum())
-        #expect(await Self.routed(.unauthenticated(.ended(.signedOut)), tooOld) == [.unauthenticated])
-        #expect(await Self.routed(.locked(.byOperator), tooOld) == [.locked])
+    @Test func `hides a too old shell from guests and locked devices`() throws {
+        let minimum = try Self.minimum()
+        #expect(LaunchState(.unauthenticated(.ended(.signedOut)), missingShell: minimum) == .unauthenticated)
+        #expect(LaunchState(.locked(.byOperator), missingShell: minimum) == .locked)
+    }
+
+    private static func without(
+        _ session: SessionStatus, hasSeed: Bool = true, isWaiting: Bool = false
+    ) -> LaunchState {
+        LaunchState(session, without: failure, hasSeed: hasSeed, isWaiting: isWaiting)
     }
 
     @Test(arguments: [SessionStatus.authenticated, .notRequired, .unauthenticated(.unreadable)])
-    func `routes a failed preparation with its reason`(session: SessionStatus) async {
-        #expect(await Self.routed(session, .failed(Self.failure)) == [.failure(reason: Self.failure)])
+    func `a failed preparation has its reason`(session: SessionStatus) {
+        #expect(Self.without(session) == .failure(reason: Self.failure))
     }
 
-    @Test func `reports the end of a session only if guests have no client`() async {
+    @Test func `waits for the first client only if it is not for guests`() {
+        #expect(Self.without(.notRequired, hasSeed: false, isWaiting: true) == .waiting(reason: Self.failure))
+        let guests = SessionStatus.unauthenticated(.ended(.expired))
+        #expect(Self.without(guests, hasSeed: false, isWaiting: true) == .signedOut(reason: Self.failure))
+    }
+
+    @Test func `reports the end of a session only if guests have no client`() {
         let signedOut = SessionStatus.unauthenticated(.ended(.signedOut))
-        #expect(await Self.routed(signedOut, .nothingForGuests(Self.failure)) == [.signedOut(reason: Self.failure)])
-        #expect(await Self.routed(signedOut, .failed(Self.failure)) == [.failure(reason: Self.failure)])
-        let unreadable = SessionStatus.unauthenticated(.unreadable)
-        #expect(await Self.routed(unreadable, .nothingForGuests(Self.failure)) == [.failure(reason: Self.failure)])
+        #expect(Self.without(signedOut, hasSeed: false) == .signedOut(reason: Self.failure))
+        #expect(Self.without(signedOut) == .failure(reason: Self.failure))
+        #expect(Self.without(.unauthenticated(.unreadable), hasSeed: false) == .failure(reason: Self.failure))
     }
 
-    @Test func `a lock takes precedence over a failure`() async {
-        #expect(await Self.routed(.locked(.byOperator), .failed(Self.failure)) == [.locked])
-        #expect(await Self.routed(.locked(.forMaintenance), .failed(Self.failure)) == [.maintenance])
+    @Test func `a lock takes precedence over a failure`() {
+        #expect(Self.without(.locked(.byOperator)) == .locked)
+        #expect(Self.without(.locked(.forMaintenance)) == .maintenance)
     }
 
     @Test func `restores, prepares and routes once per start`() async {
         let session = RestoreSessionFake(.authenticated)
-        let launch = PrepareLaunchFake()
+        let launch = PrepareLaunchFake(.authenticated)
         let router = LaunchRouterSpy()
         let bootstrapper = AppBootstrapper(restoreSession: session, prepareLaunch: launch, router: router)
         #expect(session.askedCount == 0)

@@ -16,18 +16,18 @@ final class RestoreSessionFake: RestoreSessionUseCase {
     }
 }
 
-/// Returns a fixed readiness and records the sessions of its calls.
+/// Returns a fixed state and records the sessions of its calls.
 final class PrepareLaunchFake: PrepareLaunchUseCase {
-    private let readiness: LaunchReadiness
+    private let state: LaunchState
     private let sessions = Mutex<[SessionStatus]>([])
 
-    init(_ readiness: LaunchReadiness = .ready) { self.readiness = readiness }
+    init(_ state: LaunchState) { self.state = state }
 
     var preparedSessions: [SessionStatus] { sessions.withLock { $0 } }
 
-    func execute(for session: SessionStatus) async -> LaunchReadiness {
+    func execute(for session: SessionStatus) async -> LaunchState {
         sessions.withLock { $0.append(session) }
-        return readiness
+        return state
     }
 }
 

@@ -116,11 +116,11 @@ import Testing
     @Test func `reports a missing client as a failure to users who need no session`() async throws {
         let device = try await Device(.open, installed: nil, hasSeed: false)
         let launch = ShellLaunch(device.fixture.shell) { false }
-        guard case .failed = await launch.execute(for: .notRequired) else {
+        guard case .failure = await launch.execute(for: .notRequired) else {
             Issue.record("nothing is there to be shown")
             return
         }
-        guard case .nothingForGuests = await launch.execute(for: .unauthenticated(.ended(.signedOut))) else {
+        guard case .signedOut = await launch.execute(for: .unauthenticated(.ended(.signedOut))) else {
             Issue.record("there is no seed")
             return
         }
