@@ -183,7 +183,12 @@ let package = Package(
         // Real servers, temporary folders, commands.
         .target(
             name: "BundleTesting",
-            dependencies: ["BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "ClientShell"],
+            dependencies: [
+                "BundleSigning", "BundleDisk", "BundleValues", "BundleSockets", "BundleCore", "ClientShell",
+                .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOWebSocket", package: "swift-nio"),
+            ],
             path: "Tests/Support/BundleTesting", swiftSettings: strict),
         // A Meteor server to test against, and bundles for it; MockMeteor is the same by hand.
         .target(

@@ -1,12 +1,12 @@
-import NIOCore
+package import NIOCore
 import NIOPosix
 
 /// The thread of all sockets of this process. It never ends.
-enum SocketLoop {
-    static let loop: any EventLoop = MultiThreadedEventLoopGroup(numberOfThreads: 1).next()
+package enum SocketLoop {
+    package static let loop: any EventLoop = MultiThreadedEventLoopGroup(numberOfThreads: 1).next()
 
     /// Starts small, because most sockets are silent, and stays small enough to avoid reading far ahead.
-    static var receiving: AdaptiveRecvByteBufferAllocator {
+    package static var receiving: AdaptiveRecvByteBufferAllocator {
         AdaptiveRecvByteBufferAllocator(minimum: 512, initial: 1024, maximum: 16 << 10)
     }
 }

@@ -2,14 +2,6 @@ package import NIOHTTP1
 
 /// Decides which requests open a socket.
 package struct UpgradeRule: Sendable {
-    /// The origins whose pages may open a socket. A client that is not a browser sends no origin.
-    package enum Origins: Sendable, Equatable {
-        /// No page may open a socket.
-        case none
-        /// Pages of these origins, such as `https://app.example`, may open a socket.
-        case only(Set<String>)
-    }
-
     /// The decision about a request.
     package enum UpgradeDecision: Sendable, Equatable {
         /// The request is for another path or does not ask for a socket.
@@ -21,14 +13,9 @@ package struct UpgradeRule: Sendable {
     }
 
     /// The path of the sockets.
-    package var path: String
-    /// The origins whose pages may open a socket.
-    package var origins = Origins.none
-    /// Whether the client of the request may listen, checked last. Tokens belong in header fields because paths are
-    /// logged.
-    package var mayListen: @Sendable (HTTPRequestHead) -> Bool = { _ in true }
+    private let path: String
 
-    /// Creates a rule for `path` that no browser page satisfies.
+    /// Creates a rule for `path`. Pages open no socket; a client that is not a browser sends no origin.
     package init(path: String) { self.path = path }
 
     /// Returns the decision about a request.
@@ -40,12 +27,6 @@ package struct UpgradeRule: Sendable {
         if head.headers["Sec-WebSocket-Version"] != ["13"] { return .refused(status: 426) }
         let keys = head.headers["Sec-WebSocket-Key"]
         guard keys.count == 1, keys[0].utf8.count == 24, keys[0].hasSuffix("==") else { return .refused(status: 400) }
-        let origins = head.headers["Origin"]
-        if !origins.isEmpty {
-            guard case .only(let allowed) = self.origins, origins.count == 1, allowed.contains(origins[0]) else {
-                return .refused(status: 403)
-            }
-        }
-        return mayListen(head) ? .opens : .refused(status: 401)
+        return head.headers.contains(name: "Origin") ? .refused(status: 403) : .opens
     }
 }

@@ -1,5 +1,6 @@
 import BundleTransport
 import BundleSockets
+import BundleTesting
 
 /// A server that echoes messages and exposes its sockets.
 struct EchoServer {
@@ -12,14 +13,13 @@ struct EchoServer {
     var port: Int { server.port }
 
     static func start(
-        _ rule: UpgradeRule = UpgradeRule(path: "/push"), limits: SocketLimits = EchoServer.limits, echoes: Bool = true,
-        port: Int = 0
+        limits: SocketLimits = EchoServer.limits, echoes: Bool = true, port: Int = 0
     ) async throws -> EchoServer {
         let (opened, opening) = AsyncStream<SocketTransport>.makeStream()
         let (ends, ending) = AsyncStream<TransportError?>.makeStream()
         let server = try await SocketServer.start(
             port: port,
-            WebSocketUpgrade(rule, limits: limits) { socket, _ in
+            WebSocketUpgrade(UpgradeRule(path: "/push"), limits: limits) { socket, _ in
                 guard echoes else {
                     opening.yield(socket)
                     return
