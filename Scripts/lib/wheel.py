@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes what belongs to the portable program into a folder: a Python wheel, a bill of materials, the licenses of what is inside.
 
-    wheel.py PROGRAM OUT
+    wheel.py PROGRAM OUT [MACHINE]
 
 The files depend only on the program, the commit and SOURCE_DATE_EPOCH. The packages come from Package.resolved and the program.
 A program for ARM64 runs by qemu-user on x86-64, with the C library that Scripts/release --arch arm64 leaves.
@@ -33,8 +33,8 @@ os.execv(program, ["clientctl", *sys.argv[1:]])
 '''
 
 
-# By the machine in the head of an ELF file: the names of Debian and of Python.
-MACHINES = {62: ("amd64", "x86_64"), 183: ("arm64", "aarch64")}
+# Python's names of Debian's architectures.
+PLATFORMS = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 def output(*command):
@@ -113,8 +113,10 @@ def write_wheel(out, platform, version, entries, moment):
 def main():
     program, out = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     moment = int(os.environ["SOURCE_DATE_EPOCH"])
-    machine, platform = MACHINES[int.from_bytes(program.read_bytes()[18:20], "little")]
-    emulator = [] if machine == output("dpkg", "--print-architecture") else [f"qemu-{platform}-static", "-L", ROOT / f".build-release/{machine}/sysroot"]
+    native = output("dpkg", "--print-architecture")
+    machine = sys.argv[3] if len(sys.argv) > 3 else native
+    platform = PLATFORMS[machine]
+    emulator = [] if machine == native else [f"qemu-{platform}-static", "-L", ROOT / f".build-release/{machine}/sysroot"]
     answer = json.loads(output(*emulator, program, "--version", "--json"))
     version, libraries = answer["version"], answer["libraries"]
     if not libraries:

@@ -400,7 +400,7 @@ import Testing
         let log =
             toFile
             ? String(decoding: try contents(ofFile: path), as: UTF8.self)
-            : String(ending.errors.dropLast(Self.stopLine.count))
+            : ending.errors.replacing(Self.stopLine, with: "")
         let size = try contents(ofFile: site.manifest).count
         let lines = log.split(separator: "\n").map { line in
             line.split(separator: " ").dropFirst().dropLast().joined(separator: " ")
