@@ -27,10 +27,11 @@ struct Embedder {
             store: store, shell: try SemanticVersion(parsing: arguments[2]), seed: nil, verifies: false)
         var configuration = ShellConfiguration(device: device)
         configuration.healthCheck = { client in { client.root.path.isEmpty ? .failed("there is no page") : .passed } }
-        var container = DeviceContainer(configuration) { print("shell: \($0)") }
+        let environment = Environment(log: { print("shell: \($0)") })
+        var container = DeviceContainer(configuration, environment: environment)
         container.feed = DeviceContainer.Feed(
             .channel(feed), trust: arguments[4], appId: nil,
-            fetcher: try DeviceContainer.fetcher(options, for: feed, sessions: sessions) { print("session: \($0)") })
+            fetcher: try DeviceContainer.fetcher(options, for: feed, sessions: sessions, environment: environment))
         container.shouldDownload = { version in version.semantic.map { $0.description != "1.0.1" } ?? true }
 
         container.fetchPolicy.rate = 256_000
@@ -44,9 +45,8 @@ struct Embedder {
         let shell = try container.shell(bridge: screen)
         let listening = try container.listening(
             push: "wss://updates.example.com/push", options: options,
-            sockets: DelegateConnector(OwnSocket())
-        ) { print("push: \($0)") }
-        let restore = RestoreSession(sessions, now: { .now }) { print("session: \($0)") }
+            sockets: DelegateConnector(OwnSocket()), environment: environment)
+        let restore = RestoreSession(sessions, environment: environment)
         let boot = AppBootstrapper(restoreSession: restore, prepareLaunch: Preparation(shell: shell), router: screen)
         await boot.start()
         await withTaskGroup { group in

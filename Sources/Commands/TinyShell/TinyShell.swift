@@ -18,14 +18,15 @@ struct TinyShell {
         }
         let device = Launcher.LaunchDevice(
             store: arguments[1], shell: try SemanticVersion(parsing: arguments[2]), seed: arguments[3], verifies: false)
-        var container = DeviceContainer(ShellConfiguration(device: device)) { print("shell: \($0)") }
+        let environment = Environment(log: { print("shell: \($0)") })
+        var container = DeviceContainer(ShellConfiguration(device: device), environment: environment)
         container.feed = DeviceContainer.Feed(
             .manifest(try FetchURL(parsing: arguments[4])), trust: arguments[5], appId: nil,
             fetcher: try DeviceContainer.fetcher(userAgent: "TinyShell"))
         let view = TerminalView()
         let shell = try container.shell(bridge: view)
         let host = arguments.count == 7 ? arguments[6] : nil
-        let listening = try container.listening(push: host, userAgent: "TinyShell") { print("shell: \($0)") }
+        let listening = try container.listening(push: host, userAgent: "TinyShell", environment: environment)
 
         try await shell.start()
         await withTaskGroup { group in

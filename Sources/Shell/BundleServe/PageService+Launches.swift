@@ -33,7 +33,7 @@ extension PageService {
             page.translations?.page(for: request.text(.acceptLanguage)) ?? cut
         }
         if let cut, ContentSecurityPolicy.areTooMany(cut.scriptSources), isNew(cut.before + Array(page.id.utf8)) {
-            say(
+            environment.log(
                 "\(Self.name(path)) has \(cut.scriptSources.count) "
                     + "inline scripts, more than a header can name one by one: any inline script may run in it. Put them into files."
             )

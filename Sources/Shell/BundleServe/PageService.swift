@@ -16,7 +16,7 @@ final class PageService: Service {
     let rules: RequestRules
     let policy: ContentSecurityPolicy
     let heartbeat: [UInt8]
-    let say: @Sendable (String) -> Void
+    let environment: Environment
     /// The subjects of messages that were logged already.
     private let logged = Mutex(Set<[UInt8]>())
     /// The name of the cookie with the launch, and an equals sign.
@@ -37,7 +37,7 @@ final class PageService: Service {
             bridge: configuration.bridge.scriptSource, extra: configuration.extraSources)
         fields = try ResponseFields(
             configuration.policies, allowsFraming: policy.allowsFraming)
-        say = configuration.say
+        environment = configuration.environment
         heartbeat = Array(
             (configuration.heartbeat.map {
                 "<meta name=\"clientctl-heartbeat\" content=\"\(Int($0 / .milliseconds(1)))\">"
@@ -88,7 +88,7 @@ final class PageService: Service {
     func sayAddress(of request: Request, _ what: String) {
         let address = String(request.wholeTarget.prefix { $0 != "?" })
         guard isNew(Array("address \(address)".utf8)) else { return }
-        say("the address \(UntrustedName.display(address)) of a window \(what)")
+        environment.log("the address \(UntrustedName.display(address)) of a window \(what)")
     }
 
     // MARK: Files
@@ -142,7 +142,7 @@ final class PageService: Service {
     /// Logs that a page was blocked in a frame. The page around the frame receives no error.
     private func sayFrame(_ path: RequestPath, _ request: Request) {
         guard !policy.allowsFraming, Self.isFramed(request), isNew(Array("frame ".utf8) + path.bytes) else { return }
-        say(
+        environment.log(
             "a page shows \(Self.name(path)) in a frame, which is refused: --csp \"\(ContentSecurityPolicy.framing)\" "
                 + "would allow it")
     }
@@ -153,7 +153,7 @@ final class PageService: Service {
         guard request.has(.fetchSite, "cross-site"), !request.has(.fetchMode, "navigate"),
             let path = request.withTarget({ RequestPath(decoding: $1) }), isNew(Array("foreign ".utf8) + path.bytes)
         else { return }
-        say(
+        environment.log(
             "a page of another origin asks for \(Self.name(path)), which is refused. A frame of the client is one where its sandbox "
                 + "lacks allow-same-origin: add that, or put scripts, styles and images into the document of the frame")
     }
@@ -170,7 +170,7 @@ final class PageService: Service {
     private func endServiceWorker(_ request: Request) -> Response {
         let path = String(request.wholeTarget.prefix { $0 != "?" })
         if isNew(Array("worker \(path)".utf8)) {
-            say(
+            environment.log(
                 "the browser has the service worker \(UntrustedName.display(path)), or is about to register it: it is ended, "
                     + "because it would respond instead of the clients that follow")
         }

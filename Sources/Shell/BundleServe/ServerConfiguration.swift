@@ -36,8 +36,8 @@ package struct ServerConfiguration: Sendable {
     package var extraSources: [String: [String]] = [:]
     /// The device features and the isolation of pages.
     package var policies = PagePolicies()
-    /// Receives messages for operators about pages.
-    package var say: @Sendable (String) -> Void = { _ in }
+    /// Its log receives messages for operators about pages.
+    package var environment = Environment()
     /// The interval between heartbeats of visible pages; nil disables them.
     package var heartbeat: Duration?
     /// The paths without a file that receive the index page.

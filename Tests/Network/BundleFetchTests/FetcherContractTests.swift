@@ -24,8 +24,8 @@ import Testing
 
     private func session(_ sessions: InMemorySessionRepository) throws -> SessionFetcher {
         SessionFetcher(
-            Self.options, feed: try server.url("/"), sessions: sessions, now: { .now },
-            report: { Issue.record($0) })
+            Self.options, feed: try server.url("/"), sessions: sessions,
+            environment: Environment(log: { Issue.record("\($0)") }))
     }
 
     @Test func `satisfies the fetcher contract over HTTP`() async throws {

@@ -37,8 +37,8 @@ import Testing
         let errors = errors
         return SessionFetcher(
             options, feed: try feed.map { try FetchURL(parsing: $0) } ?? server.url("/a"),
-            sessions: sessions, now: { time },
-            report: { error in errors.texts.withLock { $0.append("\(error)") } })
+            sessions: sessions,
+            environment: Environment(now: { time }, log: { line in errors.texts.withLock { $0.append(line) } }))
     }
 
     private var shown: [String?] { server.requests.map { $0["Authorization"] } }

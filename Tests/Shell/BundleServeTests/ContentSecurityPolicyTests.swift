@@ -1,3 +1,4 @@
+import BundleValues
 import Synchronization
 import BundleDisk
 import BundleServe
@@ -107,7 +108,7 @@ import Testing
         let said = Mutex<[String]>([])
         let fixture = try await Fixture {
             $0.extraSources = extra
-            $0.say = { line in said.withLock { $0.append(line) } }
+            $0.environment.log = { line in said.withLock { $0.append(line) } }
         }
         for kind in ["iframe", "embed", "document", "image"] {
             _ = try fixture.ask("/sub/index.html", ["Sec-Fetch-Site: same-origin", "Sec-Fetch-Dest: \(kind)"])
@@ -119,7 +120,7 @@ import Testing
 
     @Test func `reports a sandboxed frame without allow-same-origin once`() async throws {
         let said = Mutex<[String]>([])
-        let fixture = try await Fixture { $0.say = { line in said.withLock { $0.append(line) } } }
+        let fixture = try await Fixture { $0.environment.log = { line in said.withLock { $0.append(line) } } }
         for _ in 0..<2 {
             let fields = [
                 "Origin: null", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: script",
@@ -132,7 +133,7 @@ import Testing
 
     @Test func `reports a replaced service worker once`() async throws {
         let said = Mutex<[String]>([])
-        let fixture = try await Fixture { $0.say = { line in said.withLock { $0.append(line) } } }
+        let fixture = try await Fixture { $0.environment.log = { line in said.withLock { $0.append(line) } } }
         for _ in 0..<2 {
             let answer = try fixture.ask("/app.js", ["Sec-Fetch-Dest: serviceworker"])
             #expect(answer.status == 200)
@@ -146,7 +147,7 @@ import Testing
 
     @Test func `allows inline scripts that are too many for a header, and reports it once`() async throws {
         let said = Mutex<[String]>([])
-        let fixture = try await Fixture { $0.say = { line in said.withLock { $0.append(line) } } }
+        let fixture = try await Fixture { $0.environment.log = { line in said.withLock { $0.append(line) } } }
         let page = (0..<6000).map { "<script>a(\($0))</script>" }.joined()
         let folder = try fixture.folder.writeTree(["many.html": Array(page.utf8)], to: "many")
         let site = try Site(root: try .open(folder), index: Fixture.index)

@@ -1,3 +1,4 @@
+import BundleValues
 import BundleDisk
 import BundleServe
 import BundleTestTraits
@@ -73,7 +74,7 @@ import Testing
         target: String
     ) async throws {
         let said = Mutex<[String]>([])
-        let fixture = try await Fixture { $0.say = { line in said.withLock { $0.append(line) } } }
+        let fixture = try await Fixture { $0.environment.log = { line in said.withLock { $0.append(line) } } }
         for _ in 0..<2 {
             let answer = try fixture.ask(target, navigation)
             #expect(answer.status == 200)

@@ -91,16 +91,19 @@ actor Day {
         configuration.storeInterval = storeInterval
         var options = FetchOptions(userAgent: "AgentDay")
         options.stallTimeout = .seconds(1)
-        var container = DeviceContainer(configuration, now: now) { inbox.warn($0) }
+        let generator = Mutex(SeededGenerator(seed: seed ^ 0xDA7))
+        let environment = Environment(
+            now: now, clock: clock,
+            random: { range in generator.withLock { Double.random(in: range, using: &$0) } },
+            log: { inbox.warn($0) })
+        var container = DeviceContainer(configuration, environment: environment)
         var feed = DeviceContainer.Feed(
             try server.source(), trust: trust, appId: Publisher.appId, fetcher: try DeviceContainer.fetcher(options))
         feed.deviceId = "agent-day"
         container.feed = feed
         let sources = try container.sources()
-        let generator = Mutex(SeededGenerator(seed: seed ^ 0xDA7))
         return try container.shell(
-            bridge: page, clock: clock,
-            random: { range in generator.withLock { Double.random(in: range, using: &$0) } },
+            bridge: page,
             update: allOf(
                 sources.map { source in
                     {

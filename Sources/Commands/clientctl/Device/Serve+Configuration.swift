@@ -136,7 +136,7 @@ extension Serve {
             configuration.extraSources.merge(try Self.sources(text), uniquingKeysWith: +)
         }
         configuration.policies = try policies()
-        configuration.say = { Output.warn($0) }
+        configuration.environment.log = { Output.warn($0) }
         if let server {
             configuration.extraSources["connect-src", default: []] += Self.connections(to: server.rootURL.origin)
         }

@@ -170,7 +170,8 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         let roster = try listed.sender(update, configuration: configuration)
         let agent = try agent.agent(update.store, roster: roster)
         defer { agent.end() }
-        var listening = try Wiring.listening(update, push: push, say: { Output.say($0) })
+        var listening = try Wiring.listening(
+            update, push: push, environment: Environment(log: { Output.say($0) }))
         listening.link = { agent.note(link: $0, isUp: $1) }
         let sessions = Wiring.sessions(configuration.device.store)
         let kiosk = try screen.kiosk(sessions)

@@ -21,10 +21,10 @@ struct ShellBootSequence {
         self.tell = tell
         self.welcome = welcome
         self.say = say
-        let coordinator = ShellCoordinator(bridge, report: { say(UpdateFailure($0).message) })
+        let coordinator = ShellCoordinator(bridge, Environment(log: say))
         self.coordinator = coordinator
         bootstrapper = AppBootstrapper(
-            restoreSession: RestoreSession(sessions, now: { .now }, report: { coordinator.report($0) }),
+            restoreSession: RestoreSession(sessions, environment: Environment(log: { coordinator.report($0) })),
             prepareLaunch: launch, router: coordinator)
     }
 

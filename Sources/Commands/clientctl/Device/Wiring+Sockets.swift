@@ -9,7 +9,7 @@ import BundleValues
 extension Wiring {
     /// Returns the push connections of `serve`: to the host at `push`, if set, and to the Meteor server.
     static func listening(
-        _ options: UpdateOptions, push: String?, say: @escaping @Sendable (String) -> Void
+        _ options: UpdateOptions, push: String?, environment: Environment
     ) throws -> Listening {
         let (feed, meteor) = try places(options)
         let wanted = try SourceOrder.chosen(options.sources)?.names ?? SourceName.allCases
@@ -21,7 +21,8 @@ extension Wiring {
         }
         let server = try wanted.contains(.meteor) ? meteor.map { try self.server($0, options: options) } : nil
         let isPolling = feed != nil || meteor != nil
-        return Listening(host: host, server: server, network: isPolling ? NetworkWatch() : nil, say: say)
+        return Listening(
+            host: host, server: server, network: isPolling ? NetworkWatch() : nil, environment: environment)
     }
 
     private static func host(_ text: String, of feed: FeedAddress, options: UpdateOptions) throws -> Listening.Host {

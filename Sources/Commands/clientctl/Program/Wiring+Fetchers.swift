@@ -18,7 +18,7 @@ extension Wiring {
         guard options.credential == nil, let store else { return try DeviceContainer.fetcher(options) }
         return try DeviceContainer.fetcher(
             options, for: url, sessions: keepingSession ? KeptSessions(sessions: sessions(store)) : sessions(store),
-            report: { Output.warn(UpdateFailure($0).message) })
+            environment: .command)
     }
 
     /// Returns a fetcher for reports, which any server may receive. It sends the token only to the origin of the feed or the Meteor server

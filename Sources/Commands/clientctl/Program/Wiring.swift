@@ -52,7 +52,7 @@ enum Wiring {
         if feed == nil, meteor == nil, CommandLineFlags.contain("trust") {
             throw ValidationError("--trust needs a feed: add --channel or --manifest.")
         }
-        var container = DeviceContainer(configuration) { Output.warn($0) }
+        var container = DeviceContainer(configuration, environment: .command)
         container.report = report
         container.gate = try gate(options, store: configuration.device.store)
         container.feed = try feed.map { try self.feed($0, options: options, keepingSession: keepingSession) }
@@ -170,7 +170,7 @@ enum Wiring {
         let configuration = ShellConfiguration(device: try device(place.store, shell: shell))
         // Without a seed, an empty store has nothing to launch, so none is created.
         if configuration.device.seed == nil { try requireStore(configuration.device.store) }
-        return try DeviceContainer(configuration) { Output.warn($0) }
+        return try DeviceContainer(configuration, environment: .command)
             .launch(for: sessionStatus(configuration.device.store))
     }
 

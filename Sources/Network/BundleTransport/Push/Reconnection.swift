@@ -73,14 +73,6 @@ extension TransportError {
     }
 }
 
-extension Clock where Duration == Swift.Duration {
-    /// Returns a closure with the time since this call.
-    package func reading() -> @Sendable () -> Swift.Duration {
-        let start = now
-        return { start.duration(to: now) }
-    }
-}
-
 /// The wait before a reconnection: a random part of a growing ceiling, so that clients that lost a host at the same time
 /// do not reconnect at the same time.
 package struct BackoffRule: Sendable, Equatable {

@@ -1,15 +1,14 @@
-import ArchiveSource
-package import BundleCore
+import BundleCore
 public import BundleFetch
 public import BundleTransport
 import BundleSigning
 import BundleSockets
-package import BundleValues
+public import BundleValues
 import MeteorSource
 
 extension DeviceContainer {
     /// Creates the update notifications of this device: from the host at the WebSocket URL `push`, from the Meteor
-    /// server that the device follows, and from changes of the network. `say` receives messages for operators.
+    /// server that the device follows, and from changes of the network. The log of `environment` receives messages for operators.
     ///
     /// `sockets` opens the WebSockets of a program that manages them, such as a `DelegateConnector`; the token of the
     /// session is not added to these. By default the container opens them, and sends the token to the origin of the
@@ -17,7 +16,7 @@ extension DeviceContainer {
     /// announce.
     public func listening(
         push: String?, options: FetchOptions, sockets: (any TransportConnector)? = nil,
-        say: @escaping @Sendable (String) -> Void
+        environment: Environment
     ) throws -> Listening {
         let store = configuration.device.store
         let sessions = Self.sessions(store: store)
@@ -43,30 +42,13 @@ extension DeviceContainer {
                         options, for: server.rootURL, sessions: sessions,
                         maximumMessage: Listening.serverMessage))
         }
-        return Listening(host: host, server: server, network: hasSource ? NetworkWatch() : nil, say: say)
+        return Listening(
+            host: host, server: server, network: hasSource ? NetworkWatch() : nil, environment: environment)
     }
 
     /// Creates the update notifications with the default proxy and authorities.
-    public func listening(
-        push: String?, userAgent: String, say: @escaping @Sendable (String) -> Void
-    ) throws -> Listening {
-        try listening(push: push, options: FetchOptions(userAgent: userAgent), say: say)
-    }
-}
-
-extension Listening.Host {
-    /// Creates the host at `url`, which announces the feed that the store at `store` follows.
-    package init(url: SocketURL, of feed: FeedAddress, store: String, connector: any TransportConnector) throws {
-        switch feed {
-        case .channel(let document):
-            let channel = try ChannelFileName.name(in: document)
-            try self.init(url: url, channel: channel, connector: connector) {
-                (try? Inventory.read(at: store))?.ledger.feed.channel(channel)?.sequence
-            }
-        case .manifest:
-            // The flat manifest of a feed is the newest release of its standard channel, and has no sequence.
-            try self.init(url: url, channel: ChannelFileName.standard, connector: connector) { nil }
-        }
+    public func listening(push: String?, userAgent: String, environment: Environment) throws -> Listening {
+        try listening(push: push, options: FetchOptions(userAgent: userAgent), environment: environment)
     }
 }
 
@@ -88,42 +70,33 @@ extension Listening {
         try OpenSSLIsolation.begin()
         let extra = options.headers.flatMap { $0.origin == url.origin ? $0.fields : nil } ?? []
         return TokenConnector(
-            configuration, over: CurlStreamConnector(options: options), origin: url.origin, extra: extra
-        ) {
-            if let named { return named }
-            guard let session = try await sessions.record().session, session.isValid(at: .now) else { return nil }
-            return try BearerCredential(session.token, origin: url.origin)
-        }
+            configuration: configuration, streams: CurlStreamConnector(options: options), origin: url.origin,
+            extra: extra, sessions: sessions, named: named)
     }
 }
 
 /// Opens sockets and sends the device's token to one origin only, which receives it over HTTP as well.
-struct TokenConnector: TransportConnector {
-    private let configuration: SocketConnector.Configuration
-    private let streams: any StreamConnector
-    private let origin: FetchURL.Origin
-    private let extra: [(name: String, value: String)]
-    private let credential: @Sendable () async throws -> BearerCredential?
-
-    /// Creates a connector. Only connections to `origin` receive the result of `credential` and the fields `extra`.
-    init(
-        _ configuration: SocketConnector.Configuration, over streams: any StreamConnector, origin: FetchURL.Origin,
-        extra: [(name: String, value: String)] = [],
-        credential: @escaping @Sendable () async throws -> BearerCredential?
-    ) {
-        self.configuration = configuration
-        self.streams = streams
-        self.origin = origin
-        self.extra = extra
-        self.credential = credential
-    }
+private struct TokenConnector: TransportConnector {
+    let configuration: SocketConnector.Configuration
+    let streams: any StreamConnector
+    /// The only origin that receives a token and the fields `extra`.
+    let origin: FetchURL.Origin
+    let extra: [(name: String, value: String)]
+    let sessions: any SessionRepository
+    /// The token that replaces that of the session.
+    let named: BearerCredential?
 
     func connect(_ url: SocketURL) async throws -> any SyncTransport {
         var configuration = configuration
         if url.start.origin == origin {
-            let fields = (try await credential()).map { [$0.field] + extra } ?? extra
-            configuration.fields = fields
+            configuration.fields = try await credential().map { [$0.field] + extra } ?? extra
         }
         return try await SocketConnector(configuration, over: streams).connect(url)
+    }
+
+    private func credential() async throws -> BearerCredential? {
+        if let named { return named }
+        guard let session = try await sessions.record().session, session.isValid(at: .now) else { return nil }
+        return try BearerCredential(session.token, origin: origin)
     }
 }

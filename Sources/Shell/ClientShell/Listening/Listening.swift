@@ -1,5 +1,5 @@
 import ArchiveSource
-import BundleCore
+package import BundleCore
 package import BundleTransport
 package import BundleValues
 import MeteorSource
@@ -17,18 +17,26 @@ public struct Listening: Sendable {
         let address: SocketURL
         let channel: String
         let connector: any TransportConnector
-        /// Returns the sequence of the last accepted channel file.
-        let sequence: @Sendable () -> Int?
+        private let store: String
+        /// Whether the store follows the channel. A flat manifest has no sequence.
+        private let isFollowed: Bool
 
-        init(
-            url: SocketURL, channel: String, connector: any TransportConnector,
-            sequence: @escaping @Sendable () -> Int?
-        ) throws(TransportError) {
+        /// Creates the host at `url`, which announces the feed that the store at `store` follows. The flat manifest of a feed is
+        /// the newest release of its standard channel.
+        package init(url: SocketURL, of feed: FeedAddress, store: String, connector: any TransportConnector) throws {
+            switch feed {
+            case .channel(let document): (channel, isFollowed) = (try ChannelFileName.name(in: document), true)
+            case .manifest: (channel, isFollowed) = (ChannelFileName.standard, false)
+            }
             self.url = url
             address = try ChannelSubscription.url(url, for: channel)
-            self.channel = channel
             self.connector = connector
-            self.sequence = sequence
+            self.store = store
+        }
+
+        /// The sequence of the last accepted channel file.
+        var sequence: Int? {
+            isFollowed ? (try? Inventory.read(at: store))?.ledger.feed.channel(channel)?.sequence : nil
         }
     }
 
@@ -52,20 +60,18 @@ public struct Listening: Sendable {
     package let host: Host?
     /// The Meteor server; nil if there is none.
     package let server: PushedServer?
-    private let say: @Sendable (String) -> Void
+    private let environment: Environment
     /// Detects new network routes; nil if nothing is downloaded over a network, or the system reports no routes.
     private let network: NetworkWatch?
     /// Receives the state of each connection, with the name of its peer: `host` or `meteor`.
     public var link: @Sendable (_ peer: String, _ isUp: Bool) -> Void = { _, _ in }
 
-    /// Creates notifications. `say` receives messages for operators.
-    package init(
-        host: Host?, server: PushedServer?, network: NetworkWatch?, say: @escaping @Sendable (String) -> Void
-    ) {
+    /// Creates notifications. The log of `environment` receives messages for operators.
+    package init(host: Host?, server: PushedServer?, network: NetworkWatch?, environment: Environment) {
         self.host = host
         self.server = server
         self.network = network
-        self.say = say
+        self.environment = environment
     }
 
     /// Requests checks of `shell` after notifications, until the task is cancelled.
@@ -83,7 +89,7 @@ public struct Listening: Sendable {
     private func follow(_ network: NetworkWatch, _ shell: ClientShell) async {
         while (try? await Task.sleep(for: Self.networkInterval)) != nil {
             guard network.hasNewRoute() else { continue }
-            say("the network is available again: checking")
+            environment.log("the network is available again: checking")
             await shell.checkSoon()
         }
     }
@@ -94,14 +100,14 @@ public struct Listening: Sendable {
         let watcher = ReleaseWatcher(
             SyncClient.Configuration(url: host.address), channel: host.channel, connector: host.connector)
         await watcher.run(
-            known: { host.sequence() },
+            known: { host.sequence },
             // The shell applies the channel's jitter.
             check: { isUrgent in await shell.checkSoon(isUrgent: isUrgent) }
         ) { report in
             switch report {
             case .link(let report): note(report, of: "host", host.url)
             case .announced(let sequence):
-                say("\(host.url) announces sequence \(sequence) of the channel \(host.channel): checking")
+                environment.log("\(host.url) announces sequence \(sequence) of the channel \(host.channel): checking")
             }
         }
     }
@@ -114,7 +120,7 @@ public struct Listening: Sendable {
             do {
                 try await watch(server, shell)
             } catch {
-                if !Task.isCancelled { say("cannot listen to \(server.rootURL.display): \(error)") }
+                if !Task.isCancelled { environment.log("cannot listen to \(server.rootURL.display): \(error)") }
                 return
             }
         }
@@ -128,7 +134,7 @@ public struct Listening: Sendable {
                 await watcher.run(
                     running: { await Self.page(of: shell)?.version },
                     onNewVersion: { version in
-                        say("\(configuration.url) states version \(version): checking")
+                        environment.log("\(configuration.url) states version \(version): checking")
                         await shell.checkSoon(within: .zero)
                     }, report: { note($0, of: "meteor", configuration.url.socket) })
             }
@@ -138,7 +144,7 @@ public struct Listening: Sendable {
             }
             defer { group.cancelAll() }
             guard case .refused(let reason)?? = try await group.next() else { return }
-            say("no longer listening to \(configuration.url): \(UntrustedName.display(reason))")
+            environment.log("no longer listening to \(configuration.url): \(UntrustedName.display(reason))")
             // Another page may name another server.
             _ = try await group.next()
         }
@@ -181,7 +187,7 @@ public struct Listening: Sendable {
         case .lost: link(peer, false)
         case .note: break
         }
-        say(Self.describe(report, url))
+        environment.log(Self.describe(report, url))
     }
 
     private static func describe(_ report: LinkReport, _ url: SocketURL) -> String {

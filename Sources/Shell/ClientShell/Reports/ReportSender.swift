@@ -14,21 +14,18 @@ package struct ReportSender: Sendable {
     private let url: FetchURL
     private let fetcher: any Fetcher
     private let within: Duration
-    private let clock: any Clock<Duration>
-    private let random: @Sendable (ClosedRange<Double>) -> Double
+    private let environment: Environment
 
     /// Creates a sender from `desk` to `url`. `run` sends after random pauses of 10 to 100 % of `within`.
     package init(
         _ desk: ReportStore, to url: FetchURL, by fetcher: any Fetcher, within: Duration,
-        clock: any Clock<Duration> = SuspendingClock(),
-        random: @escaping @Sendable (ClosedRange<Double>) -> Double = { Double.random(in: $0) }
+        environment: Environment = Environment()
     ) {
         self.desk = desk
         self.url = url
         self.fetcher = fetcher
         self.within = within
-        self.clock = clock
-        self.random = random
+        self.environment = environment
     }
 
     /// Sends the queued reports and returns the accepted message; nil if there is nothing to send or the device does
@@ -45,7 +42,9 @@ package struct ReportSender: Sendable {
     /// Sends the queued reports with a timeout of `limit`.
     package func send(within limit: Duration) async throws -> ReportMessage? {
         do {
-            return try await BundleTransport.within(limit, else: .timedOut(.connecting), on: clock) { try await send() }
+            return try await BundleTransport.within(limit, else: .timedOut(.connecting), on: environment.clock) {
+                try await send()
+            }
         } catch is TransportError {
             throw FetchError.timedOut(url)
         }
@@ -68,8 +67,8 @@ package struct ReportSender: Sendable {
         var asked: Duration?
         var lastFailure: String?
         while !Task.isCancelled {
-            let wait = backoff.wait(losses: losses, asked: asked, random)
-            do { try await clock.sleep(for: wait) } catch { return }
+            let wait = backoff.wait(losses: losses, asked: asked, environment.random)
+            do { try await environment.clock.sleep(for: wait) } catch { return }
             do {
                 _ = try await send(within: Self.timeout)
                 (losses, asked, lastFailure) = (0, nil, nil)

@@ -16,9 +16,8 @@ package final class RosterSender: Sendable {
     private let fetcher: any Fetcher
     private let windows: ActivationWindows?
     private let findings: @Sendable () async -> [String]
-    private let clock: any Clock<Duration>
-    private let reading: @Sendable () -> Duration
-    private let random: @Sendable (ClosedRange<Double>) -> Double
+    private let environment: Environment
+    private let stopwatch: Stopwatch
     private let plan: Mutex<Plan>
 
     private struct Plan {
@@ -48,8 +47,7 @@ package final class RosterSender: Sendable {
     /// attention.
     package init(
         store: String, _ identity: RosterIdentity, to url: FetchURL, by fetcher: any Fetcher,
-        windows: ActivationWindows? = nil, clock: any Clock<Duration> = SuspendingClock(),
-        random: @escaping @Sendable (ClosedRange<Double>) -> Double = { Double.random(in: $0) },
+        windows: ActivationWindows? = nil, environment: Environment = Environment(),
         findings: @escaping @Sendable () async -> [String]
     ) {
         self.store = store
@@ -58,11 +56,10 @@ package final class RosterSender: Sendable {
         self.fetcher = fetcher
         self.windows = windows
         self.findings = findings
-        self.clock = clock
-        self.random = random
-        reading = clock.reading()
+        self.environment = environment
+        stopwatch = Stopwatch(environment.clock)
         plan = Mutex(
-            Plan(pace: RosterPace(every: identity.interval, first: .seconds(random(Self.firstDelay)))))
+            Plan(pace: RosterPace(every: identity.interval, first: .seconds(environment.random(Self.firstDelay)))))
     }
 
     /// Returns the longest time between two messages of a device that checks for updates every `interval`.
@@ -85,7 +82,7 @@ package final class RosterSender: Sendable {
     package func noteCheck(_ failure: UpdateFailure?) {
         change {
             ($0.condition.checked, $0.condition.code) = (.now, failure?.code)
-            $0.pace.noteCheck(at: reading())
+            $0.pace.noteCheck(at: stopwatch.elapsed)
         }
     }
 
@@ -102,8 +99,8 @@ package final class RosterSender: Sendable {
     package func notePageLost() { noteEvent() }
 
     private func noteEvent() {
-        let delay = RosterPace.eventPause * random(0...0.6)
-        change { $0.pace.noteEvent(at: reading(), delay: delay) }
+        let delay = RosterPace.eventPause * environment.random(0...0.6)
+        change { $0.pace.noteEvent(at: stopwatch.elapsed, delay: delay) }
     }
 
     private func change(_ body: (inout Plan) -> Void) {
@@ -125,20 +122,20 @@ package final class RosterSender: Sendable {
         var lastFailure: String?
         for await _ in wakes {
             timer?.cancel()
-            let left = plan.withLock(\.pace.next) - reading()
+            let left = plan.withLock(\.pace.next) - stopwatch.elapsed
             if left > .zero {
-                timer = Task { [clock] in
+                timer = Task { [clock = environment.clock] in
                     do { try await clock.sleep(for: left) } catch { return }
                     wake.yield()
                 }
                 continue
             }
             var failure: (any Error)?
-            plan.withLock { $0.pace.begin(at: reading()) }
+            plan.withLock { $0.pace.begin(at: stopwatch.elapsed) }
             do { try await send(within: Self.timeout) } catch { failure = error }
             if Task.isCancelled { return }
             let asked = (failure as? FetchError)?.retryAfter
-            change { $0.pace.end(at: reading(), failed: failure != nil, asked: asked) }
+            change { $0.pace.end(at: stopwatch.elapsed, failed: failure != nil, asked: asked) }
             if let failure, "\(failure)" != lastFailure { say(failure) }
             lastFailure = failure.map { "\($0)" }
         }
@@ -152,7 +149,8 @@ package final class RosterSender: Sendable {
         let made = try await onThread { [store, identity, condition] in try Self.upload(store, identity, condition) }
         guard let upload = made else { return }
         do {
-            try await BundleTransport.within(limit, else: .timedOut(.connecting), on: clock) { [fetcher, url] in
+            try await BundleTransport.within(limit, else: .timedOut(.connecting), on: environment.clock) {
+                [fetcher, url] in
                 try await fetcher.post(upload, to: url)
             }
         } catch is TransportError {

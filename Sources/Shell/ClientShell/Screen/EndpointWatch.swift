@@ -8,14 +8,10 @@ package final class EndpointWatch: Sendable {
     private static let interval = Duration.milliseconds(200)
 
     private let limit: Duration
-    private let hasNetwork: @Sendable () -> Bool
     private let answers = Mutex<[String: RequiredEndpoints.EndpointAnswer]>([:])
 
     /// Creates a watch in which the endpoints of a client have the time of `timeout` to answer.
-    package init(_ timeout: StartupTimeout, hasNetwork: @escaping @Sendable () -> Bool = EndpointWatch.hasNetwork) {
-        limit = timeout.duration
-        self.hasNetwork = hasNetwork
-    }
+    package init(_ timeout: StartupTimeout) { limit = timeout.duration }
 
     /// Forgets the answers to an earlier page.
     func begin() { answers.withLock { $0 = [:] } }
@@ -35,7 +31,8 @@ package final class EndpointWatch: Sendable {
         while true {
             let isOver = SuspendingClock().now - start >= limit
             let answers = answers.withLock(\.self)
-            switch RequiredEndpoints.decide(addresses, answers: answers, isOver: isOver, hasNetwork: hasNetwork()) {
+            switch RequiredEndpoints.decide(addresses, answers: answers, isOver: isOver, hasNetwork: Self.hasNetwork())
+            {
             case .passed: return .passed
             case .failed(let reason): return .failed(reason)
             case .waiting: break
@@ -45,7 +42,7 @@ package final class EndpointWatch: Sendable {
     }
 
     /// Returns whether a network interface other than the loopback one is up.
-    package static func hasNetwork() -> Bool {
+    private static func hasNetwork() -> Bool {
         var first: UnsafeMutablePointer<ifaddrs>?
         guard getifaddrs(&first) == 0 else { return true }
         defer { freeifaddrs(first) }

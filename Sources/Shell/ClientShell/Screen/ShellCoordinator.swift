@@ -1,15 +1,15 @@
-import BundleValues
+package import BundleValues
 
 /// Selects the page that a browser on this machine shows in each state.
 package final class ShellCoordinator: Coordinator, LaunchRouting {
     private let bridge: LoopbackBridge
-    private let observe: @Sendable (any Error) -> Void
+    private let environment: Environment
 
-    /// Creates a coordinator for the pages behind `bridge`. `observe` receives the error of a state that cannot be
+    /// Creates a coordinator for the pages behind `bridge`. The log of `environment` receives the error of a state that cannot be
     /// shown, once until it changes.
-    package init(_ bridge: LoopbackBridge, report observe: @escaping @Sendable (any Error) -> Void) {
+    package init(_ bridge: LoopbackBridge, _ environment: Environment) {
         self.bridge = bridge
-        self.observe = observe
+        self.environment = environment
     }
 
     /// The present state; nil before the first one.
@@ -25,16 +25,15 @@ package final class ShellCoordinator: Coordinator, LaunchRouting {
     }
 
     /// Reports an error of the boot, once until it changes.
-    package func report(_ error: any Error) {
-        let message = UpdateFailure(error).message
-        if bridge.withScreen({ $0.isNew(trouble: message) }) { observe(error) }
+    package func report(_ message: String) {
+        if bridge.withScreen({ $0.isNew(trouble: message) }) { environment.log(message) }
     }
 
     private func show(_ state: LaunchState?) {
         do {
             try bridge.show(state)
         } catch {
-            report(error)
+            report(UpdateFailure(error).message)
         }
     }
 }

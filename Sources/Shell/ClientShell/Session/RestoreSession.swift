@@ -10,28 +10,23 @@ public protocol RestoreSessionUseCase: Sendable {
 /// valid again.
 public struct RestoreSession: RestoreSessionUseCase {
     private let repository: any SessionRepository
-    private let now: @Sendable () -> Timestamp
-    private let report: @Sendable (any Error) -> Void
+    private let environment: Environment
 
-    /// Creates the use case. `now` is the clock; `report` receives errors of the repository.
-    public init(
-        _ repository: any SessionRepository, now: @escaping @Sendable () -> Timestamp,
-        report: @escaping @Sendable (any Error) -> Void
-    ) {
+    /// Creates the use case. The log of `environment` receives errors of the repository.
+    public init(_ repository: any SessionRepository, environment: Environment) {
         self.repository = repository
-        self.now = now
-        self.report = report
+        self.environment = environment
     }
 
     /// Reads the session, and removes it if it has expired.
     public func execute() async -> SessionStatus {
         do {
             let record = try await repository.record()
-            let time = now()
+            let time = environment.now()
             if let session = record.session, !session.isValid(at: time) { await clear(session, time) }
             return record.status(at: time)
         } catch {
-            report(error)
+            environment.log(UpdateFailure(error).message)
             return .unauthenticated(.unreadable)
         }
     }
@@ -41,7 +36,7 @@ public struct RestoreSession: RestoreSessionUseCase {
         do {
             try await repository.change { $0.end(session, SessionEnding(.expired, at: time)) }
         } catch {
-            report(error)
+            environment.log(UpdateFailure(error).message)
         }
     }
 }

@@ -9,20 +9,17 @@ package final class SessionFetcher: Fetcher {
     private let fetcher: CurlFetcher
     private let feed: FetchURL
     private let sessions: any SessionRepository
-    private let now: @Sendable () -> Timestamp
-    private let report: @Sendable (any Error) -> Void
+    private let environment: Environment
 
     /// Creates a fetcher for the feed at `feed`: a channel document, a manifest, or the root of a Meteor server.
-    /// `options` do not have a credential. `report` receives errors of the session store.
+    /// `options` do not have a credential. The log of `environment` receives errors of the session store.
     package init(
-        _ options: FetchOptions, feed: FetchURL, sessions: any SessionRepository,
-        now: @escaping @Sendable () -> Timestamp, report: @escaping @Sendable (any Error) -> Void
+        _ options: FetchOptions, feed: FetchURL, sessions: any SessionRepository, environment: Environment
     ) {
         fetcher = CurlFetcher(options: options)
         self.feed = feed
         self.sessions = sessions
-        self.now = now
-        self.report = report
+        self.environment = environment
     }
 
     /// Passes the response to `sink`. See `Fetcher`.
@@ -65,10 +62,10 @@ package final class SessionFetcher: Fetcher {
         if feed.scheme == .file { return nil }
         do {
             let record = try await sessions.record()
-            guard let session = record.session, session.isValid(at: now()) else { return nil }
+            guard let session = record.session, session.isValid(at: environment.now()) else { return nil }
             return (session, record.rejections != nil)
         } catch {
-            report(error)
+            environment.log(UpdateFailure(error).message)
             return nil
         }
     }
@@ -88,13 +85,13 @@ package final class SessionFetcher: Fetcher {
         do {
             return try await sessions.change(body)
         } catch {
-            report(error)
+            environment.log(UpdateFailure(error).message)
             return nil
         }
     }
 
     private func reject(_ session: UserSession, refusedAt url: FetchURL) async -> UpdateFailure {
-        let time = now()
+        let time = environment.now()
         let record = await change { $0.reject(session, at: time) }
         let sequel =
             record?.session == session

@@ -30,13 +30,11 @@ public actor ClientShell {
 
     let configuration: ShellConfiguration
     private let bridge: any ShellBridge
-    private let clock: any Clock<Duration>
+    private let environment: Environment
     private let stopwatch: Stopwatch
     private let localTime: @Sendable () -> ActivationWindows.LocalTime
-    private let now: @Sendable () -> Timestamp
     private let thread: ShellThread
     private let remover: RemovalThread
-    private let warn: @Sendable (String) -> Void
     private(set) var launcher: Launcher
     private var verdicts: Verdicts
     private var work: ShellWork
@@ -66,30 +64,20 @@ public actor ClientShell {
     ///   - configuration: Describes the device.
     ///   - update: Downloads new releases; nil if another process fills the store.
     ///   - bridge: The side of the web view.
-    ///   - clock: Measures the time of a start.
-    ///   - random: Returns a number in a range.
+    ///   - environment: Measures the time of a start, dates the records of the ledger, and receives warnings.
     ///   - localTime: The time of the activation windows; the clock of the device by default.
-    ///   - now: The time of the ledger's records.
-    ///   - warn: Receives warnings for the log.
     public init(
         _ configuration: ShellConfiguration, update: UpdateStep?, bridge: any ShellBridge,
-        clock: any Clock<Duration> = SuspendingClock(),
-        random: @escaping @Sendable (ClosedRange<Double>) -> Double = { Double.random(in: $0) },
-        localTime: (@Sendable () -> ActivationWindows.LocalTime)? = nil,
-        now: @escaping @Sendable () -> Timestamp = { .now },
-        warn: @escaping @Sendable (String) -> Void
+        environment: Environment, localTime: @escaping @Sendable () -> ActivationWindows.LocalTime = { .now }
     ) throws {
         self.configuration = configuration
         self.bridge = bridge
-        self.warn = warn
-        self.clock = clock
-        stopwatch = Stopwatch(clock)
-        self.localTime = localTime ?? { .now }
-        self.now = now
-        checks = UpdateChecks(update, configuration.polling, clock: clock, stopwatch: stopwatch, random: random)
+        self.environment = environment
+        self.localTime = localTime
+        stopwatch = Stopwatch(environment.clock)
+        checks = UpdateChecks(update, configuration.polling, environment, stopwatch)
         thread = try ShellThread()
         remover = try RemovalThread()
-        let environment = Environment(now: now, log: warn)
         launcher = try Launcher(configuration.device, environment: environment)
         verdicts = try Verdicts(store: configuration.device.store, environment: environment)
         work = ShellWork(launcher, verdicts, bridge, configuration.visibility)
@@ -134,7 +122,7 @@ public actor ClientShell {
         if state.audience == .everybody, state.prepared == nil { await checks.request(within: .zero) }
         await withTaskGroup { group in
             group.addTask { await self.watchStore() }
-            if clock is SuspendingClock { group.addTask { await self.detectStalls() } }
+            if environment.clock is SuspendingClock { group.addTask { await self.detectStalls() } }
             group.addTask { await self.checks.run { _ = await self.check() } }
             await group.waitForAll()
         }
@@ -147,7 +135,7 @@ public actor ClientShell {
 
     private func detectStalls() async {
         stalls = StallDetector(every: Self.stallInterval, from: stopwatch.elapsed)
-        while (try? await clock.sleep(for: Self.stallInterval)) != nil { checkForStall() }
+        while (try? await environment.clock.sleep(for: Self.stallInterval)) != nil { checkForStall() }
     }
 
     private func watchStore() async {
@@ -155,7 +143,7 @@ public actor ClientShell {
             followStore()
             let request = ActivationFile(store: configuration.device.store).pending()
             _ = carryOut(.tick(mayActivate: isInActivationWindow, request: request))
-            do { try await clock.sleep(for: configuration.storeInterval) } catch { return }
+            do { try await environment.clock.sleep(for: configuration.storeInterval) } catch { return }
         }
     }
 
@@ -164,14 +152,14 @@ public actor ClientShell {
         guard !isStoreLost, launcher.isReplaced else { return }
         do {
             let device = configuration.device
-            let environment = Environment(now: now, log: warn)
             let launcher = try Launcher(device, environment: environment)
             verdicts = try Verdicts(store: device.store, environment: environment)
             self.launcher = launcher
             work = ShellWork(launcher, verdicts, bridge, configuration.visibility)
             let audience = state.audience
             state = Self.state(configuration)
-            warn("The store \(device.store) was replaced by another folder; its clients are shown from now on.")
+            environment.log(
+                "The store \(device.store) was replaced by another folder; its clients are shown from now on.")
             if audience == .everybody { try handle(.start) } else { try handle(.admit(audience)) }
             bridge.reload()
         } catch {
@@ -229,7 +217,7 @@ public actor ClientShell {
 
     private func carryOut(_ event: ShellState<Launched>.Event, _ outcome: inout PageOutcome) {
         let before = status
-        let actions = state.handle(event, at: stopwatch.elapsed, time: now())
+        let actions = state.handle(event, at: stopwatch.elapsed, time: environment.now())
         if status != before { bridge.update(status) }
         for action in actions {
             switch action {
@@ -275,7 +263,7 @@ public actor ClientShell {
         timer?.cancel()
         guard let moment else { return }
         let left = moment - stopwatch.elapsed
-        timer = Task { [clock] in
+        timer = Task { [clock = environment.clock] in
             do { try await clock.sleep(for: left) } catch { return }
             self.checkForStall()
             self.send(.timerFired)

@@ -15,12 +15,11 @@ extension DeviceContainer {
     }
 
     /// Returns a fetcher for a feed at `url` that requires a token. The token of the session is sent to the feed's origin only.
-    /// `report` receives errors in reading or ending the session.
+    /// The log of `environment` receives errors in reading or ending the session.
     public static func fetcher(
-        userAgent: String, for url: FetchURL, sessions: any SessionRepository,
-        report: @escaping @Sendable (any Error) -> Void
+        userAgent: String, for url: FetchURL, sessions: any SessionRepository, environment: Environment
     ) throws -> any Fetcher {
-        try fetcher(FetchOptions(userAgent: userAgent), for: url, sessions: sessions, report: report)
+        try fetcher(FetchOptions(userAgent: userAgent), for: url, sessions: sessions, environment: environment)
     }
 
     /// Returns a fetcher with the proxy, authorities and limits of `options`.
@@ -32,11 +31,10 @@ extension DeviceContainer {
 
     /// Returns a fetcher with `options` for a feed at `url` that requires a token, as above.
     public static func fetcher(
-        _ options: FetchOptions, for url: FetchURL, sessions: any SessionRepository,
-        report: @escaping @Sendable (any Error) -> Void
+        _ options: FetchOptions, for url: FetchURL, sessions: any SessionRepository, environment: Environment
     ) throws -> any Fetcher {
         try OpenSSLIsolation.begin()
-        return SessionFetcher(limited(options), feed: url, sessions: sessions, now: { .now }, report: report)
+        return SessionFetcher(limited(options), feed: url, sessions: sessions, environment: environment)
     }
 
     private static func limited(_ options: FetchOptions) -> FetchOptions {

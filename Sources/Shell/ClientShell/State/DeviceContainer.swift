@@ -80,24 +80,18 @@ public struct DeviceContainer: Sendable {
     }
     /// Admits the downloads of releases.
     package var gate: FetchGate
-    private let now: @Sendable () -> Timestamp
-    private let warn: @Sendable (String) -> Void
-    private var environment: Environment { Environment(now: now, log: warn) }
+    private let environment: Environment
 
-    /// Creates a device without sources. `now` is the time for signatures, rollouts and the ledger; `warn` receives
-    /// the results of repairs.
-    public init(
-        _ configuration: ShellConfiguration, now: @escaping @Sendable () -> Timestamp = { .now },
-        warn: @escaping @Sendable (String) -> Void
-    ) {
+    /// Creates a device without sources. The clocks of `environment` date signatures, rollouts and the ledger, and measure the
+    /// start of a client. Its log receives warnings and the results of repairs.
+    public init(_ configuration: ShellConfiguration, environment: Environment) {
         self.configuration = configuration
         gate = FetchGate(store: configuration.device.store)
         gate.localTime = { .now }
-        gate.environment = Environment(now: now)
+        gate.environment = Environment(now: environment.now)
         gate.traffic = Self.traffic
         gate.isMetered = { await MeteredLink.isMetered() }
-        self.now = now
-        self.warn = warn
+        self.environment = environment
     }
 
     /// Whether a feed or a server is set, even if the device does not follow it.
@@ -128,13 +122,13 @@ public struct DeviceContainer: Sendable {
     /// Warns of sources that are checked and whose clients do not run.
     private func warnOfSources() {
         for name in order where configuration.device.sources == nil && !remembered.contains(name) {
-            warn(
+            environment.log(
                 "the source \(name) is switched off in this store, so its clients do not run; name it with --sources to run them"
             )
         }
     }
 
-    private func source(_ name: SourceName) throws -> (any DeviceSource)? {
+    func source(_ name: SourceName) throws -> (any DeviceSource)? {
         switch name {
         case .archive: try feed.map(archives)
         case .meteor: try server.map(pushes)
@@ -169,7 +163,7 @@ public struct DeviceContainer: Sendable {
         let layout = MeteorBundles(platform: server.source.platform)
         let seed = try configuration.device.seed.map { try SeedFolder(at: $0, layout: layout) }
         let source = try MeteorSource(server.source, seed: seed, fetcher: server.fetcher, gate: gate, report: report)
-        if let failure = seed?.manifestFailure { warn(failure) }
+        if let failure = seed?.manifestFailure { environment.log(failure) }
         return joined(source, appId: nil, nil)
     }
 
@@ -179,16 +173,10 @@ public struct DeviceContainer: Sendable {
         let device = Updater<Source>.UpdateDevice(
             store: configuration.device.store, shell: configuration.device.shell, appId: appId,
             keep: configuration.keep, sources: configuration.device.sources)
-        let (seed, environment) = (configuration.device.seed, environment)
-        let layout = configuration.device.layout ?? MeteorBundles(platform: .android)
         return JoinedSource(
             Updater(
                 source: source, device: device, gate: gate, shouldDownload: shouldDownload, environment: environment),
-            repair: {
-                StoreRepair(
-                    store: device.store, seed: try seed.map { try SeedFolder(at: $0, layout: layout) },
-                    layout: layout, archives: archives, environment: environment)
-            }, warn: warn)
+            of: configuration.device, archives, environment)
     }
 
     // MARK: Shell
@@ -220,30 +208,26 @@ public struct DeviceContainer: Sendable {
             let launcher = try launcher()
             return isForGuests ? try launcher.show(launcher.prepare(forGuests: true)) : try launcher.launch()
         } catch {
-            return try Launcher.launch(configuration.device, withoutStore: error, log: warn)
+            return try Launcher.launch(configuration.device, withoutStore: error, log: environment.log)
         }
     }
 
     /// Creates a shell that installs updates from the sources, for the web view behind `bridge`. If a source cannot be opened,
     /// for example because its keys are unreadable, the shell shows the installed client, and each check tries again.
-    public func shell(bridge: any ShellBridge, clock: any Clock<Duration> = SuspendingClock()) throws -> ClientShell {
-        let late = order.map { name in LateSource { try source(name)?.step ?? allOf([]) } }
+    public func shell(bridge: any ShellBridge) throws -> ClientShell {
+        let late = order.map { LateSource($0, of: self) }
         let step: UpdateStep? = hasSource ? allOf(late.map { $0.check }) : nil
-        let shell = try ClientShell(
-            configuration, update: step, bridge: bridge, clock: clock, now: now, warn: warn)
+        let shell = try ClientShell(configuration, update: step, bridge: bridge, environment: environment)
         warnOfSources()
         for trouble in late.compactMap({ $0.trouble() }) {
-            warn("\(UpdateFailure(trouble).message) The device shows its installed client, and each check tries again.")
+            environment.log(
+                "\(UpdateFailure(trouble).message) The device shows its installed client, and each check tries again.")
         }
         return shell
     }
 
-    /// Creates a shell with another update step and random numbers.
-    public func shell(
-        bridge: any ShellBridge, clock: any Clock<Duration>,
-        random: @escaping @Sendable (ClosedRange<Double>) -> Double, update: @escaping UpdateStep
-    ) throws -> ClientShell {
-        try ClientShell(
-            configuration, update: update, bridge: bridge, clock: clock, random: random, now: now, warn: warn)
+    /// Creates a shell with another update step.
+    public func shell(bridge: any ShellBridge, update: @escaping UpdateStep) throws -> ClientShell {
+        try ClientShell(configuration, update: update, bridge: bridge, environment: environment)
     }
 }

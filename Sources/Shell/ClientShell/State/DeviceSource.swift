@@ -1,5 +1,7 @@
+import ArchiveSource
 package import BundleCore
 import BundleValues
+import MeteorSource
 import Synchronization
 
 /// One source of clients on a device, of any kind.
@@ -40,18 +42,19 @@ extension DeviceSource {
 struct JoinedSource<Source: UpdateSource>: DeviceSource {
     private let updater: Updater<Source>
     private let runner: UpdateRunner<Source>
-    private let repair: @Sendable () throws -> StoreRepair
-    private let warn: @Sendable (String) -> Void
+    private let device: Launcher.LaunchDevice
+    private let archives: FeedArchives?
+    private let environment: Environment
 
-    /// Creates a source. `repair` creates the repair of damage that an update found; it is called only then, because
-    /// a missing seed must not prevent updates. `warn` receives its result.
+    /// Creates a source of clients for `device`. A repair of what an update found damaged downloads from `archives`.
     init(
-        _ updater: Updater<Source>, repair: @escaping @Sendable () throws -> StoreRepair,
-        warn: @escaping @Sendable (String) -> Void
+        _ updater: Updater<Source>, of device: Launcher.LaunchDevice, _ archives: FeedArchives?,
+        _ environment: Environment
     ) {
         self.updater = updater
-        self.repair = repair
-        self.warn = warn
+        self.device = device
+        self.archives = archives
+        self.environment = environment
         runner = UpdateRunner(updater)
     }
 
@@ -74,12 +77,20 @@ struct JoinedSource<Source: UpdateSource>: DeviceSource {
         do {
             let report = try await repair().run()
             let files = report.repaired.count == 1 ? "1 file" : "\(report.repaired.count) files"
-            warn(
+            environment.log(
                 "a client that a delta builds on was damaged: repair restored \(files), and \(report.damage.count) stay damaged"
             )
         } catch {
-            warn("\(UpdateFailure(error).message) Run clientctl repair.")
+            environment.log("\(UpdateFailure(error).message) Run clientctl repair.")
         }
         return outcome
+    }
+
+    /// Returns the repair of the store. The seed is opened only now, because a missing one must not prevent updates.
+    private func repair() throws -> StoreRepair {
+        let layout = device.layout ?? MeteorBundles(platform: .android)
+        return StoreRepair(
+            store: device.store, seed: try device.seed.map { try SeedFolder(at: $0, layout: layout) }, layout: layout,
+            archives: archives, environment: environment)
     }
 }

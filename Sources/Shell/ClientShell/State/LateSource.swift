@@ -1,15 +1,20 @@
+import BundleValues
 import Synchronization
 
 /// A source that is opened at the first successful attempt, because the disk with its keys may be mounted late.
 final class LateSource: Sendable {
-    private let make: @Sendable () throws -> UpdateStep
+    private let name: SourceName
+    private let device: DeviceContainer
     private let made = Mutex<UpdateStep?>(nil)
 
-    init(_ make: @escaping @Sendable () throws -> UpdateStep) { self.make = make }
+    init(_ name: SourceName, of device: DeviceContainer) {
+        self.name = name
+        self.device = device
+    }
 
     private func step() throws -> UpdateStep {
         try made.withLock { made in
-            let step = try made ?? make()
+            let step = try made ?? device.source(name)?.step ?? allOf([])
             made = step
             return step
         }

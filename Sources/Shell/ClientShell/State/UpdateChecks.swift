@@ -7,24 +7,22 @@ actor UpdateChecks {
     private static let shortestSpread = Duration.seconds(60)
 
     private let step: UpdateStep?
-    private let clock: any Clock<Duration>
+    private let environment: Environment
     private let stopwatch: Stopwatch
-    private let random: @Sendable (ClosedRange<Double>) -> Double
     private var polls: PollClock?
     /// The sleep until the next check. An earlier request cancels it.
     private var sleep: Task<Void, Never>?
 
     /// Checks with `step` as `polling` plans; only on request if `polling` is nil.
     init(
-        _ step: UpdateStep?, _ polling: ShellConfiguration.Polling?, clock: any Clock<Duration>,
-        stopwatch: Stopwatch, random: @escaping @Sendable (ClosedRange<Double>) -> Double
+        _ step: UpdateStep?, _ polling: ShellConfiguration.Polling?, _ environment: Environment,
+        _ stopwatch: Stopwatch
     ) {
         self.step = step
-        self.clock = clock
+        self.environment = environment
         self.stopwatch = stopwatch
-        self.random = random
         isPolling = step != nil && polling != nil
-        polls = polling.map { PollClock($0, now: .zero, fraction: random(0...1)) }
+        polls = polling.map { PollClock($0, now: .zero, fraction: environment.random(0...1)) }
     }
 
     /// Whether periodic checks are planned.
@@ -46,7 +44,7 @@ actor UpdateChecks {
                 self.polls?.begin(now: stopwatch.elapsed)
                 return true
             }
-            let sleep = Task { [clock] in _ = try? await clock.sleep(for: left) }
+            let sleep = Task { [clock = environment.clock] in _ = try? await clock.sleep(for: left) }
             self.sleep = sleep
             await withTaskCancellationHandler {
                 await sleep.value
@@ -63,7 +61,7 @@ actor UpdateChecks {
         // Another random delay would bring the check forward with every repeated notification.
         guard let polls, limit != nil || isUrgent || !polls.isRequested else { return }
         let spread = limit ?? (isUrgent ? min(polls.spread, PollRule.longestUrgent) : polls.spread)
-        self.polls?.request(by: stopwatch.elapsed + max(spread, .zero) * random(0...1))
+        self.polls?.request(by: stopwatch.elapsed + max(spread, .zero) * environment.random(0...1))
         sleep?.cancel()
     }
 
@@ -74,11 +72,11 @@ actor UpdateChecks {
 
     /// Records the end of a check. Returns the time until the next one; nil if none is planned.
     func ended(_ result: CheckResult) -> Duration? {
-        polls?.ended(result.outcome, asked: result.pace, now: stopwatch.elapsed, fraction: random(0...1))
+        polls?.ended(result.outcome, asked: result.pace, now: stopwatch.elapsed, fraction: environment.random(0...1))
         if let resumes = result.resumesIn, let polls {
             // The hours begin on all devices at once.
             let spread = max(polls.spread, Self.shortestSpread)
-            self.polls?.request(by: stopwatch.elapsed + resumes + spread * random(0...1))
+            self.polls?.request(by: stopwatch.elapsed + resumes + spread * environment.random(0...1))
         }
         sleep?.cancel()
         return polls.map { max($0.next - stopwatch.elapsed, .zero) }

@@ -19,10 +19,11 @@ import Testing
 
         init(_ record: SessionRecord = .open, installed: String? = "1.0.0", hasSeed: Bool = true) async throws {
             fixture = try await LoopbackFixture(installed: installed, starts: false, hasSeed: hasSeed)
-            coordinator = ShellCoordinator(fixture.bridge, report: { Issue.record($0) })
+            coordinator = ShellCoordinator(fixture.bridge, Environment(log: { Issue.record("\($0)") }))
             sessions = InMemorySessionRepository(record)
             bootstrapper = AppBootstrapper(
-                restoreSession: RestoreSession(sessions, now: { Timestamp(clamping: 1000) }, report: { _ in }),
+                restoreSession: RestoreSession(
+                    sessions, environment: Environment(now: { Timestamp(clamping: 1000) })),
                 prepareLaunch: ShellLaunch(fixture.shell) { [fixture, sessions] in
                     await fixture.bridge.noteEnded(sessions, at: Timestamp(clamping: 1000))
                 }, router: coordinator)
@@ -277,11 +278,10 @@ import Testing
     @Test func `reports an error of the boot once until it changes`() async throws {
         let device = try await Device()
         let reports = AsyncStream<String>.makeStream()
-        let coordinator = ShellCoordinator(device.fixture.bridge) {
-            reports.continuation.yield(UpdateFailure($0).message)
-        }
+        let coordinator = ShellCoordinator(
+            device.fixture.bridge, Environment(log: { reports.continuation.yield($0) }))
         for message in ["one", "one", "two", "one"] {
-            coordinator.report(UpdateFailure(.internal, subject: "x", message))
+            coordinator.report(message)
         }
         reports.continuation.finish()
         var said: [String] = []

@@ -31,7 +31,8 @@ final class LoopbackFixture: Sendable {
                 store: store, shell: try SemanticVersion(parsing: "1.0.0"), seed: hasSeed ? folder.file("seed") : nil,
                 verifies: false))
         configuration.visibility = .reported
-        shell = try ClientShell(configuration, update: nil, bridge: bridge, clock: clock, warn: { _ in })
+        shell = try ClientShell(
+            configuration, update: nil, bridge: bridge, environment: Environment(clock: clock))
         if starts { try await shell.start() }
         host = try LoopbackHost(
             shell, bridge, clock: clock, heartbeat: heartbeat, isFollowed: { isFollowed }, lose: lose

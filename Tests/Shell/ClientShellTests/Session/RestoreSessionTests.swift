@@ -20,17 +20,15 @@ struct RestoreSessionTests {
     private let errors = Errors()
 
     private final class Errors: Sendable {
-        let list = Mutex<[any Error]>([])
+        let list = Mutex<[String]>([])
         var count: Int { list.withLock { $0.count } }
     }
 
     private func restore(_ repository: InMemorySessionRepository) async -> SessionStatus {
         let errors = errors
         return await RestoreSession(
-            repository, now: { Self.now },
-            report: { error in
-                errors.list.withLock { $0.append(error) }
-            }
+            repository,
+            environment: Environment(now: { Self.now }, log: { line in errors.list.withLock { $0.append(line) } })
         ).execute()
     }
 

@@ -46,8 +46,8 @@ private final class ToldBridge: ShellBridge {
         let device = Launcher.LaunchDevice(
             store: folder.file("store"), shell: try version("1.0.0"), seed: nil, verifies: false)
         let shell = try ClientShell(
-            ShellConfiguration(device: device), update: nil, bridge: bridge, clock: ManualClock()
-        ) { _ in }
+            ShellConfiguration(device: device), update: nil, bridge: bridge,
+            environment: Environment(clock: ManualClock()))
         try await shell.start()
         return shell
     }

@@ -14,7 +14,7 @@ struct ContainerTests {
         try await DeviceContainer.sessions(store: folder.file("store")).change { $0.signIn(session) }
         let fetcher = try DeviceContainer.fetcher(
             userAgent: "t", for: try server.url("/"), sessions: DeviceContainer.sessions(store: folder.file("store")),
-            report: { Issue.record($0) })
+            environment: Environment(log: { Issue.record("\($0)") }))
         #expect(try await fetcher.fetchBytes(try server.url("/a"), maximumBytes: 9) == [7])
         #expect(try await fetcher.fetchBytes(try other.url("/b"), maximumBytes: 9) == [8])
         #expect(server.requests.map { $0["Authorization"] } == ["Bearer s3cret"])

@@ -72,11 +72,12 @@ final class PushFixture: Sendable {
             device: .init(
                 store: store, shell: try SemanticVersion(parsing: "1.0.0"), seed: fixtures.seed, verifies: false))
         try configure(&configuration)
-        var container = DeviceContainer(configuration) { line in self.warnings.withLock { $0.append(line) } }
+        let log: @Sendable (String) -> Void = { line in self.warnings.withLock { $0.append(line) } }
+        var container = DeviceContainer(configuration, environment: Environment(clock: clock, log: log))
         container.server = DeviceContainer.Server(
             MeteorServerOptions(rootURL: try FetchURL(parsing: server.rootURL), platform: .android),
             fetcher: try DeviceContainer.fetcher(userAgent: "tests"))
-        return try container.shell(bridge: bridge, clock: clock)
+        return try container.shell(bridge: bridge)
     }
 
     /// Returns a shell that shows its page. It waits until an earlier shell has released the store.

@@ -76,9 +76,11 @@ final class ShellFixture: Sendable {
         configure(&configuration)
         return try ClientShell(
             configuration, update: { await .of(pace: { self.asked.withLock { $0 } }) { try await self.update() } },
-            bridge: other ?? bridge, clock: clock,
-            random: { ($0.lowerBound + $0.upperBound) / 2 }, localTime: { self.localTime.withLock { $0 } },
-            warn: { line in self.warnings.withLock { $0.append(line) } })
+            bridge: other ?? bridge,
+            environment: Environment(
+                clock: clock, random: { ($0.lowerBound + $0.upperBound) / 2 },
+                log: { line in self.warnings.withLock { $0.append(line) } }),
+            localTime: { self.localTime.withLock { $0 } })
     }
 
     /// Creates a shell after an earlier one has released the store.
