@@ -78,9 +78,7 @@ extension Serve {
         let device = container.configuration.device
         let reason = UpdateFailure(refusal)
         let bridge = LoopbackBridge(try design())
-        let host = try SeedHost(bridge, because: reason, say: { Output.warn($0) }) { warn in
-            try Launcher.launch(device, withoutStore: refusal, log: warn)
-        }
+        let host = try SeedHost(bridge, of: device, because: refusal, .command)
         let boot = ShellBootSequence(
             sessions: sessions,
             launch: SeedLaunch(host) { if await bridge.noteEnded(sessions, at: .now) { kiosk.endSession() } },

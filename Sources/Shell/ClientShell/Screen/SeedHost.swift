@@ -30,22 +30,22 @@ package final class SeedHost: PageHost {
     }
 
     private let bridge: LoopbackBridge
-    private let launch: @Sendable (_ report: (String) -> Void) throws -> Launched
-    private let say: @Sendable (String) -> Void
-    private let reason: UpdateFailure
+    private let device: Launcher.LaunchDevice
+    private let refusal: any Error
+    private let environment: Environment
     private let nothing: Page
     /// Nil until there is a seed.
     private let shown = Mutex<ShownSeed?>(nil)
     /// The last scan of a late seed, and the number of equal ones; nil for a seed that was there at first.
     private let lastScan = Mutex<(scan: Scan?, times: Int)?>(nil)
 
-    /// Creates a host for pages behind `bridge`. `reason` is why there is no store. `launch` launches the seed
-    /// without a store; its messages are logged when the seed is shown.
+    /// Creates a host for the pages of the seed of `device` behind `bridge`. `refusal` is why there is no store. The log of
+    /// `environment` receives messages about the seed when it is shown.
     package init(
-        _ bridge: LoopbackBridge, because reason: UpdateFailure, say: @escaping @Sendable (String) -> Void,
-        launch: @escaping @Sendable (_ report: (String) -> Void) throws -> Launched
+        _ bridge: LoopbackBridge, of device: Launcher.LaunchDevice, because refusal: any Error,
+        _ environment: Environment
     ) throws {
-        (self.bridge, self.reason, self.say, self.launch) = (bridge, reason, say, launch)
+        (self.bridge, self.device, self.refusal, self.environment) = (bridge, device, refusal, environment)
         nothing = try StatePage.starting.page(bridge.design)
     }
 
@@ -57,9 +57,9 @@ package final class SeedHost: PageHost {
         if seed != nil { return nil }
         do {
             var messages: [String] = []
-            let launched = try launch { messages.append($0) }
-            if try !isComplete(launched.prepared.client.root) { return reason }
-            messages.forEach(say)
+            let launched = try Launcher.launch(device, withoutStore: refusal) { messages.append($0) }
+            if try !isComplete(launched.prepared.client.root) { return UpdateFailure(refusal) }
+            messages.forEach(environment.log)
             try bridge.setServerBasePath(launched.prepared.client)
             // No page has its token.
             shown.withLock { $0 = ShownSeed(launched: launched, generation: -1) }
@@ -139,7 +139,7 @@ package final class SeedHost: PageHost {
         case "getCurrentVersion": return ["version": .string(orNull: launched?.name.shortDescription)]
         case "isUpdateAvailable": return ["available": .bool(false)]
         case "getStatus": return PageStatus(.empty, shell: nil, running: launched?.name, ready: nil).object
-        case "checkForUpdates": return PageChecks.outcome(reason)
+        case "checkForUpdates": return PageChecks.outcome(UpdateFailure(refusal))
         default: return try LoopbackHost.answer(method)
         }
     }

@@ -26,8 +26,8 @@ struct SeedHostTests {
         device.layout = MeteorBundles(platform: .android)
         let reason = UpdateFailure(.permissionDenied, subject: "store", "Not allowed.")
         host = try SeedHost(
-            LoopbackBridge(), because: reason, say: { [said] line in said.all.withLock { $0.append(line) } },
-            launch: { [device] in try Launcher.launch(device, withoutStore: reason, log: $0) })
+            LoopbackBridge(), of: device, because: reason,
+            Environment(log: { [said] line in said.all.withLock { $0.append(line) } }))
     }
 
     private func write(_ text: String, to name: String) throws {
