@@ -608,9 +608,11 @@ import Testing
     ])
     func `channel edits reject invalid or contradictory flags`(arguments: [String]) throws {
         _ = try refused(64, "usage") {
+            // After "--", the command line has no flags.
             try Clientctl.run(
-                arguments
-                    + ["--feed", site.feed, "--channel", "stable", "--channel-key", site.key("channel"), "--json"])
+                Array(arguments.prefix(2))
+                    + ["--feed", site.feed, "--channel", "stable", "--channel-key", site.key("channel"), "--json"]
+                    + arguments.dropFirst(2))
         }
     }
 
