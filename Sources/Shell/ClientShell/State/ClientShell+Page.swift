@@ -32,14 +32,18 @@ extension ClientShell {
         send(.page(.leave(UntrustedName.display(place), report), token))
     }
 
+    /// Records that the connection of a page ended without a report, so its window was closed or its process ended. On trial,
+    /// another page of the client has to follow a visible one.
+    package func pageDidVanish(_ token: LaunchToken, load: String) { send(.page(.vanish(load), token)) }
+
     /// Reports a page error as an event, each text once. The first grave errors are kept as failure details until the page
     /// confirms its start.
     public func pageDidReport(_ token: LaunchToken, _ pageError: String, isGrave: Bool = true) {
         send(.page(.error(UntrustedName.display(pageError, limit: 400), isGrave: isGrave), token))
     }
 
-    /// Records that the page is hidden, so its startup time is paused. A `report` is valid if it is the newest of the youngest
-    /// page.
+    /// Records that the page is hidden. The startup time is paused while all pages are. A `report` is valid if it is the newest
+    /// of its page.
     public func pageDidHide(_ token: LaunchToken, _ report: PageReport? = nil) {
         send(.page(.show(false, report), token))
     }

@@ -70,6 +70,8 @@ extension ShellState {
         case lose(String)
         /// The page leaves for a place.
         case leave(String, PageReport)
+        /// The connection of this page load ended without a report.
+        case vanish(String)
         case error(String, isGrave: Bool)
         case show(Bool, PageReport?)
         /// The page is busy, or no longer. When it becomes idle and `mayActivate` is set, a client that is ready is shown.

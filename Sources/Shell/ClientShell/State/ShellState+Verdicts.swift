@@ -23,6 +23,12 @@ extension ShellState {
             if !launched.wasReportedFailed { trial?.leave(for: place, report, at: now) }
             expected?.leave(for: place, report, at: now)
             return recordReport(token)
+        case .vanish(let load):
+            guard let launched, launched.token == token else { return [] }
+            busy.leave(load: load)
+            if !launched.wasReportedFailed { trial?.vanish(load: load, at: now) }
+            expected?.vanish(load: load, at: now)
+            return []
         case .error(let text, let isGrave): return addPageError(text, of: token, isGrave: isGrave)
         case .show(let isShown, let report):
             guard token == launched?.token else { return [] }

@@ -1,12 +1,24 @@
 import BundleCore
 import BundleValues
 
-/// A launch awaiting confirmation: its remaining time and the reports of its pages. Time passes only while a user can see
-/// the page.
+/// A launch awaiting confirmation: its remaining time and the reports of its pages. Time passes while a user can see one of
+/// them. It is paused when all are hidden or gone.
 struct Trial: Sendable {
-    /// The largest number of page loads that are remembered. The youngest is the last.
-    private static let rememberedLoads = 16
+    /// The largest number of pages that are remembered.
+    private static let rememberedPages = 16
     private static let keptPageErrors = 3
+
+    /// A page load that has reported.
+    private struct TrialPage {
+        enum Sight { case shown, hidden, gone }
+
+        let load: String
+        /// The number of its last report.
+        var number: Int
+        var sight: Sight
+        /// The reading of the clock at its first report.
+        let since: Duration
+    }
 
     private var watchdog: StartupWatchdog
     /// The reading of the clock at which the time is over; nil while it is paused.
@@ -14,14 +26,14 @@ struct Trial: Sendable {
     /// The time after which a page in a browser counts as visible without a report; nil if every page counts.
     private let longestSilence: Duration?
     private var silence: Duration?
-    private var isInBrowser = false
-    private var hasReported = false
     /// Whether the ledger still has to record the first report.
     private var awaitsReport: Bool
-    private var loads: [PageReport] = []
+    /// The youngest page is the last.
+    private var pages: [TrialPage] = []
     private let timeout: Duration
-    /// The last page that was unloaded, its target, and the moment by which a page of the client has to follow.
-    private var unload: (load: String, place: String, end: Duration)?
+    /// The departure of the last visible page, and the moment by which a page of the client has to follow.
+    private var departure: (text: String, end: Duration)?
+    private var isConfirmed = false
     private var pageErrors: [String] = []
     /// The number of grave errors that its pages reported.
     private(set) var errorCount = 0
@@ -44,39 +56,58 @@ struct Trial: Sendable {
     }
 
     /// The reading of the clock at which `wake` has to be called; nil if the trial waits for no deadline.
-    var wake: Duration? { [end, silence, unload?.end].compactMap(\.self).min() }
+    var wake: Duration? { [end, silence, departure?.end].compactMap(\.self).min() }
 
     /// The first page errors. Several are kept, because the decisive one may follow another.
     var failureDetail: String? { pageErrors.isEmpty ? nil : pageErrors.joined(separator: "; ") }
 
-    /// Records that a user loads the page.
+    /// Records that a user loads the page. Unless another page is visible, it has to report, or else it counts as visible.
     mutating func isLoaded(at now: Duration) {
-        unload = nil
-        guard let longestSilence, !isInBrowser else { return }
-        isInBrowser = true
-        if !hasReported { silence = now + longestSilence }
+        departure = nil
+        guard let longestSilence, end == nil, !isConfirmed, silence == nil else { return }
+        silence = now + longestSilence
     }
 
     /// Ends the startup timeout, because the page confirmed its start. Returns false if it had ended before.
     mutating func confirm(at now: Duration) -> Bool {
-        silence = nil
+        (silence, isConfirmed) = (nil, true)
         return apply(.confirmed, at: now) == .settle(.healthy)
     }
 
-    /// Records that a page was shown or hidden. Reports of older loads are ignored: the unload of a reloaded page arrives late.
+    /// Records that a page was shown or hidden. Without a `report`, it is the only view of a shell.
     mutating func show(_ isShown: Bool, _ report: PageReport?, at now: Duration) {
-        if let report, !isNew(report) { return }
-        hasReported = true
-        silence = nil
-        if isShown || report?.load != unload?.load { unload = nil }
-        _ = apply(isShown ? .resumed : .paused, at: now)
+        let (index, isNew) = page(report, at: now)
+        guard let index else { return }
+        if isShown || isNew { (silence, departure) = (nil, nil) }
+        // An unloaded page may report late that it is hidden. One that returns from the cache of the browser is shown.
+        if isShown || pages[index].sight != .gone { pages[index].sight = isShown ? .shown : .hidden }
+        pauseUnlessSeen(at: now)
     }
 
-    /// Records that a page leaves for `place`. A page of the client has to follow within the startup timeout.
+    /// Records that a page leaves for `place`. Unless another one is visible, a page of the client has to follow within the
+    /// startup timeout.
     mutating func leave(for place: String, _ report: PageReport, at now: Duration) {
-        guard isNew(report) else { return }
-        unload = (report.load, place, now + timeout)
-        _ = apply(.paused, at: now)
+        guard let index = page(report, at: now).index else { return }
+        depart(index, "its page left\(place.isEmpty ? "" : " for \(place)")", at: now)
+    }
+
+    /// Records that the connection of a page ended without a report. If the page was visible, another one has to follow. A
+    /// hidden page was closed.
+    mutating func vanish(load: String, at now: Duration) {
+        guard let index = pages.firstIndex(where: { $0.load == load }) else { return }
+        switch pages[index].sight {
+        case .shown: depart(index, "its page ended", at: now)
+        case .hidden: pages[index].sight = .gone
+        case .gone: break
+        }
+    }
+
+    private mutating func depart(_ index: Int, _ text: String, at now: Duration) {
+        pages[index].sight = .gone
+        pauseUnlessSeen(at: now)
+        // The report of a page that follows may arrive before that of the unload.
+        let isFollowed = pages[(index + 1)...].contains { $0.sight != .gone && now - $0.since < timeout }
+        if !isSeen && !isFollowed { departure = (text, now + timeout) }
     }
 
     /// Excludes `time`, for which the process and its pages were suspended until now.
@@ -86,7 +117,7 @@ struct Trial: Sendable {
             _ = apply(.resumed, at: now)
         }
         silence = silence.map { $0 + time }
-        unload?.end += time
+        departure?.end += time
     }
 
     /// Records a report of a page. Returns true for the first one, if pages report at all.
@@ -103,10 +134,9 @@ struct Trial: Sendable {
     /// Returns how the trial has ended; nil if it continues. With `afterReports`, pages of another client have reported, so
     /// silence is a failure of this client.
     mutating func wake(at now: Duration, afterReports: Bool) -> TrialEnd? {
-        if let unload, now >= unload.end {
-            let place = unload.place.isEmpty ? "" : " for \(unload.place)"
+        if let departure, now >= departure.end {
             return .failed(
-                .reported, "its page left\(place), and none of its pages followed within \(DurationText(timeout))")
+                .reported, "\(departure.text), and none of its pages followed within \(DurationText(timeout))")
         }
         if let silence, now >= silence {
             self.silence = nil
@@ -129,16 +159,29 @@ struct Trial: Sendable {
         return action
     }
 
-    /// Returns true if `report` is from the youngest load, or from a load that has not reported before.
-    private mutating func isNew(_ report: PageReport) -> Bool {
-        guard let index = loads.firstIndex(where: { $0.load == report.load }) else {
-            loads.append(report)
-            if loads.count > Self.rememberedLoads { loads.removeFirst() }
-            return true
+    /// Whether a page is visible.
+    private var isSeen: Bool { pages.contains { $0.sight == .shown } }
+
+    private mutating func pauseUnlessSeen(at now: Duration) {
+        _ = apply(isSeen ? .resumed : .paused, at: now)
+    }
+
+    /// Returns the index of the page that sent `report`, and whether it has not reported before. The index is nil if a later
+    /// report of the page arrived before.
+    private mutating func page(_ report: PageReport?, at now: Duration) -> (index: Int?, isNew: Bool) {
+        let load = report?.load ?? ""
+        guard let index = pages.firstIndex(where: { $0.load == load }) else {
+            if pages.count == Self.rememberedPages {
+                pages.remove(
+                    at: pages.firstIndex { $0.sight == .gone } ?? pages.firstIndex { $0.sight == .hidden } ?? 0)
+            }
+            pages.append(TrialPage(load: load, number: report?.number ?? 0, sight: .hidden, since: now))
+            return (pages.count - 1, true)
         }
-        if loads[index].number >= report.number { return false }
-        loads[index] = report
-        return index == loads.count - 1
+        guard let report else { return (index, false) }
+        if pages[index].number >= report.number { return (nil, false) }
+        pages[index].number = report.number
+        return (index, false)
     }
 }
 

@@ -106,6 +106,109 @@ import BundleValues
         #expect(fixture.wake == fixture.now + Self.timeout)
     }
 
+    /// The last report of a page, and whether the trial fails after it.
+    private struct Case: CustomTestStringConvertible {
+        let testDescription: String
+        let steps: [(String, Int, Step)]
+        let fails: Bool
+
+        enum Step { case shown, hidden, left, vanished, loaded, later }
+
+        init(_ name: String, fails: Bool, _ steps: [(String, Int, Step)]) {
+            (testDescription, self.steps, self.fails) = (name, steps, fails)
+        }
+    }
+
+    private static let cases = [
+        Case("the younger window closes", fails: true, [("a", 1, .shown), ("b", 1, .shown), ("b", 2, .hidden)]),
+        Case(
+            "the younger window closes, and its connection ends", fails: true,
+            [("a", 1, .shown), ("b", 1, .shown), ("b", 2, .hidden), ("b", 0, .vanished)]),
+        Case("the older window closes", fails: true, [("a", 1, .shown), ("b", 1, .shown), ("a", 2, .hidden)]),
+        Case(
+            "a second tab opens and closes", fails: true,
+            [("a", 1, .shown), ("a", 2, .hidden), ("b", 1, .shown), ("b", 2, .hidden), ("a", 3, .shown)]),
+        Case(
+            "a second tab is opened in the background", fails: true,
+            [("a", 1, .shown), ("b", 1, .hidden), ("b", 2, .hidden)]),
+        Case(
+            "both windows are hidden", fails: false,
+            [("a", 1, .shown), ("b", 1, .shown), ("a", 2, .hidden), ("b", 2, .hidden)]),
+        Case(
+            "an older page returns from the cache of the browser", fails: true,
+            [("a", 1, .shown), ("a", 2, .left), ("b", 1, .shown), ("b", 2, .hidden), ("a", 3, .shown)]),
+        Case(
+            "the unload of a reloaded page arrives late", fails: false,
+            [("a", 1, .shown), ("b", 1, .hidden), ("a", 2, .left)]),
+        Case(
+            "a visible page leaves long after a hidden one was opened", fails: true,
+            [
+                ("a", 1, .shown), ("b", 1, .hidden), ("a", 2, .hidden), ("", 0, .later), ("a", 3, .shown),
+                ("a", 4, .left),
+            ]),
+        Case("a visible page ends", fails: true, [("a", 1, .shown), ("a", 0, .vanished)]),
+        Case(
+            "a visible page ends, and a hidden one follows", fails: false,
+            [("a", 1, .shown), ("a", 0, .vanished), ("b", 1, .hidden)]),
+        Case("a hidden page ends", fails: false, [("a", 1, .shown), ("a", 2, .hidden), ("a", 0, .vanished)]),
+        Case(
+            "a page is loaded after all were closed, and never reports", fails: true,
+            [("a", 1, .shown), ("a", 2, .hidden), ("a", 0, .vanished), ("", 0, .loaded)]),
+        Case(
+            "a page is loaded after all were closed, and is hidden", fails: false,
+            [("a", 1, .shown), ("a", 2, .hidden), ("", 0, .loaded), ("b", 1, .hidden)]),
+        Case(
+            "one of many windows stays open", fails: true,
+            [("a", 1, .shown)] + (0..<40).flatMap { [("w\($0)", 1, .shown), ("w\($0)", 2, .hidden)] }),
+    ]
+
+    @Test(arguments: cases)
+    private func `pauses a trial only while all its pages are hidden or gone`(row: Case) throws {
+        for isTrial in [true, false] {
+            var fixture = StateFixture(.reported)
+            fixture.runGood(1)
+            fixture.install(2)
+            let loaded = fixture.load(takesNext: true)
+            var launch = try #require(loaded)
+            if !isTrial {
+                fixture.handle(.page(.confirm, launch.token))
+                fixture.handle(.admit(.nobody))
+                fixture.handle(.admit(.everybody))
+                let again = fixture.load(takesNext: true)
+                launch = try #require(again)
+                #expect(!launch.isTrial)
+            }
+            for (load, number, step) in row.steps {
+                let report = PageReport(load: load, number: number)
+                switch step {
+                case .shown: fixture.handle(.page(.show(true, report), launch.token))
+                case .hidden: fixture.handle(.page(.show(false, report), launch.token))
+                case .left: fixture.handle(.page(.leave("", report), launch.token))
+                case .vanished: fixture.handle(.page(.vanish(load), launch.token))
+                case .loaded: _ = fixture.load(takesNext: true)
+                case .later: fixture.now += Self.timeout * 2
+                }
+            }
+            var hasFailed = false
+            for _ in 0..<6 {
+                fixture.now += Self.timeout
+                fixture.handle(.timerFired)
+                hasFailed =
+                    hasFailed || !fixture.verdicts.isEmpty
+                    || fixture.reports.contains { if case .unconfirmed = $0 { true } else { false } }
+            }
+            #expect(hasFailed == row.fails, "on trial \(isTrial)")
+        }
+    }
+
+    @Test func `a closed window is not busy`() throws {
+        var (fixture, token) = try busyFixture()
+        fixture.install(2)
+        fixture.handle(.page(.vanish("a"), token))
+        fixture.handle(.tick(mayActivate: true))
+        #expect(fixture.world.reloads == 1)
+    }
+
     @Test func `starts the timeout of a silent page if pages of other clients have reported`() throws {
         var fixture = StateFixture(.reported)
         fixture.runGood(1)

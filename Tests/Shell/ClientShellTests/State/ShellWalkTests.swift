@@ -36,10 +36,10 @@ private struct ScreenModel {
     var left: Duration?
     var isVisible = false
     var silenceEnds: Duration?
-    var wasLoaded = false
-    var hasReported = false
-    var youngest = ""
-    var lastReport: [String: Int] = [:]
+    /// The moment by which a page has to follow the last visible one, which left.
+    var departureEnds: Duration?
+    /// The pages that reported, the youngest last. Nil is the state of a page that is gone.
+    var pages: [(load: String, number: Int, isShown: Bool?, since: Duration)] = []
     /// The verdicts that the disk refused, and how often each was reported.
     var refused: [String: Int] = [:]
     var pending: (token: LaunchToken, isGood: Bool)?
@@ -72,21 +72,42 @@ private struct ScreenModel {
     /// Returns when the trial needs its timer.
     func wake(_ now: Duration) -> Duration? {
         guard let left else { return nil }
-        let moments = [isVisible ? now + left : nil, silenceEnds].compactMap { $0 }
+        let moments = [isVisible ? now + left : nil, silenceEnds, departureEnds].compactMap { $0 }
         return moments.min()
     }
 
     mutating func pass(_ time: Duration) { if isVisible, let left { self.left = left - time } }
 
-    mutating func report(_ isShown: Bool, _ report: PageReport) {
-        guard left != nil else { return }
-        if let last = lastReport[report.load] {
-            defer { lastReport[report.load] = max(last, report.number) }
-            guard report.number > last, report.load == youngest else { return }
-        } else {
-            (lastReport[report.load], youngest) = (report.number, report.load)
-        }
-        (hasReported, silenceEnds, isVisible) = (true, nil, isShown)
+    mutating func report(_ isShown: Bool, _ report: PageReport, _ now: Duration) {
+        guard left != nil, let index = accept(report, now) else { return }
+        if isShown || pages[index].number < 0 { (silenceEnds, departureEnds) = (nil, nil) }
+        pages[index].number = report.number
+        if isShown || pages[index].isShown != nil { pages[index].isShown = isShown }
+        isVisible = pages.contains { $0.isShown == true }
+    }
+
+    mutating func leave(_ report: PageReport, _ now: Duration, _ timeout: Duration) {
+        guard left != nil, let index = accept(report, now) else { return }
+        pages[index].number = report.number
+        end(index, now, timeout)
+    }
+
+    mutating func vanish(_ load: String, _ now: Duration, _ timeout: Duration) {
+        guard left != nil, let index = pages.firstIndex(where: { $0.load == load }) else { return }
+        if pages[index].isShown == true { end(index, now, timeout) } else { pages[index].isShown = nil }
+    }
+
+    private mutating func end(_ index: Int, _ now: Duration, _ timeout: Duration) {
+        pages[index].isShown = nil
+        isVisible = pages.contains { $0.isShown == true }
+        let isFollowed = pages[(index + 1)...].contains { $0.isShown != nil && now < $0.since + timeout }
+        if !isVisible && !isFollowed { departureEnds = now + timeout }
+    }
+
+    /// Returns the page of a report that is its newest. A page without a report has the number -1.
+    private mutating func accept(_ report: PageReport, _ now: Duration) -> Int? {
+        if !pages.contains(where: { $0.load == report.load }) { pages.append((report.load, -1, false, now)) }
+        return pages.firstIndex { $0.load == report.load && $0.number < report.number }
     }
 }
 
@@ -150,7 +171,8 @@ private struct ShellWalk {
         case 70..<74: handle("fail", .page(.fail("white"), token))
         case 74..<77: busy(token)
         case 77..<78: handle("complain", .page(.error("x", isGrave: true), token))
-        case 78..<92: show(token)
+        case 78..<88: show(token)
+        case 88..<92: leave(token)
         case 92..<98: admit()
         default: handle("start", .start)
         }
@@ -198,7 +220,8 @@ private struct ShellWalk {
             if let silence = model.silenceEnds, silence <= fixture.now {
                 (model.silenceEnds, model.isVisible) = (nil, hasPageReported)
             }
-            let isOver = model.left.map { $0 <= .zero } ?? false
+            let isOver =
+                model.left.map { $0 <= .zero } ?? false || model.departureEnds.map { $0 <= fixture.now } ?? false
             handle("timer", .timerFired)
             let hasFallen = fixture.verdicts.contains { if case .faulty = $0.verdict { true } else { false } }
             expect(isOver == hasFallen, "over \(isOver), fallen \(hasFallen)")
@@ -225,9 +248,11 @@ private struct ShellWalk {
             expect(launched.isRecorded, "a trial without a record")
             expect(fixture.world.launch?.token == launched.token, "a trial that the ledger does not record")
         }
-        if takesNext, isReported, model.left != nil, !model.wasLoaded {
-            model.wasLoaded = true
-            if !model.hasReported { model.silenceEnds = fixture.now + Self.timeout * 3 }
+        if takesNext, model.left != nil {
+            model.departureEnds = nil
+            if isReported, !model.isVisible, model.silenceEnds == nil {
+                model.silenceEnds = fixture.now + Self.timeout * 3
+            }
         }
         // The timer of a client that is not on trial reports an unconfirmed start.
         expect(
@@ -240,10 +265,24 @@ private struct ShellWalk {
         let report = PageReport(load: load, number: Int.random(in: 0...40, using: &generator))
         let isShown = chance(60)
         if token == model.token {
-            model.report(isShown, report)
+            model.report(isShown, report, fixture.now)
             hasPageReported = true
         }
         handle("show", .page(.show(isShown, report), token))
+    }
+
+    private mutating func leave(_ token: LaunchToken) {
+        let load = ["a", "b", "c", "d"].randomElement(using: &generator) ?? "a"
+        let report = PageReport(load: load, number: Int.random(in: 0...40, using: &generator))
+        if chance(50) {
+            if token == model.token { model.vanish(load, fixture.now, Self.timeout) }
+            return handle("vanish", .page(.vanish(load), token))
+        }
+        if token == model.token {
+            model.leave(report, fixture.now, Self.timeout)
+            hasPageReported = true
+        }
+        handle("leave", .page(.leave("", report), token))
     }
 
     private mutating func busy(_ token: LaunchToken) {
@@ -275,7 +314,9 @@ private struct ShellWalk {
         done[what.split(separator: " ").first.map(String.init) ?? what, default: 0] += 1
         for report in fixture.reports { follow(report, before.launched) }
         // The launch ended for an audience that may not see it.
-        if fixture.state.launched == nil { (model.token, model.left, model.silenceEnds) = (nil, nil, nil) }
+        if fixture.state.launched == nil {
+            (model.token, model.left, model.silenceEnds, model.departureEnds) = (nil, nil, nil, nil)
+        }
         checkVerdicts(event, before.launched)
         checkAudience()
         checkClients(before.next)
@@ -306,8 +347,7 @@ private struct ShellWalk {
             if audience == .guests { done["for guests", default: 0] += 1 }
         case .confirmed:
             done["confirmed", default: 0] += 1
-            model.left = nil
-            model.silenceEnds = nil
+            (model.left, model.silenceEnds, model.departureEnds) = (nil, nil, nil)
         case .rolledBack(let name, let other, let failure):
             let world = fixture.world
             done[failure.code == .versionBlocked ? "recalled" : "rolled back", default: 0] += 1
@@ -343,7 +383,7 @@ private struct ShellWalk {
             case (.abandoned, .timerFired): expect(!hasPageReported, "silent, though pages report")
             default: expect(false, "\(verdict) without an event")
             }
-            if verdict != .abandoned { (model.left, model.silenceEnds) = (nil, nil) }
+            if verdict != .abandoned { (model.left, model.silenceEnds, model.departureEnds) = (nil, nil, nil) }
             if fixture.reports.contains(.failed(FakeWorld.diskIsFull)) { model.pending = (token, verdict == .good) }
         }
         // A pending verdict is written as soon as the disk accepts it.
