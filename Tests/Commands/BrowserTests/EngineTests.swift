@@ -155,6 +155,33 @@ import Testing
         try end(serving)
     }
 
+    @Test(arguments: [Engine.chromium, .firefox])
+    func `a trial continues for its page when a second tab closes`(engine: Engine) throws {
+        try engine.require()
+        try kiosk.install(client("1.0.0"))
+        let serving = try serve(engine)
+        try kiosk.wait(until: "v1.0.0", is: "good")
+        let tabs = """
+            tell('shown/2.0.0');
+            function tell(what) { fetch('\(witness.root)/' + what).catch(() => {}); }
+            if (!window.opener) {
+              var other = window.open('/');
+              var timer = setInterval(() => {
+                if (other.version !== '2.0.0' || other.document.readyState !== 'complete') { return; }
+                clearInterval(timer);
+                setTimeout(() => { other.close(); tell('closed'); }, 500);
+              }, 100);
+            }
+
+            """
+        try kiosk.install(.doing("2.0.0", tabs))
+        try wait("no tab was closed", serving) { times("/closed") == 1 }
+        let before = times("/shown/1.0.0")
+        try kiosk.wait(until: "v2.0.0", is: "failed")
+        try wait("1.0.0 does not return", serving) { times("/shown/1.0.0") > before }
+        try end(serving)
+    }
+
     @Test(arguments: Engine.kiosks)
     func `a page in an engine receives its status, the next release and the progress of its download`(engine: Engine)
         throws

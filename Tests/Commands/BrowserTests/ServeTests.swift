@@ -326,6 +326,20 @@ import Testing
         #expect(try kiosk.status(of: "v2.0.0").failures.map { $0["cause"] } == [.string("notConfirmed")])
     }
 
+    @Test func `a trial continues for the other windows when one of them closes`() throws {
+        try kiosk.install(.good("1.0.0"))
+        let serving = try kiosk.serve(timeout: "\(BusyMachine.seconds(6))s")
+        let page = try browser.open(serving.root + "/")
+        try kiosk.wait(until: "v1.0.0", is: "good")
+        try kiosk.install(.doing("2.0.0", ""))
+        try shows(page, "2.0.0")
+        var other: BrowserPage? = try page.openBeside(serving.root + "/")
+        try other.map { try shows($0, "2.0.0") }
+        other = nil
+        try kiosk.wait(until: "v2.0.0", is: "failed")
+        try shows(page, "1.0.0")
+    }
+
     @Test func `a probe starts a trial without its timeout until a browser connects`() throws {
         try kiosk.install(.good("1.0.0"))
         let serving = try kiosk.serve(timeout: "200ms")
