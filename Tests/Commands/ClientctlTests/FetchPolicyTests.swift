@@ -20,8 +20,11 @@ import Testing
         return "\(text(hour))-\(text(hour + 1))"
     }
 
+    /// Runs a command on a device that shows its seed.
     private func run(_ command: String, at manifest: String? = nil, _ more: [String]) throws -> Outcome {
-        try Clientctl.run(site.arguments(command, manifest, more), environment: ["TZ": "UTC"])
+        let seed = try site.folder.writeTree(Site.client("0.9.0"), to: "seed")
+        return try Clientctl.run(
+            site.arguments(command, manifest, more + ["--seed", seed]), environment: ["TZ": "UTC"])
     }
 
     private func status() throws -> Outcome { try Clientctl.run(["status", "--store", site.store, "--json"]) }
@@ -32,7 +35,7 @@ import Testing
         #expect(check.status == 3)
         #expect(check.string("outcome") == "waiting")
         let waiting = try run("install", window)
-        #expect(waiting.status == 3)
+        #expect(waiting.status == 0)
         #expect(waiting.string("waiting") == "hours")
         #expect(try status()["waiting"]?.objectValue?["reason"] == .string("hours"))
         try run("install", ["--download-window", "00:00-24:00"]).succeeded("installed", "1.0.0")
@@ -56,6 +59,38 @@ import Testing
         installed.succeeded("installed", "1.0.0")
         let bytes = try #require(try status()["metered"]?.objectValue?["bytes"]?.integerValue)
         #expect(bytes >= 300_000 && bytes < 400_000)
+    }
+
+    /// Conditions that hold back an archive.
+    private static let conditions = [
+        ["--download-window", closedWindow], ["--deltas", "only"], ["--metered", "yes", "--metered-budget", "1kB"],
+    ]
+
+    @Test(arguments: conditions) func `a device without a client downloads whatever its conditions are`(
+        conditions: [String]
+    ) throws {
+        let server = try LoopbackServer(folder: site.feed)
+        let manifest = "\(try server.url("/manifest.json"))"
+        #expect(try site.check(manifest, conditions).string("outcome") == "available")
+        try site.install(manifest, conditions).succeeded("installed", "1.0.0")
+        // The bytes count in the budget, and the conditions hold for the next release.
+        let isMetered = conditions.contains("--metered")
+        #expect((try status()["metered"]?.objectValue?["bytes"]?.integerValue ?? 0 > 300_000) == isMetered)
+        try site.publish("1.1.0", Site.client("1.1.0").merging(["noise.bin": noise(300_001)]) { $1 })
+        let next = try site.install(manifest, conditions)
+        #expect(next.string("outcome") == "waiting" || next.string("route") == "delta")
+    }
+
+    @Test(arguments: conditions) func `a device whose only client is recalled downloads whatever its conditions are`(
+        conditions: [String]
+    ) throws {
+        let site = try ChannelSite()
+        try site.publish("1.1.0")
+        try site.publish("1.2.0")
+        try site.install("one").succeeded("installed", "1.2.0")
+        try site.release("recall", "--version", "1.2.0", "--reason", "white screen").succeeded("changed")
+        #expect(try site.install("one", conditions).succeeded("installed", "1.1.0").status == 0)
+        #expect(try site.runs("one") == "1.1.0")
     }
 
     @Test func `uses only the downloads that --deltas allows`() throws {
@@ -117,7 +152,8 @@ import Testing
         try Clientctl.run(
             [
                 "check", "--channel", "\(site.feed)/channels/stable.json", "--trust", site.trust, "--store", site.store,
-                "--shell-version", "1.5.0", "--json",
+                "--shell-version", "1.5.0", "--seed", try site.folder.writeTree(Site.client("0.9.0"), to: "seed"),
+                "--json",
             ] + more, environment: ["TZ": "UTC"])
     }
 

@@ -74,7 +74,7 @@ extension FetchPolicy {
 extension Wiring {
     /// Returns the gate for the downloads of a device with these settings.
     static func gate(_ options: UpdateOptions, store: String) throws -> FetchGate {
-        var gate = FetchGate(store: store)
+        var gate = FetchGate(store: store, hasSeed: options.seed != nil)
         gate.policy = try .ofDevice(options)
         gate.traffic = DeviceContainer.traffic
         gate.localTime = { .now }

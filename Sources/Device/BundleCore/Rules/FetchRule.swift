@@ -21,7 +21,16 @@ package enum FetchRule {
         package let used: Int
     }
 
-    /// Returns the reason why a download of `bytes` waits; nil if it may start. `bytes` is nil if the size is unknown.
+    /// Returns the conditions that apply. A device without a client to show keeps only the rate, because no other condition is worth
+    /// an empty screen.
+    package static func conditions(_ policy: FetchPolicy, hasClient: Bool) -> FetchPolicy {
+        if hasClient { return policy }
+        var conditions = FetchPolicy()
+        (conditions.rate, conditions.mirrors) = (policy.rate, policy.mirrors)
+        return conditions
+    }
+
+    /// Returns the reason why a download of `bytes` waits under `policy`; nil if it may start. `bytes` is nil if the size is unknown.
     ///
     /// The reason that lasts longest comes first.
     package static func wait(

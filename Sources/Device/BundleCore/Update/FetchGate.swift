@@ -18,16 +18,27 @@ package struct FetchGate: Sendable {
     /// The clocks of the counts and of running downloads.
     package var environment = Environment()
     private let store: String?
+    private let hasSeed: Bool
 
-    /// Creates a gate without conditions. The ledger of `store` counts the bytes on metered links.
-    package init(store: String? = nil) { self.store = store }
+    /// Creates a gate without conditions. The ledger of `store` counts the bytes on metered links. `hasSeed` is whether the shell has
+    /// a seed, which the ledger contains only after the first launch.
+    package init(store: String? = nil, hasSeed: Bool = false) {
+        self.store = store
+        self.hasSeed = hasSeed
+    }
 
-    /// Returns the reason why a download waits; nil if it may start.
+    /// Returns the reason why a download waits on a device with `inventory`; nil if it may start.
     package func wait(
-        _ terms: FetchTerms, load: FetchRule.Load, bytes: Int?
+        _ terms: FetchTerms, load: FetchRule.Load, bytes: Int?, in inventory: Inventory
     ) async -> FetchWait? {
         let joined = policy.joined(with: terms.policy, isUrgent: terms.isUrgent)
-        return FetchRule.wait(joined, load: load, bytes: bytes, on: await link(joined), at: localTime())
+        let conditions = FetchRule.conditions(joined, hasClient: hasClient(inventory))
+        return FetchRule.wait(conditions, load: load, bytes: bytes, on: await link(joined), at: localTime())
+    }
+
+    private func hasClient(_ inventory: Inventory) -> Bool {
+        let ledger = inventory.ledger
+        return SelectionRule.select(inventory, shell: ledger.shell, hasSeed: hasSeed || ledger.seed != nil) != nil
     }
 
     /// Runs a download of `bytes`, or of an unknown size. Throws `FetchPause` if it has to wait, or if its hours end.
@@ -40,14 +51,17 @@ package struct FetchGate: Sendable {
         let joined = policy.joined(with: terms.policy, isUrgent: terms.isUrgent)
         traffic.limit(rate: joined.rate)
         let link = await link(joined)
-        if let wait = FetchRule.wait(joined, load: load, bytes: bytes, on: link, at: localTime()) {
+        // A store that cannot be read says nothing about its clients.
+        let inventory = store.flatMap { try? Inventory.read(at: $0) }
+        let conditions = FetchRule.conditions(joined, hasClient: inventory.map(hasClient) ?? true)
+        if let wait = FetchRule.wait(conditions, load: load, bytes: bytes, on: link, at: localTime()) {
             throw FetchPause(wait: wait)
         }
-        guard link.isMetered else { return try await within(joined.hours, download) }
+        guard link.isMetered else { return try await within(conditions.hours, download) }
         let (reserved, before) = (bytes ?? 0, traffic.total)
         try count(reserved)
         defer { try? count(traffic.total - before - reserved) }
-        return try await within(joined.hours, download)
+        return try await within(conditions.hours, download)
     }
 
     /// Runs a download and cancels it when the hours end. Its part stays on the disk.

@@ -55,19 +55,22 @@ package struct Updater<Source: UpdateSource>: Sendable {
         return CheckFindings(
             offered: offer.clientVersion, decision: decision,
             others: explaining ? source.explain(offer, in: noted, shell: device.shell, appId: device.appId) : [],
-            plan: plan, memory: noted.ledger.feed, wait: await wait(for: offer, after: decision.verdict, plan: plan),
+            plan: plan, memory: noted.ledger.feed,
+            wait: await wait(for: offer, after: decision.verdict, plan: plan, in: noted),
             retry: decision.verdict.newest.flatMap { newest in
                 newest.version == offer.clientVersion ? noted.ledger.failureBeforeRetry(of: newest) : nil
             },
             rate: gate.policy.joined(with: offer.terms.policy, isUrgent: offer.terms.isUrgent).rate)
     }
 
-    private func wait(for offer: Source.Offer, after verdict: Decision.Verdict, plan: PlannedRoute?) async -> FetchWait?
-    {
+    private func wait(
+        for offer: Source.Offer, after verdict: Decision.Verdict, plan: PlannedRoute?, in inventory: Inventory
+    ) async -> FetchWait? {
         guard case .install = verdict else { return nil }
         // Only a download shows which files of a Meteor bundle are missing.
-        guard let plan else { return await gate.wait(offer.terms, load: .files, bytes: 0) }
-        return await gate.wait(offer.terms, load: plan.route.reason == .taken ? .delta : .archive, bytes: plan.bytes)
+        guard let plan else { return await gate.wait(offer.terms, load: .files, bytes: 0, in: inventory) }
+        return await gate.wait(
+            offer.terms, load: plan.route.reason == .taken ? .delta : .archive, bytes: plan.bytes, in: inventory)
     }
 
     private func plan(

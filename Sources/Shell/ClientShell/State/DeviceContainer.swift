@@ -86,7 +86,7 @@ public struct DeviceContainer: Sendable {
     /// start of a client. Its log receives warnings and the results of repairs.
     public init(_ configuration: ShellConfiguration, environment: Environment) {
         self.configuration = configuration
-        gate = FetchGate(store: configuration.device.store)
+        gate = FetchGate(store: configuration.device.store, hasSeed: configuration.device.seed != nil)
         gate.localTime = { .now }
         gate.environment = Environment(now: environment.now)
         gate.traffic = Self.traffic

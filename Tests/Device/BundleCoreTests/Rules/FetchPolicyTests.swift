@@ -124,6 +124,17 @@ struct FetchRuleTests {
         #expect(Self.wait(load, 1) { $0.deltas = use } == reason)
     }
 
+    @Test func `a device without a client keeps only the rate and the mirrors`() throws {
+        var policy = FetchPolicy()
+        (policy.rate, policy.meteredBudget, policy.deltas) = (9000, 5, .neither)
+        policy.hours = [try ActivationWindows(parsing: "22:00-05:00")]
+        policy.mirrors = [try FetchPolicy.mirror("https://a.example/f")]
+        #expect(FetchRule.conditions(policy, hasClient: true) == policy)
+        var rest = FetchPolicy()
+        (rest.rate, rest.mirrors) = (policy.rate, policy.mirrors)
+        #expect(FetchRule.conditions(policy, hasClient: false) == rest)
+    }
+
     @Test func `names the minutes until the hours begin`() throws {
         var policy = FetchPolicy()
         policy.hours = [try ActivationWindows(parsing: "22:00-05:00")]

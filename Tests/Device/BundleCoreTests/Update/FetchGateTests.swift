@@ -10,6 +10,13 @@ import Testing
 struct FetchGateTests {
     private static let noon = ActivationWindows.LocalTime(day: 2, minute: 720)
 
+    /// A device that shows its seed.
+    private static func seeded() throws -> Inventory {
+        var ledger = Ledger()
+        ledger.seed = try Sample.seed("1")
+        return Inventory.empty.with(ledger)
+    }
+
     private static func gate(_ change: (inout FetchPolicy) throws -> Void) rethrows -> FetchGate {
         var gate = FetchGate()
         try change(&gate.policy)
@@ -27,7 +34,9 @@ struct FetchGateTests {
             try await gate.admit(FetchTerms(), load: .archive, bytes: 1) { Issue.record("the download started") }
         }
         #expect(pause.wait.reason == .hours)
-        #expect(await gate.wait(FetchTerms(FetchPolicy(), isUrgent: true), load: .archive, bytes: 1) == nil)
+        #expect(
+            try await gate.wait(FetchTerms(FetchPolicy(), isUrgent: true), load: .archive, bytes: 1, in: Self.seeded())
+                == nil)
     }
 
     @Test func `asks whether the link is metered only if a budget applies`() async throws {
@@ -37,13 +46,25 @@ struct FetchGateTests {
             questions.withLock { $0 += 1 }
             return true
         }
-        #expect(await gate.wait(FetchTerms(), load: .archive, bytes: 1) == nil)
+        #expect(try await gate.wait(FetchTerms(), load: .archive, bytes: 1, in: Self.seeded()) == nil)
         #expect(try await gate.admit(FetchTerms(), load: .archive, bytes: 1) { 7 } == 7)
         #expect(questions.withLock { $0 } == 0)
         gate.policy.meteredBudget = 10
         #expect(try await gate.admit(FetchTerms(), load: .archive, bytes: 1) { 7 } == 7)
-        #expect(await gate.wait(FetchTerms(), load: .archive, bytes: 11)?.reason == .budget)
+        #expect(try await gate.wait(FetchTerms(), load: .archive, bytes: 11, in: Self.seeded())?.reason == .budget)
         #expect(questions.withLock { $0 } == 2)
+    }
+
+    @Test(arguments: [(false, false, false), (true, false, true), (false, true, true)])
+    func `holds a download back only on a device with a client`(isSeedGiven: Bool, isSeedStored: Bool, waits: Bool)
+        async throws
+    {
+        var gate = FetchGate(hasSeed: isSeedGiven)
+        gate.policy.hours = [try ActivationWindows(parsing: "22:00-05:00")]
+        gate.localTime = { Self.noon }
+        let inventory = isSeedStored ? try Self.seeded() : .empty
+        let wait = await gate.wait(FetchTerms(), load: .archive, bytes: 1, in: inventory)
+        #expect((wait != nil) == waits)
     }
 
     @Test func `cancels a download when its hours end`() async throws {
