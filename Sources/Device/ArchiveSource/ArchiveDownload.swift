@@ -32,9 +32,7 @@ struct ArchiveDownload {
     private let job: DownloadJob
     private let spool: ArchiveSpool
     private let fetcher: any Fetcher
-    private let downloads: Directory
-    /// The copies of the file on mirrors, which are tried first.
-    var copies: Mirrors.Copies?
+    let downloads: Directory
 
     init(
         _ manifest: Manifest, at url: FetchURL, limits: ArchiveLimits, fetcher: any Fetcher, into downloads: Directory,
@@ -73,6 +71,9 @@ struct ArchiveDownload {
 
     private let digest: SHA256Digest
 
+    /// The signed size; nil if the manifest has none.
+    var size: Int? { job.size }
+
     /// The bytes that are not on the disk yet; nil if the size is unknown.
     var missingBytes: Int? {
         guard let size = job.size else { return nil }
@@ -98,43 +99,19 @@ struct ArchiveDownload {
 
     /// Downloads the file. Keeps the part for the next run if the transport fails, and removes bytes that differ from
     /// the signed ones.
-    ///
-    /// A mirror that fails or sends other bytes is left for the next one, and at last for the feed.
     func run() async throws -> VerifiedArchive {
         try spool.removeOthers()
-        for (mirror, url) in copies?.usable ?? [] {
-            guard let mirrors = copies?.mirrors else { break }
-            do {
-                let archive = try await waiting { try await run(job.moved(to: url), with: mirrors.fetcher) }
-                mirrors.ended(mirror, isFailure: false)
-                return archive
-            } catch let error where error is CancellationError || error is DiskError {
-                throw error
-            } catch {
-                mirrors.ended(mirror, isFailure: true)
-            }
-        }
         return try await run(job, with: fetcher)
     }
 
-    /// The longest wait for a cache that is fetching the file itself.
-    private static let longestWait = Duration.seconds(600)
-
-    /// Repeats `download` while a cache answers that it is fetching the file (503 with Retry-After), for ten minutes at most.
-    private func waiting(_ download: () async throws -> VerifiedArchive) async throws -> VerifiedArchive {
-        let end = SuspendingClock.now.advanced(by: Self.longestWait)
-        while true {
-            do {
-                return try await download()
-            } catch FetchError.httpStatus(503, let url, let wait?) {
-                let wait = min(max(wait, .seconds(1)), .seconds(30))
-                guard SuspendingClock.now.advanced(by: wait) < end else {
-                    throw FetchError.httpStatus(503, url, retryAfter: wait)
-                }
-                try await Task.sleep(for: wait)
-            }
-        }
+    /// Downloads a copy of the file at `url` with the fetcher for mirrors.
+    func run(at url: FetchURL, with fetcher: any Fetcher) async throws -> VerifiedArchive {
+        try spool.removeOthers()
+        return try await run(job.moved(to: url), with: fetcher)
     }
+
+    /// The bytes that this download received in all its runs.
+    var receivedBytes: Int { spool.receivedBytes }
 
     private func run(_ job: DownloadJob, with fetcher: any Fetcher) async throws -> VerifiedArchive {
         let downloaded: DownloadedFiles
@@ -166,6 +143,7 @@ final class ArchiveSpool: DownloadPlaces {
     private let size: Int?
     private let report: UpdateObserver
     private let placed = Mutex<File?>(nil)
+    private let received = Mutex(0)
 
     init(_ file: SignedFile, in folder: Directory, report: UpdateObserver) {
         self.folder = folder
@@ -178,10 +156,12 @@ final class ArchiveSpool: DownloadPlaces {
 
     /// The accepted file; nil until `place` has run.
     var complete: File? { placed.withLock { $0 } }
+    /// The bytes that were received so far.
+    var receivedBytes: Int { received.withLock { $0 } }
 
     func removeOthers() throws {
         for name in try folder.list()
-        where name != partName && !name.hasSuffix(Self.refusedSuffix) {
+        where name != partName && !name.hasSuffix(Self.refusedSuffix) && !name.hasSuffix(MirrorMemory.suffix) {
             // Folders belong to another source.
             if case .file? = try folder.kind(of: name) { try folder.removeFile(name) }
         }
@@ -207,7 +187,10 @@ final class ArchiveSpool: DownloadPlaces {
     /// The caller has compared the free space with the space for the whole release.
     func requireRoom() {}
 
-    func received(_ count: Int, reached: Int) { report(.downloading(bytes: reached, of: size)) }
+    func received(_ count: Int, reached: Int) {
+        received.withLock { $0 += count }
+        report(.downloading(bytes: reached, of: size))
+    }
 }
 
 /// Compares size and digest of a download with the signed ones.

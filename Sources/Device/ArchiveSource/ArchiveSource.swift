@@ -49,7 +49,8 @@ package struct ArchiveSource: UpdateSource {
     package init(
         source: FeedAddress, anchor: TrustAnchor, deviceId: DeviceId = DeviceId(), seed: String? = nil,
         limits: ArchiveLimits,
-        fetcher: any Fetcher, mirrorFetcher: (any Fetcher)? = nil, gate: FetchGate = FetchGate(),
+        fetcher: any Fetcher, mirrorFetcher: (any Fetcher)? = nil, mirrorLimits: MirrorLimits = MirrorLimits(),
+        gate: FetchGate = FetchGate(),
         environment: Environment = Environment(),
         report: UpdateObserver
     ) {
@@ -60,7 +61,7 @@ package struct ArchiveSource: UpdateSource {
         self.limits = limits
         self.fetcher = fetcher
         self.gate = gate
-        mirrors = Mirrors(of: source, fetcher: mirrorFetcher ?? fetcher)
+        mirrors = Mirrors(of: source, fetcher: mirrorFetcher ?? fetcher, limits: mirrorLimits)
         self.environment = environment
         self.report = report
     }
@@ -129,7 +130,8 @@ package struct ArchiveSource: UpdateSource {
             release: release, trusted: offer.releaseKeys, archiveURL: url, limits: limits, seed: seed,
             fetcher: fetcher, report: report,
             admission: DownloadAdmission(
-                gate: gate, terms: offer.terms, mirrors: mirrors, roots: policy(offer).mirrors))
+                gate: gate, terms: offer.terms, mirrors: mirrors, roots: policy(offer).mirrors,
+                environment: environment))
     }
 
     /// Downloads, verifies and unpacks a delta to `offer` if one fits an installed client, or else the archive. Then downloads the

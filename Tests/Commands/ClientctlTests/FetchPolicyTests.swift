@@ -142,6 +142,25 @@ import Testing
         #expect(try site.installed("1.0.0")["noise.bin"] == noise(300_000))
     }
 
+    @Test(arguments: [("400kB", 0), ("1MB", 1)])
+    func `keeps within the budget whatever a mirror sends, and leaves it out afterwards`(budget: String, requests: Int)
+        throws
+    {
+        let feed = try LoopbackServer(folder: site.feed)
+        let liar = try LoopbackServer(answer: { _ in Route([UInt8](repeating: 7, count: 301_000)) })
+        let metered = ["--metered", "yes", "--metered-budget", budget, "--mirror", "\(try liar.url("/"))"]
+        let manifest = "\(try feed.url("/manifest.json"))"
+        try run("install", at: manifest, metered).succeeded("installed", "1.0.0")
+        let bytes = try #require(try status()["metered"]?.objectValue?["bytes"]?.integerValue)
+        #expect(bytes <= (budget == "1MB" ? 1_000_000 : 400_000))
+        #expect(liar.requests.count { $0.path.hasSuffix(".tar.zst") } == requests)
+        // The first lie is remembered.
+        try site.publish("1.1.0", Site.client("1.1.0").merging(["noise.bin": noise(100_000)]) { $1 })
+        try run("install", at: manifest, ["--deltas", "never", "--mirror", "\(try liar.url("/"))"]).succeeded(
+            "installed", "1.1.0")
+        #expect(liar.requests.count == 1)
+    }
+
     /// Changes the channel `stable` of the feed.
     private func edit(_ arguments: [String]) throws -> Outcome {
         try Clientctl.run(

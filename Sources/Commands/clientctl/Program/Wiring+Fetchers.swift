@@ -64,13 +64,11 @@ extension Wiring {
         }
     }
 
-    /// Returns a fetcher for mirrors. It sends no token, follows no redirects, and soon leaves a slow mirror for the feed.
+    /// Returns a fetcher for mirrors. It sends no token, follows no redirects, and leaves a silent mirror soon.
     static func mirrorFetcher(_ network: NetworkOptions) throws -> any Fetcher {
         var options = try network.fetching()
         options.connectTimeout = .seconds(5)
         options.stallTimeout = .seconds(10)
-        options.slowFloor = TokenBucket.lowestRate / 2
-        options.slowWindow = .seconds(20)
         options.maximumRedirects = 0
         return try DeviceContainer.fetcher(options)
     }

@@ -137,25 +137,6 @@ struct DeltaInstall {
     }
 }
 
-/// Runs downloads of one release under the policies of the device and its channel.
-struct DownloadAdmission: Sendable {
-    let gate: FetchGate
-    let terms: FetchTerms
-    let mirrors: Mirrors
-    /// The roots of mirrors.
-    let roots: [FetchURL]
-
-    /// Downloads a file, from mirrors first. Throws `FetchPause` if it has to wait.
-    func run(
-        _ download: ArchiveDownload, load: FetchRule.Load, at url: FetchURL
-    ) async throws -> VerifiedArchive {
-        var download = download
-        download.copies = mirrors.copies(of: url, on: roots)
-        let copy = download
-        return try await gate.admit(terms, load: load, bytes: copy.missingBytes) { try await copy.run() }
-    }
-}
-
 extension FetchError {
     /// Whether the server reports that the file does not exist.
     var isAbsence: Bool {

@@ -31,10 +31,22 @@ package struct FetchGate: Sendable {
     package func wait(
         _ terms: FetchTerms, load: FetchRule.Load, bytes: Int?, in inventory: Inventory
     ) async -> FetchWait? {
+        await wait(terms, load: load, bytes: bytes, hasClient: hasClient(inventory))
+    }
+
+    /// Returns the reason why a download waits on a device with the present store; nil if it may start.
+    package func wait(_ terms: FetchTerms, load: FetchRule.Load, bytes: Int?) async -> FetchWait? {
+        await wait(terms, load: load, bytes: bytes, hasClient: mayHaveClient)
+    }
+
+    private func wait(_ terms: FetchTerms, load: FetchRule.Load, bytes: Int?, hasClient: Bool) async -> FetchWait? {
         let joined = policy.joined(with: terms.policy, isUrgent: terms.isUrgent)
-        let conditions = FetchRule.conditions(joined, hasClient: hasClient(inventory))
+        let conditions = FetchRule.conditions(joined, hasClient: hasClient)
         return FetchRule.wait(conditions, load: load, bytes: bytes, on: await link(joined), at: localTime())
     }
+
+    /// Whether the device has a client to show. A store that cannot be read says nothing about its clients.
+    private var mayHaveClient: Bool { store.flatMap { try? Inventory.read(at: $0) }.map(hasClient) ?? true }
 
     private func hasClient(_ inventory: Inventory) -> Bool {
         let ledger = inventory.ledger
@@ -51,9 +63,7 @@ package struct FetchGate: Sendable {
         let joined = policy.joined(with: terms.policy, isUrgent: terms.isUrgent)
         traffic.limit(rate: joined.rate)
         let link = await link(joined)
-        // A store that cannot be read says nothing about its clients.
-        let inventory = store.flatMap { try? Inventory.read(at: $0) }
-        let conditions = FetchRule.conditions(joined, hasClient: inventory.map(hasClient) ?? true)
+        let conditions = FetchRule.conditions(joined, hasClient: mayHaveClient)
         if let wait = FetchRule.wait(conditions, load: load, bytes: bytes, on: link, at: localTime()) {
             throw FetchPause(wait: wait)
         }
