@@ -97,10 +97,13 @@ struct Operators {
             throw SimulationError("the feed does not contain a document")
         }
         let facts = reports.facts(at: now)
-        let verdicts =
-            facts.isEmpty ? nil : VerdictQuery.verdicts(facts, before: reports.facts(at: now - Self.verdictTimeout))
+        let counted: VerdictQuery.Counted =
+            facts.isEmpty
+            ? .otherReleases
+            : VerdictQuery.verdicts(facts, before: reports.facts(at: now - Self.verdictTimeout))
+                .map(VerdictQuery.Counted.verdicts) ?? .restarted
         let version = try version(active)
-        let situation = try GuardDecision.Situation(version, in: document, at: time, verdicts: verdicts)
+        let situation = try GuardDecision.Situation(version, in: document, at: time, counted: counted)
         let decision = GuardDecision.decide(situation, by: Self.plan)
         if let change = decision.change(version, recalls: false, in: situation) { try feed.edit(change, at: time) }
         let counts = "\(situation.verdicts?.confirmed ?? 0) confirmed starts, \(situation.verdicts?.failed ?? 0) failed"
@@ -116,7 +119,7 @@ struct Operators {
         case .complete:
             note("the guard reports \(version) as complete (\(counts))", now)
             decide(recall: nil, mend: now + Self.mendLater)
-        case .held, .forGroupsAlone, .bake, .missing, .tooManyDevices, .noData:
+        case .held, .forGroupsAlone, .bake, .missing, .tooManyDevices, .notYet, .noData:
             if active == target || now - lastChange < Self.longestWait { return }
             note("a person sees that the rollout of \(version) does not continue (\(counts))", now)
             decide(recall: nil, mend: now + Self.mendAfter)

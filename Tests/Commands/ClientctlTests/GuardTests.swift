@@ -16,6 +16,10 @@ import Testing
     }
 
     private func guarded(_ server: String, _ more: String..., bake: String = "1s") throws -> Outcome {
+        try guarded(server, more, bake: bake)
+    }
+
+    private func guarded(_ server: String, _ more: [String], bake: String = "1s") throws -> Outcome {
         try Clientctl.run(
             [
                 "fleet", "guard", "--version", "1.1.0", "--feed", site.feed, "--channel", "stable", "--channel-key",
@@ -45,9 +49,9 @@ import Testing
     }
 
     /// Runs the guard until the step is older than the bake time of one second.
-    private func baked(_ server: String) throws -> Outcome {
+    private func baked(_ server: String, _ more: String...) throws -> Outcome {
         while true {
-            let outcome = try guarded(server)
+            let outcome = try guarded(server, more)
             if outcome.string("reason")?.contains(" for ") != true { return outcome }
         }
     }
@@ -166,6 +170,47 @@ import Testing
         let outcome = try guarded("http://127.0.0.1:\(engine.port)")
         #expect(outcome.status == 60)
         #expect(outcome["failed"] == .integer(10))
+    }
+
+    @Test(arguments: [(0, 3), (2, 3), (1, 0), (2, 2)])
+    func `guard --allow-failures does not advance a pilot of five that did not start the release`(
+        confirmed: Int, failed: Int
+    ) throws {
+        try site.release("rollout", "10%", "--version", "1.1.0").succeeded("changed")
+        let engine = try Self.engine(["started": confirmed + failed, "confirmed": confirmed, "failed": failed])
+        let server = "http://127.0.0.1:\(engine.port)"
+        let outcome = try baked(server, "--devices", "50", "--allow-failures", "3")
+        #expect(outcome.status == (failed == 3 ? 60 : 3), "\(outcome.text)")
+        #expect(try rollout() == "10%")
+    }
+
+    @Test func `guard advances a small fleet after most of its devices started the release`() throws {
+        try site.release("rollout", "10%", "--version", "1.1.0").succeeded("changed")
+        let none = try LoopbackServer { request in
+            Self.vector(request.target.contains("1.1.0") ? [:] : ["started": 50, "confirmed": 50])
+        }
+        let early = try baked("http://127.0.0.1:\(none.port)", "--devices", "50")
+        #expect(early.status == 3 && early.string("outcome") == "waiting", "\(early.text)")
+        #expect(early.string("reason")?.contains("no device has reported 1.1.0 yet. About 5 of 50 devices") == true)
+        let two = try Self.engine(["started": 2, "confirmed": 2])
+        let waiting = try baked("http://127.0.0.1:\(two.port)", "--devices", "50")
+        #expect(waiting.status == 3 && waiting["missing"] == .integer(1))
+        let reason = try #require(waiting.string("reason"))
+        #expect(reason.contains("too few to prove a failure rate (2% takes 74 starts): 3 must start it"), "\(reason)")
+        let failing = try Self.engine(["started": 5, "confirmed": 4, "failed": 1])
+        let stuck = try baked("http://127.0.0.1:\(failing.port)", "--devices", "50")
+        #expect(stuck.status == 3)
+        #expect(stuck.string("reason")?.hasSuffix("clientctl release rollout --version 1.1.0") == true)
+        let three = try Self.engine(["started": 3, "confirmed": 3])
+        try baked("http://127.0.0.1:\(three.port)", "--devices", "50").succeeded("advanced")
+        #expect(try rollout() == "25%")
+    }
+
+    @Test func `guard waits while a counter that restarted hides the verdicts`() throws {
+        let counts = Mutex([["started": 3], ["started": 9, "confirmed": 9]])
+        let engine = try LoopbackServer { _ in Self.vector(counts.withLock { $0.isEmpty ? [:] : $0.removeFirst() }) }
+        let outcome = try guarded("http://127.0.0.1:\(engine.port)")
+        #expect(outcome.status == 61 && outcome.string("reason")?.contains("a counter in Prometheus restarted") == true)
     }
 
     @Test func `guard changes nothing without data`() throws {

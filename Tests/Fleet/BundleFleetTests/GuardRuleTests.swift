@@ -113,7 +113,9 @@ import Testing
         _ rollout: Int, _ verdicts: FirstVerdicts?, isHeld: Bool = false, sinceChange: Duration = .seconds(7200)
     ) -> GuardDecision {
         GuardDecision.decide(
-            GuardDecision.Situation(rollout: rollout, isHeld: isHeld, sinceChange: sinceChange, verdicts: verdicts),
+            GuardDecision.Situation(
+                rollout: rollout, isHeld: isHeld, sinceChange: sinceChange,
+                counted: verdicts.map(VerdictQuery.Counted.verdicts) ?? .nothing),
             by: plan)
     }
 
@@ -128,7 +130,7 @@ import Testing
     @Test func `does not advance without data, too early, or after a manual stop`() {
         let good = FirstVerdicts(confirmed: 500, failed: 1)
         #expect(Self.decide(10, nil) == .noData)
-        #expect(Self.decide(0, FirstVerdicts(confirmed: 0, failed: 0)) == .noData)
+        #expect(Self.decide(0, FirstVerdicts(confirmed: 0, failed: 0)) == .notYet)
         #expect(Self.decide(10, good, sinceChange: .seconds(600)) == .bake(.seconds(3000)))
         #expect(Self.decide(10, good, isHeld: true) == .held)
         #expect(Self.decide(10, FirstVerdicts(confirmed: 70, failed: 0)) == .missing(4))
@@ -137,22 +139,22 @@ import Testing
     @Test func `stops a release for groups only, and never opens it to other devices`() throws {
         func decide(_ verdicts: FirstVerdicts) -> GuardDecision {
             var situation = GuardDecision.Situation(
-                rollout: 0, isHeld: false, sinceChange: .seconds(7200), verdicts: verdicts, devices: 2000)
+                rollout: 0, isHeld: false, sinceChange: .seconds(7200), counted: .verdicts(verdicts), devices: 2000)
             situation.isForNamedAlone = true
             return GuardDecision.decide(situation, by: Self.plan)
         }
         #expect(decide(FirstVerdicts(confirmed: 500, failed: 0)) == .forGroupsAlone)
         #expect(decide(FirstVerdicts(confirmed: 2, failed: 8)) == .stop)
-        #expect(decide(FirstVerdicts(confirmed: 0, failed: 0)) == .noData)
-        let situation = GuardDecision.Situation(rollout: 0, isHeld: false, sinceChange: .zero, verdicts: nil)
+        #expect(decide(FirstVerdicts(confirmed: 0, failed: 0)) == .notYet)
+        let situation = GuardDecision.Situation(rollout: 0, isHeld: false, sinceChange: .zero, counted: .nothing)
         let version = try SemanticVersion(parsing: "1.1.0")
         #expect(GuardDecision.forGroupsAlone.change(version, recalls: true, in: situation) == nil)
     }
 
     @Test func `adds named devices to the expected number of devices`() {
         var situation = GuardDecision.Situation(
-            rollout: 10, isHeld: false, sinceChange: .seconds(7200), verdicts: FirstVerdicts(confirmed: 100, failed: 0),
-            devices: 2000)
+            rollout: 10, isHeld: false, sinceChange: .seconds(7200),
+            counted: .verdicts(FirstVerdicts(confirmed: 100, failed: 0)), devices: 2000)
         #expect(situation.mostDevices == 38)
         #expect(GuardDecision.decide(situation, by: Self.plan) == .tooManyDevices(most: 38))
         situation.named = 100
@@ -169,12 +171,75 @@ import Testing
         #expect(Self.decide(10, bad, isHeld: true) == .held)
     }
 
-    @Test func `applies fixed thresholds without statistics`() {
+    @Test func `stops above a fixed threshold`() {
         #expect(Self.finding(100, 3, .simple(starts: 3, permille: 0)) == .proven)
         #expect(Self.finding(100, 4, .simple(starts: 3, permille: 0)) == .tooMany)
-        #expect(Self.finding(0, 0, .simple(starts: 3, permille: 0)) == .undecided(missing: 1))
+        #expect(Self.finding(0, 0, .simple(starts: 3, permille: 0)) == .undecided(missing: 3))
+        #expect(Self.finding(0, 3, .simple(starts: 3, permille: 0)) == .tooMany)
+        #expect(Self.finding(2, 3, .simple(starts: 3, permille: 0)) == .tooMany)
         #expect(Self.finding(95, 5, .simple(starts: 0, permille: 50)) == .proven)
         #expect(Self.finding(94, 6, .simple(starts: 0, permille: 50)) == .tooMany)
+    }
+
+    private static let fleets: [Int?] = [nil, 1, 2, 3, 4, 5, 8, 20, 40, 60, 500]
+
+    private static let rules: [GuardRule] = [
+        .simple(starts: 0, permille: 0), .simple(starts: 1, permille: 0), .simple(starts: 3, permille: 0),
+        .simple(starts: 20, permille: 0), .simple(starts: 0, permille: 100), .simple(starts: 0, permille: 1000),
+        .rate(permille: 1), .rate(permille: 20), .rate(permille: 50), .rate(permille: 450),
+    ]
+
+    @Test(arguments: rules, fleets)
+    func `advances a rollout only after most devices reported, and most of these confirmed`(
+        rule: GuardRule, devices: Int?
+    ) {
+        for confirmed in 0...20 {
+            for failed in 0...20 {
+                let verdicts = FirstVerdicts(confirmed: confirmed, failed: failed)
+                let finding = rule.finding(verdicts, of: devices)
+                let fixed = rule.exceedsFixedThreshold(verdicts)
+                let proof = GuardRule.rate(permille: rule.provableRate).finding(verdicts)
+                #expect((finding == .tooMany) == (fixed == true || proof == .tooMany), "\(verdicts)")
+                if finding == .proven, proof != .proven || fixed != nil {
+                    #expect(confirmed > failed, "\(verdicts)")
+                    #expect(verdicts.count >= min(3, devices ?? 3), "\(verdicts)")
+                    #expect(verdicts.count * 2 > devices ?? 0, "\(verdicts)")
+                }
+                if finding == .proven { #expect(fixed != true && confirmed > failed, "\(verdicts)") }
+                if case .undecided(let missing) = finding {
+                    func later(_ more: Int) -> GuardRule.GuardFinding {
+                        rule.finding(FirstVerdicts(confirmed: confirmed + more, failed: failed), of: devices)
+                    }
+                    #expect(later(missing) == .proven && later(missing - 1) != .proven, "\(verdicts) \(missing)")
+                }
+            }
+        }
+    }
+
+    @Test func `advances at steps of few devices after most of them started the release without a failure`() {
+        func finding(_ confirmed: Int, _ failed: Int, of devices: Int) -> GuardRule.GuardFinding {
+            Self.twoPercent.finding(FirstVerdicts(confirmed: confirmed, failed: failed), of: devices)
+        }
+        #expect(finding(2, 0, of: 5) == .undecided(missing: 1))
+        #expect(finding(3, 0, of: 5) == .proven)
+        #expect(finding(4, 1, of: 5) == .undecided(missing: 45))
+        #expect(finding(25, 0, of: 50) == .undecided(missing: 1))
+        #expect(finding(26, 0, of: 50) == .proven)
+        #expect(finding(73, 0, of: 147) == .undecided(missing: 1) && finding(73, 0, of: 5000) == .undecided(missing: 1))
+    }
+
+    @Test func `expects the share of the devices, and the named devices`() {
+        var situation = GuardDecision.Situation(
+            rollout: 100, isHeld: false, sinceChange: .zero, counted: .nothing, devices: 50)
+        #expect(situation.expectedDevices == 5)
+        situation.named = 10
+        #expect(situation.expectedDevices == 14)
+        situation.rollout = 1000
+        #expect(situation.expectedDevices == 50)
+        (situation.rollout, situation.named) = (1, 0)
+        #expect(situation.expectedDevices == 1)
+        situation.devices = nil
+        #expect(situation.expectedDevices == nil)
     }
 
     // MARK: Responses of Prometheus

@@ -104,6 +104,7 @@ import Testing
         #expect(words(500, 1) == "few enough starts fail: at most 2% may")
         #expect(words(5, 5) == "too many starts fail: more than the allowed 2%")
         #expect(words(5, 5, .simple(starts: 3, permille: 0)) == "too many starts fail: more than the allowed 3")
+        #expect(words(2, 3, .simple(starts: 3, permille: 0)) == "too many starts fail: clearly more than 2%")
         #expect(words(95, 5, .simple(starts: 0, permille: 50)) == "few enough starts fail: at most 5% may")
     }
 }

@@ -18,7 +18,9 @@ struct FleetGuard: AsyncParsableCommand {
             It stops a rollout when more starts fail than a rate of --max-failures can
             explain. At most 1 of 100 rollouts is a false alarm, at any number of runs. It
             advances a rollout when it can rule out a rate twice as high. Without a
-            failure, this takes 149 confirmed starts at 1%, 74 at 2% and 29 at 5%.
+            failure, this takes 149 confirmed starts at 1%, 74 at 2% and 29 at 5%. If
+            --devices shows that a step has too few devices for this, the guard advances
+            when most of them, and at least 3, started the release without a failure.
 
             With --guard-key it signs a hold, a file beside the channel file that pauses
             the release. Devices follow the hold until a channel key signs the channel
@@ -98,14 +100,14 @@ struct FleetGuard: AsyncParsableCommand {
         var terms = try guards.isEmpty ? edit.options() : edit.terms(guards)
         try requireBound(fleet, guards: guards)
         let query = VerdictQuery(
-            server: server, query: query ?? VerdictQuery.standard(version, channel: channel),
+            server: server, query: query ?? VerdictQuery.standard(version, channel: channel), channel: channel,
             timeout: try limits.timeout())
 
         let document = try ChannelEditor.read(channel, in: feed, trust: terms.trust, clock: terms.clock)
         try Self.requireSigners(isGuard: !guards.isEmpty, of: channel, in: feed, terms)
         var situation = try GuardDecision.Situation(
             version, in: document, at: terms.clock,
-            verdicts: await query.verdicts(by: Wiring.fetcher(network, for: server), at: .now))
+            counted: await query.counted(by: Wiring.fetcher(network, for: server), at: .now))
         situation.devices = fleet.devices
         situation.named += fleet.named ?? 0
         let decision = GuardDecision.decide(situation, by: plan)
@@ -117,6 +119,7 @@ struct FleetGuard: AsyncParsableCommand {
         answer.asksForGroup = situation.namesGroups && fleet.named == nil
         answer.isGuard = !guards.isEmpty
         answer.isDryRun = terms.isDryRun
+        answer.rule = plan.rule
         if !answer.isGuard {
             answer.report = try decision.change(version, recalls: recalls, in: situation).map {
                 try ChannelEditor(feed: feed, terms).apply($0, to: channel)
@@ -153,7 +156,9 @@ struct FleetGuard: AsyncParsableCommand {
         switch decision {
         case .stop: return true
         case .held:
-            guard let verdicts = situation.verdicts, plan.rule.finding(verdicts) == .tooMany else { return false }
+            guard let verdicts = situation.verdicts,
+                plan.rule.finding(verdicts, of: situation.expectedDevices) == .tooMany
+            else { return false }
             return try isDue()
         default: return false
         }

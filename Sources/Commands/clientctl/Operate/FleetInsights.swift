@@ -48,12 +48,15 @@ struct FleetInsights: AsyncParsableCommand {
         let document = try ChannelEditor.read(channel, in: feed, trust: trust, clock: now)
         let fetcher = try Wiring.fetcher(network, for: server)
         let query = VerdictQuery(
-            server: server, query: VerdictQuery.standard(version, channel: channel), timeout: timeout)
+            server: server, query: VerdictQuery.standard(version, channel: channel), channel: channel,
+            timeout: timeout)
+        var verdicts: FirstVerdicts?
+        if case .verdicts(let counted) = try await query.counted(by: fetcher, at: now) { verdicts = counted }
         let insights = ReleaseInsights(
             version, in: document, at: now, deltas: DeltaEditor.list(of: version, in: feed),
             reports: try await ChannelReports.ask(
                 MetricsEngine(server), channel: channel, at: now, withCourses: false, by: fetcher),
-            verdicts: try await query.verdicts(by: fetcher, at: now), rule: rule)
+            verdicts: verdicts, rule: rule)
         Output.give(json: common.json, InsightsOutput.object(insights), lines: InsightsOutput.lines(insights))
         if insights.reports == nil { throw ExitCode(ExitTable.noData) }
     }

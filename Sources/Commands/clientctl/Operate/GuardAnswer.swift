@@ -18,6 +18,7 @@ struct GuardAnswer {
     /// Whether a guard key signs, which can only hold a release.
     var isGuard = false
     var isDryRun = false
+    var rule = GuardRule.rate(permille: GuardRule.standardRate)
 
     init(
         _ version: SemanticVersion, situation: GuardDecision.Situation, decision: GuardDecision, audience: String
@@ -32,7 +33,7 @@ struct GuardAnswer {
         switch decision {
         case .advance where isGuard: ExitTable.nothingToDo
         case .advance, .complete: 0
-        case .bake, .missing, .forGroupsAlone: ExitTable.nothingToDo
+        case .bake, .missing, .notYet, .forGroupsAlone: ExitTable.nothingToDo
         case .stop, .stopByHand, .held: ExitTable.stopped
         case .noData, .tooManyDevices: ExitTable.noData
         }
@@ -43,7 +44,7 @@ struct GuardAnswer {
         case .advance where isGuard: "waiting"
         case .advance: "advanced"
         case .complete: "complete"
-        case .bake, .missing, .forGroupsAlone: "waiting"
+        case .bake, .missing, .notYet, .forGroupsAlone: "waiting"
         case .stop, .stopByHand, .held: "stopped"
         case .noData, .tooManyDevices: "noData"
         }
@@ -78,7 +79,11 @@ struct GuardAnswer {
             "stays at \(audience): the guard does not open it to other devices. To do so, run: clientctl release target --version \(version)"
         case .complete: "is complete at \(audience)"
         case .bake(let rest): "stays at \(audience) for \(DurationText(.seconds(rest.components.seconds)))"
-        case .missing(let count): "stays at \(audience) until \(count) more confirmed starts are reported"
+        case .missing(let count): "stays at \(audience) until \(starts(count)) reported\(few)"
+        case .notYet where situation.verdicts == nil:
+            "stays at \(audience): no device has reported \(version) yet\(few)"
+        case .notYet:
+            "stays at \(audience): devices started \(version), and none has reported yet whether it works\(few)"
         case .stop: "\(isDryRun ? "would be" : "is") stopped at \(audience): too many starts fail"
         case .stopByHand:
             "fails too often, and every device can have it. Recall it: clientctl release recall --version \(version)"
@@ -89,8 +94,33 @@ struct GuardAnswer {
             "stays at \(audience): more devices report it than the \(most) that the rollout allows. Give the number of devices in its groups with --group-devices"
         case .tooManyDevices(let most):
             "stays at \(audience): at most \(most) devices can have it, so some reports are false. Make the host require tokens"
+        case .noData where situation.counted == .restarted:
+            "stays at \(audience): a counter in Prometheus restarted. Run the guard again after the time of --verdict-within"
         case .noData: "stays at \(audience): Prometheus has no reports. Check its address, and that devices report"
         }
+    }
+
+    private func starts(_ count: Int) -> String {
+        count == 1 ? "1 more confirmed start is" : "\(count) more confirmed starts are"
+    }
+
+    /// The number of devices that can report, if it is too small for statistics or for the missing starts.
+    private var few: String {
+        guard let devices = situation.devices, let expected = situation.expectedDevices else { return "" }
+        var text = ". About \(expected) of \(devices) devices \(expected == 1 ? "has" : "have") it"
+        switch rule {
+        case .rate(let permille) where GuardRule.areFew(expected, permille: permille):
+            let needed = GuardRule.missing(FirstVerdicts(confirmed: 0, failed: 0), below: 2 * Double(permille) / 1000)
+            let share = RolloutPercentage(permille: permille)
+            text +=
+                ", too few to prove a failure rate (\(share) takes \(needed) starts): \(GuardRule.most(of: expected)) must start it, and at most \(share) may fail"
+        case .rate: return ""
+        case .simple: text += ": \(GuardRule.most(of: expected)) must report it"
+        }
+        guard case .missing(let count) = decision, count + (situation.verdicts?.count ?? 0) > expected else {
+            return text
+        }
+        return text + ". So many are unlikely to report. To go on, run: clientctl release rollout --version \(version)"
     }
 
     var lines: [String] { ["\(version) \(words) (\(counts))"] + (report.map(ChannelOutput.lines) ?? []) + holdLines }

@@ -15,7 +15,7 @@ struct GuardOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Instead of --max-failures: a fixed number or percentage of failed starts.",
+            "Instead of --max-failures: stop after more failed starts than this number or percentage. To advance, most devices that can have the release, and at least 3, must have reported, and most of these starts must be confirmed.",
             valueName: "n|percent"))
     var allowFailures: String?
 
@@ -43,7 +43,9 @@ struct GuardOptions: ParsableArguments {
             }
             return .simple(starts: try FlagValue.integer(text, of: "allow-failures", atLeast: 0), permille: 0)
         }
-        let permille = try maxFailures.map { try ChannelEditOptions.share("--max-failures", text: $0).permille } ?? 20
+        let permille =
+            try maxFailures.map { try ChannelEditOptions.share("--max-failures", text: $0).permille }
+            ?? GuardRule.standardRate
         guard (1...450).contains(permille) else {
             throw ValidationError("--max-failures takes 0.1% to 45%. To allow no failure, give --allow-failures 0.")
         }

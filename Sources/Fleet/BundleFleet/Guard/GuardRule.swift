@@ -18,8 +18,8 @@ package struct FirstVerdicts: Sendable, Equatable {
 package enum GuardRule: Sendable, Equatable {
     /// The highest rate of failed starts, in thousandths, 1...450.
     case rate(permille: Int)
-    /// Fixed thresholds without statistics: the highest number of failed starts, and their highest rate in
-    /// thousandths.
+    /// A fixed threshold: the highest number of failed starts, and their highest rate in thousandths. It only stops a
+    /// rollout earlier; it proves nothing.
     case simple(starts: Int, permille: Int)
 
     /// The result of the rule.
@@ -38,19 +38,63 @@ package enum GuardRule: Sendable, Equatable {
     static let risk = 0.05
     /// The assumed failure rates of bad releases, as multiples of the allowed rate.
     private static let excesses = [1.5, 2, 4, 8, 16]
+    /// The default of the highest rate of failed starts, in thousandths.
+    package static let standardRate = 20
+    /// The least number of verdicts that stand for a group of devices, if so many devices have the release.
+    private static let leastVerdicts = 3
 
-    package func finding(_ verdicts: FirstVerdicts) -> GuardFinding {
+    /// Returns the finding if about `devices` devices have the release; nil if their number is not known.
+    package func finding(_ verdicts: FirstVerdicts, of devices: Int? = nil) -> GuardFinding {
+        if isStopped(verdicts) { return .tooMany }
+        let proof =
+            switch self {
+            case .simple: Self.most(of: devices) - verdicts.count
+            case .rate(let permille):
+                min(
+                    Self.missing(verdicts, below: 2 * Double(permille) / 1000),
+                    Self.missingOfFew(verdicts, permille: permille, of: devices) ?? .max)
+            }
+        let missing = max(proof, verdicts.failed + 1 - verdicts.confirmed)
+        return missing <= 0 ? .proven : .undecided(missing: missing)
+    }
+
+    private func isStopped(_ verdicts: FirstVerdicts) -> Bool {
+        exceedsFixedThreshold(verdicts) == true
+            || Self.logEvidence(verdicts, against: Double(provableRate) / 1000) >= log(Self.stoppingEvidence)
+    }
+
+    /// Whether more starts failed than a fixed threshold allows; nil if the rule has none.
+    func exceedsFixedThreshold(_ verdicts: FirstVerdicts) -> Bool? {
+        guard case .simple(let starts, let permille) = self else { return nil }
+        return Double(verdicts.failed) > max(Double(starts), Double(verdicts.count) * Double(permille) / 1000)
+    }
+
+    /// The rate in thousandths that statistics compare with.
+    var provableRate: Int {
         switch self {
-        case .simple(let starts, let permille):
-            let allowed = max(Double(starts), Double(verdicts.count) * Double(permille) / 1000)
-            if Double(verdicts.failed) > allowed { return .tooMany }
-            return verdicts.count > 0 ? .proven : .undecided(missing: 1)
-        case .rate(let permille):
-            let rate = Double(permille) / 1000
-            if Self.logEvidence(verdicts, against: rate) >= log(Self.stoppingEvidence) { return .tooMany }
-            let missing = Self.missing(verdicts, below: 2 * rate)
-            return missing == 0 ? .proven : .undecided(missing: missing)
+        case .rate(let permille): permille
+        case .simple(_, let permille): min(450, max(Self.standardRate, permille))
         }
+    }
+
+    /// Returns how many verdicts are most of `devices`.
+    package static func most(of devices: Int?) -> Int {
+        guard let devices else { return leastVerdicts }
+        return max(min(leastVerdicts, devices), devices / 2 + 1)
+    }
+
+    /// Whether `devices` are so few that verdicts of most of them decide instead of statistics: they are fewer than the
+    /// starts without a failure that statistics need.
+    package static func areFew(_ devices: Int, permille: Int) -> Bool {
+        most(of: devices) < missing(FirstVerdicts(confirmed: 0, failed: 0), below: 2 * Double(permille) / 1000)
+    }
+
+    /// Returns how many more confirmed starts are needed until most of a few devices have a verdict and at most
+    /// `permille` of these have failed; nil if the devices are not few.
+    private static func missingOfFew(_ verdicts: FirstVerdicts, permille: Int, of devices: Int?) -> Int? {
+        guard let devices, areFew(devices, permille: permille) else { return nil }
+        let diluted = (verdicts.failed * 1000 + permille - 1) / permille
+        return max(0, max(most(of: devices), diluted) - verdicts.count)
     }
 
     /// Returns the logarithm of the likelihood ratio of higher rates, averaged, against `rate`.
@@ -65,7 +109,7 @@ package enum GuardRule: Sendable, Equatable {
 
     /// Returns how many more confirmed starts are needed to reject the hypothesis that the failure rate is `rate` or
     /// more.
-    static func missing(_ verdicts: FirstVerdicts, below rate: Double) -> Int {
+    package static func missing(_ verdicts: FirstVerdicts, below rate: Double) -> Int {
         func isRejected(_ more: Int) -> Bool {
             tail(atMost: verdicts.failed, of: verdicts.count + more, rate: rate) <= risk
         }
@@ -117,8 +161,8 @@ package enum GuardDecision: Sendable, Equatable {
         package var isRecalled = false
         /// The time since the last change of the channel.
         package var sinceChange: Duration
-        /// The verdicts of devices; nil if they are not counted.
-        package var verdicts: FirstVerdicts?
+        /// The verdicts of devices, or why there are none.
+        package var counted: VerdictQuery.Counted
         /// The number of devices; nil if it is not known.
         package var devices: Int?
         /// The number of devices that get the release outside the percentage: by a named group, or by name.
@@ -129,13 +173,25 @@ package enum GuardDecision: Sendable, Equatable {
         package var isForNamedAlone = false
 
         package init(
-            rollout: Int, isHeld: Bool, sinceChange: Duration, verdicts: FirstVerdicts?, devices: Int? = nil
+            rollout: Int, isHeld: Bool, sinceChange: Duration, counted: VerdictQuery.Counted, devices: Int? = nil
         ) {
             self.rollout = rollout
             self.isHeld = isHeld
             self.sinceChange = sinceChange
-            self.verdicts = verdicts
+            self.counted = counted
             self.devices = devices
+        }
+
+        package var verdicts: FirstVerdicts? {
+            if case .verdicts(let verdicts) = counted { verdicts } else { nil }
+        }
+
+        /// The number of devices that can be expected to have the release; nil if the number of devices is not known.
+        package var expectedDevices: Int? {
+            guard let devices else { return nil }
+            let named = min(devices, max(0, named))
+            let share = Double(min(1000, max(0, rollout))) / 1000
+            return max(1, named + Int((Double(devices - named) * share).rounded()))
         }
 
         /// The highest number of devices that the rollout can have reached: the expected number plus four standard
@@ -183,17 +239,24 @@ package enum GuardDecision: Sendable, Equatable {
     case missing(Int)
     /// More devices report the release than can have it: some reports are forged.
     case tooManyDevices(most: Int)
-    /// Verdicts are not counted, or there are none.
+    /// Devices report other releases, and no start of this one.
+    case notYet
+    /// The verdicts are not known.
     case noData
 
     /// Decides the next step of `plan`. It never advances without data.
     package static func decide(_ situation: Situation, by plan: RolloutPlan) -> GuardDecision {
         if situation.isHeld { return .held }
-        guard let verdicts = situation.verdicts else { return .noData }
-        let finding = plan.rule.finding(verdicts)
+        let verdicts: FirstVerdicts
+        switch situation.counted {
+        case .nothing, .restarted: return .noData
+        case .otherReleases: return .notYet
+        case .verdicts(let counted): verdicts = counted
+        }
+        let finding = plan.rule.finding(verdicts, of: situation.expectedDevices)
         let isForAll = situation.rollout >= 1000
         if finding == .tooMany { return isForAll ? .stopByHand : .stop }
-        guard verdicts.count > 0 else { return .noData }
+        guard verdicts.count > 0 else { return .notYet }
         if situation.isForNamedAlone { return .forGroupsAlone }
         if let most = situation.mostDevices, verdicts.count > most { return .tooManyDevices(most: most) }
         if situation.sinceChange < plan.bake { return .bake(plan.bake - situation.sinceChange) }

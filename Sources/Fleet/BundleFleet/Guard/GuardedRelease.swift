@@ -4,15 +4,15 @@ import BundleCore
 package import BundleValues
 
 extension GuardDecision.Situation {
-    /// Combines the state of `version` in `document` at `clock` with the verdicts of devices.
+    /// Combines the state of `version` in `document` at `clock` with the counted verdicts of devices.
     package init(
-        _ version: SemanticVersion, in document: ChannelDocument, at clock: Timestamp, verdicts: FirstVerdicts?
+        _ version: SemanticVersion, in document: ChannelDocument, at clock: Timestamp, counted: VerdictQuery.Counted
     ) throws {
         let release = document.releases[try document.index(of: version)]
         let changed = max(document.issuedAt, release.ramp?.step(at: clock)?.at ?? document.issuedAt)
         self.init(
             rollout: release.share(at: clock), isHeld: release.isPaused || document.recalls(version),
-            sinceChange: .seconds(clock.secondsSinceEpoch - changed.secondsSinceEpoch), verdicts: verdicts)
+            sinceChange: .seconds(clock.secondsSinceEpoch - changed.secondsSinceEpoch), counted: counted)
         isRecalled = document.recalls(version)
         isForNamedAlone = release.isOnlyForGroups
         named = release.groups.filter(DeviceGroup.isSingle).count
@@ -31,7 +31,7 @@ extension GuardDecision {
         case .advance(let step): .rollout(version, step)
         case .stop where recalls: .recall(version, reason: situation.reason)
         case .stop: .pause(version)
-        case .stopByHand, .held, .forGroupsAlone, .complete, .bake, .missing, .tooManyDevices, .noData: nil
+        case .stopByHand, .held, .forGroupsAlone, .complete, .bake, .missing, .tooManyDevices, .notYet, .noData: nil
         }
     }
 }

@@ -5,13 +5,26 @@ package import BundleValues
 package struct VerdictQuery: Sendable {
     private let server: FetchURL
     private let query: String
+    private let channel: String
     private let timeout: Duration
 
-    /// Sends `query` to `server`. The response must be an instant vector with one value for each `fact`: `started`,
-    /// `confirmed` and `failed`. A start without a verdict after `timeout` has failed.
-    package init(server: FetchURL, query: String, timeout: Duration) {
+    /// The counts of an engine.
+    package enum Counted: Sendable, Equatable {
+        /// Devices report no release of the channel.
+        case nothing
+        /// Devices report releases of the channel, and not this one.
+        case otherReleases
+        /// A counter restarted within the timeout, so the verdicts are not known now.
+        case restarted
+        case verdicts(FirstVerdicts)
+    }
+
+    /// Sends `query` for a release of `channel` to `server`. The response must be an instant vector with one value for
+    /// each `fact`: `started`, `confirmed` and `failed`. A start without a verdict after `timeout` has failed.
+    package init(server: FetchURL, query: String, channel: String, timeout: Duration) {
         self.server = server
         self.query = query
+        self.channel = channel
         self.timeout = timeout
     }
 
@@ -28,12 +41,15 @@ package struct VerdictQuery: Sendable {
         "clientctl_reports_total\(labels) or count_over_time(clientctl_report\(labels)[180d])"
     }
 
-    /// Returns the verdicts at `now`; nil if the server has no such series, or a counter was reset within the
-    /// timeout.
-    package func verdicts(by fetcher: some Fetcher, at now: Timestamp) async throws -> FirstVerdicts? {
-        guard let present = try await facts(by: fetcher, at: now) else { return nil }
+    /// Returns the verdicts at `now`, or why there are none.
+    package func counted(by fetcher: some Fetcher, at now: Timestamp) async throws -> Counted {
+        guard let present = try await facts(of: query, by: fetcher, at: now) else {
+            let any = "sum by (fact) (\(Self.reports(#"{channel="\#(channel)"}"#)))"
+            return try await facts(of: any, by: fetcher, at: now) == nil ? .nothing : .otherReleases
+        }
         let before = Timestamp(clamping: now.secondsSinceEpoch - Int(timeout.components.seconds))
-        return Self.verdicts(present, before: try await facts(by: fetcher, at: before) ?? [:])
+        let earlier = try await facts(of: query, by: fetcher, at: before) ?? [:]
+        return Self.verdicts(present, before: earlier).map(Counted.verdicts) ?? .restarted
     }
 
     /// Returns the verdicts from the counts of now and of `before`. A start of then without a verdict has failed.
@@ -46,7 +62,7 @@ package struct VerdictQuery: Sendable {
         return FirstVerdicts(confirmed: confirmed, failed: failed + max(0, due - confirmed - failed))
     }
 
-    private func facts(by fetcher: some Fetcher, at time: Timestamp) async throws -> [String: Int]? {
+    private func facts(of query: String, by fetcher: some Fetcher, at time: Timestamp) async throws -> [String: Int]? {
         try Self.facts(try await MetricsEngine(server).counts(query, at: time, by: fetcher), of: server.description)
     }
 

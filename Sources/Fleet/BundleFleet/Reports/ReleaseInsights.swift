@@ -103,6 +103,8 @@ extension GuardRule {
             case .simple(_, let permille): RolloutPercentage(permille: permille).description
             }
         return switch finding(verdicts) {
+        case .tooMany where exceedsFixedThreshold(verdicts) == false:
+            "too many starts fail: clearly more than \(RolloutPercentage(permille: provableRate))"
         case .tooMany: "too many starts fail: more than the allowed \(allowed)"
         case .proven: "few enough starts fail: at most \(allowed) may"
         case .undecided(let missing):
