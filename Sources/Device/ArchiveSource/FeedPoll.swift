@@ -105,7 +105,8 @@ struct FeedPoll: Sendable {
                 leftOut: try leftOut(by: verified.document, digest: digest, on: member, at: time),
                 paused: document.releases.filter(\.isPaused).map(\.version),
                 urgent: document.releases.filter(\.isUrgent).map(\.version), busyLimit: document.busyLimit,
-                retries: document.releases.filter { $0.retries > 0 }.map { .init($0.version, $0.retries) }
+                retries: document.releases.filter { $0.retries > 0 }.map { .init($0.version, $0.retries) },
+                undoneMinimum: document.undoneMinimum
             ).following(known))
         let inventory = request.inventory.recording(FeedUpdate(before: memory, after: after))
         let device = ChannelRule.JudgedDevice(

@@ -217,7 +217,7 @@ import Testing
         #expect(document.busyLimit == nil)
     }
 
-    @Test func `raises the minimum version and never lowers it`() throws {
+    @Test func `raises the minimum version and does not lower it by another one`() throws {
         var document = try workspace.document("1.0.0", "1.2.0")
         #expect(
             try !ChannelChange.recallBelow(workspace.version("1.1.0")).apply(to: &document, at: workspace.start).isEmpty
@@ -231,6 +231,30 @@ import Testing
         #expect(refused?.code == .rollbackAttempt)
         #expect(refused?.subject == "1.0.0")
         #expect(try document.minimumVersion == workspace.version("1.1.0"))
+    }
+
+    @Test func `undoes only the minimum version that is named, and sets a lower one afterwards`() throws {
+        var document = try workspace.document("1.0.0", "1.2.0")
+        let (low, floor) = (try workspace.version("1.0.5"), try workspace.version("1.1.0"))
+        func apply(_ change: ChannelChange) throws -> [String] { try change.apply(to: &document, at: workspace.start) }
+        _ = try apply(.recallBelow(floor))
+        #expect(workspace.refusal { _ = try apply(.undoMinimum(low)) }?.message.contains("at least 1.1.0") == true)
+        _ = try apply(.recall(workspace.version("1.0.0"), reason: "bad"))
+        let words = try apply(.reinstate(workspace.version("1.0.0")))
+        #expect(words.first?.contains("still below the minimum 1.1.0") == true, "\(words)")
+        let before = document
+        #expect(try apply(.undoMinimum(floor)).first?.contains("0.9.0") == true)
+        #expect(document.minimumVersion == nil && document.undoneMinimum == floor)
+        #expect(try apply(.undoMinimum(floor)).isEmpty)
+        #expect(document.changes(since: before).contains { $0.hasPrefix("versions below 1.1.0 may run again") })
+        _ = try apply(.recallBelow(low))
+        #expect(document.minimumVersion == low && document.undoneMinimum == floor)
+        let read = try ChannelFormat.parse(ChannelFormat.envelope(document)).claims
+        #expect(read.minimumVersion == low && read.undoneMinimum == floor)
+        _ = document.restore(before)
+        #expect(document.minimumVersion == low)
+        _ = try apply(.recallBelow(workspace.version("1.2.0")))
+        #expect(document.undoneMinimum == nil)
     }
 
     @Test func `refuses a minimum version that leaves devices without a release`() throws {

@@ -116,9 +116,9 @@ struct ReleaseRecall: ChannelEdit {
         commandName: "recall",
         abstract: "Recall a release. Devices that run it move to the best of the other releases.",
         discussion: """
-            Give --version or --below. --below recalls every release below a version
-            permanently: this minimum version only rises. --undo undoes the recall of one
-            version.
+            Give --version or --below. --below recalls every release below a version: this
+            minimum version only rises. --undo undoes the recall of one version, or with
+            --below the minimum version that it names.
 
             `release withdraw` removes a release from a channel; `feed offer` changes the
             release that manifest.json offers.
@@ -140,10 +140,12 @@ struct ReleaseRecall: ChannelEdit {
             "(required with --version, unless --undo) The reason of the recall. Devices show it.", valueName: "text"))
     var reason: String?
 
-    @Option(help: ArgumentHelp("Recall every release below this version, permanently.", valueName: "version"))
+    @Option(
+        help: ArgumentHelp(
+            "Recall every release below this version; with --undo, the minimum version to undo.", valueName: "version"))
     var below: String?
 
-    @Flag(help: "Undo the recall of the version.")
+    @Flag(help: "Undo the recall of the version, or the minimum version of --below.")
     var undo = false
 
     @OptionGroup var edit: ChannelEditOptions
@@ -151,8 +153,9 @@ struct ReleaseRecall: ChannelEdit {
     func change() throws -> ChannelChange {
         switch (version, below) {
         case (nil, let below?):
-            if undo || reason != nil { throw ValidationError("--below takes neither --undo nor --reason.") }
-            return .recallBelow(try FlagValue.version(below, of: "below"))
+            if reason != nil { throw ValidationError("--below takes no --reason.") }
+            let floor = try FlagValue.version(below, of: "below")
+            return undo ? .undoMinimum(floor) : .recallBelow(floor)
         case (_?, nil):
             let version = try FlagValue.version(try FlagValue.required(self.version, of: "version"), of: "version")
             if undo { return .reinstate(version) }

@@ -78,8 +78,10 @@ package struct ChannelDocument: Sendable {
     package var recalled: [FeedMemory.Recall]
     /// The versions that devices may run again. Only this removes a recall that a device has stored.
     package var reinstated: [FeedMemory.Reinstatement]
-    /// The lowest version that may run; nil for no limit.
+    /// The lowest version that may run; nil for no limit. A device keeps a higher one of an earlier document.
     package var minimumVersion: SemanticVersion?
+    /// The minimum version up to which devices forget those of earlier documents; nil for none.
+    package var undoneMinimum: SemanticVersion?
     /// The check interval; nil to use the device's own.
     package var poll: Poll?
     /// The longest time that a busy page delays a change of the client, in seconds, 0 to 3600; nil to use the default.

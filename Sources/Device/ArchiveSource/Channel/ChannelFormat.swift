@@ -13,7 +13,8 @@ package enum ChannelFormat {
 
     private static let name = "channel document"
     private static let members = [
-        "schema", "appId", "channel", "sequence", "previous", "issuedAt", "expires", "minimumVersion", "poll",
+        "schema", "appId", "channel", "sequence", "previous", "issuedAt", "expires", "minimumVersion", "undoneMinimum",
+        "poll",
         "busyLimit", "network",
         "recalled", "reinstated", "releases",
     ]
@@ -44,6 +45,7 @@ package enum ChannelFormat {
         var document = try identity(reader)
         document.previous = try reader.optionalDigest("previous")
         document.minimumVersion = try reader.optionalVersion("minimumVersion")
+        document.undoneMinimum = try reader.optionalVersion("undoneMinimum")
         document.poll = try reader.optional("poll").map { try poll(try MemberReader($0, of: "\(name).poll")) }
         document.busyLimit = try reader.optionalInteger("busyLimit")
         if let limit = document.busyLimit, limit > BusyPages.longest {
@@ -182,6 +184,7 @@ package enum ChannelFormat {
         object["issuedAt"] = .string(document.issuedAt.description)
         object["expires"] = .string(document.expires.description)
         object["minimumVersion"] = (document.minimumVersion?.description).map(JSONValue.string)
+        object["undoneMinimum"] = (document.undoneMinimum?.description).map(JSONValue.string)
         object["poll"] = document.poll.map {
             .object(["interval": .integer($0.interval), "jitter": .integer($0.jitter)])
         }

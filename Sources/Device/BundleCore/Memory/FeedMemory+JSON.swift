@@ -80,7 +80,8 @@ extension FeedMemory.ChannelMemory {
             leftOut: try Self.versions("leftOut", from: reader),
             paused: try Self.versions("paused", from: reader), urgent: try Self.versions("urgent", from: reader),
             busyLimit: try reader.optionalInteger("busyLimit"),
-            retries: try FeedMemory.retries("retries", from: reader))
+            retries: try FeedMemory.retries("retries", from: reader),
+            undoneMinimum: try reader.optionalVersion("undoneMinimum"))
     }
 
     private static func versions(_ member: String, from reader: MemberReader) throws -> [SemanticVersion] {
@@ -92,7 +93,7 @@ extension FeedMemory.ChannelMemory {
     }
 
     var json: JSONValue {
-        .object([
+        var object: JSONObject = [
             "name": .string(name), "sequence": .integer(sequence), "payloadSha256": .string(payloadSha256.hex),
             "signers": .array(signers.map(JSONValue.string)), "issuedAt": .string(issuedAt.description),
             "expires": .string(expires.description),
@@ -113,6 +114,8 @@ extension FeedMemory.ChannelMemory {
             "paused": .array(paused.map { .string($0.description) }),
             "urgent": .array(urgent.map { .string($0.description) }),
             "busyLimit": busyLimit.map(JSONValue.integer) ?? .null, "retries": FeedMemory.json(of: retries),
-        ])
+        ]
+        object["undoneMinimum"] = (undoneMinimum?.description).map(JSONValue.string)
+        return .object(object)
     }
 }

@@ -83,8 +83,10 @@ package struct FeedMemory: Sendable, Equatable {
         package private(set) var recalled: [Recall]
         /// The versions whose recall this file cancels.
         package let reinstated: [Reinstatement]
-        /// The lowest version that may run. It never decreases.
+        /// The lowest version that may run. Only `undoneMinimum` lowers one that an earlier file set.
         package private(set) var minimumVersion: SemanticVersion?
+        /// The minimum version up to which this file cancels those of earlier files.
+        package let undoneMinimum: SemanticVersion?
         /// The versions whose rollout excludes this device.
         package let leftOut: [SemanticVersion]
         /// The versions that are paused or held, so that a device without them does not install them.
@@ -100,7 +102,8 @@ package struct FeedMemory: Sendable, Equatable {
             name: String, sequence: Int, payloadSha256: SHA256Digest, signers: [String], issuedAt: Timestamp,
             expires: Timestamp, recalled: [Recall], reinstated: [Reinstatement] = [],
             minimumVersion: SemanticVersion?, leftOut: [SemanticVersion], paused: [SemanticVersion] = [],
-            urgent: [SemanticVersion] = [], busyLimit: Int? = nil, retries: [Retry] = []
+            urgent: [SemanticVersion] = [], busyLimit: Int? = nil, retries: [Retry] = [],
+            undoneMinimum: SemanticVersion? = nil
         ) {
             self.name = name
             self.sequence = sequence
@@ -111,6 +114,7 @@ package struct FeedMemory: Sendable, Equatable {
             self.recalled = recalled
             self.reinstated = reinstated
             self.minimumVersion = minimumVersion
+            self.undoneMinimum = undoneMinimum
             self.leftOut = leftOut
             self.paused = paused
             self.urgent = urgent
@@ -125,11 +129,14 @@ package struct FeedMemory: Sendable, Equatable {
         }
 
         /// Returns this file with the recalls of `earlier` that it does not reinstate, and with the higher minimum
-        /// version. Of the recalls that it does not list, the `mostCarried` highest versions are kept.
+        /// version that it does not undo. Of the recalls that it does not list, the `mostCarried` highest versions are kept.
         package func following(_ earlier: ChannelMemory?) -> ChannelMemory {
             guard let earlier else { return self }
             var next = self
-            next.minimumVersion = [minimumVersion, earlier.minimumVersion].compactMap(\.self).max()
+            let kept = earlier.minimumVersion.flatMap { floor in
+                undoneMinimum.map { floor <= $0 } == true ? nil : floor
+            }
+            next.minimumVersion = [minimumVersion, kept].compactMap(\.self).max()
             let own = Set(recalled.map(\.version))
             let carried = earlier.recalled.filter { !own.contains($0.version) }.map { recall in
                 Recall(

@@ -24,6 +24,8 @@ package enum ChannelChange: Sendable {
     case reinstate(SemanticVersion)
     /// Every lower version is recalled.
     case recallBelow(SemanticVersion)
+    /// The minimum version, which is named, is undone.
+    case undoMinimum(SemanticVersion)
     /// The channel no longer offers the release. Devices that have it keep it.
     case withdraw(SemanticVersion)
     /// The check interval of devices; nil leaves it to them.
@@ -44,7 +46,7 @@ package enum ChannelChange: Sendable {
             .reinstate(let version), .withdraw(let version), .ramp(let version, _, _, _), .groups(let version, _, _),
             .urgent(let version, _), .retry(let version):
             version
-        case .recallBelow, .poll, .busyLimit, .network, .renew, .all: nil
+        case .recallBelow, .undoMinimum, .poll, .busyLimit, .network, .renew, .all: nil
         }
     }
 
@@ -65,6 +67,7 @@ package enum ChannelChange: Sendable {
         case .recall(let version, let reason): document.recall(version, because: reason)
         case .reinstate(let version): try document.reinstate(version)
         case .recallBelow(let version): try document.raiseFloor(version)
+        case .undoMinimum(let version): try document.undoFloor(version)
         case .withdraw(let version): try document.withdraw(version)
         case .poll(let poll): document.setPoll(poll)
         case .busyLimit(let seconds): document.setBusyLimit(seconds)
@@ -233,7 +236,12 @@ extension ChannelDocument {
         recalled.removeAll { $0.version == version }
         let entry = FeedMemory.Reinstatement(version: version, sequence: sequence)
         reinstated = (reinstated + [entry]).suffix(ChannelFormat.mostReinstated)
-        return ["\(version): " + (isRecalled ? "no longer recalled" : "no longer recalled on any device")]
+        let words = isRecalled ? "no longer recalled" : "no longer recalled on any device"
+        guard let floor = minimumVersion, version < floor else { return ["\(version): \(words)"] }
+        return [
+            "\(version): \(words) by name, but still below the minimum \(floor), so no device runs it. To undo the minimum, run "
+                + "`clientctl release recall --undo --below \(floor) --channel \(channel)`"
+        ]
     }
 
     fileprivate mutating func raiseFloor(_ version: SemanticVersion) throws -> [String] {
@@ -242,7 +250,8 @@ extension ChannelDocument {
             if version < floor {
                 throw UpdateFailure(
                     .rollbackAttempt, subject: version.description,
-                    "Channel \(channel) requires at least \(floor), and devices never lower that to \(version)."
+                    "Channel \(channel) requires at least \(floor), which a lower minimum does not change. To lower it, first undo it "
+                        + "with `clientctl release recall --undo --below \(floor)`."
                 )
             }
         }
@@ -254,8 +263,27 @@ extension ChannelDocument {
                     + "Publish or promote one first.")
         }
         minimumVersion = version
+        if undoneMinimum.map({ $0 <= version }) == true { undoneMinimum = nil }
         reinstated.removeAll { $0.version < version }
         return ["nothing below \(version) may run"]
+    }
+
+    fileprivate mutating func undoFloor(_ version: SemanticVersion) throws -> [String] {
+        if minimumVersion == nil, undoneMinimum == version { return [] }
+        guard minimumVersion == version else {
+            let present =
+                minimumVersion.map { "requires at least \($0). Name that version" } ?? "has no minimum version"
+            throw UpdateFailure(
+                .configInvalid, subject: version.description,
+                "Channel \(channel) \(present): `clientctl channel list` shows it.")
+        }
+        minimumVersion = nil
+        undoneMinimum = max(undoneMinimum ?? version, version)
+        return [Self.words(undone: version)]
+    }
+
+    static func words(undone floor: SemanticVersion) -> String {
+        "versions below \(floor) may run again, unless they are recalled by name. Devices with clientctl 0.9.0 keep this minimum"
     }
 
     fileprivate mutating func withdraw(_ version: SemanticVersion) throws -> [String] {

@@ -147,6 +147,7 @@ extension ChannelDocument {
         if let minimumVersion, minimumVersion != before.minimumVersion {
             lines.append("nothing below \(minimumVersion) may run")
         }
+        if minimumVersion == nil, let undone = before.minimumVersion { lines.append(Self.words(undone: undone)) }
         return lines
     }
 }
@@ -159,7 +160,8 @@ extension ChannelDocument {
         (releases, poll, busyLimit) = (earlier.releases, earlier.poll, earlier.busyLimit)
         recalled += earlier.recalled.filter { recall in !recalled.contains { $0.version == recall.version } }
         reinstated.removeAll { entry in recalled.contains { $0.version == entry.version } }
-        minimumVersion = [minimumVersion, earlier.minimumVersion].compactMap { $0 }.max()
+        let floor = earlier.minimumVersion.flatMap { floor in undoneMinimum.map { floor <= $0 } == true ? nil : floor }
+        minimumVersion = [minimumVersion, floor].compactMap { $0 }.max()
         let words = differences(from: before)
         return words.isEmpty ? [] : ["restored from copy \(earlier.sequence)"] + words
     }

@@ -192,6 +192,28 @@ struct FeedMemoryTests {
         #expect(known.channels.map(\.name) == ["beta", "stable"])
     }
 
+    private static func requiring(
+        _ sequence: Int, _ minimum: String?, undoing undone: String? = nil
+    ) throws -> FeedMemory.ChannelMemory {
+        FeedMemory.ChannelMemory(
+            name: "stable", sequence: sequence, payloadSha256: try .of([UInt8(sequence)]), signers: ["a"],
+            issuedAt: Timestamp(clamping: sequence), expires: Timestamp(clamping: 1000), recalled: [],
+            minimumVersion: try minimum.map(Sample.version), leftOut: [], undoneMinimum: try undone.map(Sample.version))
+    }
+
+    @Test func `forgets a minimum version only if a later file undoes it by name`() throws {
+        let earlier = try Self.requiring(1, "1.1.0")
+        func floor(_ next: FeedMemory.ChannelMemory) -> String? { next.following(earlier).minimumVersion?.description }
+        #expect(floor(try Self.requiring(2, nil)) == "1.1.0")
+        #expect(floor(try Self.requiring(2, "1.0.0")) == "1.1.0")
+        #expect(floor(try Self.requiring(2, nil, undoing: "1.0.9")) == "1.1.0")
+        #expect(floor(try Self.requiring(2, nil, undoing: "1.1.0")) == nil)
+        #expect(floor(try Self.requiring(2, "1.0.5", undoing: "1.2.0")) == "1.0.5")
+        let kept = try Self.requiring(2, "1.0.5", undoing: "1.2.0")
+        let reader = try MemberReader(kept.json, of: "channel")
+        #expect(try FeedMemory.ChannelMemory(reader) == kept)
+    }
+
     private static func recalling(
         _ sequence: Int, _ recalled: [String], reinstating: [String] = [], reason: String = "bad"
     ) throws -> FeedMemory.ChannelMemory {
