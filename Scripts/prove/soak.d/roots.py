@@ -62,7 +62,7 @@ class Roots:
         key = keys_of(opened(self.shown)[0], "channel")[-1]
         options = ["--channel-key", self.private(key), *LASTING]
         if any(signers != [key] for signers in self.signers().values()):
-            options += ["--trust", str(self.vouching)]
+            options += ["--trust", str(self.vouching), "--devices-trust-new-key"]
         return options
 
     def signers(self):

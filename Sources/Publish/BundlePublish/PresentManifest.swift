@@ -21,7 +21,7 @@ struct PresentManifest {
     }
 
     /// Throws if no known key signed the manifest, or if devices that installed its release would refuse the new one.
-    func require(goesBefore appId: String?, by signers: [Signer]) throws {
+    func require(goesBefore appId: String?, by signers: [Signer], isNewKeyTrusted: Bool) throws {
         let signed = isSigned(by: TrustedKeys(signers.map(\.publicKey)))
         guard try signed || known.map(isSigned) ?? false || isItsOwn() else {
             throw UpdateFailure(
@@ -39,11 +39,12 @@ struct PresentManifest {
                 } ?? "The feed is for \(UntrustedName.display(before)). Give --app-id \(UntrustedName.display(before))."
             )
         }
-        if !signed, known == nil {
+        if !signed, !isNewKeyTrusted {
             throw UpdateFailure(
                 .keyUnknown, subject: manifest.claims.keyId.map { UntrustedName.display($0) } ?? "manifest.json",
-                "None of these keys signed the current release, \(manifest.claims.version), so devices would reject the new one. "
-                    + "Sign with its key\(manifest.claims.keyId.map { ", \(UntrustedName.display($0))," } ?? "") or give the keys that devices trust with --trust."
+                "None of these keys signed the current release, \(manifest.claims.version), so devices that trust only its key would refuse "
+                    + "the new one. Sign with its key\(manifest.claims.keyId.map { ", \(UntrustedName.display($0))," } ?? "") as well. If every "
+                    + "device has the trust root, or the new key, add --devices-trust-new-key."
             )
         }
     }

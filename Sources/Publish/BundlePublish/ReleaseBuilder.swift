@@ -192,7 +192,7 @@ package struct ReleaseBuilder {
     private func requireOpen(_ team: Team) throws {
         try FeedTrust(in: feed, clock: .now)?.require(team.all, as: .release)
         try PresentManifest(in: feed, anchor: options.trust, clock: .now)?
-            .require(goesBefore: options.appId, by: team.all)
+            .require(goesBefore: options.appId, by: team.all, isNewKeyTrusted: options.devicesTrustNewKey)
     }
 
     func publication(_ channel: ChannelPlan?) -> ChannelPublication? {

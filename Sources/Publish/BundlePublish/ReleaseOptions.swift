@@ -37,6 +37,8 @@ package struct ReleaseOptions: Sendable {
     package var createdAt: Timestamp
     /// The keys or the trust root of devices; nil means the feed's trust root or the keys of its current releases.
     package var trust: TrustAnchor?
+    /// Whether the operator states that every device trusts one of the signing keys.
+    package var devicesTrustNewKey = false
     /// The longest wait for other publishers.
     package var wait = FeedWait()
     /// Whether the feed stays unchanged.

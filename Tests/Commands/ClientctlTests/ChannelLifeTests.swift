@@ -280,7 +280,7 @@ import Testing
         #expect(try refused.errors.contains(site.id("new")))
         #expect(try site.sequence() == 1)
 
-        try site.publish("1.1.0", key: "new").succeeded("published")
+        try site.publish("1.1.0", ["--devices-trust-new-key"], key: "new").succeeded("published")
         #expect(try site.install("d").succeeded("installed").string("version") == "1.1.0")
         #expect(try site.runs("d") == "1.1.0")
         // A device that has only the first root follows to the second one.
@@ -353,7 +353,9 @@ import Testing
         #expect(published.errors.contains("channel renew --channel stable"))
         try site.install("d").failed(20, "keyUnknown")
         try site.channel("renew", key: "new").failed(20, "keyUnknown")
-        try site.channel("renew", "--trust", site.pub("channel"), key: "new").succeeded("changed")
+        try site.channel("renew", "--trust", site.pub("channel"), key: "new").failed(20, "keyUnknown")
+        try site.channel("renew", "--trust", site.pub("channel"), "--devices-trust-new-key", key: "new").succeeded(
+            "changed")
         try site.install("d").succeeded("installed")
     }
 
@@ -382,7 +384,8 @@ import Testing
         ]).succeeded("drafted")
         try site.signRoot("root1", "root2")
         try site.publishRoot().succeeded("published")
-        try site.channel("renew", "--trust", site.pub("channel"), key: "new").succeeded("changed")
+        try site.channel("renew", "--trust", site.pub("channel"), "--devices-trust-new-key", key: "new").succeeded(
+            "changed")
         let back = try site.install("d").succeeded("installed")
         #expect(back.string("version") == "1.2.0")
         #expect(try site.publish("1.3.0", channelKey: "new").succeeded("published").errors.contains("clock") == false)

@@ -90,7 +90,7 @@ import Testing
         ]).succeeded("drafted")
         try site.signRoot("root2", "root3")
         try site.publishRoot().succeeded("published")
-        try site.publish("1.1.0", key: "new").succeeded("published")
+        try site.publish("1.1.0", ["--devices-trust-new-key"], key: "new").succeeded("published")
         let advice = "clientctl release withdraw --version 1.0.0 --channel stable"
         let promoted = try site.release("promote", "--version", "1.0.0", "--to", "beta", "--create").failed(
             20, "keyUnknown")

@@ -347,7 +347,7 @@ import Testing
 
     /// Flags without a visible effect here, where there is no terminal, no old feed and no bucket.
     private static let unseen: Set<String> = [
-        "prompt", "verify-on-launch", "json", "device-id", "accept-clock", "single-writer",
+        "prompt", "verify-on-launch", "json", "device-id", "accept-clock", "devices-trust-new-key", "single-writer",
         // `PublisherStateTests` covers this flag.
         "publisher-state",
     ]

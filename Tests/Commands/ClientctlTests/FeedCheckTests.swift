@@ -16,7 +16,10 @@ import Testing
         ]).succeeded("drafted")
         try site.signRoot("root1", "root2")
         try site.publishRoot().succeeded("published")
-        if !isLast { try site.publish("1.1.0", ["--rollout", "100%"], key: "new").succeeded("published") }
+        if !isLast {
+            try site.publish("1.1.0", ["--rollout", "100%", "--devices-trust-new-key"], key: "new").succeeded(
+                "published")
+        }
         return site
     }
 
@@ -53,7 +56,8 @@ import Testing
         try Clientctl.run([
             "verify", "\(site.feed)/releases/v1.1.0/manifest.json", "--trust", site.pinned, "--json",
         ]).succeeded("verified")
-        try site.publish("1.2.0", ["--trust", site.pinned], key: "new").succeeded("published")
+        try site.publish("1.2.0", ["--trust", site.pinned, "--devices-trust-new-key"], key: "new").succeeded(
+            "published")
         try Clientctl.run([
             "verify", "\(site.feed)/releases/v1.0.0/manifest.json", "--trust", site.pinned, "--json",
         ]).failed(20, "keyUnknown")

@@ -65,7 +65,7 @@ import Testing
         ]).succeeded("drafted")
         try site.signRoot("root1", "root2")
         try site.publishRoot().succeeded("published")
-        try site.publish("1.1.0", ["--rollout", "100%"], key: "new").succeeded("published")
+        try site.publish("1.1.0", ["--rollout", "100%", "--devices-trust-new-key"], key: "new").succeeded("published")
         try site.install("kiosk").succeeded("installed")
         let store = ["verify", "--store", site.folder.file("store-kiosk"), "--json"]
         try Clientctl.run(store + ["--trust", site.pinned]).succeeded("verified")

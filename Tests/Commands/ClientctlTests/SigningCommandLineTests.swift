@@ -249,6 +249,7 @@ struct SoftHSMTests {
             [
                 "channel", "renew", "--feed", site.feed, "--channel", "stable", "--trust", site.pub("channel"),
                 "--sign-command", line.replacing("TOOL", with: tool), "--sign-public-key", "\(file).pem", "--json",
+                "--devices-trust-new-key",
             ], environment: environment
         ).succeeded("changed")
         #expect(renewed["sequence"] == .integer(5))

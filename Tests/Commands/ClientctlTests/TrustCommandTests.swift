@@ -213,4 +213,119 @@ import Testing
         try trust("update", pinned, "--feed", site.folder.file("missing")).failed(78, "configInvalid")
         try trust("update", site.pub("root1"), "--feed", site.feed).failed(78, "configInvalid")
     }
+
+    // MARK: Devices with one key
+
+    /// Returns the script of the guide's page on keys under `title`.
+    private static func script(_ title: String) throws -> String {
+        let page = String(decoding: try contents(ofFile: "\(Checkout.root)/Guide/guides/keys.md"), as: UTF8.self)
+        let rest = try #require(page.split(separator: "```sh title=\"\(title)\"\n").dropFirst().first)
+        return String(try #require(rest.split(separator: "```").first))
+    }
+
+    private func run(_ title: String) throws -> Outcome {
+        let script = try Self.script(title).replacing("release.key.pem", with: site.key("release"))
+            .replacing("channel.key.pem", with: site.key("channel")).replacing(
+                "release.pub.pem", with: site.pub("release")
+            )
+            .replacing("--feed feed", with: "--feed \(site.feed)")
+        let words = script.replacing("\\\n", with: " ").split(whereSeparator: \.isWhitespace).map(String.init)
+        #expect(words.first == "clientctl")
+        return try Clientctl.run(words.dropFirst() + ["--json"])
+    }
+
+    @Test func `devices of each age follow a channel through the move from one key to a trust root`() throws {
+        try site.publish("1.0.0", channelKey: "release").succeeded("published")
+        func install(_ device: String, _ trust: String) throws -> Outcome { try site.install(device, trust: trust) }
+        try install("old", site.pub("release")).succeeded("installed")
+        try site.initRoot().succeeded("created")
+        let rooted = try site.publishRoot().succeeded("published")
+        #expect(rooted.errors.contains("sign it with both"), "\(rooted.errors)")
+
+        let before = try TreeSnapshot(of: site.feed).files
+        let alone = ["--trust", site.pub("release")]
+        for line in [
+            ["channel", "renew"], ["release", "pause", "--version", "1.0.0"],
+            ["release", "recall", "--below", "1.0.0"],
+        ] {
+            let refused = try Clientctl.run(
+                line + ["--feed", site.feed, "--channel", "stable", "--channel-key", site.key("channel"), "--json"]
+                    + alone
+            ).failed(20, "keyUnknown")
+            #expect(refused.errors.contains("recalls included"), "\(refused.errors)")
+        }
+        try site.publish("1.1.0", alone).failed(20, "keyUnknown")
+        #expect(try TreeSnapshot(of: site.feed).files == before)
+
+        try run("with both keys").succeeded("changed")
+        let both = ["--channel-key", site.key("release")]
+        try site.publish("1.1.0", both).succeeded("published")
+        try site.publish("1.1.1").failed(20, "keyUnknown")
+        for (device, trust) in [
+            ("old", site.pub("release")), ("root", site.trust), ("fresh", site.pub("release")), ("rooted", site.trust),
+        ] {
+            try install(device, trust).succeeded("installed")
+            #expect(try site.runs(device) == "1.1.0", "\(device)")
+        }
+        try run("when every device has trust.json").succeeded("changed")
+        try site.publish("1.2.0").succeeded("published")
+        try install("old", site.pub("release")).failed(20, "keyUnknown")
+        for device in ["old", "root", "rooted"] {
+            try install(device, site.trust).succeeded("installed")
+            #expect(try site.runs(device) == "1.2.0", "\(device)")
+        }
+        // The command brings a device back that was cut off.
+        let again = try Self.script("with both keys")
+        #expect(again.contains("--trust release.pub.pem"))
+        try Clientctl.run([
+            "channel", "renew", "--feed", site.feed, "--channel", "stable", "--trust", site.pub("channel"),
+            "--channel-key", site.key("channel"), "--channel-key", site.key("release"), "--json",
+        ]).succeeded("changed")
+        try install("fresh", site.pub("release")).succeeded("installed")
+    }
+
+    @Test func `operators with a key each sign in turn after devices trust both keys`() throws {
+        let both = try site.folder.makeFolder("both")
+        try Clientctl.stock(["cp", site.pub("channel"), site.pub("new"), site.pub("release"), both])
+        func renew(_ key: String, _ more: String...) throws -> Outcome {
+            try Clientctl.run(
+                [
+                    "channel", "renew", "--feed", site.feed, "--channel", "stable", "--trust", both, "--channel-key",
+                    site.key(key), "--json",
+                ] + more)
+        }
+        try site.publish("1.0.0").succeeded("published")
+        try renew("new").failed(20, "keyUnknown")
+        try renew("new", "--devices-trust-new-key").succeeded("changed")
+        try renew("channel").succeeded("changed")
+        try renew("new").succeeded("changed")
+        try site.install("a", trust: both).succeeded("installed")
+    }
+
+    @Test func `publish refuses a release that devices with the key of the current one would refuse`() throws {
+        func publish(_ version: String, _ keys: String..., more: [String] = []) throws -> Outcome {
+            let source = try site.folder.writeTree(Site.client(version), to: "web-\(version)")
+            return try Clientctl.run(
+                ["publish", source, "--version", version, "--feed", site.feed, "--app-id", ChannelSite.appId, "--json"]
+                    + keys.flatMap { ["--key", site.key($0)] } + more)
+        }
+        func install(_ device: String, _ trust: String) throws -> Outcome {
+            try Clientctl.run([
+                "install", "--manifest", "\(site.feed)/manifest.json", "--trust", trust, "--store",
+                site.folder.file("store-\(device)"), "--json",
+            ])
+        }
+        try publish("1.0.0", "release").succeeded("published")
+        try Clientctl.run([
+            "trust", "init", "--out", site.trust, "--root-key", site.pub("root1"), "--release-key", site.pub("new"),
+            "--sign-key", site.key("root1"), "--json",
+        ]).succeeded("created")
+        try site.publishRoot().succeeded("published")
+        let refused = try publish("1.1.0", "new").failed(20, "keyUnknown")
+        #expect(refused.errors.contains("--devices-trust-new-key"), "\(refused.errors)")
+        try publish("1.1.0", "new", "release").succeeded("published")
+        try install("old", site.pub("release")).succeeded("installed")
+        try install("root", site.trust).succeeded("installed")
+        try publish("1.2.0", "new").succeeded("published")
+    }
 }

@@ -130,6 +130,8 @@ import Testing
         _ = try expectRefusal(.keyUnknown, workspace.terms([next]))
         var terms = workspace.terms([next])
         terms.trust = .keys(TrustedKeys([workspace.channel.publicKey]))
+        #expect(try expectRefusal(.keyUnknown, terms).message.contains("recalls included"))
+        terms.devicesTrustNewKey = true
         #expect(try workspace.editor(terms).apply(.renew, to: "stable").document.sequence == 2)
         #expect(try pause(workspace.terms([next])).document.sequence == 3)
     }
@@ -212,6 +214,7 @@ import Testing
         let next = try Workspace.signer()
         var terms = workspace.terms([next], after: 2)
         terms.trust = .keys(TrustedKeys([workspace.channel.publicKey]))
+        terms.devicesTrustNewKey = true
         let renewed = try workspace.editor(terms).apply(.renew, to: "stable")
         #expect(renewed.document.issuedAt.description == "2030-01-03T00:00:00Z")
         #expect(renewed.document.sequence == 4)

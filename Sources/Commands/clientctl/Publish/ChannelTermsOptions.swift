@@ -18,6 +18,12 @@ struct ChannelTermsOptions: ParsableArguments {
     @Flag(help: "Sign even if the channel expired long ago. Check the clock of this machine first.")
     var acceptClock = false
 
+    @Flag(
+        help:
+            "Sign without a key of the current channel file or release. Devices that trust only that key refuse everything from then on, recalls included."
+    )
+    var devicesTrustNewKey = false
+
     @Option(
         help: ArgumentHelp(
             "Folder that stores the last signed channel files; none to store nothing. (default: clientctl in $XDG_STATE_HOME or ~/.local/state)",
@@ -37,6 +43,7 @@ struct ChannelTermsOptions: ParsableArguments {
         if let duration = try PublishTime.duration(expiresIn, of: "expires-in") { terms.lifetime = duration }
         terms.expectedSequence = try FlagValue.integer(expectSequence, of: "expect-sequence", atLeast: 0)
         terms.isClockAccepted = acceptClock
+        terms.devicesTrustNewKey = devicesTrustNewKey
         terms.isDryRun = isDryRun
         try addMemory(to: &terms)
         return terms

@@ -31,6 +31,7 @@ extension Publish {
         options.secretFiles = signing.key + channelOptions.channelKey + otherSecrets.compactMap(\.self)
         options.limits = try limits.limits()
         options.trust = try channelOptions.anchor()
+        options.devicesTrustNewKey = channelOptions.limits.devicesTrustNewKey
         if CommandLineFlags.contain("no-deltas"), CommandLineFlags.contain("delta-from") {
             throw ValidationError("Give either --no-deltas or --delta-from.")
         }

@@ -38,8 +38,9 @@ struct TrustPublish: AsyncParsableCommand {
             root)
         for name in report.channelsToSign {
             Output.warn(
-                "devices with this root refuse the current file of channel \(name): sign it with the new key by "
-                    + "`clientctl channel renew --channel \(name)`, and give the old key with --trust")
+                "devices with this root refuse the current file of channel \(name), and devices without it refuse a file without the "
+                    + "old key: sign it with both by `clientctl channel renew --channel \(name) --channel-key NEW --channel-key OLD`, and "
+                    + "give the old public key with --trust")
         }
         Self.warnings(report).forEach { Output.warn($0) }
         let outcome = report.isNew ? "published" : report.isCompleted ? "completed" : "unchanged"

@@ -15,6 +15,8 @@ struct ChannelBase {
     let losses: [String]
     /// Whether the document comes from a numbered copy, and its releases are about to be replaced.
     let isRestored: Bool
+    /// The key IDs in the signatures of the file, unverified.
+    fileprivate(set) var keyIds: [String] = []
 
     fileprivate init(
         _ document: VerifiedChannelDocument?, version: FeedVersion?, taken: Int, losses: [String],
@@ -88,7 +90,9 @@ extension ChannelWriter {
             try requireExpected(document, of: name)
             let known = try known(of: name, document?.document.appId ?? appId)
             if document == nil { try requireUnknown(name, known: known) }
-            return try base(from: document, version: record?.version, of: name, known: known)
+            var base = try base(from: document, version: record?.version, of: name, known: known)
+            base.keyIds = try record.map { try Self.keyIds(ofFile: $0.bytes) } ?? []
+            return base
         }
     }
 
@@ -114,11 +118,14 @@ extension ChannelWriter {
             try requireExpected(newest, of: name)
             let known = try known(of: name, newest?.document.appId)
             let base = try base(from: newest, version: record?.version, of: name, known: known)
-            return (
-                ChannelBase(
-                    base.document, version: base.version, taken: base.taken, losses: base.losses, isRestored: true),
-                isShown
-            )
+            var restored = ChannelBase(
+                base.document, version: base.version, taken: base.taken, losses: base.losses, isRestored: true)
+            restored.keyIds =
+                try isShown
+                ? record.map { try Self.keyIds(ofFile: $0.bytes) } ?? []
+                : location.read(Self.copyPath(of: name, sequence: sequence), maximumBytes: ChannelFormat.maximumBytes)
+                    .map { try Self.keyIds(ofFile: $0.bytes) } ?? []
+            return (restored, isShown)
         }
     }
 
@@ -234,6 +241,35 @@ extension ChannelWriter {
             .rollbackAttempt, subject: "channel \(name)",
             "Channel \(name) of \(location.address) has sequence \(sequence), but its signed copies go up to \(ahead): an older file was "
                 + "restored. `clientctl channel restore` continues from the newest copy.")
+    }
+
+    // MARK: Keys
+
+    private static func keyIds(ofFile bytes: [UInt8]) throws -> [String] {
+        try ChannelFormat.envelope(parsing: bytes).signatures.compactMap(\.keyId)
+    }
+
+    /// Throws if a key of the present file would not sign the next one, unless an earlier file already had none of
+    /// these keys: devices that trust only such a key would be cut off, from recalls as well.
+    func requireKeptKeys(_ name: String, after base: ChannelBase) throws {
+        guard !options.devicesTrustNewKey, let present = base.document else { return }
+        let own = Set(options.signers.map(\.publicKey.id))
+        let dropped = Set(base.keyIds).subtracting(own)
+        if dropped.isEmpty { return }
+        for sequence in try ChannelHistory.sequences(of: name, in: location).reversed()
+        where sequence < present.document.sequence {
+            let path = Self.copyPath(of: name, sequence: sequence)
+            guard let bytes = try location.read(path, maximumBytes: ChannelFormat.maximumBytes)?.bytes,
+                let ids = try? Self.keyIds(ofFile: bytes)
+            else { continue }
+            if dropped.isDisjoint(with: ids) { return }
+        }
+        let shown = dropped.sorted().map { "\(UntrustedName.display($0).prefix(12))…" }.joined(separator: " and ")
+        throw UpdateFailure(
+            .keyUnknown, subject: "channel \(name)",
+            "Devices that trust only the key \(shown) would refuse channel \(name) from now on, recalls included: that key signed the "
+                + "current file, and would not sign the next one. Sign with that key as well, until every device has the trust root. If "
+                + "every device has it, or the new key, add --devices-trust-new-key. Nothing was changed.")
     }
 
     // MARK: Copies

@@ -25,6 +25,9 @@ package struct ChannelTerms {
     package var firstSequence: Int?
     /// Whether the operator has checked the clock, so that a jump in time is intended.
     package var isClockAccepted = false
+    /// Whether the operator states that every device trusts a key of `signers`, so that a key of the current file need
+    /// not sign.
+    package var devicesTrustNewKey = false
     /// The memory of the channel files that this publisher signed; nil disables the comparison.
     package var memory: PublisherMemory?
     /// Whether the operator restored the feed, so that a file older than the last signed one is expected.

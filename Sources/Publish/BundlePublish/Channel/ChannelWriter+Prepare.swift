@@ -89,6 +89,7 @@ extension ChannelWriter {
         try FeedRecalls(in: location).require(draft, after: present?.document)
         try requireNoCreation(of: name, present: present)
         try requirePlausibleTime(of: name, after: present)
+        try requireKeptKeys(name, after: base)
         var document = draft
         document.previous = present?.payloadSha256
         let bytes = try options.signers.sign(ChannelFormat.envelope(document)).document
