@@ -48,7 +48,7 @@ struct ChromiumPolicyTests {
 
     @Test func `Chromium with the policies of the package shows no file of the machine`() throws {
         try folder.makeFolder("etc/policies/managed")
-        let file = "\(Checkout.root)/Scripts/package.d/chromium-policies.json"
+        let file = "\(Checkout.root)/Scripts/package.d/clientctl-kiosk/chromium-policies.json"
         try folder.write(try contents(ofFile: file), to: "etc/policies/managed/clientctl.json")
         let managed = try start("mount --bind \(folder.file("etc")) \(PrivatePolicies.folder) &&")
         try wait("Chromium shows no page") { count("/alive") >= 20 }

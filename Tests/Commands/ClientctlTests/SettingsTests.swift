@@ -46,7 +46,7 @@ import Testing
 
     /// Returns the settings in the guide's command for a kiosk, or those of the package, all in use.
     private static func printed(inPackage: Bool) throws -> String {
-        let name = inPackage ? "Scripts/package.d/device.env" : "Guide/guides/kiosk.md"
+        let name = inPackage ? "Scripts/package.d/clientctl/device.env" : "Guide/guides/kiosk.md"
         let text = String(decoding: try contents(ofFile: "\(Checkout.root)/\(name)"), as: UTF8.self)
         if inPackage { return text.replacing("#CLIENTCTL_", with: "CLIENTCTL_") }
         let begin = try #require(text.firstRange(of: "device.env <<'END'\n")).upperBound
