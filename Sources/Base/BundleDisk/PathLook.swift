@@ -22,6 +22,19 @@ package enum PathLook {
         return path
     }
 
+    /// Returns the absolute path without links, even if the last components do not exist; nil if they contain `..`.
+    package static func resolved(_ path: String) -> String? {
+        if let real = realpath(path, nil) {
+            defer { free(real) }
+            return String(cString: real)
+        }
+        var parts = path.split(separator: "/", omittingEmptySubsequences: false)
+        while parts.last == "" { parts.removeLast() }
+        guard let name = parts.popLast(), name != ".." else { return nil }
+        let parent = parts.isEmpty ? "." : parts.joined(separator: "/")
+        return resolved(parent.isEmpty ? "/" : parent).map { $0 == "/" ? "/\(name)" : "\($0)/\(name)" }
+    }
+
     /// Returns the path without its last component.
     package static func parent(of path: String) -> String {
         var path = path

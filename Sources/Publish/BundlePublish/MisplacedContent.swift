@@ -82,22 +82,10 @@ struct MisplacedContent: Equatable {
 
     /// Returns the path of the feed in `source`, even if the feed does not exist yet; nil if it is elsewhere.
     private static func path(of feed: String, in source: String) -> [UInt8]? {
-        guard let top = resolved(source), let location = resolved(feed) else { return nil }
+        guard let top = PathLook.resolved(source), let location = PathLook.resolved(feed) else { return nil }
         if location == top { return [] }
         let prefix = top == "/" ? top : top + "/"
         return location.hasPrefix(prefix) ? Array(location.utf8.dropFirst(prefix.utf8.count)) : nil
-    }
-
-    private static func resolved(_ path: String) -> String? {
-        if let real = realpath(path, nil) {
-            defer { free(real) }
-            return String(cString: real)
-        }
-        var parts = path.split(separator: "/", omittingEmptySubsequences: false)
-        while parts.last == "" { parts.removeLast() }
-        guard let name = parts.popLast(), name != ".." else { return nil }
-        let parent = parts.isEmpty ? "." : parts.joined(separator: "/")
-        return resolved(parent.isEmpty ? "/" : parent).map { $0 == "/" ? "/\(name)" : "\($0)/\(name)" }
     }
 
     /// Returns whether `releases` is the folder of a feed, with archives of versions.

@@ -86,7 +86,9 @@ extension ReleaseBuilder {
             isNewest: isNewest, offered: isNewest ? manifest.version : offered?.version,
             largest: Array(tree.entries.sorted { $0.size > $1.size }.prefix(5)),
             raisedLimits: raisedLimits(manifest, tree: tree), channel: channel, writes: dryRun?.writes)
-        report.warnings = try keptWarnings(manifest) + rolloutWarning(manifest.version, in: channel, asked: rollout)
+        report.warnings =
+            try keptWarnings(manifest) + rolloutWarning(manifest.version, in: channel, asked: rollout)
+            + prereleaseWarning(manifest.version, isNewest: isNewest, in: channel)
         if channel == nil, let offered, offered.version > manifest.version {
             report.warnings.append(
                 "manifest.json offers \(offered.version), which is higher, so no device installs \(manifest.version). Publish a higher "
@@ -106,6 +108,25 @@ extension ReleaseBuilder {
         return [
             "\(published.version) was published before and keeps \(kept.joined(separator: " and ")): a published release never "
                 + "changes. Publish a higher version."
+        ]
+    }
+
+    /// Warns if every device of a feed, or of the standard channel, gets a pre-release.
+    private func prereleaseWarning(
+        _ version: SemanticVersion, isNewest: Bool, in channel: ChannelReport?
+    ) -> [String] {
+        guard version.isPrerelease else { return [] }
+        if let document = channel?.document {
+            let share = document.releases.first { $0.version == version }?.share(at: .now)
+            guard document.channel == ChannelFileName.standard, share == ChannelDocument.Release.allDevices else {
+                return []
+            }
+        } else if !isNewest {
+            return []
+        }
+        return [
+            "\(version) is a pre-release, and every device of \(channel == nil ? "this feed" : "channel \(ChannelFileName.standard)") gets it. "
+                + "For test devices only, publish it to a channel of their own, such as --channel beta."
         ]
     }
 

@@ -70,6 +70,8 @@ package struct ReleaseBuilder {
             throw UpdateFailure(.configInvalid, subject: "key", "A release needs at least one signature. Give --key.")
         }
         let team = Team(first: first, others: Array(signers.dropFirst()))
+        var channel = channel
+        channel?.options.isFeedNew = try hasNoLostChannel()
         // Checked before the slow part: a release without its channel would never be offered.
         try publication(channel)?.requireAcceptance(of: options.version)
         if channel == nil { try requireNoStandardChannel() }
@@ -108,6 +110,12 @@ package struct ReleaseBuilder {
         let list = try DeltaPublisher(feed, signers: team.all, anchor: options.trust)
             .list(of: deltas, for: release.claims(url: archiveName))
         if let list { try scratch.replaceFile(DeltaListFormat.fileName, with: list) }
+    }
+
+    /// Whether no channel of the feed can be lost: it has none, and no other release that one could have offered.
+    private func hasNoLostChannel() throws -> Bool {
+        try feed.list(ChannelWriter.folder).isEmpty && ReleaseFeed.newestRecord(in: feed) == nil
+            && ReleaseFeed.versions(in: feed).allSatisfy { $0 == options.version }
     }
 
     /// Throws if the release would move `manifest.json` past the standard channel, which it follows, or if a channel

@@ -157,7 +157,39 @@ import Testing
             ] + more)
     }
 
-    @Test func `publish creates a channel only with --create`() throws {
+    @Test func `publish creates the first channel of a new feed, and none that a feed could have lost`() throws {
+        try publish("1.0.0", "stable", ["--dry-run"]).succeeded("dryRun")
+        let made = try publish("1.0.0", "stable").succeeded("published")
+        #expect(made["channel"]?.objectValue?["sequence"] == .integer(1))
+        #expect(made.errors.contains("is a new feed"), "\(made.errors)")
+        try Clientctl.stock(["rm", "-r", "\(site.feed)/channels"])
+        try publish("1.1.0", "stable").failed(78, "configInvalid")
+        // A run that stopped before it wrote the channel is completed.
+        try Clientctl.stock(["rm", "\(site.feed)/manifest.json"])
+        try publish("1.1.0", "stable").failed(78, "configInvalid")
+        try publish("1.0.0", "stable").succeeded("completed")
+    }
+
+    @Test func `publish does not create a channel that this publisher signed before`() throws {
+        let state = ["--publisher-state", site.folder.file("state")]
+        try publish("1.0.0", "stable", state).succeeded("published")
+        try site.channel("renew", state).succeeded("changed")
+        try Clientctl.stock(["rm", "-r", site.feed])
+        let refused = try publish("1.0.0", "stable", state).failed(22, "rollbackAttempt")
+        #expect(refused.errors.contains("--create --sequence 3"), "\(refused.errors)")
+    }
+
+    @Test func `publish keeps the state of two feeds with the same key and channel apart`() throws {
+        let state = ["--publisher-state", site.folder.file("state")]
+        for version in ["1.0.0", "1.1.0"] { try publish(version, "stable", state).succeeded("published") }
+        for version in ["1.0.0", "1.1.0", "1.2.0"] {
+            try publish(version, "stable", state + ["--feed", site.folder.file("staging")]).succeeded("published")
+        }
+        try publish("1.2.0", "stable", state).succeeded("published")
+    }
+
+    @Test func `publish creates a channel in a feed with releases only with --create`() throws {
+        try publish("0.9.0", "other").succeeded("published")
         let refused = try publish("1.0.0", "stable").failed(78, "configInvalid")
         #expect(refused.subject == "channel stable")
         #expect(refused.errors.contains("--create"))
@@ -168,11 +200,12 @@ import Testing
         try publish("1.1.0", "stable", ["--create"]).failed(78, "configInvalid")
         #expect(access("\(site.feed)/releases/v1.1.0", F_OK) != 0)
         let mistyped = try publish("1.1.0", "stabel").failed(78, "configInvalid")
-        #expect(mistyped.errors.contains("it has stable. Did you mean stable?"), "\(mistyped.errors)")
+        #expect(mistyped.errors.contains("it has other, stable. Did you mean stable?"), "\(mistyped.errors)")
         let made = try publish("1.1.0", "stabel", ["--create", "--dry-run"]).succeeded("dryRun")
         #expect(made.errors.contains("the feed already has stable"), "\(made.errors)")
         let unknown = try site.channel("renew", channel: "prod")
-        #expect(unknown.errors.contains("has no channel prod; it has stable. Create it with"), "\(unknown.errors)")
+        #expect(
+            unknown.errors.contains("has no channel prod; it has other, stable. Create it with"), "\(unknown.errors)")
         try site.release("promote", "--version", "1.0.0", "--to", "beta").failed(78, "configInvalid")
         try site.release("promote", "--version", "1.0.0", "--to", "beta", "--create").succeeded("changed")
     }

@@ -119,7 +119,8 @@ import Testing
         for _ in 0..<4 { try apply(.renew, terms(remembering: false)) }
         #expect(try apply(recall("1.1.0")).document.sequence == 7)
         let entry = try PublisherMemory(state).last(
-            of: .init(appId: "com.example.kiosk", channel: "stable"), trusting: [workspace.channel.publicKey.id])
+            of: .init(appId: "com.example.kiosk", channel: "stable", in: workspace.location),
+            trusting: [workspace.channel.publicKey.id], shown: nil)
         #expect(entry?.sequence == 7)
         #expect(entry?.feed == workspace.feed)
     }
@@ -164,6 +165,96 @@ import Testing
         let refused = workspace.refusal { try apply(.renew) }
         #expect(refused?.code == .configInvalid)
         #expect(refused?.message.contains("remove that file") == true)
+    }
+
+    /// Signs the channel of `feed` again.
+    private func renew(_ feed: String, restored: Bool = false) throws -> ChannelReport {
+        var terms = self.terms()
+        terms.isFeedRestored = restored
+        return try ChannelEditor(feed: FeedFolder(feed), terms).apply(.renew, to: "stable")
+    }
+
+    private func copyFeed(to name: String) throws -> String {
+        let copy = workspace.folder.file(name)
+        #expect(try Program.run(["cp", "-a", workspace.feed, copy]).status == 0)
+        return copy
+    }
+
+    @Test func `keeps the feeds of one key and channel apart`() throws {
+        let staging = try Workspace()
+        try staging.put(staging.document("2.0.0"), by: [workspace.channel])
+        for sequence in 2...4 { #expect(try apply(.renew).document.sequence == sequence) }
+        #expect(try renew(staging.feed).document.sequence == 2)
+        let old = try document()
+        try apply(recall("1.1.0"))
+        #expect(try renew(staging.feed).document.sequence == 3)
+        try putBack(old, removingAbove: 4)
+        try refuses("an older file was restored")
+    }
+
+    @Test func `recognizes a feed by each of its paths`() throws {
+        let old = try document()
+        try apply(.renew)
+        try putBack(old, removingAbove: 1)
+        let link = workspace.folder.file("link")
+        #expect(symlink(workspace.feed, link) == 0)
+        for path in [link, "\(workspace.feed)/", "\(workspace.folder.path)/./feed"] {
+            #expect(workspace.refusal { _ = try renew(path) }?.code == .rollbackAttempt, "\(path)")
+        }
+    }
+
+    @Test func `refuses an older copy of a feed that was moved, and continues the newest one`() throws {
+        let old = try copyFeed(to: "old")
+        for _ in 0..<3 { try apply(.renew) }
+        let refused = workspace.refusal { _ = try renew(old) }
+        #expect(refused?.code == .rollbackAttempt)
+        #expect(
+            refused?.message.contains("signed that sequence for \(workspace.feed)") == true, "\(refused?.message ?? "")"
+        )
+        let moved = try copyFeed(to: "moved")
+        #expect(try renew(moved).document.sequence == 5)
+        try #require(Program.run(["cp", "\(workspace.feed)/channels/stable.json", "\(moved)/channels/"]).status == 0)
+        try #require(Program.run(["rm", "\(moved)/channels/stable/5.json"]).status == 0)
+        #expect(workspace.refusal { _ = try renew(moved) }?.code == .rollbackAttempt)
+        #expect(try renew(old, restored: true).document.sequence == 5)
+    }
+
+    /// Replaces the state by that of version 0.9.0, with `feed` as the address that it recorded.
+    private func downgradeState(recording feed: String) throws {
+        let name = try #require(TreeSnapshot(of: state).files.keys.first)
+        var object = try #require(
+            JSONScanner.parse(contents(ofFile: "\(state)/\(name)"), maximumBytes: 1 << 20).objectValue)
+        var entry = try #require(object["entries"]?.arrayValue?.first?.objectValue)
+        entry["earlier"] = nil
+        entry["feed"] = .string(feed)
+        object["entries"] = .array([.object(entry)])
+        try workspace.folder.write(JSONWriter.bytes(of: .object(object)), to: "state/\(name.prefix(23)).json")
+        try #require(Program.run(["rm", "\(state)/\(name)"]).status == 0)
+    }
+
+    @Test(arguments: [nil, "feed"]) func `continues the state of version 0.9.0`(recorded: String?) throws {
+        let old = try document()
+        try apply(.renew)
+        try apply(.renew)
+        let newest = try document()
+        try downgradeState(recording: recorded ?? workspace.feed)
+        try putBack(old, removingAbove: 1)
+        try refuses("an older file was restored")
+        // Another feed of the same key begins without it.
+        let staging = try Workspace()
+        try staging.put(staging.document("1.0.0", name: "beta"), by: [workspace.channel])
+        var terms = self.terms()
+        terms.firstSequence = 1
+        let made = try ChannelEditor(feed: staging.location, terms).promote(
+            workspace.version("1.0.0"), from: "beta", to: "stable", rollout: nil)
+        #expect(made.document.sequence == 1)
+        try refuses("an older file was restored")
+
+        try putBack(newest)
+        #expect(try apply(.renew).document.sequence == 4)
+        #expect(try TreeSnapshot(of: state).files.keys.allSatisfy { $0.count > "stable-0123456789abcdef.json".count })
+        try putBack(newest, removingAbove: 3)
+        try refuses("an older file was restored")
     }
 
     @Test func `refuses a state folder that other users can write to`() throws {

@@ -16,6 +16,9 @@ public struct SemanticVersion: Sendable, Hashable {
     /// The identifiers of the pre-release part; empty for a release.
     private let preRelease: [VersionIdentifier]
 
+    /// Whether the version precedes a release, such as `2.0.0-beta.2`.
+    package var isPrerelease: Bool { !preRelease.isEmpty }
+
     /// Creates the version 0.0.0.
     private init() {
         core = Array(repeating: VersionIdentifier([UInt8(ascii: "0")]), count: 3)

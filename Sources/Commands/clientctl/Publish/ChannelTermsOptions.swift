@@ -83,7 +83,7 @@ struct ChannelTermsOptions: ParsableArguments {
 
 /// The flags for a channel that a command may create.
 struct NewChannelOptions: ParsableArguments {
-    @Flag(help: "Create the channel that gets the release.")
+    @Flag(help: "Create the channel that gets the release. The first channel of a new feed needs no flag.")
     var create = false
 
     @Option(

@@ -186,7 +186,7 @@ private struct Project {
         let address = feed.contains("://") ? "https://YOUR-ADDRESS" : feed
         let source = channel.map { "--channel \(address)/channels/\($0).json" } ?? "--manifest \(address)/manifest.json"
         return [
-            "clientctl publish dist --version 1.0.0" + (channel == nil ? "" : " --create"),
+            "clientctl publish dist --version 1.0.0",
             "clientctl install \(source) --trust \(trust) --store store",
             "clientctl serve --store store",
         ]

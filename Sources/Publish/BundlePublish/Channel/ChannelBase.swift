@@ -88,7 +88,7 @@ extension ChannelWriter {
         try rereading(name) { record in
             let document = try record.map { try verified($0.bytes, of: name) }
             try requireExpected(document, of: name)
-            let known = try known(of: name, document?.document.appId ?? appId)
+            let known = try known(of: name, document?.document.appId ?? appId, shown: document)
             if document == nil { try requireUnknown(name, known: known) }
             var base = try base(from: document, version: record?.version, of: name, known: known)
             base.keyIds = try record.map { try Self.keyIds(ofFile: $0.bytes) } ?? []
@@ -116,7 +116,7 @@ extension ChannelWriter {
             let isShown = shown.map { $0.document.sequence >= sequence } ?? false
             let newest = try isShown ? shown : copy(of: name, sequence: sequence)
             try requireExpected(newest, of: name)
-            let known = try known(of: name, newest?.document.appId)
+            let known = try known(of: name, newest?.document.appId, shown: newest)
             let base = try base(from: newest, version: record?.version, of: name, known: known)
             var restored = ChannelBase(
                 base.document, version: base.version, taken: base.taken, losses: base.losses, isRestored: true)
@@ -168,19 +168,26 @@ extension ChannelWriter {
     }
 
     /// Returns the channel file that this publisher signed last; nil if none is recorded.
-    private func known(of name: String, _ appId: String?) throws -> PublisherMemory.LastSigned? {
-        try options.memory?.last(of: .init(appId: appId, channel: name), trusting: trustedIds)
+    private func known(
+        of name: String, _ appId: String?, shown: VerifiedChannelDocument?
+    ) throws -> PublisherMemory.LastSigned? {
+        try options.memory?.last(
+            of: .init(appId: appId, channel: name, in: location), trusting: trustedIds, shown: shown?.payloadSha256)
     }
 
     /// The IDs of the keys that verify the current channel file.
     private var trustedIds: [String] { trusted.keys.map(\.id) }
 
     /// Records `document` as the file that was signed or accepted last.
-    func remember(sequence: Int, digest: SHA256Digest, of document: ChannelDocument, signers: [String]) throws {
+    func remember(
+        sequence: Int, digest: SHA256Digest, of document: ChannelDocument, after base: ChannelBase, signers: [String]
+    ) throws {
+        let line = PublisherMemory.Line(appId: document.appId, channel: document.channel, in: location)
         try options.memory?.keep(
             PublisherMemory.LastSigned(
-                sequence: sequence, payloadSha256: digest, signers: signers, feed: location.address),
-            of: .init(appId: document.appId, channel: document.channel), trusting: trustedIds + signers)
+                sequence: sequence, payloadSha256: digest, signers: signers, feed: line.feed),
+            of: line, trusting: trustedIds + signers,
+            isMoved: base.document != nil && !options.isFeedRestored)
     }
 
     /// A writer without an expected sequence, for a channel that is only read.
@@ -202,12 +209,12 @@ extension ChannelWriter {
 
     /// Throws if a channel would start at or below a sequence that this publisher has signed.
     private func requireUnknown(_ name: String, known: PublisherMemory.LastSigned?) throws {
-        guard let known, let first = options.firstSequence, first <= known.sequence else { return }
+        guard let known, let first = firstSequence, first <= known.sequence else { return }
         throw UpdateFailure(
             .rollbackAttempt, subject: "channel \(name)",
             "The feed \(location.address) has no channel \(name), but this publisher signed its sequence \(known.sequence) for "
-                + "\(known.feed). Restore it with `clientctl channel restore`, recreate it with --sequence "
-                + "\(known.sequence + 1), or give another feed its own --publisher-state.")
+                + "\(known.feed). Restore it with `clientctl channel restore`, or recreate it with --create --sequence "
+                + "\(known.sequence + 1).")
     }
 
     private func failure(
@@ -229,11 +236,12 @@ extension ChannelWriter {
                 "has sequence \(sequence), but some copies between it and \(known), which this publisher signed, are missing. "
                 + "Check it with `clientctl channel list`"
         }
-        let isSameFeed = known?.feed == location.address
+        let origin =
+            known?.feed == location.address ? "" : known.map { " It signed that sequence for \($0.feed)." } ?? ""
         return UpdateFailure(
             .rollbackAttempt, subject: "channel \(name)",
-            "Channel \(name) of \(location.address) \(words); to build on it as it is, add --feed-was-restored"
-                + (isSameFeed ? "." : "; another feed needs its own --publisher-state."))
+            "Channel \(name) of \(location.address) \(words); to build on it as it is, add --feed-was-restored.\(origin)"
+        )
     }
 
     private func behind(at sequence: Int, copies ahead: Int, of name: String) -> UpdateFailure {

@@ -5,7 +5,7 @@ import BundleValues
 package struct ChannelPlan {
     let name: String
     let rollout: Int?
-    let options: ChannelTerms
+    var options: ChannelTerms
     /// Devices activate the release as soon as they have installed it.
     package var isUrgent = false
 

@@ -23,6 +23,8 @@ package struct ChannelTerms {
     /// The first sequence of a channel that this edit may create; nil if it may not create one. A recreated channel
     /// must start above the sequences that devices have seen.
     package var firstSequence: Int?
+    /// Whether the feed has no channel that could be lost, so that the first one is created without `firstSequence`.
+    var isFeedNew = false
     /// Whether the operator has checked the clock, so that a jump in time is intended.
     package var isClockAccepted = false
     /// Whether the operator states that every device trusts a key of `signers`, so that a key of the current file need

@@ -63,7 +63,7 @@ extension ChannelWriter {
                 appId: appId, channel: name, sequence: 0, issuedAt: issuedAt,
                 expires: issuedAt.adding(options.lifetime))
         var document = unchanged
-        document.sequence = present == nil ? options.firstSequence ?? 1 : base.taken + 1
+        document.sequence = present == nil ? firstSequence ?? 1 : base.taken + 1
         let held = try HoldEditor.judge(unchanged, in: location, trust: options.trust, clock: options.clock)
         var changes = base.isRestored ? [] : try document.apply(held, at: issuedAt)
         changes += try change(&document)

@@ -61,11 +61,14 @@ package struct ChannelWriter {
             + " Nothing was changed."
     }
 
+    /// The first sequence of a channel that may be created; nil if none may be.
+    var firstSequence: Int? { options.firstSequence ?? (options.isFeedNew ? 1 : nil) }
+
     /// Throws if the channel does not exist and may not be created, or if it existed and its file was lost: devices
     /// would refuse the first file as an older one, and new devices would install recalled releases.
     func requireChannel(_ name: String, present: VerifiedChannelDocument?) throws {
         if present != nil { return }
-        if let first = options.firstSequence {
+        if let first = firstSequence {
             // The copy of the first channel file is written before the file itself.
             guard let last = try ChannelHistory.sequences(of: name, in: location).max(), last > first else { return }
             throw UpdateFailure(
