@@ -327,8 +327,14 @@ import Testing
             #expect(outcome.status == 3 && outcome.outcome == "nothingBelow", "\(outcome.errors)\(outcome.text)")
             #expect(outcome.string("version") == "1.0.0" && outcome.strings("blocked") == [])
             let plain = try Clientctl.run(["rollback", "--store", site.store])
-            #expect(plain.status == 3 && plain.text.contains("--version"), "\(plain.text)")
+            #expect(plain.status == 3 && plain.text.contains("is the only client"), "\(plain.text)")
         }
+        let fresh = site.folder.file("fresh")
+        try Clientctl.run(["screen", "lock", "--store", fresh, "--create"]).succeeded()
+        let empty = try Clientctl.run(["rollback", "--store", fresh])
+        #expect(empty.status == 3 && empty.text.hasPrefix("No client is installed"), "\(empty.text)")
+        let unknown = try Clientctl.run(["unblock", "--version", "9.9.9", "--store", fresh])
+        #expect(unknown.text.contains("neither installed nor blocked"), "\(unknown.text)")
     }
 
     @Test func `store commands reject a path without a store`() throws {

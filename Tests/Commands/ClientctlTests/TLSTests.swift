@@ -65,6 +65,21 @@ import Testing
         #expect(try TreeSnapshot(of: site.store).files.keys.filter { $0.hasPrefix("clients/") } == [])
     }
 
+    @Test func `install says that a server at an https address answers without TLS`() throws {
+        let server = try LoopbackServer(folder: site.feed)
+        let url = try server.url("/manifest.json").display.replacing("http://", with: "https://")
+        let refused = try site.install(url).failed(10, "networkUnavailable")
+        #expect(refused.errors.contains("the server answers without TLS"), "\(refused.errors)")
+    }
+
+    @Test func `install names a missing file as it was typed`() throws {
+        let refused = try Clientctl.run(
+            [
+                "install", "--manifest", "none/manifest.json", "--trust", site.trust, "--store", site.store, "--json",
+            ], in: site.folder.path)
+        #expect(refused.errors.contains(" none/manifest.json does not exist"), "\(refused.errors)")
+    }
+
     @Test func `install rejects a file URL in a manifest from the network`() throws {
         var manifest = try site.object(site.manifest)
         manifest["url"] = .string("file://\(site.feed)/releases/v1.0.0/client-v1.0.0.tar.zst")

@@ -1,3 +1,5 @@
+import CLibrary
+
 /// An absolute http, https or file URL without user or password.
 ///
 /// Scheme and host are in lower case; the rest is unchanged. The URL has at most 8 KiB and only the characters of RFC
@@ -94,6 +96,16 @@ public struct FetchURL: Sendable, Hashable, CustomStringConvertible {
 
     /// The URL for messages: without query and fragment, which can contain secrets.
     public var display: String { Self.display(of: description) }
+
+    /// The URL for people: a file by its path, relative in the working folder.
+    public var shown: String {
+        guard let path = filePath.flatMap({ String(validating: $0, as: UTF8.self) }) else { return display }
+        let folder = getcwd(nil, 0)
+        defer { free(folder) }
+        let prefix = folder.map { String(cString: $0) + "/" } ?? "/"
+        let typed = prefix == "/" || !path.hasPrefix(prefix) ? path : String(path.dropFirst(prefix.count))
+        return UntrustedName.display(typed)
+    }
 
     /// Returns untrusted text for messages: without user, password, query and control characters, at most 200 bytes.
     public static func display(of text: String) -> String {

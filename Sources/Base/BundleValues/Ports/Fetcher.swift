@@ -212,25 +212,25 @@ extension FetchError: CustomStringConvertible {
     public var description: String {
         switch self {
         case .unreachable(let url, let reason) where url.isFile:
-            "\(url.display) cannot be read: \(reason). Check the path, and the disk."
+            "\(url.shown) cannot be read: \(reason). Check the path, and the disk."
         case .unreachable(let url, let reason):
-            "\(url.display) is not reachable: \(reason). Check the network and the address, then try again."
+            "\(url.shown) is not reachable: \(reason). Check the network and the address, then try again."
         case .httpStatus(let status, let url, let retryAfter):
-            "\(url.display) answered \(status). " + Self.advice(status: status, retryAfter: retryAfter)
+            "\(url.shown) answered \(status). " + Self.advice(status: status, retryAfter: retryAfter)
         case .invalidResponse(let url, let reason):
-            "\(url.display) sent an invalid response: \(reason). Check the server and any proxy in between."
+            "\(url.shown) sent an invalid response: \(reason). Check the server and any proxy in between."
         case .tooLarge(let limit, let url):
-            "\(url.display) is larger than the \(limit) bytes allowed. Check that the address names the right file."
-        case .tooSlow(let url): "\(url.display) sends too slowly. Try again later; the download then continues."
-        case .timedOut(let url): "\(url.display) took too long. Try again later; the download then continues."
+            "\(url.shown) is larger than the \(limit) bytes allowed. Check that the address names the right file."
+        case .tooSlow(let url): "\(url.shown) sends too slowly. Try again later; the download then continues."
+        case .timedOut(let url): "\(url.shown) took too long. Try again later; the download then continues."
         case .redirectRefused(let from, let to, let reason):
-            "\(from.display) redirects to \(to), which is refused: \(reason). Configure the final address instead."
+            "\(from.shown) redirects to \(to), which is refused: \(reason). Configure the final address instead."
         case .tlsFailed(let url, let reason):
-            "\(url.display) has no trusted connection: \(reason). Check the certificate, the CA file and the clock."
-        case .fileMissing(let url): "\(url.display) does not exist. Check the path."
-        case .filePermission(let url): "\(url.display) may not be read. Check its permissions and those of its folders."
+            "\(url.shown) has no trusted connection: \(reason). Check the certificate, the CA file and the clock."
+        case .fileMissing(let url): "\(url.shown) does not exist. Check the path."
+        case .filePermission(let url): "\(url.shown) may not be read. Check its permissions and those of its folders."
         case .exhausted(let url, let reason):
-            "This machine cannot fetch \(url.display): \(reason). Free memory, or raise the limit on it or on open files, then run it again."
+            "This machine cannot fetch \(url.shown): \(reason). Free memory, or raise the limit on it or on open files, then run it again."
         case .unsupportedURL(let text, let reason):
             "\(text) cannot be fetched: \(reason). Give an http, https or file URL."
         }

@@ -97,6 +97,12 @@ struct Unblock: ParsableCommand {
         Output.give(
             json: common.json, afterChange: true,
             ["outcome": .string(wasBlocked ? "unblocked" : "notBlocked"), "version": .string(version.description)],
-            lines: [wasBlocked ? "\(version) may run again" : "\(version) was not blocked"])
+            lines: [
+                wasBlocked
+                    ? "\(version) may run again"
+                    : known.contains(name)
+                        ? "\(version) was not blocked"
+                        : "\(version) is neither installed nor blocked: `clientctl list` shows the installed clients"
+            ])
     }
 }

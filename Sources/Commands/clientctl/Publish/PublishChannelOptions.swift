@@ -48,16 +48,21 @@ struct PublishChannelOptions: ParsableArguments {
         return anchor
     }
 
+    /// The first flag that is set and only applies to a channel. The project file sets some of them for all commands.
+    private var flagOfChannel: String? {
+        let values = [
+            ("rollout", rollout != nil), ("urgent", urgent), ("create", new.create), ("sequence", new.sequence != nil),
+            ("expect-sequence", limits.expectSequence != nil), ("feed-was-restored", limits.feedWasRestored),
+        ]
+        let typed = ["channel-key", "channel-sign-command", "channel-sign-public-key", "expires-in", "accept-clock"]
+        return values.first { $0.1 }?.0 ?? typed.first(where: CommandLineFlags.contain)
+    }
+
     /// Returns the change of the channel; nil without `--channel`. Throws if flags of a channel are given without it.
     func plan(release: [Signer], isDryRun: Bool, _ passphrase: PassphraseOptions) throws -> ChannelPlan? {
         guard let name = channel else {
-            let isGiven = CommandLineFlags.containAny(
-                of: "channel-key", "channel-sign-command", "channel-sign-public-key", "expires-in")
-            if isGiven || rollout != nil || urgent || new.create || new.sequence != nil || limits.expectSequence != nil
-                || limits.feedWasRestored
-            {
-                throw ValidationError(
-                    "Missing --channel: some flags only apply to a channel. Give it, or leave them out.")
+            if let flag = flagOfChannel {
+                throw ValidationError("--\(flag) needs --channel: give it, or leave --\(flag) out.")
             }
             return nil
         }

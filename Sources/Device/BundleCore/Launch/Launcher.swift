@@ -274,7 +274,9 @@ public struct Launcher: Sendable {
             "There is nothing to launch: the store \(device.store) has no client that may run"
                 + "\(shell)\(why.isEmpty ? "" : " (\(why.joined(separator: "; ")))"), and "
                 + "\(device.seed.map { "the seed \($0) cannot be shown" } ?? "no seed was named"). "
-                + "Give a seed with --seed, or install a newer client.")
+                + (inventory.bundles.isEmpty
+                    ? "Run `clientctl install`, give `clientctl serve` a feed with --channel or --manifest, or give a seed with --seed."
+                    : "Give a seed with --seed, or install a newer client."))
     }
 
     private static func list(_ names: [ClientName]) -> String { names.map(\.description).joined(separator: ", ") }

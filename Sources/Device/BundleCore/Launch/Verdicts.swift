@@ -107,7 +107,7 @@ package struct Verdicts: Sendable {
         case .written(let written): update = written
         case .refused(.noWayBack(let refusal)):
             switch refusal {
-            case .nothingBelow(let name): return .nothingBelow(name, advice: refusal.failure.message)
+            case .nothingBelow(let name, _): return .nothingBelow(name, advice: refusal.failure.message)
             case .notShown(let name): return .notShown(name)
             case .alreadyBack(_, let runs, _): return .alreadyBack(runs: runs, advice: refusal.failure.message)
             case .noSeed, .notInstalled, .unranked, .unusable: throw refusal.failure

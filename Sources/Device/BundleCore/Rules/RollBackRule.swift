@@ -11,7 +11,7 @@ enum RollBackRule {
     /// The reason why a rollback is refused.
     enum RollBackRefusal: Sendable, Equatable {
         /// No client ranks below the current one.
-        case nothingBelow(ClientName)
+        case nothingBelow(ClientName, others: [ClientName])
         /// The client to leave is neither current nor next.
         case notShown(ClientName)
         /// `failed` was rolled back automatically. Another rollback would leave the working client `runs`, for `next`
@@ -34,7 +34,10 @@ enum RollBackRule {
         if left == nil, named == nil, let failed = rolledBack(inventory, above: origin) {
             return .refused(.alreadyBack(from: failed, runs: origin, next: wayBack(inventory, from: origin)))
         }
-        guard let target = named ?? wayBack(inventory, from: origin) else { return .refused(.nothingBelow(origin)) }
+        guard let target = named ?? wayBack(inventory, from: origin) else {
+            let others = inventory.bundles.map(\.name).filter { $0 != origin }
+            return .refused(.nothingBelow(origin, others: others))
+        }
         if let refusal = refusal(of: target, inventory) { return .refused(refusal) }
         let ranking = SelectionRule.ranking(inventory).map(\.name)
         let better = Set(ranking.prefix { $0 != target }.filter { !inventory.ledger.isLeftByHand($0) })
@@ -89,10 +92,20 @@ enum RollBackRule {
 extension RollBackRule.RollBackRefusal {
     var failure: UpdateFailure {
         switch self {
-        case .nothingBelow(let name):
+        case .nothingBelow(.embedded, others: []):
+            UpdateFailure(
+                .usage, subject: "\(ClientName.embedded)",
+                "No client is installed in this store, so there is nothing to go back to.")
+        case .nothingBelow(let name, others: []):
             UpdateFailure(
                 .usage, subject: "\(name)",
-                "There is nothing to go back to from \(name). Name another installed client with --version.")
+                "\(name) is the only client, so there is nothing to go back to. Install another one."
+            )
+        case .nothingBelow(let name, let others):
+            UpdateFailure(
+                .usage, subject: "\(name)",
+                "There is nothing to go back to from \(name). Name another installed client with --version: "
+                    + "\(others.map(\.description).joined(separator: ", ")).")
         case .notShown(let name):
             UpdateFailure(.usage, subject: "\(name)", "\(name) is neither current nor next, so nothing was changed.")
         case .alreadyBack(let failed, let runs, let next):

@@ -68,7 +68,11 @@ enum CurlFailure {
 
     /// Returns the reason of another TLS failure; nil for other failures.
     private static func tlsReason(_ code: CURLcode, _ reason: String, _ options: FetchOptions) -> String? {
-        switch code {
+        // OpenSSL's reason for an answer that is not TLS.
+        if code == CURLE_SSL_CONNECT_ERROR, reason.contains("wrong version number") {
+            return "the server answers without TLS, as for an http address"
+        }
+        return switch code {
         case CURLE_SSL_CERTPROBLEM, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CIPHER,
             CURLE_SSL_ISSUER_ERROR,
             CURLE_SSL_ENGINE_INITFAILED:
