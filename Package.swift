@@ -129,10 +129,10 @@ let package = Package(
         ours(
             .shell, "BundleServe",
             [
-                "BundleSigning", "BundleDisk", "BundleValues", "BundleCore",
+                "BundleSigning", "BundleDisk", "BundleValues", "BundleTransport", "BundleCore",
                 .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
             ],
-            resources: ["calls", "loading", "events", "errors", "visibility", "plugin", "capacitor"].map {
+            resources: ["calls", "socket", "loading", "events", "errors", "visibility", "plugin", "capacitor"].map {
                 .embedInCode("PageBridge/page-\($0).js")
             }),
         ours(
@@ -140,6 +140,7 @@ let package = Package(
             [
                 "BundleSigning", "BundleDisk", "BundleValues", "BundleTransport", "BundleFetch", "BundleSockets",
                 "BundleCore", "ArchiveSource", "MeteorSource", "BundleServe",
+                .product(name: "NIOCore", package: "swift-nio"),
             ], resources: [.embedInCode("Screen/update-notice.js")]),
 
         // Publish: the commands of release engineers.
@@ -158,7 +159,6 @@ let package = Package(
                 "BundleSockets",
                 "BundleCore", "ArchiveSource", "BundleServe", "BundlePublish",
                 .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOWebSocket", package: "swift-nio"),
             ]),
 
         // Commands.

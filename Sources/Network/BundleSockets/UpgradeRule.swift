@@ -14,9 +14,14 @@ package struct UpgradeRule: Sendable {
 
     /// The path of the sockets.
     private let path: String
+    private let allowsPages: Bool
 
-    /// Creates a rule for `path`. Pages open no socket; a client that is not a browser sends no origin.
-    package init(path: String) { self.path = path }
+    /// Creates a rule for `path`. Unless the caller checks the origin of pages itself, pages open no socket; a client that is
+    /// not a browser sends no origin.
+    package init(path: String, allowsPages: Bool = false) {
+        self.path = path
+        self.allowsPages = allowsPages
+    }
 
     /// Returns the decision about a request.
     package func verdict(on head: HTTPRequestHead) -> UpgradeDecision {
@@ -27,6 +32,6 @@ package struct UpgradeRule: Sendable {
         if head.headers["Sec-WebSocket-Version"] != ["13"] { return .refused(status: 426) }
         let keys = head.headers["Sec-WebSocket-Key"]
         guard keys.count == 1, keys[0].utf8.count == 24, keys[0].hasSuffix("==") else { return .refused(status: 400) }
-        return head.headers.contains(name: "Origin") ? .refused(status: 403) : .opens
+        return !allowsPages && head.headers.contains(name: "Origin") ? .refused(status: 403) : .opens
     }
 }

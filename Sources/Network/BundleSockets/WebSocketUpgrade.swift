@@ -1,4 +1,4 @@
-import NIOCore
+package import NIOCore
 package import NIOHTTP1
 package import NIOWebSocket
 
@@ -19,8 +19,47 @@ package struct WebSocketUpgrade: Sendable {
         self.onOpen = onOpen
     }
 
-    /// Returns an upgrader for servers that parse HTTP themselves: `buildUpgradeResponse` and `upgrade` receive the head
-    /// of the request.
+    /// The answer to a request that a server has parsed itself.
+    package enum HandshakeAnswer: Sendable {
+        /// The connection becomes a socket. The fields are part of the response with the status 101.
+        case agreed([(name: String, value: String)])
+        case refused(status: Int)
+    }
+
+    /// Returns the answer to a GET request.
+    package func answer(
+        target: String, fields: [(name: String, value: String)], on channel: any Channel
+    ) async throws -> HandshakeAnswer {
+        let head = Self.head(target, fields)
+        switch rule.verdict(on: head) {
+        case .notOurs: return .refused(status: 404)
+        case .refused(let status): return .refused(status: status)
+        case .opens:
+            // RFC 6455, section 4.2.1: the Connection header must name the upgrade.
+            guard head.headers[canonicalForm: "Connection"].contains(where: { $0.lowercased() == "upgrade" }) else {
+                return .refused(status: 400)
+            }
+            let upgrader = handler {}
+            let fields = try await upgrader.buildUpgradeResponse(
+                channel: channel, upgradeRequest: head,
+                initialResponseHeaders: ["Connection": "Upgrade", "Upgrade": upgrader.supportedProtocol]
+            ).get()
+            return .agreed(fields.map { ($0.name, $0.value) })
+        }
+    }
+
+    /// Makes a connection a socket after the response was written. Called on the event loop of the connection.
+    package func take(
+        target: String, fields: [(name: String, value: String)], on channel: any Channel
+    ) -> EventLoopFuture<Void> {
+        handler {}.upgrade(channel: channel, upgradeRequest: Self.head(target, fields))
+    }
+
+    private static func head(_ target: String, _ fields: [(name: String, value: String)]) -> HTTPRequestHead {
+        HTTPRequestHead(version: .http1_1, method: .GET, uri: target, headers: HTTPHeaders(fields))
+    }
+
+    /// Returns the upgrader of a server that parses HTTP with swift-nio.
     package func handler<Outcome: Sendable>(
         _ result: @escaping @Sendable () -> Outcome
     ) -> NIOTypedWebSocketServerUpgrader<Outcome> {

@@ -89,6 +89,7 @@ extension Connection {
         endEntry(isCut: false)
         table.remove(self)
         let channel = context.channel
+        if !other.isCounted { table.gate?.release(channel) }
         let rest = input
         input = ByteBuffer()
         context.pipeline.syncOperations.removeHandler(context: context, promise: nil)

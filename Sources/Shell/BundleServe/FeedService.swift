@@ -265,19 +265,6 @@ final class FeedService: Service {
 
     private nonisolated(nonsending) func upgrade(_ request: Request) async -> Response {
         guard let push else { return .refusal(.notFound) }
-        let asked = SwitchRequest(request)
-        do {
-            switch try await push.verdict(on: asked) {
-            case .agreed(let fields):
-                let lines = fields.map { "\($0.name): \($0.value)\r\n" }.joined() + "\r\n"
-                return Response(.switchingProtocols, fields: ByteBuffer(string: lines), .upgrade(push, asked))
-            case .refused(let status):
-                let status = Status(rawValue: status) ?? .badRequest
-                let fields = status == .upgradeRequired ? "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" : ""
-                return Response.refusal(status, fields: fields).closing
-            }
-        } catch {
-            return .refusal(.failed)
-        }
+        return await .changing(to: push, request)
     }
 }

@@ -32,6 +32,12 @@ package protocol PageHost: Sendable {
     /// Carries out a call of a page. The host checks `token`, which is part of the call. Throws `CallRefusal`.
     func call(_ method: String, token: String, body: JSONObject) async throws -> JSONObject
 
+    /// Records that the page load `name` has opened its WebSocket. Throws `CallRefusal` for a page that must load again.
+    func connect(_ name: String, token: String) throws
+
+    /// Records that the WebSocket of the page load `name` has ended. `isOurs` if the server ended it.
+    func disconnect(_ name: String, token: String, isOurs: Bool)
+
     /// Returns the events for the page with `token`. Throws `CallRefusal`.
     ///
     /// The server requests an event when the page has received the one before. The stream's buffering policy limits
@@ -46,6 +52,12 @@ extension PageHost {
 
     /// Nil, for a host without sessions.
     package var leaving: Leaving? { nil }
+
+    /// Accepts every page, for a host that does not watch pages.
+    package func connect(_ name: String, token: String) throws {}
+
+    /// Does nothing, for a host that does not watch pages.
+    package func disconnect(_ name: String, token: String, isOurs: Bool) {}
 }
 
 /// The last session that ended, as a browser needs it.
@@ -103,6 +115,14 @@ package struct CallRefusal: Error, Equatable, CustomStringConvertible {
 
     /// The message.
     package var description: String { message }
+
+    /// The refusal as pages receive it.
+    var members: JSONObject {
+        var members: JSONObject = ["code": .string(code), "message": .string(message)]
+        if let ended { members["ended"] = .string(ended) }
+        if isLocked { members["locked"] = .bool(true) }
+        return members
+    }
 }
 
 /// One launch of a client, as the response to a navigation.
@@ -137,7 +157,7 @@ package struct Page: Sendable {
 
     var isWellFormed: Bool { Self.isWord(id) && Self.isWord(token) }
 
-    private static func isWord(_ text: String) -> Bool {
+    static func isWord(_ text: String) -> Bool {
         (1...128).contains(text.utf8.count)
             && text.utf8.allSatisfy {
                 HTTPBytes.isLetter($0) || HTTPBytes.isDigit($0) || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_")

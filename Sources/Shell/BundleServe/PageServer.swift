@@ -11,9 +11,11 @@ package final class PageServer: Sendable {
     package let wantedPort: Int
 
     private let listener: Listener
+    private let sockets: PageSockets?
 
-    private init(_ listener: Listener, wantedPort: Int) {
+    private init(_ listener: Listener, _ sockets: PageSockets?, wantedPort: Int) {
         self.listener = listener
+        self.sockets = sockets
         port = listener.port
         self.wantedPort = wantedPort
     }
@@ -40,17 +42,23 @@ package final class PageServer: Sendable {
     private static func listen(
         _ candidate: Int, _ configuration: ServerConfiguration, _ host: any PageHost
     ) async throws -> PageServer {
+        var sockets: PageSockets?
         let listener = try await Listener.bind(address: "127.0.0.1", port: candidate, configuration.limits) { port in
-            try PageService(configuration, port: port, host: host)
+            let service = try PageService(configuration, port: port, host: host)
+            sockets = service.sockets
+            return service
         }
         let wanted = configuration.port.wanted
-        return PageServer(listener, wantedPort: wanted == 0 ? listener.port : wanted)
+        return PageServer(listener, sockets, wantedPort: wanted == 0 ? listener.port : wanted)
     }
 
     /// Returns when the server's thread responds. A stuck thread never returns.
     package func answer() async { await listener.answer() }
 
-    /// Closes the listener and the event streams. Responses may continue for `grace`, then all connections are
-    /// closed.
-    package func stop(grace: Duration) async { await listener.stop(grace: grace) }
+    /// Closes the listener, the event streams and the WebSockets. Responses may continue for `grace`, then all connections
+    /// are closed.
+    package func stop(grace: Duration) async {
+        sockets?.close()
+        await listener.stop(grace: grace)
+    }
 }

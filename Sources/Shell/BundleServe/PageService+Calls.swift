@@ -34,12 +34,24 @@ extension PageService {
     }
 
     private func refusal(_ error: any Error) -> Response {
-        guard let refusal = error as? CallRefusal, (400...599).contains(refusal.status) else {
-            return Status.failed.errorResponse
-        }
-        return .error(
-            refusal.status, code: refusal.code, message: refusal.message, ended: refusal.ended,
-            isLocked: refusal.isLocked)
+        .refusal(CallRefusal(of: error))
+    }
+
+    /// Opens the WebSocket of a page of this server.
+    nonisolated(nonsending) func openSocket(_ request: Request) async -> Response {
+        guard let sockets else { return .refusal(.notFound) }
+        guard rules.isFromOurPage(request) else { return Status.forbidden.errorResponse }
+        return await .changing(to: sockets, request)
+    }
+}
+
+extension CallRefusal {
+    /// Creates the refusal that a page receives for an error.
+    init(of error: any Error) {
+        let refusal = error as? CallRefusal
+        self =
+            refusal.flatMap { (400...599).contains($0.status) ? $0 : nil }
+            ?? CallRefusal(status: Status.failed.rawValue, code: "failed", message: "\(Status.failed.reason)")
     }
 }
 

@@ -24,9 +24,12 @@ final class PageService: Service {
     /// The name of the cookie with the last session that the browser was cleared after, and an equals sign.
     let clearedCookie: String
     let leavingPage: LeavingPage
+    /// The WebSockets of pages; nil if there are none.
+    let sockets: PageSockets?
 
     init(_ configuration: ServerConfiguration, port: Int, host: any PageHost) throws {
         self.host = host
+        sockets = configuration.sockets.map { PageSockets($0, host, limit: configuration.limits.sockets) }
         bridge = configuration.bridge.script
         fallback = configuration.fallback
         metrics = configuration.metrics
@@ -68,6 +71,7 @@ final class PageService: Service {
         case .versionWithoutSlash(let name): return redirect(toVersion: name)
         case .clients: return await list()
         case .events: return await events(request)
+        case .socket: return await openSocket(request)
         case .kiosk:
             return kiosk.map { Response.json($0(request.query), caching: Caching.never) } ?? .refusal(.notFound)
         case .metrics: return await showMetrics()

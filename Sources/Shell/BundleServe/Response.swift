@@ -93,12 +93,13 @@ struct Response: Sendable {
 
     /// Returns a refusal as JSON. `status` may be one that only the host defines.
     static func error(
-        _ status: Int, code: String, message: String, ended: String? = nil, isLocked: Bool = false
+        _ status: Int, code: String, message: String
     ) -> Response {
-        var error: JSONObject = ["code": .string(code), "message": .string(message)]
-        if let ended { error["ended"] = .string(ended) }
-        if isLocked { error["locked"] = .bool(true) }
-        return json(number: status, ["error": .object(error)], caching: Caching.never)
+        refusal(CallRefusal(status: status, code: code, message: message))
+    }
+
+    static func refusal(_ refusal: CallRefusal) -> Response {
+        json(number: refusal.status, ["error": .object(refusal.members)], caching: Caching.never)
     }
 
     private static func json(number: Int, _ object: JSONObject, caching: String) -> Response {

@@ -12,6 +12,8 @@ enum Route: Equatable {
     case versionWithoutSlash(ClientName)
     /// The events of a page.
     case events
+    /// The WebSocket of a page.
+    case socket
     /// The page between a session that ended and the next one.
     case leaving
     /// The status for the browser of another user.
@@ -43,6 +45,9 @@ enum Route: Equatable {
         else { return .refused(.notFound, allow: nil) }
         if name.elementsEqual("events".utf8) {
             return method == .get ? .events : .refused(.methodNotAllowed, allow: "GET")
+        }
+        if name.elementsEqual("socket".utf8) {
+            return method == .get ? .socket : .refused(.methodNotAllowed, allow: "GET")
         }
         if name.elementsEqual("leave".utf8) {
             return method == .get ? .leaving : .refused(.methodNotAllowed, allow: "GET")

@@ -47,6 +47,8 @@ package struct ServerConfiguration: Sendable {
     package var metrics: (@Sendable () async -> String)?
     /// Returns the response of `/__clientctl/v1/kiosk` to a query; nil disables the path.
     package var kiosk: (@Sendable (Substring) -> JSONObject)?
+    /// Opens the WebSockets of pages; nil disables them, and pages send requests.
+    package var sockets: (any SocketOpener)?
     package var limits = ServerLimits()
 
     /// Creates a configuration with the strict defaults.
@@ -64,6 +66,8 @@ package struct ServerLimits: Sendable {
     package var connections = 64
     /// The number of event streams. A further stream replaces the oldest one.
     package var streams = 16
+    /// The number of WebSockets. A further one replaces the oldest.
+    package var sockets = 64
     /// The size of the bodies of all present requests, in bytes.
     package var bodies = 4 << 20
     /// The time after which an unfinished body or an unread response may be closed in favor of another connection.
@@ -104,7 +108,8 @@ extension ServerConfiguration.Bridge {
 
             """
         let modules = [
-            PackageResources.page_calls_js, PackageResources.page_loading_js, PackageResources.page_events_js,
+            PackageResources.page_calls_js, PackageResources.page_socket_js, PackageResources.page_loading_js,
+            PackageResources.page_events_js,
             PackageResources.page_errors_js, PackageResources.page_visibility_js, PackageResources.page_plugin_js,
             PackageResources.page_capacitor_js,
         ]

@@ -100,6 +100,7 @@ enum Engine: String, CaseIterable, CustomTestStringConvertible, Sendable {
                 window.add(view); window.fullscreen(); window.show_all()
                 actions = {'hide': window.hide, 'show': window.show}
                 view.connect('notify::title', lambda *_: actions.get(view.get_title(), lambda: None)())
+                view.connect('web-process-terminated', lambda *_: Gtk.main_quit())
                 view.load_uri(sys.argv[1]); Gtk.main()
                 END
                 exec xvfb-run -a /usr/bin/python3 "$1/view.py" "$2"
@@ -108,7 +109,7 @@ enum Engine: String, CaseIterable, CustomTestStringConvertible, Sendable {
             start = """
                 export HOME="$1" XDG_CACHE_HOME="$1/cache" XDG_DATA_HOME="$1/data" XDG_CONFIG_HOME="$1/config"
                 export XDG_RUNTIME_DIR="$1"
-                exec cog --platform=headless "$2"
+                exec cog --platform=headless --webprocess-failure=exit "$2"
                 """
         case .qt:
             start = """
@@ -122,6 +123,7 @@ enum Engine: String, CaseIterable, CustomTestStringConvertible, Sendable {
                 actions = {'hide': view.hide, 'show': view.showFullScreen}
                 application.setQuitOnLastWindowClosed(False)
                 view.titleChanged.connect(lambda title: actions.get(title, lambda: None)())
+                view.renderProcessTerminated.connect(lambda *_: application.exit(1))
                 view.load(QUrl(sys.argv[1])); view.showFullScreen(); application.exec()
                 END
                 exec '\(Self.python)' "$1/view.py" "$2"

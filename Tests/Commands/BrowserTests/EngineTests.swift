@@ -155,6 +155,94 @@ import Testing
         try end(serving)
     }
 
+    @Test(arguments: Engine.kiosks)
+    func `a page whose films and long polls occupy every connection confirms its first start`(engine: Engine) throws {
+        try engine.require()
+        // A player requests more of a film only when it has played the part before, and a long poll has no end.
+        let films = """
+            var token = document.querySelector('meta[name=clientctl-token]').content, held = [];
+            for (let number = 0; number < 12; number += 1) {
+              var film = document.createElement('video');
+              film.preload = 'auto';
+              film.src = '/film.wav?' + number;
+              document.body.append(film);
+              fetch('/__clientctl/v1/events?poll' + number, { headers: { 'X-Client-Token': token } })
+                .then(answer => held.push(answer.body.getReader())).catch(() => {});
+            }
+            for (let number = 0; number < 200; number += 1) {
+              fetch('/lazy.js?' + number).then(() => tell('fetched')).catch(() => {});
+            }
+            setTimeout(() => { \(DemoClient.Scripts.confirm) }, 1500);
+
+            """
+        let report = "function tell(what) { fetch('\(witness.root)/' + what).catch(() => {}); }\ntell('shown');\n"
+        var files = DemoClient.doing("1.0.0", report + films).files
+        files["film.wav"] = Self.film(bytes: 32 << 20)
+        try kiosk.publish(try kiosk.folder.writeTree(files, to: "films"), as: "1.0.0")
+        try kiosk.install()
+        let serving = try serve(engine)
+        try kiosk.wait(until: "v1.0.0", is: "good")
+        #expect(try kiosk.status(of: "v1.0.0").failures.isEmpty)
+        #expect(times("/shown") == 1)
+        print("\(engine): \(times("/fetched")) of 200 requests were answered")
+        try end(serving)
+    }
+
+    /// Returns a film without pictures: noise in the format WAVE.
+    private static func film(bytes count: Int) -> [UInt8] {
+        func number(_ value: Int, _ width: Int) -> [UInt8] { (0..<width).map { UInt8(value >> (8 * $0) & 0xFF) } }
+        let format = number(1, 2) + number(2, 2) + number(44_100, 4) + number(176_400, 4) + number(4, 2) + number(16, 2)
+        let head = bytes("WAVEfmt ") + number(16, 4) + format + bytes("data") + number(count, 4)
+        // An archive with a film that compresses too well is refused.
+        let block = noise(1 << 20)
+        return bytes("RIFF") + number(head.count + count, 4) + head
+            + (0..<count / block.count).flatMap { _ in block }
+    }
+
+    @Test(arguments: Engine.kiosks)
+    func `serve restarts an engine whose page has crashed`(engine: Engine) throws {
+        try engine.require()
+        try kiosk.install(client("1.0.0"))
+        let serving = try serve(engine, heartbeat: 600)
+        try kiosk.wait(until: "v1.0.0", is: "good")
+        let shown = times("/shown/1.0.0")
+        let kind =
+            switch engine {
+            case .chromium: "type=renderer"
+            case .firefox: "contentproc.*tab"
+            case .webKit, .webKitView: "WebKitWebProcess"
+            case .wpe: "WPEWebProcess"
+            case .qt: "QtWebEngineProcess"
+            }
+        let found = try Program.run(["pgrep", "-f", "--", kind], environment: ["PATH": "/usr/bin:/bin"])
+        let all = found.text.split(separator: "\n").compactMap { pid_t($0) }.filter(runs)
+        // Other processes of QtWebEngine start its renderer, and have the same arguments.
+        let parents = all.compactMap(parent)
+        let own = engine == .qt ? all.filter { !parents.contains($0) && all.contains(parent($0) ?? 0) } : all
+        #expect(!own.isEmpty)
+        for process in own { kill(process, SIGKILL) }
+        try wait("1.0.0 does not return", serving) { times("/shown/1.0.0") > shown }
+        #expect(try kiosk.status(of: "v1.0.0").failures.isEmpty)
+        try end(serving)
+    }
+
+    /// Returns whether the browser of this test, whose files are in the folder, has started a process.
+    private func runs(_ process: pid_t) -> Bool {
+        var next: pid_t? = process
+        while let process = next, process > 1 {
+            let arguments = (try? contents(ofFile: "/proc/\(process)/cmdline")) ?? []
+            if String(decoding: arguments, as: UTF8.self).contains(kiosk.folder.path) { return true }
+            next = parent(process)
+        }
+        return false
+    }
+
+    private func parent(_ process: pid_t) -> pid_t? {
+        let state = String(decoding: (try? contents(ofFile: "/proc/\(process)/stat")) ?? [], as: UTF8.self)
+        let fields = state.drop { $0 != ")" }.split(separator: " ")
+        return fields.count > 2 ? pid_t(fields[2]) : nil
+    }
+
     @Test(arguments: [Engine.chromium, .firefox])
     func `a trial continues for its page when a second tab closes`(engine: Engine) throws {
         try engine.require()

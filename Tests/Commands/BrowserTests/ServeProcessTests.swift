@@ -26,9 +26,7 @@ import Testing
         let serving = try kiosk.serve()
         let page = try Browser.forAllTests().open(serving.root + "/")
         try page.wait(until: "window.version === 'embedded'")
-        try page.wait(for: "it listens") {
-            $0.requests.contains { $0.url.contains("/v1/events?") && $0.status == 200 }
-        }
+        try page.wait(for: "it listens") { $0.sentMessages.contains { $0.contains("\"listen\"") } }
         serving.program.send(signal)
         let ending = try #require(try serving.program.wait(within: .seconds(60)), "it does not end")
         #expect(ending.status == 0)

@@ -445,7 +445,7 @@ import Testing
         try page.wait(until: "window.confirmed")
         try page.evaluate(DemoClient.Scripts.hide + "null")
         try page.wait(for: "both visibility reports have arrived") {
-            $0.requests.count { $0.url.hasSuffix("/visibility") && $0.status == 200 } == 2
+            $0.sentMessages.count { $0.contains("\"visibility\"") } == 2
         }
         #expect(try serving.call("getCurrentVersion", token: token).status == 200)
         try kiosk.on("session logout", ["--forget"])

@@ -185,9 +185,7 @@ import Testing
             })()
             """
         // The event is sent only to a page that already listens.
-        try page.wait(for: "it listens") {
-            $0.requests.contains { $0.url.contains("/v1/events?") && $0.status == 200 }
-        }
+        try page.wait(for: "it listens") { $0.sentMessages.contains { $0.contains("\"listen\"") } }
         #expect(try text(page, ask) == #"{"outcome":"upToDate"}"#)
         try page.wait(until: "window.current === '1.0.0'")
         let next = DemoClient.doing("2.0.0", DemoClient.Scripts.confirm)

@@ -123,6 +123,7 @@ extension Serve {
             return platform
         }
         var configuration = ServerConfiguration(port: .derived(appId: appId), bridge: try .page(platform: platform))
+        configuration.sockets = PageSocketOpener()
         configuration.metrics = agent.metrics
         configuration.kiosk = kiosk.ordersForKiosk
         configuration.heartbeat = kiosk.heartbeat / 4

@@ -1,4 +1,4 @@
-// Calls of the page to the shell. Exports: `send`, `refusal`, `parsed`, `cut`, `ignore`, and the identity of this page load.
+// Requests of the page to the shell. Exports: `request`, `refusal`, `parsed`, `cut`, `ignore`, and the identity of this page load.
 
 // Copies of functions that a page may replace later.
 var fetch = window.fetch.bind(window);
@@ -6,6 +6,7 @@ var setTimeout = window.setTimeout.bind(window);
 var Promise = window.Promise;
 var TypeError = window.TypeError;
 var TextDecoder = window.TextDecoder;
+var WebSocket = window.WebSocket;
 var AbortController = window.AbortController;
 var parse = JSON.parse;
 var stringify = JSON.stringify;
@@ -51,9 +52,8 @@ function cut(value) {
 }
 
 // Returns the error of a refusal. If the launch of this page has ended, the page loads again.
-function refusal(status, text) {
-  var body = parsed(text);
-  var stated = (body && body.error) || {};
+function refusal(status, stated) {
+  stated = stated || {};
   var error = new Error(stated.message || 'The server answered with status ' + status);
   error.code = stated.code || 'httpStatus';
   if (status === 403 && error.code === 'staleLaunch') {
@@ -62,8 +62,13 @@ function refusal(status, text) {
   return error;
 }
 
-// Calls a method and returns a promise of its result. With `outlivesPage`, the request is sent even if the page unloads.
-function send(method, body, outlivesPage) {
+// Returns the error of a response that is not a success.
+function refusalOf(status, text) {
+  return refusal(status, (parsed(text) || {}).error);
+}
+
+// Calls a method by a request and returns a promise of its result. With `outlivesPage`, the request is sent even if the page unloads.
+function request(method, body, outlivesPage) {
   return fetch(root + method, {
     method: 'POST',
     keepalive: !!outlivesPage,
@@ -74,7 +79,7 @@ function send(method, body, outlivesPage) {
   }).then(function (response) {
     return response.text().then(function (text) {
       if (!response.ok) {
-        throw refusal(response.status, text);
+        throw refusalOf(response.status, text);
       }
       return parsed(text) || {};
     });

@@ -53,7 +53,7 @@ if (window.navigator.serviceWorker) {
 }
 
 document.addEventListener('securitypolicyviolation', function (event) {
-  if (event.disposition === 'report') {
+  if (event.disposition === 'report' || socketIsRefused(event.blockedURI)) {
     return;
   }
   noticed[event.blockedURI] = true;

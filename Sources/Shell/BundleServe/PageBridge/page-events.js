@@ -94,8 +94,11 @@ function deliverKeptErrors() {
   });
 }
 
-function onEvent(name, text, id) {
-  var event = parsed(text);
+function onEvent(name, event, id) {
+  if (name === 'end') {
+    endStream(streams);
+    return;
+  }
   if (name === 'reload') {
     comeBack(event && event.ended, event && event.locked);
     return;
@@ -134,7 +137,7 @@ function eventReader() {
       name = '';
       id = '';
       if (lines.length > 0) {
-        onEvent(type || 'message', lines.join('\n'), number);
+        onEvent(type || 'message', parsed(lines.join('\n')), number);
       }
       return;
     }
@@ -190,11 +193,14 @@ function readAll(response) {
   return next();
 }
 
-// A browser opens six connections to a server for all its windows, so a hidden page closes its own.
+// A page with a socket listens on it. Otherwise it listens by a request: a browser opens six connections to a server for all its
+// windows, so a hidden page closes its own.
 
 var isListening = false;
 var isWaiting = false;
 var stopListening = ignore;
+// The number of the present stream of events. The end of an earlier one means nothing.
+var streams = 0;
 
 function isSeen() {
   return document.visibilityState !== 'hidden';
@@ -202,10 +208,32 @@ function isSeen() {
 
 function listen() {
   isWaiting = false;
-  if (!isSeen()) {
+  if (!isSeen() || isListening || waitsForSocket) {
     return;
   }
   isListening = true;
+  streams += 1;
+  if (isConnected) {
+    listenOnSocket(streams);
+  } else {
+    listenByRequest(streams);
+  }
+}
+
+function listenOnSocket(stream) {
+  stopListening = function () {
+    if (isConnected) {
+      askSocket('unlisten').then(ignore, ignore);
+    }
+  };
+  askSocket('listen').then(function () {
+    delay = FIRST_DELAY;
+  }, function () {
+    endStream(stream);
+  });
+}
+
+function listenByRequest(stream) {
   var controller = AbortController && new AbortController();
   stopListening = function () {
     if (controller) {
@@ -222,21 +250,38 @@ function listen() {
       return readAll(response);
     }
     return response.text().then(function (text) {
-      refusal(response.status, text);
+      refusalOf(response.status, text);
     });
   }).then(ignore, ignore).then(function () {
-    isListening = false;
-    var wait = delay * (0.8 + 0.2 * random());
-    delay = Math.min(2 * delay, LONGEST_DELAY);
-    isWaiting = true;
-    setTimeout(listen, wait);
+    endStream(stream);
   });
+}
+
+function endStream(stream) {
+  if (isListening && stream === streams) {
+    isListening = false;
+    listenLater();
+  }
+}
+
+function listenLater() {
+  var wait = delay * (0.8 + 0.2 * random());
+  delay = Math.min(2 * delay, LONGEST_DELAY);
+  isWaiting = true;
+  setTimeout(listen, wait);
+}
+
+function stopStream() {
+  if (isListening) {
+    isListening = false;
+    stopListening();
+  }
 }
 
 function listenWhileSeen() {
   if (!isSeen()) {
     delay = FIRST_DELAY;
-    stopListening();
+    stopStream();
   } else if (!isListening && !isWaiting) {
     listen();
   }

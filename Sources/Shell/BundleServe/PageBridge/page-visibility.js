@@ -10,13 +10,30 @@ var isPrinting = false;
 function reportVisibility() {
   var isHidden = document.visibilityState === 'hidden' || isPrinting;
   if (!hasLeft && lastHidden !== isHidden) {
-    lastHidden = isHidden;
-    reports += 1;
-    send('visibility', { hidden: isHidden, page: loadName, number: reports }, isHidden).then(ignore, ignore);
+    sendVisibility(isHidden);
   }
 }
 
-// The unload is reported for a navigation. With the Navigation API, a window that is closed does not report one.
+function sendVisibility(isHidden) {
+  lastHidden = isHidden;
+  reports += 1;
+  var body = { hidden: isHidden, page: loadName, number: reports };
+  if (isHidden) {
+    sendLast('visibility', body);
+  } else {
+    send('visibility', body).then(ignore, ignore);
+  }
+}
+
+// The shell regards a page whose socket has ended as closed.
+function reportAgain() {
+  if (!hasLeft && lastHidden !== null) {
+    sendVisibility(lastHidden);
+  }
+}
+
+// The unload is reported for a navigation. With the Navigation API, a window that is closed reports
+// only that it is hidden.
 
 var navigation = window.navigation && window.navigation.addEventListener ? window.navigation : null;
 var isLeaving = !navigation;
@@ -40,12 +57,15 @@ if (navigation) {
 }
 
 window.addEventListener('pagehide', function () {
-  lastHidden = null;
   if (isLeaving) {
     hasLeft = true;
+    lastHidden = null;
     reports += 1;
-    send('farewell', { page: loadName, number: reports, to: cut(destination) }, true).then(ignore, ignore);
+    sendLast('farewell', { page: loadName, number: reports, to: cut(destination) });
+  } else if (lastHidden === false) {
+    sendVisibility(true);
   }
+  closeSocket();
 });
 
 // Heartbeats of a visible page. A dialog of the browser suspends them; a print dialog is announced before.
@@ -87,6 +107,7 @@ window.addEventListener('pageshow', function (event) {
     }
     isLeaving = !navigation;
     hasLeft = false;
+    connect();
     reportVisibility();
   }
 });

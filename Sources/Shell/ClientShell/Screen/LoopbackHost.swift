@@ -19,6 +19,8 @@ package final class LoopbackHost: PageHost {
     private let lose: @Sendable (String) -> Void
     private let screenFile: ScreenFile?
     private let endpoints: EndpointWatch?
+    /// The number of open WebSockets by page load.
+    private let connected = Mutex<[String: Int]>([:])
     /// The page without content. It reloads when there is a client.
     private let nothing: Page
 
@@ -166,6 +168,32 @@ package final class LoopbackHost: PageHost {
         return bridge.withScreen { screen in names.filter(screen.mayShow).map(\.description) }
     }
 
+    /// Records a page of the running launch and this session. Other pages have to reload.
+    package func connect(_ name: String, token: String) throws {
+        let refusal = bridge.withScreen { $0.isCurrent(token) ? nil : $0.staleLaunch }
+        if let refusal { throw refusal }
+        let now = stopwatch.elapsed
+        connected.withLock { $0[name, default: 0] += 1 }
+        watch.withLock { $0?.connects(name, at: now) }
+    }
+
+    /// Records the end of a page's WebSocket. Unless the page connects again soon, it has ended.
+    package func disconnect(_ name: String, token: String, isOurs: Bool) {
+        let now = stopwatch.elapsed
+        let isLast = connected.withLock { connected in
+            let left = connected[name, default: 1] - 1
+            connected[name] = left > 0 ? left : nil
+            return left <= 0
+        }
+        guard isLast else { return }
+        watch.withLock { $0?.disconnects(name, isOurs: isOurs, at: now) }
+        guard !isOurs, let launch = bridge.withScreen({ $0.launch(ofPage: token) }) else { return }
+        Task {
+            try? await clock.sleep(for: PageWatch.longestGap)
+            if connected.withLock({ $0[name] }) == nil { await shell.pageDidVanish(launch, load: name) }
+        }
+    }
+
     /// Returns the events of the running launch's page, beginning with those that it has missed.
     package func events(token: String) async throws -> AsyncStream<PageEvent> {
         guard let events = bridge.listen(token: token) else { throw bridge.withScreen(\.staleLaunch) }
@@ -210,11 +238,12 @@ package final class LoopbackHost: PageHost {
             return
         }
         let (now, isSeen) = (stopwatch.elapsed, body["hidden"]?.boolValue != true)
+        let number = body["number"]?.integerValue
         watch.withLock { watch in
             if method == "farewell" {
-                watch?.leaves(page, for: body["to"]?.stringValue ?? "", at: now)
+                watch?.leaves(page, number: number, for: body["to"]?.stringValue ?? "", at: now)
             } else {
-                watch?.reports(page, isSeen: isSeen, at: now)
+                watch?.reports(page, number: number, isSeen: isSeen, at: now)
             }
         }
     }

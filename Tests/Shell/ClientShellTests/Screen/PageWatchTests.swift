@@ -74,6 +74,84 @@ import Testing
         #expect(watch.loss(at: .seconds(31))?.reason == "it has said nothing for 30s")
     }
 
+    @Test func `watches every visible page that is connected`() {
+        for isConnected in [true, false] {
+            var watch = watch
+            if isConnected { for name in ["a", "b"] { watch.connects(name, at: .zero) } }
+            watch.reports("a", isSeen: true, at: .zero)
+            for second in 0..<60 { watch.reports("b", isSeen: true, at: .seconds(second)) }
+            #expect((watch.loss(at: .seconds(59)) != nil) == isConnected)
+        }
+    }
+
+    /// A step of a page, and whether the watch reports a loss at each of the next seconds.
+    private enum Step {
+        case shown(String, Int), hidden(String, Int), left(String, Int), connected(String), ended(String), closed(
+            String)
+        case loaded, passed(Int)
+    }
+
+    private static let ended = "its connection ended, and no page followed within 4s"
+
+    @Test(
+        arguments: [
+            ("the process of a visible page ends", [.ended("a")], 4, ended),
+            ("a hidden page is discarded", [.hidden("a", 2), .ended("a")], nil, ""),
+            (
+                "a window closes beside another", [.connected("b"), .shown("b", 1), .hidden("b", 2), .ended("b")], 30,
+                "nothing"
+            ),
+            ("the process of one of two pages ends", [.connected("b"), .shown("b", 1), .ended("b")], 4, ended),
+            ("a page connects again", [.ended("a"), .passed(2), .connected("a")], 32, "nothing"),
+            ("the server ends the connection", [.closed("a")], 30, "nothing"),
+            ("a page reloads", [.left("a", 2), .ended("a"), .loaded, .connected("b"), .shown("b", 1)], 30, "nothing"),
+            (
+                "a page reloads without a report", [.ended("a"), .loaded, .connected("b"), .shown("b", 1)], 30,
+                "nothing"
+            ),
+            ("a page that hangs is replaced", [.loaded, .connected("b"), .shown("b", 1), .ended("a")], nil, "b"),
+            (
+                "a page returns from the cache",
+                [.left("a", 2), .ended("a"), .passed(1), .connected("a"), .shown("a", 3)], 31, "nothing"
+            ),
+            ("a report overtakes another", [.hidden("a", 5), .shown("a", 4)], nil, ""),
+        ] as [(String, [Step], Int?, String)])
+    private func `distinguishes a page that ended from one that was closed or replaced`(
+        name: String, steps: [Step], loss: Int?, reason: String
+    ) {
+        var watch = watch
+        watch.loads(at: .zero)
+        watch.connects("a", at: .zero)
+        watch.reports("a", number: 1, isSeen: true, at: .zero)
+        var now = Duration.zero
+        var expectsReports = false
+        for step in [.passed(11)] + steps {
+            switch step {
+            case .shown(let page, let number): watch.reports(page, number: number, isSeen: true, at: now)
+            case .hidden(let page, let number): watch.reports(page, number: number, isSeen: false, at: now)
+            case .left(let page, let number): watch.leaves(page, number: number, for: "", at: now)
+            case .connected(let page): watch.connects(page, at: now)
+            case .ended(let page): watch.disconnects(page, at: now)
+            case .closed(let page): watch.disconnects(page, isOurs: true, at: now)
+            case .loaded: watch.loads(at: now)
+            case .passed(let seconds):
+                now += .seconds(seconds)
+                watch.reports("a", isSeen: true, at: now)
+            }
+        }
+        expectsReports = reason == "b"
+        let begin = Duration.seconds(11)
+        for second in 0..<100 {
+            let time = begin + .seconds(second)
+            if expectsReports { watch.reports("b", isSeen: true, at: time) }
+            guard let found = watch.loss(at: time) else { continue }
+            #expect(second == loss, "\(name): \(found.reason)")
+            #expect(reason == "nothing" ? found.reason == "it has said nothing for 30s" : found.reason == reason)
+            return
+        }
+        #expect(loss == nil, "\(name)")
+    }
+
     @Test func `waits for the page that follows an unload, and longer after a visit to another site`() {
         for (place, time) in [("", 30), ("https://h/", 300)] {
             var watch = watch

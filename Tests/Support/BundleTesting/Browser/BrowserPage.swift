@@ -57,6 +57,9 @@ package final class BrowserPage: Sendable {
     /// The requests so far, including those of earlier documents.
     package var requests: [PageRequest] { record.requests }
 
+    /// The text messages that the page's WebSockets have sent, including those of earlier documents.
+    package var sentMessages: [String] { record.sentMessages }
+
     /// The number of loaded documents, without the initial empty one.
     package var loads: Int { record.loaded.count { $0.frame == frame && $0.loader != blank } }
 

@@ -43,6 +43,8 @@ struct PageRecord: Sendable {
 
     var console: [ConsoleMessage] = []
     var requests: [PageRequest] = []
+    /// The text messages that its WebSockets sent.
+    var sentMessages: [String] = []
     /// The documents whose load event fired, in order. A frame has its own documents.
     var loaded: [Document] = []
     var hasCrashed = false
@@ -64,6 +66,7 @@ struct PageRecord: Sendable {
         case "Network.loadingFailed":
             let reason = event.text("errorText").isEmpty ? event.text("blockedReason") : event.text("errorText")
             change(event.text("requestId")) { $0.failure = reason }
+        case "Network.webSocketFrameSent": sentMessages.append(event.object("response").text("payloadData"))
         case "Page.lifecycleEvent":
             let document = Document(frame: event.text("frameId"), loader: event.text("loaderId"))
             if event.text("name") == "load", !loaded.contains(document) { loaded.append(document) }
