@@ -130,6 +130,7 @@ final class PageService: Service {
         // Every page has its policy.
         case .file(let file), .index(let file):
             sayFrame(path, request)
+            sayCoding(of: file, path, request)
             return file.response(to: request, fields: file.isPage ? policy.line(scriptSources: file.scriptSources) : "")
         // Relative to the request, which may be below a version.
         case .folder:
@@ -149,6 +150,14 @@ final class PageService: Service {
         environment.log(
             "a page shows \(Self.name(path)) in a frame, which is refused: --csp \"\(ContentSecurityPolicy.framing)\" "
                 + "would allow it")
+    }
+
+    /// Logs once that the browser cannot decompress a file of the client.
+    private func sayCoding(of file: SiteFile, _ path: RequestPath, _ request: Request) {
+        guard let coding = file.refusedCoding(of: request), isNew(Array("coding ".utf8) + path.bytes) else { return }
+        environment.log(
+            "the browser does not accept \(coding.rawValue) for \(Self.name(path)), which has no plain copy: publish it without "
+                + "compression too")
     }
 
     /// Logs that a page of another origin was blocked. A page of the client has another origin in a frame with

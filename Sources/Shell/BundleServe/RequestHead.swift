@@ -8,7 +8,7 @@ struct RequestHead: Sendable {
     enum Field: Int, Sendable, CaseIterable {
         case host, origin, cookie, range, ifRange, ifMatch, ifNoneMatch, contentType, contentLength, expect, token
         case fetchSite, fetchMode, fetchDestination, fetchPurpose, privateNetwork, authorization
-        case serviceWorker, acceptLanguage
+        case serviceWorker, acceptLanguage, acceptEncoding
     }
 
     var method = Method.other
@@ -24,7 +24,7 @@ struct RequestHead: Sendable {
     /// The value of `Content-Length`; nil if it is absent.
     var bodyLength: Int?
 
-    private var places = InlineArray<19, Range<UInt32>>(repeating: absent)
+    private var places = InlineArray<20, Range<UInt32>>(repeating: absent)
     // A field with an empty value has another range, because offset 0 is the method.
     private static var absent: Range<UInt32> { 0..<0 }
 
@@ -211,7 +211,7 @@ struct RequestHeadParser {
             return named("content-length", .contentLength) ?? named("sec-fetch-site", .fetchSite)
                 ?? named("sec-fetch-mode", .fetchMode) ?? named("sec-fetch-dest", .fetchDestination)
                 ?? named("x-client-token", .token) ?? named("service-worker", .serviceWorker)
-        case 15: return named("accept-language", .acceptLanguage)
+        case 15: return named("accept-language", .acceptLanguage) ?? named("accept-encoding", .acceptEncoding)
         case 38: return named("access-control-request-private-network", .privateNetwork)
         default: return nil
         }

@@ -100,7 +100,8 @@ package final class Site: Sendable {
             let sourceMap = label?.sourceMapURL.flatMap(SourceMapURL.init(url:))
             let file = try SiteFile(
                 opened, at: path.bytes, label: label,
-                sourceMap: sourceMap.flatMap { paths.contains(FilePath(bytes: $0.path)) ? $0.escaped : nil })
+                sourceMap: sourceMap.flatMap { paths.contains(FilePath(bytes: $0.path)) ? $0.escaped : nil },
+                isThere: { paths.contains(FilePath(bytes: $0)) })
             cache.withLock { $0.put(file, path) }
             return file
         } catch let error as DiskError where error.kind == .missing || error.kind == .unsuitable {

@@ -30,10 +30,12 @@ final class SiteFile: Sendable {
     /// The source expressions of the inline scripts of a page.
     let scriptSources: [String]
     private let fields: FileFields
+    /// How its build tool has compressed the file, and the fields and the tag of that response; nil for a file that is sent as it is.
+    private let coded: (file: CompressedFile, fields: FileFields, tag: [UInt8])?
 
     init(
         type: String, _ description: FileDescription, size: Int, content: FileContent, scriptSources: [String],
-        isWide: Bool = false, origin: [UInt8]? = nil
+        isWide: Bool = false, origin: [UInt8]? = nil, compressed: CompressedFile? = nil
     ) {
         tag = description.tag
         self.size = size
@@ -43,15 +45,22 @@ final class SiteFile: Sendable {
         self.isWide = isWide
         self.scriptSources = scriptSources
         fields = FileFields(type: type, description, size: size)
+        coded = compressed.map { file in
+            let tag = file.tag(description.tag)
+            let fields = FileFields(
+                type: file.type, FileDescription(tag: tag, caching: description.caching), size: size)
+            return (file, fields, tag)
+        }
     }
 
-    /// Describes an open file of a client by its `label` and its source map.
+    /// Describes an open file of a client by its `label` and its source map. `isThere` tells whether the client has a file.
     convenience init(
-        _ file: File, at path: [UInt8], label: AssetLabels.Label?, sourceMap: String?
+        _ file: File, at path: [UInt8], label: AssetLabels.Label?, sourceMap: String?, isThere: ([UInt8]) -> Bool
     ) throws {
         let facts = try FileFacts(of: file)
         let description = FileDescription(tag: try Self.tag(of: file, facts, label), sourceMap: sourceMap)
-        try self.init(file, facts, type: MediaType.of(path), description)
+        let compressed = CompressedFile(path, head: try file.head(4), isThere: isThere)
+        try self.init(file, facts, type: MediaType.of(path), description, compressed)
     }
 
     /// Returns a strong tag from the digest of the content, which is computed for a file in memory and read from the
@@ -71,7 +80,10 @@ final class SiteFile: Sendable {
     }
 
     /// Describes an open file, whose `facts` the caller has read.
-    convenience init(_ file: File, _ facts: FileFacts, type: String, _ description: FileDescription) throws {
+    convenience init(
+        _ file: File, _ facts: FileFacts, type: String, _ description: FileDescription,
+        _ compressed: CompressedFile? = nil
+    ) throws {
         let size = facts.size
         var page: [UInt8]?
         let content: FileContent
@@ -94,7 +106,7 @@ final class SiteFile: Sendable {
             type: isHTML ? MediaType.html(in: page.flatMap { HTMLOutline($0).charset }) : type, description,
             size: size, content: content,
             scriptSources: try page.map { try ScriptSource.expressions(for: $0) } ?? [], isWide: isWide,
-            origin: facts.tag)
+            origin: facts.tag, compressed: compressed)
     }
 
     /// The memory that the file occupies in a cache.
@@ -110,15 +122,30 @@ final class SiteFile: Sendable {
 
     // MARK: Responses
 
+    /// The coding that the browser would have to accept for this request, and does not; nil if there is none.
+    func refusedCoding(of request: Request) -> CompressedFile.Coding? {
+        coded.flatMap { $0.file.isDecoded(for: request) && !$0.file.isAccepted(by: request) ? $0.file.coding : nil }
+    }
+
     /// Returns the response to a request for the file. `extra` are further fields.
     func response(to request: Request, fields extra: String = "") -> Response {
+        guard let coded, coded.file.isDecoded(for: request), coded.file.isAccepted(by: request) else {
+            return response(to: request, fields, tag, extra)
+        }
+        // A part of the compressed bytes is useless to a page.
+        return response(to: request, coded.fields, coded.tag, extra + coded.file.fields, isWhole: true)
+    }
+
+    private func response(
+        to request: Request, _ fields: FileFields, _ tag: [UInt8], _ extra: String, isWhole: Bool = false
+    ) -> Response {
         if request.with(.ifMatch, { !EntityTag.isMatched(tag, by: $0) }) ?? false {
             return .refusal(.preconditionFailed)
         }
         if request.with(.ifNoneMatch, { EntityTag.isNamed(tag, in: $0) }) ?? false {
             return Response(.notModified, fields: fields.unchanged(after: extra))
         }
-        switch range(for: request) {
+        switch isWhole ? .whole : range(for: request) {
         case .whole: return Response(.ok, fields: fields.whole(after: extra), body(0..<size))
         case .part(let part):
             return Response(.partialContent, fields: fields.part(part, after: extra), body(part))

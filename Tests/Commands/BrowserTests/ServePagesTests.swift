@@ -29,6 +29,36 @@ import Testing
         }, 0); null
         """
 
+    @Test func `a page runs a build whose files exist only compressed`() throws {
+        var client = DemoClient("1.0.0")
+        client.script = """
+            WebAssembly.instantiateStreaming(fetch('/Build/game.wasm.br')).then(game => {
+              if (game.instance.exports.f() === 42 && window.framework === 'loaded') { \(DemoClient.Scripts.confirm) }
+            });
+
+            """
+        client.head = "<script src=/Build/game.framework.js.gz></script>"
+        var files = client.files
+        let wasm: [UInt8] = [
+            0, 0x61, 0x73, 0x6D, 1, 0, 0, 0, 1, 5, 1, 0x60, 0, 1, 0x7F, 3, 2, 1, 0, 7, 5, 1, 1, 0x66, 0, 0, 0x0A, 6, 1,
+            4, 0,
+            0x41, 0x2A, 0x0B,
+        ]
+        // One block without compression (RFC 7932, section 9.2), and an empty last one.
+        let head = (wasm.count - 1) << 4 | 1 << 20
+        files["Build/game.wasm.br"] = (0..<3).map { UInt8(head >> (8 * $0) & 0xFF) } + wasm + [3]
+        files["Build/game.loader.js"] = bytes("")
+        let web = try kiosk.folder.writeTree(files, to: "unity")
+        try kiosk.folder.write(bytes("window.framework = 'loaded';\n"), to: "unity/Build/game.framework.js")
+        _ = try Program.run(["gzip", web + "/Build/game.framework.js"], environment: ["PATH": "/usr/bin:/bin"])
+        try kiosk.publish(web, as: "1.0.0")
+        try kiosk.install()
+        let serving = try kiosk.serve(["--csp", "script-src 'wasm-unsafe-eval'"])
+        let page = try browser.open(serving.root + "/")
+        try page.wait(until: "window.confirmed")
+        try kiosk.wait(until: "v1.0.0", is: "good")
+    }
+
     @Test func `serve allows only the inline scripts of the page`() throws {
         var client = DemoClient.good("1.0.0")
         client.head = "<script>window.inline = 1</script><script type=module>window.module = 1</script>"

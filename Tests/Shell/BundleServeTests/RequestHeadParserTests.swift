@@ -158,6 +158,7 @@ import Testing
             case .authorization: "Authorization"
             case .serviceWorker: "Service-Worker"
             case .acceptLanguage: "Accept-Language"
+            case .acceptEncoding: "Accept-Encoding"
             }
         for spelling in [name, name.lowercased(), name.uppercased()] {
             var parser = RequestHeadParser()
