@@ -150,8 +150,9 @@ function connect() {
   opened.onclose = function () {
     if (socket === opened) {
       socket = null;
+      // A socket that has not opened ends no stream of events.
+      isListening = isListening && !isConnected;
       isConnected = false;
-      isListening = false;
       goOnWithoutSocket();
       failures += 1;
       if (!isRefused && !hasLeft && (wasConnected || failures < MOST_FAILURES)) {
