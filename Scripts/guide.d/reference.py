@@ -162,9 +162,12 @@ def command_section(path, command, shared, found):
     if text := prose(command.get("discussion")):
         out.append(f"{text}\n")
     rows = list(map(flag_row, shown_flags(command)))
-    own = sorted((row for row in rows if row not in shared), key=lambda row: row.split(" | ")[1] != "yes")
-    if own:
-        out += [FLAGS, *own, ""]
+    titled = {row: argument.get("sectionTitle", "") for row, argument in zip(rows, shown_flags(command))}
+    own = [row for row in rows if row not in shared]
+    for title in dict.fromkeys(["", *map(titled.get, own)]):
+        part = sorted((row for row in own if titled[row] == title), key=lambda row: row.split(" | ")[1] != "yes")
+        if part:
+            out += [*([f"**{title}**\n"] if title else []), FLAGS, *part, ""]
     if also := [row.split(" | ")[0].removeprefix("| ").split(" <")[0].rstrip("`") + "`" for row in rows if row in shared]:
         out.append(f"[Shared flags](../commands.md#shared-flags): {', '.join(also)}\n")
     out += sample_section(path, found)

@@ -16,6 +16,8 @@ OFFER = (*FEED, *SIGNED, *CONTENT, "unsuitableBundle", "versionMismatch", "versi
 
 FAILURES = {
     "completion": (),
+    "version": (),
+    "demo": ("diskFull",),
     "publish": (*EDIT, *CONTENT, "versionBlocked", "versionExists", "overBudget"),
     **{f"release {name}": EDIT for name in ("rollout", "target", "set", "retry", "pause", "resume", "recall", "withdraw")},
     "release promote": (*EDIT, "versionBlocked"),

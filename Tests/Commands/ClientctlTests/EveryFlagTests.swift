@@ -53,7 +53,7 @@ import Testing
         let version = ["--version", "1.0.0"]
         switch words.joined(separator: " ") {
         case "completion": return ["bash"]
-        case "init": return ["--yes"]
+        case "init", "demo": return ["--yes"]
         // With a store, `events` does not end.
         case "events": return []
         case "keys generate": return ["--out", "made"]

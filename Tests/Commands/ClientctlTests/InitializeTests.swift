@@ -73,7 +73,7 @@ import Testing
 }
 
 /// A pseudo terminal for one program.
-private final class PseudoTerminal {
+final class PseudoTerminal {
     private let master: Int32
     /// Keeps the terminal open before the program opens it and after it ends.
     private let slave: Int32

@@ -94,11 +94,17 @@ import Testing
         }
     }
 
-    @Test func `completions prints the completions of a shell`() throws {
+    @Test func `completion prints a script that its shell reads`() throws {
         for (shell, file) in [("bash", "clientctl.bash"), ("zsh", "_clientctl"), ("fish", "clientctl.fish")] {
             let answer = try Clientctl.run(["completion", shell, "--json"])
             let script = try #require(answer["script"]?.stringValue)
             #expect(try made(file).hasPrefix(script))
+            let printed = try Clientctl.stock([Clientctl.path, "completion", shell])
+            #expect(printed == script + "\n")
+            if Self.isInstalled(shell) {
+                try folder.write(bytes(printed), to: shell)
+                try Clientctl.stock([shell, "-n", folder.file(shell)])
+            }
         }
         let refused = try Program.run(
             [Clientctl.path, "completion", "csh"], environment: Clientctl.environment())
@@ -185,6 +191,8 @@ import Testing
             (["serve", "--metr"], ["--metrics-file"]), (["feed", "serve", "--log-f"], ["--log-format"]),
             (["publish", "--key", "\(out)/clientctl.f"], ["\(out)/clientctl.fish"]),
             (["keys", "show", "\(out)/_cl"], ["\(out)/_clientctl"]),
+            (["install", "--deltas", ""], ["prefer", "only", "never"]),
+            (["channel", "set", "--deltas", "d"], ["default"]),
             (["publish", "--format", "z"], ["zip"]), (["keys", "generate", "--algorithm", "r"], ["rsa-pss"]),
         ] as [([String], [String])] {
             let words = ["clientctl"] + line
@@ -214,6 +222,36 @@ import Testing
         let answer = try Clientctl.stock(
             ["env", "HOME=\(folder.path)", "fish", "-c", "source \(out)/clientctl.fish; complete -C 'clientctl trus'"])
         #expect(answer.split(separator: "\t").first == "trust")
+        let values = try Clientctl.stock([
+            "env", "HOME=\(folder.path)", "fish", "-c",
+            "source \(out)/clientctl.fish; complete -C 'clientctl install --deltas '",
+        ])
+        #expect(values.split(separator: "\n").map { $0.prefix { $0 != "\t" } }.sorted() == ["never", "only", "prefer"])
+    }
+
+    @Test func `each option whose help lists its words completes them`() throws {
+        let word = "[a-z][a-z0-9.-]*(?: \\([^)]*\\))?"
+        let list = try Regex("(?:: |is )((?:\(word), )*\(word),? or [a-z][a-z0-9.-]*)(?=[.,]| \\(|$| for | as )")
+        var found: [String: [String]] = [:]
+        func look(_ command: JSONObject) {
+            for argument in command["arguments"]?.arrayValue?.compactMap(\.objectValue) ?? []
+            where argument["kind"] != .string("flag") {
+                let name = (argument["preferredName"]?.objectValue ?? argument)["name"] ?? argument["valueName"]
+                guard let name = name?.stringValue, let help = argument["abstract"]?.stringValue,
+                    help.firstMatch(of: list) != nil
+                else { continue }
+                let kind = argument["completionKind"]?.objectValue?["list"]?.objectValue?["values"]
+                found[name] = kind?.arrayValue?.compactMap(\.stringValue) ?? []
+            }
+            for below in command["subcommands"]?.arrayValue ?? [] { look(below.objectValue ?? [:]) }
+        }
+        look(try #require(try Clientctl.run(["--experimental-dump-help"])["command"]?.objectValue))
+        #expect(found["metered"] == ["auto", "yes", "no"])
+        #expect(found["log-format"] == ["text", "json"])
+        #expect(found["on-failure"] == ["pause", "recall"])
+        #expect(found["cross-origin"] == ["separate", "popups", "isolated"])
+        #expect(found["state"]?.contains("blocked") == true)
+        #expect(found.filter { $0.value.isEmpty } == [:])
     }
 
     @Test func `the script for the manual rejects a program other than clientctl`() throws {

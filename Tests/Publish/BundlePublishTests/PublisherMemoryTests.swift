@@ -176,8 +176,13 @@ import Testing
 
     private func copyFeed(to name: String) throws -> String {
         let copy = workspace.folder.file(name)
-        #expect(try Program.run(["cp", "-a", workspace.feed, copy]).status == 0)
+        try run("cp", "-a", workspace.feed, copy)
         return copy
+    }
+
+    private func run(_ line: String...) throws {
+        let ended = try Program.run(line, environment: ["PATH": "/usr/bin:/bin"])
+        try #require(ended.status == 0, "\(ended.errors)")
     }
 
     @Test func `keeps the feeds of one key and channel apart`() throws {
@@ -213,8 +218,8 @@ import Testing
         )
         let moved = try copyFeed(to: "moved")
         #expect(try renew(moved).document.sequence == 5)
-        try #require(Program.run(["cp", "\(workspace.feed)/channels/stable.json", "\(moved)/channels/"]).status == 0)
-        try #require(Program.run(["rm", "\(moved)/channels/stable/5.json"]).status == 0)
+        try run("cp", "\(workspace.feed)/channels/stable.json", "\(moved)/channels/")
+        try run("rm", "\(moved)/channels/stable/5.json")
         #expect(workspace.refusal { _ = try renew(moved) }?.code == .rollbackAttempt)
         #expect(try renew(old, restored: true).document.sequence == 5)
     }
@@ -229,7 +234,7 @@ import Testing
         entry["feed"] = .string(feed)
         object["entries"] = .array([.object(entry)])
         try workspace.folder.write(JSONWriter.bytes(of: .object(object)), to: "state/\(name.prefix(23)).json")
-        try #require(Program.run(["rm", "\(state)/\(name)"]).status == 0)
+        try run("rm", "\(state)/\(name)")
     }
 
     @Test(arguments: [nil, "feed"]) func `continues the state of version 0.9.0`(recorded: String?) throws {

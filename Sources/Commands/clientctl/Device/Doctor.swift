@@ -12,10 +12,10 @@ struct Doctor: AsyncParsableCommand, ConfinedCommand {
         discussion: """
             Give it the flags of install or serve. It checks the clock, the disk, the
             store, the trust root, the network, the feed and the port. Each finding says
-            what to do, and Guide/reference/doctor.md explains it. The command takes no
-            lock, changes nothing in the store, and ends within a minute. The exit status
-            is 62 if a finding is a failure; warnings do not change it. To check a feed
-            itself, use `clientctl feed check`.
+            what to do, and the page "clientctl doctor" of the guide explains its code.
+            The command takes no lock, changes nothing in the store, and ends within a
+            minute. The exit status is 62 if a finding is a failure; warnings do not
+            change it. To check a feed itself, use `clientctl feed check`.
 
             Examples:
               clientctl doctor --store /var/lib/clientctl
@@ -52,7 +52,7 @@ struct Doctor: AsyncParsableCommand, ConfinedCommand {
                 "outcome": .string(worst.outcome), "store": .string(reading.store.path),
                 "feeds": .array(reading.feeds.map { .string($0.url.display) }),
                 "findings": .array(findings.map(Self.describe)),
-            ], lines: findings.flatMap(Self.lines) + [Self.summary(findings)])
+            ], lines: findings.flatMap { Self.lines($0, columns: Ink.columns(of: 1)) } + [Self.summary(findings)])
         if worst == .failure { throw ExitCode(ExitTable.doctorFailed) }
     }
 
@@ -64,11 +64,24 @@ struct Doctor: AsyncParsableCommand, ConfinedCommand {
         ])
     }
 
-    private static func lines(_ finding: DoctorFinding) -> [String] {
+    /// Returns the lines of a finding, which are wrapped with a hanging indent on a terminal.
+    private static func lines(_ finding: DoctorFinding, columns: Int?) -> [String] {
         let word = finding.severity.rawValue
         let indent = String(repeating: " ", count: 9)
-        return ["\(word)\(indent.dropFirst(word.count))\(finding.code.rawValue): \(finding.message)"]
-            + (finding.advice.map { ["\(indent)\($0)"] } ?? [])
+        func wrapped(_ text: String) -> [String] {
+            guard let columns else { return [text] }
+            var rows: [String] = []
+            for word in text.split(separator: " ") {
+                if let row = rows.last, row.count + 1 + word.count <= columns - indent.count {
+                    rows[rows.count - 1] = "\(row) \(word)"
+                } else {
+                    rows.append(String(word))
+                }
+            }
+            return rows
+        }
+        let rows = wrapped("\(finding.code.rawValue): \(finding.message)") + (finding.advice.map(wrapped) ?? [])
+        return rows.enumerated().map { ($0 == 0 ? word + indent.dropFirst(word.count) : indent) + $1 }
     }
 
     private static func summary(_ findings: [DoctorFinding]) -> String {

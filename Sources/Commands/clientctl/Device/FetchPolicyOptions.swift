@@ -5,24 +5,46 @@ import BundleFetch
 import BundleValues
 import ClientShell
 
-/// The help of the flags for the downloads of releases.
+/// The flags for the downloads of releases.
+struct DownloadOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Maximum rate of all downloads together, in bytes per second, such as 256kB.", valueName: "size"))
+    var maxRate: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Hours for downloads of releases, such as 22:00-05:00 or Mon-Fri 22:00-05:00, in the time zone of the device. Other hours only fetch documents (default: any time).",
+            valueName: "window,..."))
+    var downloadWindow: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Whether the network costs money per byte: auto (as NetworkManager reports it), yes or no (default: auto).",
+            valueName: "word"), completion: .list(["auto", "yes", "no"]))
+    var metered: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Maximum number of bytes on metered networks in a calendar month. A larger download waits for another network.",
+            valueName: "size"))
+    var meteredBudget: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Use of deltas: prefer, only (archives wait) or never (default: prefer).", valueName: "word"),
+        completion: .list(DeltaUse.words.map(\.rawValue)))
+    var deltas: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "URL of a copy of the feed, such as a cache in the local network. Archives and deltas are downloaded from there first. Can be repeated.",
+            valueName: "url"))
+    var mirror: [String] = []
+}
+
+/// The help of flags for servers that require more than an address.
 extension ArgumentHelp {
-    static let maxRate = ArgumentHelp(
-        "Maximum rate of all downloads together, in bytes per second, such as 256kB.", valueName: "size")
-    static let downloadWindow = ArgumentHelp(
-        "Hours for downloads of releases, such as 22:00-05:00 or Mon-Fri 22:00-05:00, in the time zone of the device. Other hours only fetch documents (default: any time).",
-        valueName: "window,...")
-    static let metered = ArgumentHelp(
-        "Whether the network costs money per byte: auto (as NetworkManager reports it), yes or no (default: auto).",
-        valueName: "word")
-    static let meteredBudget = ArgumentHelp(
-        "Maximum number of bytes on metered networks in a calendar month. A larger download waits for another network.",
-        valueName: "size")
-    static let deltas = ArgumentHelp(
-        "Use of deltas: prefer, only (archives wait) or never (default: prefer).", valueName: "word")
-    static let mirror = ArgumentHelp(
-        "URL of a copy of the feed, such as a cache in the local network. Archives and deltas are downloaded from there first. Can be repeated.",
-        valueName: "url")
     static let clientCert = ArgumentHelp(
         "Certificate for servers that require one: a PEM file, or a PKCS#12 file (.p12) with its key.",
         valueName: "file")
@@ -38,13 +60,13 @@ extension FetchPolicy {
     /// Returns the policy in the settings of a device. Throws `ValidationError` for a wrong value.
     static func ofDevice(_ options: UpdateOptions) throws -> FetchPolicy {
         var policy = FetchPolicy()
-        policy.rate = try options.maxRate.map { try rate($0) }
-        if let text = options.downloadWindow {
+        policy.rate = try options.downloads.maxRate.map { try rate($0) }
+        if let text = options.downloads.downloadWindow {
             policy.hours = [try FlagValue.parsed(text, of: "download-window") { try ActivationWindows(parsing: $0) }]
         }
-        policy.meteredBudget = try FlagValue.bytes(options.meteredBudget, of: "metered-budget")
-        if let text = options.deltas { policy.deltas = try use(text) }
-        policy.mirrors = try mirrors(options.mirror)
+        policy.meteredBudget = try FlagValue.bytes(options.downloads.meteredBudget, of: "metered-budget")
+        if let text = options.downloads.deltas { policy.deltas = try use(text) }
+        policy.mirrors = try mirrors(options.downloads.mirror)
         return policy
     }
 
@@ -78,7 +100,7 @@ extension Wiring {
         gate.policy = try .ofDevice(options)
         gate.traffic = DeviceContainer.traffic
         gate.localTime = { .now }
-        switch options.metered {
+        switch options.downloads.metered {
         case nil, "auto"?: gate.isMetered = { await MeteredLink.isMetered() }
         case "yes"?: gate.isMetered = { true }
         case "no"?: gate.isMetered = { false }

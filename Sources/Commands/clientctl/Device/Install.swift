@@ -41,8 +41,8 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
             """)
 
     @OptionGroup var update: UpdateOptions
-    @OptionGroup var reporting: ReportOptions
-    @OptionGroup var listed: RosterOptions
+    @OptionGroup(title: "Reports") var reporting: ReportOptions
+    @OptionGroup(title: "Reports") var listed: RosterOptions
     @OptionGroup var common: CommonOptions
 
     func needs() -> (confinement: Confinement, startsPrograms: Bool) {

@@ -14,7 +14,7 @@ struct BrowserOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "Profile folder that replaces {profile} in --browser: fresh is an empty folder for each session, removed after it; keep is one folder for all sessions (default: fresh if the device requires a session, otherwise keep).",
-            valueName: "fresh|keep"))
+            valueName: "fresh|keep"), completion: .list(["fresh", "keep"]))
     var sessionProfile: String?
 
     /// Returns the words of the command, and the chosen profile. Throws `ValidationError` if a flag has a wrong value, or `UpdateFailure` if

@@ -40,13 +40,13 @@ struct Repair: AsyncParsableCommand, ConfinedCommand {
 
     @Option(help: .seed, completion: .directory) var seed: String?
 
-    @Option(help: .seedPlatform) var platform: String?
+    @Option(help: .seedPlatform, completion: .platform) var platform: String?
 
     @Flag(help: "Show what is damaged, and repair nothing.")
     var dryRun = false
 
-    @OptionGroup var network: NetworkOptions
-    @OptionGroup var limits: LimitOptions
+    @OptionGroup(title: "Network") var network: NetworkOptions
+    @OptionGroup(title: "Limits") var limits: LimitOptions
     @OptionGroup var common: CommonOptions
 
     func needs() -> (confinement: Confinement, startsPrograms: Bool) {

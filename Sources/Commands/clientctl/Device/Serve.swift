@@ -126,13 +126,13 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
     @Option(
         help: ArgumentHelp(
             "Isolation of pages from other windows: separate, popups (windows that a page opens can access it), or isolated (for SharedArrayBuffer). (default: separate)",
-            valueName: "mode"))
+            valueName: "mode"), completion: .list(PagePolicies.Isolation.allCases.map(\.rawValue)))
     var crossOrigin: String?
 
     @Option(
         help: ArgumentHelp(
             "Requests that get the index page if their file does not exist: navigation, or everything as in Cordova. (default: navigation)",
-            valueName: "requests"))
+            valueName: "requests"), completion: .list(["navigation", "everything"]))
     var fallback: String?
 
     @Option(
@@ -153,10 +153,10 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         completion: .file())
     var style: String?
 
-    @OptionGroup var screen: KioskOptions
-    @OptionGroup var agent: AgentOptions
-    @OptionGroup var reporting: ReportOptions
-    @OptionGroup var listed: RosterOptions
+    @OptionGroup(title: "Screen") var screen: KioskOptions
+    @OptionGroup(title: "Logs and metrics") var agent: AgentOptions
+    @OptionGroup(title: "Reports") var reporting: ReportOptions
+    @OptionGroup(title: "Reports") var listed: RosterOptions
     @OptionGroup var common: CommonOptions
 
     func needs() throws -> (confinement: Confinement, startsPrograms: Bool) {

@@ -42,14 +42,14 @@ struct UpdateOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Platform of the Meteor compatibility version: android or ios (default: android).", valueName: "name")
-    )
+            "Platform of the Meteor compatibility version: android or ios (default: android).", valueName: "name"),
+        completion: .platform)
     var platform: String?
 
     @Option(
         help: ArgumentHelp(
             "Check of Meteor files: compatible accepts a file that neither its bytes nor its labels prove; strict rejects it (default: compatible).",
-            valueName: "mode"))
+            valueName: "mode"), completion: .list(["compatible", "strict"]))
     var verifyAssets: String?
 
     @Option(help: .store, completion: .directory) var store: String?
@@ -62,38 +62,9 @@ struct UpdateOptions: ParsableArguments {
 
     @Option(help: .keep) var keep: String?
 
-    @Option(help: .sources) var sources: String?
-    @Option(help: .caFile, completion: .file()) var caFile: String?
-    @Option(help: .proxy) var proxy: String?
-    @Option(help: .tokenFile, completion: .file()) var tokenFile: String?
-    @Option(help: .clientCert, completion: .file()) var clientCert: String?
-    @Option(help: .clientKey, completion: .file()) var clientKey: String?
-    @Option(help: .headerFile, completion: .file()) var headerFile: String?
-    @Option(help: .maxRate) var maxRate: String?
-    @Option(help: .downloadWindow) var downloadWindow: String?
-    @Option(help: .metered) var metered: String?
-    @Option(help: .meteredBudget) var meteredBudget: String?
-    @Option(help: .deltas) var deltas: String?
-    @Option(help: .mirror) var mirror: [String] = []
-    @Option(help: .maxArchiveSize) var maxArchiveSize: String?
-    @Option(help: .maxInstalledSize) var maxInstalledSize: String?
-    @Option(help: .maxFileSize) var maxFileSize: String?
-    @Option(help: .maxFiles) var maxFiles: String?
-    @Option(help: .maxDeltaMemory) var maxDeltaMemory: String?
+    @Option(help: .sources, completion: .sources) var sources: String?
 
-    /// The flags for requests to a server.
-    var network: NetworkOptions {
-        var network = NetworkOptions()
-        (network.caFile, network.proxy, network.tokenFile) = (caFile, proxy, tokenFile)
-        (network.clientCert, network.clientKey, network.headerFile) = (clientCert, clientKey, headerFile)
-        return network
-    }
-
-    /// The limits of the device.
-    var limits: LimitOptions {
-        var limits = LimitOptions()
-        (limits.maxArchiveSize, limits.maxInstalledSize) = (maxArchiveSize, maxInstalledSize)
-        (limits.maxFileSize, limits.maxFiles, limits.maxDeltaMemory) = (maxFileSize, maxFiles, maxDeltaMemory)
-        return limits
-    }
+    @OptionGroup(title: "Network") var network: NetworkOptions
+    @OptionGroup(title: "Downloads") var downloads: DownloadOptions
+    @OptionGroup(title: "Limits") var limits: LimitOptions
 }

@@ -44,7 +44,7 @@ struct FeedPrune: ParsableCommand {
     @Flag(help: "List the files that would be removed, and remove nothing.")
     var dryRun = false
 
-    @OptionGroup var bucket: BucketOptions
+    @OptionGroup(title: "Bucket") var bucket: BucketOptions
     @OptionGroup var waiting: WaitOptions
     @OptionGroup var common: CommonOptions
 
@@ -131,7 +131,7 @@ struct FeedCopyCommand: ParsableCommand {
     @Flag(help: "List the files that would be written, and write nothing.")
     var dryRun = false
 
-    @OptionGroup var bucket: BucketOptions
+    @OptionGroup(title: "Bucket") var bucket: BucketOptions
     @OptionGroup var waiting: WaitOptions
     @OptionGroup var common: CommonOptions
 
@@ -197,8 +197,8 @@ struct FeedCheckCommand: AsyncParsableCommand {
         completion: .file())
     var trust: String?
 
-    @OptionGroup var reading: BucketReading
-    @OptionGroup var network: NetworkOptions
+    @OptionGroup(title: "Bucket") var reading: BucketReading
+    @OptionGroup(title: "Network") var network: NetworkOptions
     @OptionGroup var common: CommonOptions
 
     func run() async throws {

@@ -41,7 +41,7 @@ struct FeedExportCommand: AsyncParsableCommand {
         completion: .file())
     var trust: String?
 
-    @OptionGroup var reading: BucketReading
+    @OptionGroup(title: "Bucket") var reading: BucketReading
     @OptionGroup var common: CommonOptions
 
     func run() async throws {

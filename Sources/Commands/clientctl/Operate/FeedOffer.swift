@@ -27,9 +27,9 @@ struct FeedOffer: AsyncParsableCommand {
     @Flag(help: "Show what would change, and write nothing.")
     var dryRun = false
 
-    @OptionGroup var bucket: BucketOptions
+    @OptionGroup(title: "Bucket") var bucket: BucketOptions
     @OptionGroup var waiting: WaitOptions
-    @OptionGroup var after: AfterOptions
+    @OptionGroup(title: "After publishing") var after: AfterOptions
     @OptionGroup var common: CommonOptions
 
     func run() async throws {

@@ -60,7 +60,7 @@ struct FeedServe: AsyncParsableCommand {
         completion: .directory)
     var feed: String?
 
-    @OptionGroup var relay: RelayOptions
+    @OptionGroup(title: "Relay") var relay: RelayOptions
 
     @Option(
         help: ArgumentHelp(
@@ -88,7 +88,7 @@ struct FeedServe: AsyncParsableCommand {
             valueName: "file"), completion: .file())
     var reports: String?
 
-    @OptionGroup var devices: RosterHostOptions
+    @OptionGroup(title: "Roster") var devices: RosterHostOptions
     @OptionGroup var logging: LogOptions
     @OptionGroup var common: CommonOptions
 

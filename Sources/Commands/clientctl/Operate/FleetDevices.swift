@@ -30,14 +30,14 @@ struct FleetList: AsyncParsableCommand {
     @Option(
         help: ArgumentHelp(
             "Only devices whose client is in this state: good, trial, failed, blocked, seed or none.",
-            valueName: "state"))
+            valueName: "state"), completion: .list(RosterPost.ClientState.allCases.map(\.rawValue)))
     var state: String?
 
     @Option(help: ArgumentHelp("Only devices whose name contains this text.", valueName: "text"))
     var name: String?
 
     @OptionGroup var source: RosterPlaceOptions
-    @OptionGroup var way: WayOptions
+    @OptionGroup(title: "Network") var way: WayOptions
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
@@ -78,7 +78,7 @@ struct FleetShow: AsyncParsableCommand {
     var device: String
 
     @OptionGroup var source: RosterPlaceOptions
-    @OptionGroup var way: WayOptions
+    @OptionGroup(title: "Network") var way: WayOptions
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
@@ -105,7 +105,7 @@ struct FleetForget: AsyncParsableCommand {
     var device: String
 
     @OptionGroup var source: RosterPlaceOptions
-    @OptionGroup var way: WayOptions
+    @OptionGroup(title: "Network") var way: WayOptions
     @OptionGroup var common: CommonOptions
 
     func run() async throws {

@@ -59,7 +59,7 @@ struct FleetGuard: AsyncParsableCommand {
     @Option(
         help: ArgumentHelp(
             "How to stop a rollout: pause or recall the release. (default: pause)",
-            valueName: "pause|recall"))
+            valueName: "pause|recall"), completion: .list(["pause", "recall"]))
     var onFailure: String?
 
     @Option(
@@ -82,8 +82,8 @@ struct FleetGuard: AsyncParsableCommand {
             valueName: "command"))
     var onDecision: String?
 
-    @OptionGroup var keys: GuardKeyOptions
-    @OptionGroup var network: NetworkOptions
+    @OptionGroup(title: "Signing") var keys: GuardKeyOptions
+    @OptionGroup(title: "Network") var network: NetworkOptions
     @OptionGroup var edit: ChannelEditOptions
 
     func run() async throws {

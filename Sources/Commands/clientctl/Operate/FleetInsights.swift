@@ -33,8 +33,8 @@ struct FleetInsights: AsyncParsableCommand {
     @Option(help: .checkingTrust, completion: .file()) var trust: String?
 
     @OptionGroup var limits: GuardOptions
-    @OptionGroup var reading: BucketReading
-    @OptionGroup var network: NetworkOptions
+    @OptionGroup(title: "Bucket") var reading: BucketReading
+    @OptionGroup(title: "Network") var network: NetworkOptions
     @OptionGroup var common: CommonOptions
 
     func run() async throws {

@@ -32,8 +32,8 @@ struct FleetPage: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The Prometheus or VictoriaMetrics that has the reports of devices.", valueName: "url"))
     var prometheus: String?
 
-    @OptionGroup var reading: BucketReading
-    @OptionGroup var network: NetworkOptions
+    @OptionGroup(title: "Bucket") var reading: BucketReading
+    @OptionGroup(title: "Network") var network: NetworkOptions
     @OptionGroup var common: CommonOptions
 
     func run() async throws {

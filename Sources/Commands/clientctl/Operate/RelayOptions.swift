@@ -32,7 +32,7 @@ struct RelayOptions: ParsableArguments {
         help: ArgumentHelp("With --cache, the maximum size of the folder (default: 2GB).", valueName: "size"))
     var cacheSize: String?
 
-    @OptionGroup var way: WayOptions
+    @OptionGroup(title: "Network") var way: WayOptions
 
     /// Returns the folder of the cache, which is created, and its size; nil without `--cache`.
     func openCache() throws -> (folder: Directory, bytes: Int)? {

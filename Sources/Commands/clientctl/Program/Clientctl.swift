@@ -1,4 +1,5 @@
 import ArgumentParser
+import BundleDisk
 import BundleValues
 
 /// The command line. Each subcommand parses its flags, calls one function and prints the outcome.
@@ -27,7 +28,7 @@ struct Clientctl: AsyncParsableCommand {
             the version of this program, and `clientctl help exit-statuses` its exit
             statuses.
             """,
-        subcommands: [Completion.self],
+        subcommands: [Demo.self, Completion.self, VersionCommand.self],
         groupedSubcommands: [
             CommandGroup(
                 name: "Publish",
@@ -76,14 +77,38 @@ struct Completion: ParsableCommand {
             throw ValidationError("Unknown shell '\(shell)'. Give bash, zsh or fish.")
         }
         let script = Clientctl.completionScript(for: known)
-        Output.give(json: common.json, ["shell": .string(shell), "script": .string(script)], lines: [script])
+        Output.give(
+            json: common.json, ["shell": .string(shell), "script": .string(script)],
+            lines: script.split(separator: "\n", omittingEmptySubsequences: false).map(String.init))
     }
+}
+
+/// `clientctl version`.
+struct VersionCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "version",
+        abstract: "Print the version of this program, as --version does.",
+        discussion: """
+            Example:
+              clientctl version --json
+            """)
+
+    @OptionGroup var common: CommonOptions
+
+    func run() { Product.print(json: common.json) }
 }
 
 /// The version of this program, and the name that it sends to servers.
 enum Product {
     static let version = "0.9.0"
     static let userAgent = "clientctl/\(version)"
+
+    /// Prints the version; with `json`, also those of the libraries.
+    static func print(json: Bool) {
+        var libraries = JSONObject()
+        for (name, version) in LinkedPackages.versions { libraries[name] = .string(version) }
+        Output.give(json: json, ["version": .string(version), "libraries": .object(libraries)], lines: [version])
+    }
 }
 
 /// The words that name commands.
@@ -110,10 +135,11 @@ enum CommandName {
                 let names = below.map { $0._commandName }
                 let elsewhere = synonyms[word].map(names.contains) == true ? [] : commands(named: word)
                 let advice =
-                    elsewhere.isEmpty
-                    ? meant(by: word, among: names).map { "Did you mean \($0)?" }
-                        ?? "Give one of \(names.joined(separator: ", "))."
-                    : "Did you mean \(elsewhere.joined(separator: " or "))?"
+                    intentions[word]
+                    ?? (elsewhere.isEmpty
+                        ? meant(by: word, among: names).map { "Did you mean \($0)?" }
+                            ?? "Give one of \(names.joined(separator: ", "))."
+                        : "Did you mean \(elsewhere.joined(separator: " or "))?")
                 return ("Unknown command \(UntrustedName.display(word)). \(advice)", group)
             }
             group = next
@@ -137,8 +163,17 @@ enum CommandName {
     private static let synonyms = [
         "ls": "list", "gc": "prune", "rm": "withdraw", "remove": "withdraw", "unpublish": "withdraw",
         "revoke": "recall",
-        "yank": "recall", "rollback": "recall",
+        "yank": "recall", "rollback": "recall", "unpause": "resume",
     ]
+
+    /// The advice for names of commands in other tools without a single command here.
+    private static let intentions = {
+        let update = "`clientctl install` updates a device, and `clientctl publish` publishes an update."
+        let remove =
+            "`clientctl rollback` goes back to another client, `clientctl prune` removes old ones, and removing the "
+            + "store removes all."
+        return ["update": update, "upgrade": update, "uninstall": remove]
+    }()
 
     /// Returns the name that `word` is a synonym of, or that is similar to it.
     private static func meant(by word: String, among names: [String]) -> String? {

@@ -80,6 +80,12 @@ extension ArgumentHelp {
         valueName: "command")
 }
 
+/// The completions of flags that several groups have.
+extension CompletionKind {
+    static let platform = list(["android", "ios"])
+    static let sources = list(["archive", "meteor", "archive,meteor", "meteor,archive"])
+}
+
 /// The limits of a device. Only these flags raise them, never a manifest.
 struct LimitOptions: ParsableArguments {
     @Option(help: .maxArchiveSize) var maxArchiveSize: String?
@@ -178,9 +184,9 @@ struct ShellOptions: ParsableArguments {
     @Flag(help: "Compare every file with its install record before a client is launched.")
     var verifyOnLaunch = false
 
-    @Option(help: .seedPlatform) var platform: String?
+    @Option(help: .seedPlatform, completion: .platform) var platform: String?
 
-    @Option(help: .sources) var sources: String?
+    @Option(help: .sources, completion: .sources) var sources: String?
 }
 
 extension SourceOrder {

@@ -14,7 +14,7 @@ enum Log {
 
     static func note(_ line: LogLine) {
         switch form.withLock(\.self) {
-        case .text: Output.line(line.text)
+        case .text: Output.line(line.text, lead: line.lead, in: line.level.ink)
         case .journal: Output.line(line.text, after: line.level.prefix)
         case .json: Output.line(line.json(at: .now))
         }
@@ -34,7 +34,7 @@ enum Log {
         if form == .json { return say(text, level: .warning) }
         let prefix = form == .journal ? LogLine.Level.warning.prefix : ""
         for line in text.split(separator: "\n", omittingEmptySubsequences: false) where form == .text || !line.isEmpty {
-            Output.line(String(line), after: prefix)
+            Output.line(String(line), after: prefix, lead: "error[\(FailureCode.usage.rawValue)]:", in: .red)
         }
     }
 
@@ -54,7 +54,7 @@ struct LogOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "Form of the log on standard error: text, or json for one object a line. With text, the journal also gets priorities (default: text).",
-            valueName: "form"))
+            valueName: "form"), completion: .list(["text", "json"]))
     var logFormat: String?
 
     /// Sets the form of the log by the flags.
@@ -80,6 +80,14 @@ struct LogLine: Sendable {
             case .error: "error"
             case .warning: "warning"
             case .info: "info"
+            }
+        }
+
+        var ink: Ink? {
+            switch self {
+            case .error: .red
+            case .warning: .yellow
+            case .info: nil
             }
         }
 
@@ -111,10 +119,10 @@ struct LogLine: Sendable {
     var code: String?
 
     /// The sentence after its kind: an error with its code, which has a page in the guide, a warning or information.
-    var text: String {
-        if let code { return "error[\(code)]: \(message)" }
-        return "\(level == .info ? "clientctl" : level.word): \(message)"
-    }
+    var text: String { "\(lead) \(message)" }
+
+    /// The kind at the start of the text.
+    var lead: String { code.map { "error[\($0)]:" } ?? "\(level == .info ? "clientctl" : level.word):" }
 
     /// Returns the line as one JSON object.
     func json(at time: Timestamp) -> String {

@@ -16,12 +16,7 @@ enum Main {
             try prepareProcess()
             // Only as the first argument, because `--version` of commands is the version of a client.
             if arguments == ["--version"] || arguments == ["--version", "--json"] {
-                var libraries = JSONObject()
-                for (name, version) in LinkedPackages.versions { libraries[name] = .string(version) }
-                Output.give(
-                    json: arguments.count > 1,
-                    ["version": .string(Product.version), "libraries": .object(libraries)], lines: [Product.version])
-                return
+                return Product.print(json: arguments.count > 1)
             }
             if arguments == ExitTable.arguments {
                 Output.give(json: false, [:], lines: ExitTable.lines)
@@ -142,7 +137,7 @@ enum Main {
         if let status = error as? ExitCode { exit(status.rawValue) }
         let kind = kind(of: error, of: running)
         if case .help = kind {
-            let help = RequiredFlags.showingUsage(in: Clientctl.fullMessage(for: error))
+            let help = HelpText.usualFirst(RequiredFlags.showingUsage(in: Clientctl.fullMessage(for: error)))
             Output.give(
                 json: false, [:], lines: help.split(separator: "\n", omittingEmptySubsequences: false).map(String.init))
             exit(0)

@@ -16,10 +16,11 @@ enum Output {
     /// If the output cannot be written, a read-only command exits with status 1. A command that changed something (`afterChange`) keeps its
     /// status, because its change is kept.
     static func give(json: Bool, afterChange: Bool = false, _ object: JSONObject, lines: [String]) {
+        let isColored = !json && Ink.isShown(on: 1)
         let bytes =
             json
             ? JSONWriter.bytes(of: .object(object), layout: .pretty)
-            : lines.flatMap { Array("\(PrintableText.line($0))\n".utf8) }
+            : lines.map(PrintableText.line).flatMap { Array("\(isColored ? Ink.result($0) : $0)\n".utf8) }
         if write(bytes, to: 1) { return }
         if errno == EPIPE {
             if afterChange { return }
@@ -60,9 +61,11 @@ enum Output {
     /// Prints a warning on standard error, in the form of the log.
     static func warn(_ sentence: String) { Log.say(sentence, level: .warning) }
 
-    /// Prints one line on standard error, after a trusted prefix.
-    static func line(_ text: String, after prefix: StaticString = "") {
-        write(Array("\(prefix)\(PrintableText.line(text))\n".utf8), to: 2)
+    /// Prints one line on standard error, after a trusted prefix. On a terminal, `lead` at its start has the color `ink`.
+    static func line(_ text: String, after prefix: StaticString = "", lead: String = "", in ink: Ink? = nil) {
+        var text = PrintableText.line(text)
+        if let ink, text.hasPrefix(lead), Ink.isShown(on: 2) { text = ink.paint(lead) + text.dropFirst(lead.count) }
+        write(Array("\(prefix)\(text)\n".utf8), to: 2)
     }
 
     /// Replaces the current line of the terminal on standard error. Empty text clears it.

@@ -27,7 +27,7 @@ struct ChannelEditOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Public key (PEM) of --sign-command.", valueName: "file"), completion: .file())
     var signPublicKey: [String] = []
 
-    @OptionGroup var passphrase: PassphraseOptions
+    @OptionGroup(title: "Signing") var passphrase: PassphraseOptions
 
     @Option(
         help: ArgumentHelp(
@@ -38,10 +38,10 @@ struct ChannelEditOptions: ParsableArguments {
     @Flag(help: "Show what would change, and write nothing.")
     var dryRun = false
 
-    @OptionGroup var limits: ChannelTermsOptions
-    @OptionGroup var bucket: BucketOptions
+    @OptionGroup(title: "Channel file") var limits: ChannelTermsOptions
+    @OptionGroup(title: "Bucket") var bucket: BucketOptions
     @OptionGroup var waiting: WaitOptions
-    @OptionGroup var after: AfterOptions
+    @OptionGroup(title: "After publishing") var after: AfterOptions
     @OptionGroup var common: CommonOptions
 
     func place() throws -> (feed: any FeedLocation, channel: String) {

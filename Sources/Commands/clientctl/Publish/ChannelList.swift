@@ -30,8 +30,8 @@ struct ChannelList: AsyncParsableCommand {
 
     @Option(help: .checkingTrust, completion: .file()) var trust: String?
 
-    @OptionGroup var reading: BucketReading
-    @OptionGroup var network: NetworkOptions
+    @OptionGroup(title: "Bucket") var reading: BucketReading
+    @OptionGroup(title: "Network") var network: NetworkOptions
     @OptionGroup var common: CommonOptions
 
     func run() async throws {

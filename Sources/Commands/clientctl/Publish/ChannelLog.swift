@@ -23,7 +23,7 @@ struct ChannelLog: ParsableCommand {
 
     @Option(help: .checkingTrust, completion: .file()) var trust: String?
 
-    @OptionGroup var reading: BucketReading
+    @OptionGroup(title: "Bucket") var reading: BucketReading
     @OptionGroup var common: CommonOptions
 
     func run() throws {

@@ -74,9 +74,9 @@ struct ChannelDelete: AsyncParsableCommand {
     @Flag(help: "Show what would be removed, and remove nothing.")
     var dryRun = false
 
-    @OptionGroup var bucket: BucketOptions
+    @OptionGroup(title: "Bucket") var bucket: BucketOptions
     @OptionGroup var waiting: WaitOptions
-    @OptionGroup var after: AfterOptions
+    @OptionGroup(title: "After publishing") var after: AfterOptions
     @OptionGroup var common: CommonOptions
 
     func run() async throws {

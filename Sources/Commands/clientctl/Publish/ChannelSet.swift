@@ -66,7 +66,8 @@ struct ChannelSet: ChannelEdit {
 
     @Option(
         help: ArgumentHelp(
-            "Use of deltas: prefer, only (archives wait) or never; default is prefer.", valueName: "word"))
+            "Use of deltas: prefer, only (archives wait) or never; default is prefer.", valueName: "word"),
+        completion: .list(DeltaUse.words.map(\.rawValue) + ["default"]))
     var deltas: String?
 
     @Option(

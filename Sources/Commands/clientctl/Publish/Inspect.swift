@@ -24,9 +24,9 @@ struct Inspect: AsyncParsableCommand {
         completion: .file())
     var source: String
 
-    @OptionGroup var reading: BucketReading
-    @OptionGroup var network: NetworkOptions
-    @OptionGroup var limits: LimitOptions
+    @OptionGroup(title: "Bucket") var reading: BucketReading
+    @OptionGroup(title: "Network") var network: NetworkOptions
+    @OptionGroup(title: "Limits") var limits: LimitOptions
     @OptionGroup var common: CommonOptions
 
     func run() async throws {

@@ -14,7 +14,7 @@ struct ExcludeOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "Exclude precompressed copies, source maps, or leftovers of editors and tools: a list of precompressed, maps and junk.",
-            valueName: "list"))
+            valueName: "list"), completion: .list(FolderInspection.Drop.allCases.map(\.rawValue)))
     var drop: String?
 
     func patterns() throws -> [PathPattern] { try Self.patterns(exclude, of: "exclude") }

@@ -55,9 +55,9 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
 
     @Option(help: .createdFeed, completion: .directory) var feed: String?
 
-    @OptionGroup var signing: ReleaseSigningOptions
-    @OptionGroup var passphrase: PassphraseOptions
-    @OptionGroup var channelOptions: PublishChannelOptions
+    @OptionGroup(title: "Signing") var signing: ReleaseSigningOptions
+    @OptionGroup(title: "Signing") var passphrase: PassphraseOptions
+    @OptionGroup(title: "Channel") var channelOptions: PublishChannelOptions
 
     @Option(
         help: ArgumentHelp("Lowest shell version that can show the release (default: 0.0.0).", valueName: "version"))
@@ -70,8 +70,8 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
 
     @Option(help: .appId) var appId: String?
 
-    @OptionGroup var excluding: ExcludeOptions
-    @OptionGroup var looking: InspectionOptions
+    @OptionGroup(title: "Content") var excluding: ExcludeOptions
+    @OptionGroup(title: "Content") var looking: InspectionOptions
 
     @Option(
         help: ArgumentHelp(
@@ -105,7 +105,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
             valueName: "n"))
     var windowLog: String?
 
-    @OptionGroup var deltas: DeltaOptions
+    @OptionGroup(title: "Deltas") var deltas: DeltaOptions
 
     @Flag(help: "Skip deltas.")
     var noDeltas = false
@@ -113,10 +113,10 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
     @Flag(help: "Show what would be written, and write nothing.")
     var dryRun = false
 
-    @OptionGroup var bucket: BucketOptions
+    @OptionGroup(title: "Bucket") var bucket: BucketOptions
     @OptionGroup var waiting: WaitOptions
-    @OptionGroup var after: AfterOptions
-    @OptionGroup var limits: LimitOptions
+    @OptionGroup(title: "After publishing") var after: AfterOptions
+    @OptionGroup(title: "Limits") var limits: LimitOptions
     @OptionGroup var common: CommonOptions
 
     func needs() -> (confinement: Confinement, startsPrograms: Bool) {

@@ -54,8 +54,8 @@ struct ReleaseDelta: AsyncParsableCommand {
 
     @Option(help: .feed, completion: .directory) var feed: String?
 
-    @OptionGroup var signing: ReleaseSigningOptions
-    @OptionGroup var passphrase: PassphraseOptions
+    @OptionGroup(title: "Signing") var signing: ReleaseSigningOptions
+    @OptionGroup(title: "Signing") var passphrase: PassphraseOptions
 
     @Option(
         help: ArgumentHelp("The keys that devices trust, if the feed has no trust root.", valueName: "path"),
@@ -63,10 +63,10 @@ struct ReleaseDelta: AsyncParsableCommand {
     var trust: String?
 
     @OptionGroup var deltas: DeltaOptions
-    @OptionGroup var after: AfterOptions
-    @OptionGroup var bucket: BucketOptions
+    @OptionGroup(title: "After publishing") var after: AfterOptions
+    @OptionGroup(title: "Bucket") var bucket: BucketOptions
     @OptionGroup var waiting: WaitOptions
-    @OptionGroup var limits: LimitOptions
+    @OptionGroup(title: "Limits") var limits: LimitOptions
     @OptionGroup var common: CommonOptions
 
     func run() async throws {

@@ -100,7 +100,7 @@ struct ReleaseTarget: ChannelEdit {
     var undo = false
 
     @OptionGroup var devices: RosterPlaceOptions
-    @OptionGroup var way: WayOptions
+    @OptionGroup(title: "Network") var way: WayOptions
     @OptionGroup var edit: ChannelEditOptions
 
     func change() async throws -> ChannelChange {

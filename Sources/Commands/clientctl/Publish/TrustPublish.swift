@@ -24,8 +24,8 @@ struct TrustPublish: AsyncParsableCommand {
     @Flag(help: "Publish even though the feed's channels expired long ago. Check this machine's clock first.")
     var acceptClock = false
 
-    @OptionGroup var after: AfterOptions
-    @OptionGroup var bucket: BucketOptions
+    @OptionGroup(title: "After publishing") var after: AfterOptions
+    @OptionGroup(title: "Bucket") var bucket: BucketOptions
     @OptionGroup var waiting: WaitOptions
     @OptionGroup var common: CommonOptions
 
@@ -116,7 +116,7 @@ struct TrustUpdateFile: AsyncParsableCommand {
     @Option(help: ArgumentHelp("(required) The feed: a URL or a folder.", valueName: "url|dir"), completion: .directory)
     var feed: String?
 
-    @OptionGroup var network: NetworkOptions
+    @OptionGroup(title: "Network") var network: NetworkOptions
     @OptionGroup var common: CommonOptions
 
     func run() async throws {

@@ -53,10 +53,10 @@ struct Verify: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Folder to compare with the release.", valueName: "dir"), completion: .directory)
     var rebuild: String?
 
-    @OptionGroup var excluding: ExcludeOptions
-    @OptionGroup var reading: BucketReading
-    @OptionGroup var network: NetworkOptions
-    @OptionGroup var limits: LimitOptions
+    @OptionGroup(title: "Content") var excluding: ExcludeOptions
+    @OptionGroup(title: "Bucket") var reading: BucketReading
+    @OptionGroup(title: "Network") var network: NetworkOptions
+    @OptionGroup(title: "Limits") var limits: LimitOptions
     @OptionGroup var common: CommonOptions
 
     func run() async throws {

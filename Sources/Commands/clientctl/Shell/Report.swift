@@ -94,7 +94,7 @@ struct ReportCommand: AsyncParsableCommand {
     var off = false
 
     @OptionGroup var place: StoreOptions
-    @OptionGroup var network: NetworkOptions
+    @OptionGroup(title: "Network") var network: NetworkOptions
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
