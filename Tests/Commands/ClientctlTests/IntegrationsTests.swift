@@ -41,6 +41,36 @@ import Testing
         return try Program.run(["sh", "-c", next], environment: environment)
     }
 
+    @Test func `Scripts install puts the program into a folder of the user, also a second time`() throws {
+        try folder.makeFolder("Scripts")
+        for script in ["install", "bootstrap"] {
+            try Clientctl.stock(["cp", "\(Checkout.root)/Scripts/\(script)", folder.file("Scripts")])
+        }
+        // The build, which takes minutes.
+        try folder.write(bytes("#!/bin/sh\necho \(Clientctl.path)\n"), to: "Scripts/release")
+        try Clientctl.stock(["chmod", "+x", folder.file("Scripts/release")])
+        let home = folder.file("home")
+        for _ in 1...2 {
+            let ending = try Program.run(
+                [folder.file("Scripts/install")], environment: Clientctl.environment(["HOME": home]))
+            #expect(ending.status == 0, "\(ending.errors)")
+            #expect(ending.text.contains("next: export PATH=\"\(home)/.local/bin:$PATH\" && clientctl demo"))
+            #expect(try Clientctl.stock(["ls", "-A", "\(home)/.local/bin"]) == "clientctl\n")
+        }
+        let refused = try Program.run(
+            [folder.file("Scripts/install"), "--prefix", "/proc/none"], environment: Clientctl.environment())
+        #expect(refused.status == 1 && refused.errors.contains("--prefix"), "\(refused.errors)")
+    }
+
+    @Test func `Scripts package replaces the files of an earlier run, and keeps others`() throws {
+        let line = ["\(Checkout.root)/Scripts/package", folder.file("out"), "--binary", Clientctl.path]
+        for _ in 1...2 { try Clientctl.stock(line) }
+        try folder.write([], to: "out/mine")
+        let refused = try Program.run(line, environment: Clientctl.environment())
+        #expect(refused.status == 1 && refused.errors.contains("has other files: mine"), "\(refused.errors)")
+        #expect(try Clientctl.stock(["ls", folder.file("out")]).contains("mine\n"))
+    }
+
     private static let steps = [("run: |", "github/action.yml"), ("- |", "gitlab/template.yml")]
 
     @Test(arguments: steps)
