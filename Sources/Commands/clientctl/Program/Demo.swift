@@ -90,7 +90,7 @@ private final class DemoWalk {
                 "serve --manifest feed/manifest.json --trust release.pub.pem --store store --check-interval 1s "
                     + "--startup-timeout 5s --activation-window always --port \(port)")
         }
-        try pause("Open the address in a browser.", before: "an update")
+        try pause("Open the address that the command prints in a browser.", before: "an update")
 
         try publish("1.1.0", works: true)
         if isAlone {

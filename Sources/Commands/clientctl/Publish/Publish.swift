@@ -133,6 +133,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
     }
 
     func run() async throws {
+        try channelOptions.requireChannel()
         let next = try after.plan()
         let options = try releaseOptions()
         let progress = Progress()

@@ -58,14 +58,15 @@ struct PublishChannelOptions: ParsableArguments {
         return values.first { $0.1 }?.0 ?? typed.first(where: CommandLineFlags.contain)
     }
 
-    /// Returns the change of the channel; nil without `--channel`. Throws if flags of a channel are given without it.
+    /// Throws if flags of a channel are given without `--channel`.
+    func requireChannel() throws {
+        guard channel == nil, let flag = flagOfChannel else { return }
+        throw ValidationError("--\(flag) needs --channel: give it, or leave --\(flag) out.")
+    }
+
+    /// Returns the change of the channel; nil without `--channel`.
     func plan(release: [Signer], isDryRun: Bool, _ passphrase: PassphraseOptions) throws -> ChannelPlan? {
-        guard let name = channel else {
-            if let flag = flagOfChannel {
-                throw ValidationError("--\(flag) needs --channel: give it, or leave --\(flag) out.")
-            }
-            return nil
-        }
+        guard let name = channel else { return nil }
         let own = try Signers.read(
             Signers.Flags(key: "channel-key", command: "channel-sign-command", publicKey: "channel-sign-public-key"),
             keys: channelKey, commands: channelSignCommand, publicKeys: channelSignPublicKey, passphrase: passphrase)
