@@ -185,7 +185,7 @@ import Testing
     @Test func `help lists usual flags first, then sections`() throws {
         let help = try Clientctl.stock([Clientctl.path, "install", "--help"])
         let headings = help.split(separator: "\n").filter {
-            $0.hasSuffix(":") && $0.first?.isUppercase == true && !$0.contains(" ") || $0 == "OPTIONS:"
+            $0.hasSuffix(":") && $0 == $0.uppercased() && !$0.hasPrefix(" ")
         }
         #expect(headings == ["OPTIONS:", "NETWORK:", "DOWNLOADS:", "LIMITS:", "REPORTS:"])
         let publish = try Clientctl.stock([Clientctl.path, "publish", "--help"])
