@@ -193,7 +193,7 @@ import Testing
     @Test(
         .enabled(if: PrivateMounts.command != nil, "no private mounts"),
         .disabled(if: getenv("ASAN_OPTIONS") != nil, "AddressSanitizer requires /proc"))
-    func `reads arguments without /proc and after a library moved the environment`() throws {
+    func `refuses to run without /proc, and reads arguments after a library moved the environment`() throws {
         let mounts = try #require(PrivateMounts.command)
         let site = try Site()
         try site.publish("1.0.0")
@@ -205,7 +205,10 @@ import Testing
         }
         let bare = "mount -t tmpfs tmpfs /proc || exit 90; exec \"$@\""
         #expect(try run(bare, ["--version"]).text == "0.9.0\n")
-        try run(bare, site.arguments("check")).succeeded("available")
+        let refused = try run(bare, site.arguments("check"))
+        #expect(refused.status == 78)
+        #expect(
+            refused.errors.contains("clientctl needs /proc, which is not mounted here. Run `mount -t proc proc /proc`"))
         let code =
             "#include <stdlib.h>\n__attribute__((constructor)) static void f(void) { setenv(\"MOVED\", \"1\", 1); }\n"
         let source = try site.folder.write(bytes(code), to: "moved.c")

@@ -23,6 +23,7 @@ enum Main {
                 return
             }
             let command = try command()
+            try requireProc()
             Task.detached { await run(command) }
             dispatchMain()
         } catch {
@@ -130,6 +131,15 @@ enum Main {
         } catch let failure as ThreadFailure {
             throw UpdateFailure(.resourcesExhausted, subject: "threads", "clientctl cannot run: \(failure).")
         }
+    }
+
+    /// Throws `UpdateFailure` without `/proc`. Dispatch counts the threads there, and crashes at random times without it.
+    private static func requireProc() throws {
+        if access("/proc/self/task", R_OK) == 0 { return }
+        throw UpdateFailure(
+            .configInvalid, subject: "/proc",
+            "clientctl needs /proc, which is not mounted here. Run `mount -t proc proc /proc`, then run clientctl again."
+        )
     }
 
     nonisolated private static func end(with error: any Error, of running: (any ParsableCommand.Type)? = nil) -> Never {
