@@ -13,6 +13,14 @@ package enum OpenFiles {
         return getrlimit(resource, &limit) == 0 ? Int(clamping: limit.rlim_cur) : 1024
     }
 
+    /// Creates a pipe. Programs that are started do not inherit its ends.
+    package static func pipe() throws(DiskError) -> (reading: Int32, writing: Int32) {
+        var ends: [Int32] = [-1, -1]
+        guard CLibrary.pipe(&ends) == 0 else { throw DiskError("open", at: "a pipe", code: errno) }
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        return (ends[0], ends[1])
+    }
+
     /// Closes all descriptors from `first` on in a program that is started with `actions`. Some libraries open
     /// descriptors that programs inherit, and an inherited connection keeps its port in use.
     package static func keep(

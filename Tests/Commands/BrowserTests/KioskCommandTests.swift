@@ -13,11 +13,45 @@ import Testing
         log = kiosk.folder.file("starts")
     }
 
-    private func start(_ serving: Serving) throws -> Program {
-        let script = "#!/bin/sh\necho \"$1 $2\" >>'\(log)'\nexec sleep 90\n"
-        let path = try kiosk.folder.write(bytes(script), to: "browser")
+    private func start(_ serving: Serving, _ more: [String] = []) throws -> Program {
+        let path = try script("browser", "exec sleep 90")
+        return try kiosk.start(["kiosk", "--port", "\(serving.port)", "--browser", "\(path) {profile} {url}"] + more)
+    }
+
+    /// Returns a program that records its arguments and its drawing, and then runs the lines of `end`.
+    private func script(_ name: String, _ end: String) throws -> String {
+        let lines = "#!/bin/sh\necho \"$@ ${WLR_RENDERER-}\" >>'\(log)'\n\(end)\n"
+        let path = try kiosk.folder.write(bytes(lines), to: name)
         chmod(path, 0o755)
-        return try kiosk.start(["kiosk", "--port", "\(serving.port)", "--browser", "\(path) {profile} {url}"])
+        return path
+    }
+
+    private func wait(for line: String, _ program: Program) throws {
+        let deadline = ContinuousClock.now + Browser.patience
+        while true {
+            let log = try program.printed().errors
+            if log.contains(line) { return }
+            try #require(ContinuousClock.now < deadline, "\(log)")
+            poll(nil, 0, 50)
+        }
+    }
+
+    /// Returns a port on which no program listens.
+    private func freePort() throws -> Int {
+        let serving = try kiosk.serve()
+        serving.program.send(SIGTERM)
+        _ = try serving.program.wait(within: Browser.patience)
+        return serving.port
+    }
+
+    /// Requests the page at `url` as a browser.
+    private func load(_ url: String) throws -> RawResponse {
+        let port = try #require(url.split(whereSeparator: { ":/".contains($0) }).last.flatMap { Int($0) })
+        let connection = try RawConnection(port: port)
+        connection.send(
+            "GET / HTTP/1.1\r\nHost: 127.0.0.1:\(port)\r\nConnection: close\r\nAccept: text/html\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\nSec-Fetch-Site: none\r\n\r\n"
+        )
+        return try connection.receiveAnswer()
     }
 
     /// Returns the arguments of each start so far.
@@ -36,6 +70,17 @@ import Testing
                 "the browser was started \(starts().count) times, not \(count): \((try? program.printed().errors) ?? "")"
             )
             poll(nil, 0, 20)
+        }
+    }
+
+    /// Waits until the page at `url` is redirected, and returns the new address.
+    private func redirect(of url: String) throws -> String? {
+        let deadline = ContinuousClock.now + Browser.patience
+        while true {
+            let response = try load(url)
+            if response.status == 303 { return response["location"] }
+            try #require(ContinuousClock.now < deadline, "the page is not redirected")
+            poll(nil, 0, 50)
         }
     }
 
@@ -93,25 +138,178 @@ import Testing
         serving.program.send(SIGTERM)
         _ = try serving.program.wait(within: Browser.patience)
         let program = try start(serving)
-        func wait(for line: String) throws {
-            let deadline = ContinuousClock.now + Browser.patience
-            while true {
-                let log = try program.printed().errors
-                if log.contains(line) { return }
-                try #require(ContinuousClock.now < deadline, "\(log)")
-                poll(nil, 0, 50)
-            }
-        }
         try wait(
             for:
-                "warning: serve does not answer at \(serving.root)/: check CLIENTCTL_PORT (--port), and that clientctl-serve runs"
-        )
-        #expect(starts().isEmpty)
+                "warning: serve does not answer at \(serving.root)/: check CLIENTCTL_PORT (--port), and that clientctl-serve runs",
+            program)
         let next = try kiosk.serve(port: serving.port)
-        try wait(for: "serve answers at \(serving.root)/")
-        try self.wait(starts: 1, program)
+        try wait(for: "serve answers at \(serving.root)/", program)
         #expect(try program.printed().errors.ranges(of: "does not answer").count == 1)
         withExtendedLifetime(next) {}
+    }
+
+    @Test func `kiosk shows a page of its own until serve answers`() throws {
+        let port = try freePort()
+        let path = try script("browser", "exec sleep 90")
+        let program = try kiosk.start(["kiosk", "--port", "\(port)", "--browser", "\(path) {url}"])
+        try wait(starts: 1, program)
+        let own = try #require(starts()[0].first)
+        #expect(own.hasPrefix("http://127.0.0.1:") && !own.contains(":\(port)/"))
+        let waiting = try load(own)
+        #expect(waiting.status == 200 && waiting.text.contains("<h1>One moment</h1>"))
+        #expect(waiting["refresh"] == "2")
+        let serving = try kiosk.serve(port: port)
+        #expect(try redirect(of: own) == serving.root + "/")
+        #expect(starts().count == 1)
+    }
+
+    @Test(arguments: [true, false])
+    func `a browser that starts before serve keeps its profile unless the device requires a session`(
+        requiresSession: Bool
+    ) throws {
+        if requiresSession { try kiosk.login() }
+        let port = try freePort()
+        let path = try script("browser", "echo left >\"$1/left\"\nexec sleep 90")
+        let program = try kiosk.start(["kiosk", "--port", "\(port)", "--browser", "\(path) {profile} {url}"])
+        try wait(starts: 1, program)
+        let serving = try kiosk.serve(port: port)
+        if requiresSession {
+            try wait(starts: 2, program)
+            #expect(starts()[1].last == serving.root + "/")
+            #expect(starts()[0].first != starts()[1].first)
+            #expect(access(starts()[0][0], F_OK) != 0)
+        } else {
+            #expect(try redirect(of: starts()[0][1]) == serving.root + "/")
+            program.send(SIGTERM)
+            _ = try program.wait(within: Browser.patience)
+            #expect(access(starts()[0][0] + "/left", F_OK) == 0)
+        }
+        withExtendedLifetime(serving) {}
+    }
+
+    @Test(.enabled(if: Browser.isInstalled, "no Chromium"))
+    func `Chromium goes from the page of kiosk to the page of serve`() throws {
+        let port = try freePort()
+        let path = try script("browser", "exec sleep 90")
+        let program = try kiosk.start(["kiosk", "--port", "\(port)", "--browser", "\(path) {url}"])
+        try wait(starts: 1, program)
+        let page = try Browser.forAllTests().open(starts()[0][0])
+        try page.wait(until: "document.body && document.body.dataset.state === 'starting'")
+        let serving = try kiosk.serve(port: port)
+        try page.wait(until: "window.version === 'embedded'")
+        withExtendedLifetime(serving) {}
+    }
+
+    @Test func `kiosk restarts a browser whose page does not come back after a restart of serve`() throws {
+        let serving = try kiosk.serve()
+        let program = try start(serving)
+        try wait(starts: 1, program)
+        #expect(try load(serving.root).status == 200)
+        poll(nil, 0, 1500)
+        serving.program.send(SIGKILL)
+        _ = try serving.program.wait(within: Browser.patience)
+        let next = try kiosk.serve(port: serving.port)
+        try wait(starts: 2, program)
+        #expect(
+            try program.printed().errors.contains(
+                "the page is lost: serve was restarted, and the browser has loaded no page from it"))
+        #expect(starts()[1].last == serving.root + "/")
+        withExtendedLifetime(next) {}
+    }
+
+    @Test(.enabled(if: geteuid() == 0, "not root"))
+    func `kiosk does not show the page of another user who listens on the port of serve`() throws {
+        let port = try freePort()
+        let server = """
+            import http.server
+            class Handler(http.server.BaseHTTPRequestHandler):
+                def do_GET(self):
+                    self.send_response(200); self.end_headers()
+                    self.wfile.write(b'{"process": 1, "losses": 0, "endings": 0, "requiresSession": false}')
+            http.server.HTTPServer(("127.0.0.1", \(port)), Handler).serve_forever()
+            """
+        let stranger = try Program(
+            ["setpriv", "--reuid", "65534", "--clear-groups", "python3", "-c", server],
+            environment: ["PATH": "/usr/bin:/bin"])
+        defer { stranger.send(SIGKILL) }
+        let path = try script("browser", "exec sleep 90")
+        func run(_ more: [String]) throws -> Program {
+            try kiosk.start(["kiosk", "--port", "\(port)", "--browser", "\(path) {url}"] + more)
+        }
+        let program = try run([])
+        try wait(for: "error: a program of the user nobody (65534) listens at http://127.0.0.1:\(port)/", program)
+        try wait(starts: 1, program)
+        #expect(starts()[0].first?.contains(":\(port)/") == false)
+        program.send(SIGTERM)
+        _ = try program.wait(within: Browser.patience)
+        let named = try run(["--serve-user", "nobody"])
+        try wait(starts: 2, named)
+        #expect(starts()[1].first == "http://127.0.0.1:\(port)/")
+        named.send(SIGTERM)
+        _ = try named.wait(within: Browser.patience)
+        let unknown = try kiosk.run(["kiosk", "--browser", path, "--serve-user", "no-such-user"], expecting: 78)
+        #expect(unknown.errors.contains("--serve-user: this machine has no user no-such-user."))
+    }
+
+    @Test func `kiosk and serve repeat the last lines of a browser that failed, and no others`() throws {
+        let noise = "for i in $(seq 1 2000); do echo \"noise $i\" >&2; done; printf 'bad \\033[31m\\n' >&2; exit 3"
+        let path = try script("browser", noise)
+        let serving = try kiosk.serve(["--browser", "\(path) {url}"])
+        let program = try kiosk.start(["kiosk", "--port", "\(serving.port)", "--browser", "\(path) {url}"])
+        for each in [serving.program, program] {
+            try wait(for: "the browser wrote: bad", each)
+            let log = try each.printed().errors
+            #expect(
+                log.contains(
+                    "warning: the browser ended with status 3; it is restarted\nwarning: the browser wrote: noise 1994\n"
+                ))
+            #expect(log.contains("warning: the browser wrote: bad \\x1B[31m\n"))
+            #expect(!log.contains("noise 1993"))
+        }
+    }
+
+    @Test func `kiosk lets a compositor that fails draw without the GPU`() throws {
+        let serving = try kiosk.serve()
+        let path = try script("cage", "[ \"${WLR_RENDERER-}\" = pixman ] || exit 1\nexec sleep 90")
+        let program = try kiosk.start(["kiosk", "--port", "\(serving.port)", "--browser", "\(path) -- page {url}"])
+        try wait(starts: 2, program)
+        #expect(starts()[0].last == serving.root + "/")
+        #expect(starts()[1].last == "pixman")
+        #expect(try program.printed().errors.contains("draws without the GPU (WLR_RENDERER=pixman)"))
+    }
+
+    @Test(.enabled(if: geteuid() == 0, "not root"), arguments: ["kiosk", "serve"])
+    func `process 1 of a container reaps the processes that a browser leaves`(command: String) throws {
+        let left = "for i in 1 2 3 4 5 6; do (setsid sleep 0.2 &); done; exit 3"
+        let path = try script("browser", left)
+        let serving = try kiosk.serve()
+        let store = try TemporaryFolder()
+        let arguments =
+            command == "kiosk"
+            ? ["kiosk", "--port", "\(serving.port)"]
+            : ["serve", "--store", store.file("store"), "--seed", kiosk.seed, "--port", "0"]
+        let program = try Program(
+            ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", Built.clientctl] + arguments
+                + ["--browser", "\(path) {url}"],
+            environment: ["PATH": "/usr/bin:/bin", "HOME": kiosk.folder.file("home"), "LC_ALL": "C.UTF-8"])
+        try wait(starts: 3, program)
+        #expect(try program.printed().errors.contains("the browser ended with status 3; it is restarted"))
+        func children(of process: String) -> [String] {
+            let text = (try? contents(ofFile: "/proc/\(process)/task/\(process)/children")) ?? []
+            return String(decoding: text, as: UTF8.self).split(separator: " ").map(String.init)
+        }
+        let first = try #require(children(of: "\(program.number)").first)
+        let deadline = ContinuousClock.now + Browser.patience
+        while true {
+            let list = try Program.run(
+                ["ps", "--ppid", first, "-o", "stat="], environment: ["PATH": "/usr/bin:/bin"])
+            let ended = list.text.split(separator: "\n").count { $0.hasPrefix("Z") }
+            if ended == 0 { break }
+            try #require(ContinuousClock.now < deadline, "\(ended) ended processes are not reaped")
+            poll(nil, 0, 100)
+        }
+        program.send(SIGTERM)
+        _ = try program.wait(within: Browser.patience)
     }
 
     @Test func `kiosk requires a browser command and waits for serve`() throws {

@@ -235,6 +235,7 @@ import Testing
         case "app-id": "com.example.other"
         case "expect-sequence": "9"
         case "csp": "nothing"
+        case "serve-user": "no-such-user"
         case "capacitor-platform": "Electron"
         case "proxy": "nowhere"
         case "browser", "on-rollback", "health-command", "login-command", "after-publish", "on-decision": "a 'b"

@@ -18,8 +18,12 @@ final class Kiosk: Sendable {
         var program: StartedProgram?
         /// Whether the profile is only for this session.
         var isFresh = false
+        /// Whether the profile would be another one if the device requires a session.
+        var isChosen = false
         /// Whether the session ended while the browser ran.
         var isOver = false
+        /// Whether the browser was ended because its page was lost.
+        var isLost = false
     }
 
     /// The time after which a silent page is lost, unless the operator names another one.
@@ -63,6 +67,8 @@ final class Kiosk: Sendable {
         var starts: Int?
         /// Called when `clientctl kiosk` starts a browser.
         var noteStart: @Sendable () -> Void = {}
+        /// Returns whether a browser has loaded a page since the start of `serve`; nil while `serve` has no store.
+        var hasPage: @Sendable () -> Bool? = { nil }
 
         /// Whether `clientctl kiosk` polled within the last 10 seconds.
         var areObeyed: Bool { asked.map { SuspendingClock().now - $0 < .seconds(10) } ?? false }
@@ -71,8 +77,10 @@ final class Kiosk: Sendable {
     /// The query of a poll after `starts` starts of the browser.
     static func query(starts: Int) -> String { "?starts=\(starts)" }
 
-    /// Sets the function that is called when `clientctl kiosk` starts a browser, which has to load the page.
-    func onStart(_ body: @escaping @Sendable () -> Void) { orders.withLock { $0.noteStart = body } }
+    /// Sets the functions that are called when `clientctl kiosk` starts a browser, which has to load the page, and when it asks for the page.
+    func follow(start: @escaping @Sendable () -> Void, hasPage: @escaping @Sendable () -> Bool) {
+        orders.withLock { ($0.noteStart, $0.hasPage) = (start, hasPage) }
+    }
 
     /// Returns the orders for `clientctl kiosk`, which polls with `query`.
     func ordersForKiosk(_ query: Substring) -> JSONObject {
@@ -83,10 +91,12 @@ final class Kiosk: Sendable {
             return (orders, hasStarted)
         }
         if hasStarted { orders.noteStart() }
-        return [
+        var answer: JSONObject = [
             "process": .integer(Int(getpid())), "losses": .integer(orders.losses), "endings": .integer(orders.endings),
             "requiresSession": .bool(requiresSession()),
         ]
+        if let hasPage = orders.hasPage() { answer["hasPage"] = .bool(hasPage) }
+        return answer
     }
 
     /// Ends the browser because its page is lost.
@@ -99,8 +109,15 @@ final class Kiosk: Sendable {
             browser == nil && !isObeyed
             ? "serve cannot restart the browser without --browser" : "the browser is restarted"
         Log.note(LogLine(level: .warning, event: "pageLost", message: "the page is lost: \(reason); \(sequel)"))
-        running.withLock { $0.program }?.end()
+        let program = running.withLock { running in
+            running.isLost = true
+            return running.program
+        }
+        program?.end()
     }
+
+    /// Whether the browser that runs has the lasting profile on a device that requires a session. It was started before that was known.
+    var hasWrongProfile: Bool { running.withLock { $0.isChosen && !$0.isFresh } && requiresSession() }
 
     /// Ends the browser because a session ended. A browser with a fresh profile is killed, because its data is not for the next user. With a
     /// kept profile, the browser gets time to write it.
@@ -122,14 +139,14 @@ final class Kiosk: Sendable {
         ])
     }
 
-    /// Runs a browser that shows `port` of this machine, and restarts it until the task is cancelled. Calls `starting` before each start, and
-    /// `restarting` before each start after an unexpected end.
+    /// Runs a browser that shows `port` of this machine, or else the `address` at the time of its start, and restarts it until the task is
+    /// cancelled. Calls `starting` before each start, and `restarting` before each start after an unexpected end.
     ///
     /// First ends browsers that an earlier `serve` on the locked `store` left. Otherwise, the new browser would open its page in the old one,
     /// which has the same profile, and end.
     func keepBrowser(
-        at port: Int, of store: String? = nil, starting: @escaping @Sendable () async -> Void = {},
-        restarting: @Sendable () -> Void = {}
+        at port: Int, showing address: (@Sendable () -> String)? = nil, of store: String? = nil,
+        starting: @escaping @Sendable () async -> Void = {}, restarting: @Sendable () -> Void = {}
     ) async {
         guard let browser else { return }
         let hasProfile = CommandWords.names(CommandWords.profile, in: browser)
@@ -146,10 +163,19 @@ final class Kiosk: Sendable {
         {
             Log.note(LogLine(level: .info, event: "browser", message: "ended the browser of an earlier serve"))
         }
+        let address = address ?? { "http://127.0.0.1:\(port)/" }
         var pause = Self.shortestPause
+        var drawing = Drawing(browser)
         while !Task.isCancelled {
             let began = SuspendingClock().now
-            let isOver = await watch(browser, port: port, hasProfile: hasProfile, of: store, starting: starting)
+            let start = Start(
+                words: browser, variables: drawing?.variables ?? [:], address: address, port: port, store: store,
+                hasProfile: hasProfile)
+            let (isOver, hasFailed) = await watch(start, starting: starting)
+            if hasFailed, let next = drawing?.next(afterFailureIn: SuspendingClock().now - began) {
+                drawing = next
+                Log.note(LogLine(level: .info, event: "browser", message: next.notice))
+            }
             // The next user is waiting.
             if isOver {
                 pause = Self.shortestPause
@@ -163,45 +189,66 @@ final class Kiosk: Sendable {
         }
     }
 
-    /// Runs the browser until it ends. Returns true if it ended because its session ended.
+    /// One start of the browser.
+    private struct Start {
+        let words: [String]
+        let variables: [String: String]
+        let address: @Sendable () -> String
+        let port: Int
+        let store: String?
+        let hasProfile: Bool
+    }
+
+    /// Runs the browser until it ends. Returns whether it ended because its session ended, and whether it failed.
     private func watch(
-        _ browser: [String], port: Int, hasProfile: Bool, of store: String?,
-        starting: @Sendable () async -> Void
-    ) async -> Bool {
+        _ start: Start, starting: @Sendable () async -> Void
+    ) async -> (isOver: Bool, hasFailed: Bool) {
         do {
+            let hasProfile = start.hasProfile
             let isFresh = profile.map { $0 == .fresh } ?? requiresSession()
-            let folder = hasProfile ? try await makeFolder(port, isFresh: isFresh) : nil
-            let words = CommandWords.place("http://127.0.0.1:\(port)/", profile: folder?.profile, in: browser)
+            let folder = hasProfile ? try await makeFolder(start.port, isFresh: isFresh) : nil
+            let words = CommandWords.place(start.address(), profile: folder?.profile, in: start.words)
             for line in try await onThread({ try SpawnThread.run { BrowserLeftovers.removeStaleLocks(of: words) } }) {
                 Log.note(LogLine(level: .warning, event: "browser", message: line))
             }
             await starting()
             let began = SuspendingClock().now
+            let output = try BrowserOutput()
             let program = try await onThread {
-                try StartedProgram(words, without: .secrets, mark: store)
+                defer { output.isPassedOn() }
+                return try StartedProgram(
+                    words, adding: start.variables, without: .secrets, mark: start.store, output: output.writing,
+                    errors: output.writing)
             }
-            running.withLock { $0 = Run(program: program, isFresh: isFresh && hasProfile) }
+            running.withLock {
+                $0 = Run(program: program, isFresh: isFresh && hasProfile, isChosen: hasProfile && profile == nil)
+            }
             let ending = try await withTaskCancellationHandler {
                 try await program.ending()
             } onCancel: {
                 program.end()
             }
-            let isOver = running.withLock { running in
+            let (isOver, isLost) = running.withLock { running in
                 defer { running = Run() }
-                return running.isOver
+                return (running.isOver, running.isLost)
             }
             if let folder, isFresh || (isOver && profile != .keep) { try await remove(folder) }
-            if Task.isCancelled || isOver { return isOver }
+            let lines = output.lastLines()
+            if Task.isCancelled || isOver { return (isOver, false) }
             let isBrief = ending == .exited(0) && SuspendingClock().now - began < Self.shortestRun
             let guess = isBrief ? " at once: another browser may have its profile;" : ";"
             Log.note(
                 LogLine(level: .warning, event: "browser", message: "the browser \(ending)\(guess) it is restarted")
             )
+            for line in lines {
+                Log.note(LogLine(level: .warning, event: "browserOutput", message: "the browser wrote: \(line)"))
+            }
+            return (false, ending != .exited(0) && !isLost)
         } catch {
             running.withLock { $0 = Run() }
             Log.note(LogLine(UpdateFailure(error), event: "browser"))
+            return (false, false)
         }
-        return false
     }
 
     /// Creates the folder on the thread that starts programs, because Landlock may confine this thread to the store.

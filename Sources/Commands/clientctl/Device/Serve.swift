@@ -211,8 +211,9 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             verdict.hear(event)
             complaints.hear(event)
         }
+        try StartedProgram.reapOrphansAsInit()
         if isOnce { try await shell.checkForUpdates() }
-        kiosk.onStart { host.browserStarts() }
+        kiosk.follow(start: { host.browserStarts() }, hasPage: { host.hasPage })
         let boot = Self.boot(sessions, shell: shell, bridge: bridge, agent: agent, host: host, kiosk: kiosk)
         let shown = try await boot.first(waits: container.hasSource && !isOnce)
         let application = try await shell.meteorAppId()

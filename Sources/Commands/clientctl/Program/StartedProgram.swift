@@ -24,20 +24,49 @@ final class StartedProgram: Sendable {
     private let isRunning = Mutex(true)
 
     /// Starts the command `words`, which is searched on the path. Its environment is this program's without `withheld`, plus `more`. Its
-    /// standard output goes to the descriptor `output`, because standard output of this program has only results. Its standard input is
-    /// `/dev/null`. Its descriptor 3 is the folder `mark`, which identifies it to later runs. Throws `UpdateFailure` if it cannot be started.
+    /// standard output goes to the descriptor `output`, because standard output of this program has only results, and its errors to `errors`. Its
+    /// standard input is `/dev/null`. Its descriptor 3 is the folder `mark`, which identifies it to later runs. Throws `UpdateFailure` if it cannot be started.
     init(
         _ words: [String], adding more: [String: String] = [:], without withheld: WithheldVariables = .ofService,
-        mark: String? = nil, output: Int32 = 2
+        mark: String? = nil, output: Int32 = 2, errors: Int32 = 2
     ) throws {
         process = try SpawnThread.run {
-            try Self.spawn(words, adding: more, without: withheld, mark: mark, output: output)
+            // An orphan reaper must not see the process before it is in the set.
+            try Self.children.withLock { children in
+                let process = try Self.spawn(
+                    words, adding: more, without: withheld, mark: mark, output: output, errors: errors)
+                children.insert(process)
+                return process
+            }
         }
+    }
+
+    /// The processes whose ends this program waits for.
+    private static let children = Mutex<Set<pid_t>>([])
+
+    /// Reaps the orphans of a PID namespace if this program is its process 1, as in a container. A browser leaves about twenty processes at
+    /// each end, and no other program reaps them.
+    static func reapOrphansAsInit() throws(ThreadFailure) {
+        guard getpid() == 1 else { return }
+        _ = try BlockingThread {
+            var info = siginfo_t()
+            while true {
+                // Without a child, the call returns at once.
+                let hasEnded = waitid(P_ALL, 0, &info, WEXITED | WNOWAIT) == 0
+                let isReaped = hasEnded && reap(orphan: info._sifields._sigchld.si_pid)
+                if !isReaped { poll(nil, 0, hasEnded ? 50 : 2000) }
+            }
+        }
+    }
+
+    /// Reaps an ended process. Returns false if another thread waits for it.
+    private static func reap(orphan process: pid_t) -> Bool {
+        children.withLock { children in !children.contains(process) && waitpid(process, nil, WNOHANG) == process }
     }
 
     private static func spawn(
         _ words: [String], adding more: [String: String], without withheld: WithheldVariables, mark: String?,
-        output: Int32
+        output: Int32, errors: Int32
     ) throws -> pid_t {
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
@@ -56,6 +85,7 @@ final class StartedProgram: Sendable {
         defer { posix_spawn_file_actions_destroy(&actions) }
         posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         posix_spawn_file_actions_adddup2(&actions, output, 1)
+        posix_spawn_file_actions_adddup2(&actions, errors, 2)
         try OpenFiles.keep(from: 3, outOf: &actions)
         if let mark { posix_spawn_file_actions_addopen(&actions, 3, mark, O_RDONLY | O_DIRECTORY, 0) }
         var variables = inherited(without: withheld) + more.map { strdup("\($0)=\($1)") } + [nil]
@@ -91,10 +121,7 @@ final class StartedProgram: Sendable {
         _ words: [String], adding more: [String: String] = [:], without withheld: WithheldVariables = .ofService,
         for limit: Duration, longestOutput: Int
     ) throws -> (ending: ProgramEnding, output: [UInt8]) {
-        var ends: [Int32] = [-1, -1]
-        guard pipe(&ends) == 0 else { throw DiskError("open", at: "a pipe", code: errno) }
-        let (reading, writing) = (ends[0], ends[1])
-        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        let (reading, writing) = try OpenFiles.pipe()
         defer { close(reading) }
         let program: StartedProgram
         do {
@@ -127,6 +154,7 @@ final class StartedProgram: Sendable {
             isRunning = false
             var status: Int32 = 0
             while waitpid(process, &status, 0) < 0 && errno == EINTR {}
+            Self.children.withLock { _ = $0.remove(process) }
             let signal = status & 0x7F
             return signal == 0 ? .exited(status >> 8 & 0xFF) : .signalled(signal)
         }

@@ -1,7 +1,8 @@
 // Events of the shell. Exports: `addListener`, `removeAllListeners`, `listen`, `listenWhileSeen`, `isSeen`.
 
 var FIRST_DELAY = 500;
-var LONGEST_DELAY = 10000;
+// `clientctl kiosk` restarts a browser whose page does not return in time (KioskCommand.swift).
+var LONGEST_DELAY = 2000;
 var KEPT_ERRORS = 8;
 
 var listeners = [];

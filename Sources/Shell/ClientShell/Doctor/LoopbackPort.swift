@@ -1,8 +1,8 @@
 import BundleDisk
-import CLibrary
+package import CLibrary
 
-/// Tests the ports of 127.0.0.1 without listening on them.
-enum LoopbackPort {
+/// Examines the ports of 127.0.0.1 without listening on them.
+package enum LoopbackPort {
     /// Returns the reason why no program can listen on `port`; nil if it is free.
     static func refusal(_ port: Int) -> DiskError? {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
@@ -56,6 +56,35 @@ enum LoopbackPort {
             else { return nil }
             return "socket:[\(words[9])]"
         }
+    }
+
+    /// Returns the users whose programs accept connections to `port` of 127.0.0.1; nil if the system does not list its sockets.
+    package static func users(of port: Int) -> Set<uid_t>? {
+        let tables = ["tcp", "tcp6"].map { text("/proc/net/\($0)") }
+        return tables[0].isEmpty ? nil : Set(tables.flatMap { users(of: port, in: $0) })
+    }
+
+    /// Returns the users whose programs accept connections to `port` of 127.0.0.1, from a table in the format of proc_net_tcp(5).
+    static func users(of port: Int, in table: String) -> [uid_t] {
+        table.split(separator: "\n").compactMap { line in
+            let words = line.split(separator: " ")
+            guard words.count > 9, words[3] == "0A" else { return nil }
+            let local = words[1].split(separator: ":")
+            guard local.count == 2, Int(local[1], radix: 16) == port, reachesLoopback(local[0]) else { return nil }
+            return uid_t(words[7])
+        }
+    }
+
+    /// Returns whether a socket that is bound to `address`, in the hexadecimal words of proc_net_tcp(5), accepts connections to 127.0.0.1.
+    private static func reachesLoopback(_ address: Substring) -> Bool {
+        let loopback = format(in_addr_t(INADDR_LOOPBACK).bigEndian)
+        let mapped = String(repeating: "0", count: 16) + format(UInt32(0xFFFF).bigEndian) + loopback
+        return address.allSatisfy { $0 == "0" } || address == loopback || address == mapped
+    }
+
+    private static func format(_ word: UInt32) -> String {
+        let text = String(word, radix: 16, uppercase: true)
+        return String(repeating: "0", count: 8 - text.count) + text
     }
 
     private static func text(_ path: String) -> String {

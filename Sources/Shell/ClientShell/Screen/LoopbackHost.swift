@@ -15,6 +15,7 @@ package final class LoopbackHost: PageHost {
     private let stopwatch: Stopwatch
     private let heartbeat: Duration?
     private let watch: Mutex<PageWatch?>
+    private let hasLoaded = Mutex(false)
     private let isFollowed: @Sendable () -> Bool
     private let lose: @Sendable (String) -> Void
     private let screenFile: ScreenFile?
@@ -55,6 +56,9 @@ package final class LoopbackHost: PageHost {
         let now = stopwatch.elapsed
         watch.withLock { $0?.starts(at: now) }
     }
+
+    /// Whether a browser has loaded a page since the start of this process.
+    package var hasPage: Bool { hasLoaded.withLock(\.self) }
 
     /// Detects lost pages until it is cancelled. A page that recovers reloads itself.
     private func watchPages(_ timeout: Duration) async {
@@ -130,6 +134,7 @@ package final class LoopbackHost: PageHost {
     package func page(isBrowser: Bool) async throws -> Page {
         let now = stopwatch.elapsed
         if isBrowser {
+            hasLoaded.withLock { $0 = true }
             watch.withLock { $0?.loads(at: now) }
             screenFile?.settle()
         }

@@ -1,5 +1,5 @@
 import BundleCore
-import BundleServe
+package import BundleServe
 import BundleValues
 
 /// A page of the shell itself instead of a client: one sentence for users, without scripts and resources.
@@ -33,6 +33,18 @@ struct StatePage {
             code = reason.code.rawValue
         case nil: self = Self.starting
         }
+    }
+
+    /// The page of a kiosk whose `serve` has not answered for some time.
+    fileprivate static let withoutServe: StatePage = {
+        var page = StatePage(state: "failure", title: .failureTitle, text: .failureText)
+        page.code = "serveSilent"
+        return page
+    }()
+
+    /// Returns the page in every language of `design`.
+    fileprivate func translations(_ design: ScreenDesign) -> Translations {
+        Translations(design.texts.languages.map { ($0, document(in: $0, design)) })
     }
 
     /// Returns the page with a new token, in every language of `design`.
@@ -78,5 +90,12 @@ struct StatePage {
             }
         }
         return escaped
+    }
+}
+
+extension ScreenDesign {
+    /// Returns the page of a kiosk whose `serve` does not answer: that the device is starting, or that it has nothing to show.
+    package func pageWithoutServe(isStarting: Bool) -> Translations {
+        (isStarting ? StatePage.starting : StatePage.withoutServe).translations(self)
     }
 }
