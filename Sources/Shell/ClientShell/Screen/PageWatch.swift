@@ -155,8 +155,11 @@ struct PageWatch {
         guard let index = index(of: name) else { return }
         pages[index].link = .requests
         guard !isOurs, case .seen(let deadline) = pages[index].sight else { return }
-        // A page that hangs reports no unload. Its successor was loaded before.
-        if let lastLoad, lastLoad > pages[index].since, now - lastLoad < Self.longestSuccession { return }
+        // Its successor was loaded before. A page that hangs reports no unload, and that of a page of another launch is refused.
+        if let lastLoad, lastLoad > pages[index].since, now - lastLoad < Self.longestSuccession {
+            pages[index].sight = .unknown
+            return
+        }
         pages[index].link = .ended
         pages[index].sight = .seen(until: min(deadline, now + Self.longestGap))
     }

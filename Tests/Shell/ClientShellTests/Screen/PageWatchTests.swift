@@ -109,6 +109,11 @@ import Testing
                 "a page reloads without a report", [.ended("a"), .loaded, .connected("b"), .shown("b", 1)], 30,
                 "nothing"
             ),
+            (
+                "a page that is replaced sends no report, and its successor leaves",
+                [.loaded, .connected("b"), .shown("b", 1), .ended("a"), .left("b", 2)], 30,
+                "it left, and no page of this device followed within 30s"
+            ),
             ("a page that hangs is replaced", [.loaded, .connected("b"), .shown("b", 1), .ended("a")], nil, "b"),
             (
                 "a page returns from the cache",
