@@ -302,13 +302,20 @@ private final class OrderReader: Sendable {
     }
 
     private func look() async -> ServeAnswer {
-        if let user = LoopbackPort.users(of: port).flatMap(users.intruder) { return .taken(by: user) }
+        if let refusal = refusal() { return refusal }
         let query = Kiosk.query(starts: found.withLock(\.starts))
         guard let url = try? FetchURL(parsing: "\(page)__clientctl/v1/kiosk\(query)"),
             let bytes = try? await fetcher.fetchBytes(url, maximumBytes: Self.maximumBytes),
             let object = try? JSONScanner.parse(bytes, maximumBytes: Self.maximumBytes).objectValue,
             let orders = PolledOrders(object)
         else { return .silent }
-        return .orders(orders)
+        // The program that answered may have begun to listen after the first look.
+        return refusal() ?? .orders(orders)
+    }
+
+    /// Returns why the program that listens on the port is not asked; nil if it may be `serve`.
+    private func refusal() -> ServeAnswer? {
+        guard let found = LoopbackPort.users(of: port), !found.isEmpty else { return .silent }
+        return users.intruder(among: found).map { .taken(by: $0) }
     }
 }
