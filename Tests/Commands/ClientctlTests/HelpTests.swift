@@ -207,7 +207,7 @@ import Testing
         #expect(!json.text.contains("\u{1B}"))
         let doctor = try Clientctl.run(
             ["doctor", "--store", folder.file("none")], environment: ["CLICOLOR_FORCE": "1"])
-        #expect(doctor.text.contains("\u{1B}[31mfailure \u{1B}[0m"), "\(doctor.text)")
+        #expect(doctor.text.contains("\u{1B}[33mwarning \u{1B}[0m"), "\(doctor.text)")
     }
 
     @Test func `version prints the version, as --version does`() throws {

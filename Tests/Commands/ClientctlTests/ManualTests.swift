@@ -231,7 +231,8 @@ import Testing
 
     @Test func `each option whose help lists its words completes them`() throws {
         let word = "[a-z][a-z0-9.-]*(?: \\([^)]*\\))?"
-        let list = try Regex("(?:: |is )((?:\(word), )*\(word),? or [a-z][a-z0-9.-]*)(?=[.,]| \\(|$| for | as )")
+        let list = try Regex(
+            "(?:: |\\bis )((?:\(word), )*\(word),? or (?!such)[a-z][a-z0-9.-]*)(?=[.,]| \\(|$| for | as | the )")
         var found: [String: [String]] = [:]
         func look(_ command: JSONObject) {
             for argument in command["arguments"]?.arrayValue?.compactMap(\.objectValue) ?? []
