@@ -119,14 +119,16 @@ import Testing
     }
 
     /// The helps whose examples work in one folder, in order.
-    static let published =
-        ["", "init"]
-        + [
+    static let published: [String] = {
+        let groups = [
             "publish", "release", "channel", "keys", "trust", "inspect", "verify", "feed export", "feed prune",
-            "fleet page",
         ]
-        .flatMap { name in examples.map(\.help).filter { $0 == name || $0.hasPrefix("\(name) ") } }
-        .reduce(into: []) { if !$0.contains($1) { $0.append($1) } }
+        var helps = ["", "init", "fleet page"]
+        for help in examples.map(\.help) where !helps.contains(help) {
+            if groups.contains(where: { help == $0 || help.hasPrefix("\($0) ") }) { helps.append(help) }
+        }
+        return helps
+    }()
 
     @Test(arguments: published) func `the examples of publishers succeed`(help: String) throws {
         let source = try Self.prepared()
