@@ -104,7 +104,8 @@ package enum TrustAnchor: Sendable, Equatable {
         guard let folder = try folder(path) else {
             let file = try File.open(reading: path)
             try OwnFile.require(file, with: content)
-            let bytes = try file.readAll(maximumBytes: max(maximumKeyBytes, TrustRootFormat.maximumBytes))
+            let content = try file.readAll(maximumBytes: max(maximumKeyBytes, TrustRootFormat.maximumBytes))
+            let bytes = try EditedText.bytes(of: content, in: path)
             // PEM begins with dashes or text, JSON with a brace.
             let first = bytes.first { ![0x20, 0x09, 0x0A, 0x0D].contains($0) }
             if first == UInt8(ascii: "{") { return .root(try root(bytes, at: path)) }
@@ -116,7 +117,8 @@ package enum TrustAnchor: Sendable, Equatable {
             // Follows links, because secrets are often mounted as links.
             let file = try File.open(reading: "\(path)/\(name)")
             try OwnFile.require(file, with: content)
-            keys.append(try key(try file.readAll(maximumBytes: maximumKeyBytes), at: file.path))
+            let bytes = try EditedText.bytes(of: file.readAll(maximumBytes: maximumKeyBytes), in: file.path)
+            keys.append(try key(bytes, at: file.path))
         }
         if keys.isEmpty {
             throw UpdateFailure(

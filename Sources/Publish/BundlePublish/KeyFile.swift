@@ -43,9 +43,10 @@ package enum KeyFile {
 
         init(at path: String) throws {
             var isOpen = false
-            bytes = try File.contents(ofArgument: path, maximumBytes: maximumBytes) { file, isPipe in
+            let content = try File.contents(ofArgument: path, maximumBytes: maximumBytes) { file, isPipe in
                 isOpen = try !isPipe && file.permissions() & 0o077 != 0
             }
+            bytes = try EditedText.bytes(of: content, in: path)
             isOpenToOthers = isOpen
         }
     }
@@ -104,7 +105,8 @@ package enum KeyFile {
 
     package static func publicKey(at path: String) throws -> PublicKey {
         do {
-            return try PublicKey(parsingPEM: try File.contents(ofArgument: path, maximumBytes: maximumBytes))
+            let content = try File.contents(ofArgument: path, maximumBytes: maximumBytes)
+            return try PublicKey(parsingPEM: try EditedText.bytes(of: content, in: path))
         } catch let error as KeyError {
             throw UpdateFailure(.configInvalid, subject: path, "\(path) is not a public key: \(error).")
         }

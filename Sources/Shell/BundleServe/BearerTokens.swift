@@ -20,7 +20,8 @@ package struct BearerTokens: Sendable {
                 .permissionDenied, subject: path,
                 "Other users can read the tokens in \(path). Run `chmod 600` on it, or better, create new tokens.")
         }
-        try self.init(lines: try file.readAll(maximumBytes: Self.maximumBytes), of: path)
+        try self.init(
+            lines: try EditedText.bytes(of: file.readAll(maximumBytes: Self.maximumBytes), in: path), of: path)
     }
 
     init(lines bytes: [UInt8], of path: String) throws {

@@ -13,7 +13,7 @@ struct CommonOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Read flags from this JSON file, or from a file of variables for systemd (*.env) (default: clientctl.json in the working folder for commands that publish, then /etc/clientctl.json, then ~/.config/clientctl.json).",
+            "Read flags from this JSON file, or from a file of variables for systemd (*.env); none for no file (default: clientctl.json in the working folder for commands that publish, then /etc/clientctl.json, then ~/.config/clientctl.json).",
             valueName: "file"),
         completion: .file())
     var config: String?
@@ -142,6 +142,7 @@ struct WayOptions: ParsableArguments {
     /// network.
     private static func authorities(_ path: String) throws -> String {
         let bytes = try File.open(reading: path).readAll(maximumBytes: 16 << 20)
+        try EditedText.requirePlain(bytes, in: path)
         if bytes.firstRange(of: "-----BEGIN ".utf8) == nil {
             throw UpdateFailure(
                 .configInvalid, subject: path,

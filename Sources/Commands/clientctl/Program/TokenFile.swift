@@ -1,7 +1,8 @@
 import BundleDisk
+import BundleValues
 import Synchronization
 
-/// Reads files and pipes with bearer tokens.
+/// Reads files and pipes with bearer tokens or header fields.
 enum TokenFile {
     /// The tokens of pipes. A pipe can be read only once, but several callers need the tokens.
     private static let piped = Mutex<[String: [UInt8]]>([:])
@@ -10,10 +11,11 @@ enum TokenFile {
     static func contents(of path: String, _ inspect: (File) throws -> Void = { _ in }) throws -> [UInt8] {
         if let known = piped.withLock({ $0[path] }) { return known }
         var cameByPipe = false
-        let bytes = try File.contents(ofArgument: path, maximumBytes: 64 * 1024) { file, isPipe in
+        let content = try File.contents(ofArgument: path, maximumBytes: 64 * 1024) { file, isPipe in
             cameByPipe = isPipe
             if !isPipe { try inspect(file) }
         }
+        let bytes = try EditedText.bytes(of: content, in: path)
         if cameByPipe { piped.withLock { $0[path] = bytes } }
         return bytes
     }

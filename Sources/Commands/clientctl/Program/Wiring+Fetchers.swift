@@ -104,7 +104,9 @@ extension Wiring {
     }
 
     private static func contents(of file: File, _ path: String, with mark: String, what: String) throws -> String {
-        let text = String(decoding: try file.readAll(maximumBytes: 1 << 20), as: UTF8.self)
+        let bytes = try file.readAll(maximumBytes: 1 << 20)
+        try EditedText.requirePlain(bytes, in: path)
+        let text = String(decoding: bytes, as: UTF8.self)
         guard text.contains(mark) else {
             throw UpdateFailure(
                 .configInvalid, subject: path, "\(path) has no \(what) in PEM format. Give a PEM file with a \(what).")

@@ -79,7 +79,7 @@ extension Publish {
                 "The release notes \(path) have \(ByteCount(bytes: try file.size())), but the limit is \(ByteCount(bytes: most)). Shorten "
                     + "them, or link to a page.")
         }
-        let bytes = try file.readAll(maximumBytes: most)
+        let bytes = try EditedText.bytes(of: file.readAll(maximumBytes: most), in: path)
         guard let text = String(validating: bytes, as: UTF8.self) else {
             throw UpdateFailure(
                 .configInvalid, subject: path, "The release notes \(path) are not UTF-8 text. Save the file as UTF-8.")

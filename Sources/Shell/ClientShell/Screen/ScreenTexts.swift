@@ -41,7 +41,8 @@ package struct ScreenTexts: Sendable, Equatable {
     /// sentences. Throws `UpdateFailure` for a file with other content.
     package init(file path: String) throws {
         self = .standard
-        let bytes = try File.open(reading: path).readAll(maximumBytes: Self.maximumBytes)
+        let bytes = try EditedText.bytes(
+            of: File.open(reading: path).readAll(maximumBytes: Self.maximumBytes), in: path)
         func refusal(_ problem: String) -> UpdateFailure {
             UpdateFailure(
                 .configInvalid, subject: path,
@@ -214,7 +215,8 @@ package struct ScreenStyle: Sendable, Equatable {
 
     /// Reads a style sheet. Throws `UpdateFailure` if it is refused.
     package init(file path: String) throws {
-        let bytes = try File.open(reading: path).readAll(maximumBytes: Self.maximumBytes)
+        let bytes = try EditedText.bytes(
+            of: File.open(reading: path).readAll(maximumBytes: Self.maximumBytes), in: path)
         do {
             try self.init(parsing: bytes)
         } catch {
