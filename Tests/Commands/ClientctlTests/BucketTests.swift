@@ -1,6 +1,7 @@
 import BundleTestTraits
 import BundleTesting
 import BundleValues
+import Glibc
 import Testing
 
 /// Commands with a feed in a bucket, against a server that checks every request signature.
@@ -222,6 +223,51 @@ import Testing
     func `rejects a feed address of another scheme and names the accepted ones`(address: String) throws {
         let refused = try Clientctl.run(["channel", "list", "--feed", address, "--json"]).failed(64, "usage")
         #expect(refused.errors.contains("s3://bucket/prefix"), "\(refused.errors)")
+    }
+
+    @Test func `takes keys from the profiles of AWS's configuration file, or names the way for other profiles`() throws
+    {
+        let home = try TemporaryFolder()
+        let ran = home.file("ran")
+        try home.makeFolder(".aws")
+        try home.write(
+            bytes(
+                """
+                [profile program]
+                credential_process = touch '\(ran)'; echo '{"Version": 1}'
+                [profile keys]
+                aws_access_key_id = A
+                aws_secret_access_key = geheim
+                [profile sso]
+                sso_session = work
+                [profile role]
+                role_arn = arn:aws:iam::1:role/x
+                source_profile = keys
+                """), to: ".aws/config")
+        func list(_ profile: String) throws -> Outcome {
+            try Clientctl.run(
+                ["channel", "list", "--feed", "s3://bucket/feed", "--json"],
+                environment: ["HOME": home.path, "AWS_PROFILE": profile, "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1"])
+        }
+        #expect(try list("program").failed(78, "configInvalid").errors.contains("The output of the credential command"))
+        #expect(access(ran, F_OK) == 0)
+        try list("keys").failed(10, "networkUnavailable")
+        for (profile, member) in [("sso", "sso_session"), ("role", "role_arn")] {
+            let refused = try list(profile).failed(78, "configInvalid")
+            #expect(refused.errors.contains(member), "\(refused.errors)")
+            let line = "aws configure export-credentials --profile \(profile) --format process"
+            #expect(refused.errors.contains("--credential-command \"\(line)\""), "\(refused.errors)")
+        }
+        unlink(ran)
+        let source = try home.writeTree(Site.client("1.0.0"), to: "web")
+        try Clientctl.run(
+            [
+                "publish", source, "--version", "1.0.0", "--feed", "s3://bucket/feed", "--json", "--key",
+                Site().key,
+            ],
+            environment: ["HOME": home.path, "AWS_PROFILE": "program", "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1"]
+        ).failed(78, "configInvalid")
+        #expect(access(ran, F_OK) == 0, "the sandbox of publish stopped the program")
     }
 
     @Test func `rejects a bucket without keys or region`() throws {

@@ -37,6 +37,9 @@ struct BucketReading: ParsableArguments {
         while base.hasSuffix("/") { base.removeLast() }
         var options = FetchOptions(userAgent: Product.userAgent)
         options.caFile = Self.variable("AWS_CA_BUNDLE")
+        if let path = options.caFile {
+            try EditedText.requirePlain(File.open(reading: path).readAll(maximumBytes: 16 << 20), in: path)
+        }
         do {
             let bucket = try FetchURL(parsing: "\(base)/\(address.bucket)")
             try Self.requireCover(for: keys, to: bucket, variable)
@@ -75,7 +78,8 @@ struct BucketReading: ParsableArguments {
         let file = try File.open(reading: path)
         // The file names the machine that receives the requests, so other users must not be able to write it.
         try OwnFile.require(file, with: "settings")
-        let text = String(decoding: try file.readAll(maximumBytes: 1 << 20), as: UTF8.self)
+        let bytes = try EditedText.bytes(of: file.readAll(maximumBytes: 1 << 20), in: path)
+        let text = String(decoding: bytes, as: UTF8.self)
         return BucketCredentials.configuration(of: variable("AWS_PROFILE") ?? "default", in: text)
     }
 
@@ -92,22 +96,32 @@ struct BucketReading: ParsableArguments {
                 token: Self.variable("AWS_SESSION_TOKEN"))
         }
         let named = Self.variable("AWS_SHARED_CREDENTIALS_FILE")
-        let path = Self.sharedFile
-        if let profile = Self.variable("AWS_PROFILE"), path.map(File.exists) != true {
+        let (path, chosen) = (Self.sharedFile, Self.variable("AWS_PROFILE"))
+        let profile = chosen ?? "default"
+        let configured = try BucketCredentials.configured(
+            Self.configuration(), profile: profile, of: Self.configurationFile ?? "~/.aws/config")
+        if let path, named != nil || File.exists(path) {
+            // As for AWS's tools, keys of the credentials file precede the configuration file.
+            if let keys = try BucketCredentials.file(at: path, profile: profile, isRequired: configured == nil) {
+                return keys
+            }
+        }
+        if let configured { return try configured.keys() }
+        if let chosen {
             throw UpdateFailure(
                 .configInvalid, subject: "AWS_PROFILE",
-                "AWS_PROFILE names the profile \(UntrustedName.display(profile)), but the credentials file "
-                    + "\(path ?? "~/.aws/credentials") does not exist. Write the file, or set AWS_SHARED_CREDENTIALS_FILE."
-            )
+                "AWS_PROFILE names the profile \(UntrustedName.display(chosen)), but the credentials file "
+                    + "\(path ?? "~/.aws/credentials") does not exist, and \(Self.configurationFile ?? "~/.aws/config") has no keys of that "
+                    + "profile. Write one of them, or set AWS_SHARED_CREDENTIALS_FILE.")
         }
-        guard let path, named != nil || File.exists(path) else {
-            throw UpdateFailure(
-                .configInvalid, subject: "AWS_ACCESS_KEY_ID",
-                "No keys are set for the bucket. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, write a shared credentials file, or give "
-                    + "--credential-command.")
-        }
-        return try BucketCredentials.file(at: path, profile: Self.variable("AWS_PROFILE") ?? "default")
+        throw UpdateFailure(
+            .configInvalid, subject: "AWS_ACCESS_KEY_ID",
+            "No keys are set for the bucket. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, write a shared credentials file, or give "
+                + "--credential-command.")
     }
+
+    /// Whether the keys come from the program that the configuration file of AWS's tools names.
+    static var startsProgram: Bool { (try? configuration())?["credential_process"] != nil }
 
     /// The path of the credentials file of AWS's tools, whether it exists or not.
     static var sharedFile: String? {

@@ -120,10 +120,10 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
     @OptionGroup var common: CommonOptions
 
     func needs() -> (confinement: Confinement, startsPrograms: Bool) {
+        let isFolder = feed.map { !$0.contains("://") } ?? true
         let startsPrograms =
             !signing.signCommand.isEmpty || !channelOptions.channelSignCommand.isEmpty
-            || bucket.credentialCommand != nil || after.afterPublish != nil
-        let isFolder = feed.map { !$0.contains("://") } ?? true
+            || bucket.credentialCommand != nil || after.afterPublish != nil || !isFolder && BucketReading.startsProgram
         // A dry run packs into a temporary folder. A signing command reads its message from one.
         let written = (isFolder ? FlagValue.folders(feed) : []) + FlagValue.folders(looking.archiveMaps)
         let folders =

@@ -6,18 +6,64 @@ import BundleValues
 package enum BucketCredentials {
     private static let maximumBytes = 1 << 20
 
-    /// Reads the profile `profile` of the shared credentials file at `path`, which other tools use too.
-    package static func file(at path: String, profile: String) throws -> AccessKeys {
-        let bytes = try File.open(reading: path).readAll(maximumBytes: maximumBytes)
+    /// The keys of a profile in the configuration file that other tools use too.
+    package enum Configured {
+        case keys(AccessKeys)
+        /// The file names a program that prints the keys.
+        case program(String)
+        /// The profile signs in with `member`, which only other tools can do.
+        case foreign(member: String, profile: String, path: String)
+
+        /// Returns the keys. Runs the program that the file names.
+        package func keys() throws -> AccessKeys {
+            switch self {
+            case .keys(let keys): return keys
+            case .program(let line): return try BucketCredentials.command(line)
+            case .foreign(let member, let profile, let path):
+                throw UpdateFailure(
+                    .configInvalid, subject: path,
+                    "The profile \(UntrustedName.display(profile)) of \(path) signs in with \(member), which only AWS's tools can do. Give "
+                        + "--credential-command \"aws configure export-credentials --profile \(UntrustedName.display(profile)) --format process\"."
+                )
+            }
+        }
+    }
+
+    /// Returns the source of keys in `members`, the profile `profile` of the configuration file at `path`; nil if it has none.
+    package static func configured(
+        _ members: [String: String], profile: String, of path: String
+    ) throws -> Configured? {
+        if let member = foreign.first(where: { members[$0] != nil }) {
+            return .foreign(member: member, profile: profile, path: path)
+        }
+        if members["aws_access_key_id"] != nil {
+            return .keys(try keys(members, profile: profile, of: path))
+        }
+        return members["credential_process"].map(Configured.program)
+    }
+
+    private static let foreign = [
+        "role_arn", "sso_session", "sso_start_url", "web_identity_token_file", "login_session",
+    ]
+
+    private static func keys(_ members: [String: String], profile: String, of path: String) throws -> AccessKeys {
+        try keys(
+            of: "The profile \(UntrustedName.display(profile)) of \(path)", id: members["aws_access_key_id"],
+            secret: members["aws_secret_access_key"], token: members["aws_session_token"])
+    }
+
+    /// Reads the profile `profile` of the shared credentials file at `path`, which other tools use too. Returns nil if the file does not
+    /// have the profile and it is not required.
+    package static func file(at path: String, profile: String, isRequired: Bool) throws -> AccessKeys? {
+        let bytes = try EditedText.bytes(of: File.open(reading: path).readAll(maximumBytes: maximumBytes), in: path)
         let members = self.profile(profile, in: String(decoding: bytes, as: UTF8.self))
+        if !isRequired, members?["aws_access_key_id"] == nil { return nil }
         guard let members else {
             throw UpdateFailure(
                 .configInvalid, subject: path,
                 "\(path) has no profile \(UntrustedName.display(profile)). Set AWS_PROFILE to one of its profiles.")
         }
-        return try keys(
-            of: "The profile \(UntrustedName.display(profile)) of \(path)", id: members["aws_access_key_id"],
-            secret: members["aws_secret_access_key"], token: members["aws_session_token"])
+        return try keys(members, profile: profile, of: path)
     }
 
     /// Returns the settings of `profile` in `text`, the content of the configuration file that other tools use too.

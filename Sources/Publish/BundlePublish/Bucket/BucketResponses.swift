@@ -73,6 +73,7 @@ struct StoreRefusal {
         [
             "AuthorizationHeaderMalformed", "PermanentRedirect", "InvalidAccessKeyId", "SignatureDoesNotMatch",
             "RequestTimeTooSkewed", "AccessDenied", "NoSuchBucket",
+            "ExpiredToken", "TokenRefreshRequired",
         ].contains(code)
     }
 
@@ -91,6 +92,7 @@ struct StoreRefusal {
         case (_, "AuthorizationHeaderMalformed"), (301, _), (307, _): "Set AWS_REGION to the region of the bucket."
         case (_, "RequestTimeTooSkewed"): "Set this machine's clock."
         case (_, "SignatureDoesNotMatch"): "Check AWS_SECRET_ACCESS_KEY or its source, and AWS_REGION."
+        case (_, "ExpiredToken"), (_, "TokenRefreshRequired"): "The keys have expired: get new ones."
         case (401, _), (403, _): "Check the access key and its permissions."
         case (500..., _): "The store is at fault; try again later."
         default: "Check the address and the store."
