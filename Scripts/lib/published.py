@@ -81,6 +81,8 @@ def tree(folder):
         return None
     found = {}
     for parent, folders, files in os.walk(folder):
+        if parent == folder and "publisher" in folders:
+            folders.remove("publisher")
         for name in folders + files:
             path = os.path.join(parent, name)
             kind = os.lstat(path).st_mode
@@ -103,7 +105,7 @@ def signed_content(path):
 
 
 def state(folder):
-    """Returns everything below a folder, without the times, the checksum, the ids of reports and the routes in a ledger. The route of a
+    """Returns everything below a folder, without the publisher's state, the times, the checksum, the ids of reports and the routes in a ledger. The route of a
     client that was recovered after a kill is unknown."""
     folder = str(folder)
     found = {}
@@ -155,7 +157,7 @@ class World:
         self.trust = self.work / "release.pub.pem"
         self.environment = {
             name: value for name, value in os.environ.items() if not name.startswith(("CLIENTCTL_", "XDG_CONFIG"))
-        } | {"SOURCE_DATE_EPOCH": "1700000000", "XDG_CONFIG_HOME": str(self.work / "none"), "CLIENTCTL_PUBLISHER_STATE": "none"}
+        } | {"SOURCE_DATE_EPOCH": "1700000000", "XDG_CONFIG_HOME": str(self.work / "none"), "CLIENTCTL_PUBLISHER_STATE": str(self.place / "publisher")}
         self.must(["keys", "generate", "--out", str(self.work / "release")])
 
     # Running

@@ -312,8 +312,14 @@ import Testing
         try site.install("a").succeeded("installed")
         try Clientctl.stock(["rm", "\(site.feed)/channels/stable.json"])
         let before = try TreeSnapshot(of: site.feed)
-        let refused = try site.publish("1.2.0").failed(78, "configInvalid")
-        #expect(refused.errors.contains("channel restore"), "\(refused.errors)")
+        for (state, status, code) in [("none", 78, "configInvalid"), (nil, 22, "rollbackAttempt")]
+            as [(String?, Int32, String)]
+        {
+            let environment = state.map { ["CLIENTCTL_PUBLISHER_STATE": $0] } ?? [:]
+            let stated = state == nil ? [] : ["--expect-sequence", "0"]
+            let refused = try site.publish("1.2.0", stated, environment: environment).failed(status, code)
+            #expect(refused.errors.contains("channel restore"), "\(refused.errors)")
+        }
         #expect(try TreeSnapshot(of: site.feed).changes(since: before) == [])
         try site.channel("restore").succeeded()
         try site.install("a").succeeded("upToDate")

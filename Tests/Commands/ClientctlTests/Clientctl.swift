@@ -2,6 +2,7 @@ import BundleCore
 import BundleValues
 import BundleTesting
 import Glibc
+import Synchronization
 import Testing
 
 /// The built program, run as a user would run it, with only the given settings.
@@ -12,7 +13,6 @@ enum Clientctl {
 
     static func environment(_ more: [String: String] = [:]) -> [String: String] {
         let path = getenv("PATH").map { String(cString: $0) } ?? "/usr/bin:/bin"
-        // Many feeds of the tests have a channel of the same name and application, so the publisher state is off.
         let own = ["HOME": "/nonexistent", "LC_ALL": "C.UTF-8", "CLIENTCTL_PUBLISHER_STATE": "none"]
         return own.merging(["PATH": path]) { $1 }.merging(more) { $1 }
     }
@@ -20,7 +20,31 @@ enum Clientctl {
     static func start(
         _ arguments: [String], environment more: [String: String] = [:], in folder: String? = nil
     ) throws -> Program {
-        try Program([path] + arguments, environment: environment(more), in: folder)
+        let state = try more["CLIENTCTL_PUBLISHER_STATE"] ?? publisherState(of: arguments, more, in: folder)
+        return try Program(
+            [path] + arguments, environment: environment(more.merging(["CLIENTCTL_PUBLISHER_STATE": state]) { $1 }),
+            in: folder)
+    }
+
+    /// The publisher states of all tests, removed when the tests end.
+    private static let states = Mutex<TemporaryFolder?>(nil)
+
+    /// Returns the folder of the publisher state for the feed in `arguments`; `none` without a feed or project. Many feeds of the tests have a
+    /// channel of the same name and application, so each feed has a folder.
+    static func publisherState(
+        of arguments: [String], _ environment: [String: String] = [:], in folder: String? = nil
+    ) throws -> String {
+        let named = arguments.firstIndex(of: "--feed").flatMap { arguments[($0 + 1)...].first }
+        let hasProject = folder.map { access("\($0)/clientctl.json", F_OK) == 0 } ?? false
+        guard let feed = named ?? (hasProject ? "clientctl.json" : nil) else { return "none" }
+        let place = (environment["AWS_ENDPOINT_URL_S3"] ?? "") + (feed.hasPrefix("/") ? "" : "\(folder ?? "")/") + feed
+        return try states.withLock { states in
+            if states == nil {
+                states = try TemporaryFolder()
+                atexit { Clientctl.states.withLock { $0 = nil } }
+            }
+            return try #require(states).file(place.replacing("/", with: "+"))
+        }
     }
 
     static func run(

@@ -97,6 +97,7 @@ struct ChannelDelete: AsyncParsableCommand {
                 "removed": .array(done.removed.map(JSONValue.string)),
             ],
             lines: ["channel \(name): \(dryRun ? "would remove" : "removed") \(count) \(count == 1 ? "file" : "files")"]
-                + done.removed.prefix(10).map { "  \($0)" } + (count > 10 ? ["  and \(count - 10) more"] : []))
+                + done.removed.prefix(10).map { "  \($0)" } + (count > 10 ? ["  and \(count - 10) more"] : [])
+                + ["Devices that follow it get 404 and keep their client. manifest.json stays as it is."])
     }
 }

@@ -12,7 +12,8 @@ struct ChannelTermsOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Fail unless the current channel file has this sequence; 0 if it does not exist.", valueName: "n"))
+            "Fail unless the current channel file has this sequence; 0 if it does not exist. (required if the publisher state does not have the channel)",
+            valueName: "n"))
     var expectSequence: String?
 
     @Flag(help: "Sign even if the channel expired long ago. Check the clock of this machine first.")
@@ -26,7 +27,7 @@ struct ChannelTermsOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Folder that stores the last signed channel files; none to store nothing. (default: clientctl in $XDG_STATE_HOME or ~/.local/state)",
+            "Folder that stores the last signed channel files; none to store nothing, which needs --expect-sequence. (default: clientctl in $XDG_STATE_HOME or ~/.local/state)",
             valueName: "folder|none"), completion: .directory)
     var publisherState: String?
 
@@ -42,6 +43,7 @@ struct ChannelTermsOptions: ParsableArguments {
         terms.trust = try trust.map(TrustAnchor.read)
         if let duration = try PublishTime.duration(expiresIn, of: "expires-in") { terms.lifetime = duration }
         terms.expectedSequence = try FlagValue.integer(expectSequence, of: "expect-sequence", atLeast: 0)
+        terms.requiresComparison = terms.expectedSequence == nil
         terms.isClockAccepted = acceptClock
         terms.devicesTrustNewKey = devicesTrustNewKey
         terms.isDryRun = isDryRun
@@ -52,12 +54,7 @@ struct ChannelTermsOptions: ParsableArguments {
     /// The folder, and whether a flag or setting names it; nil if nothing is stored.
     var stateFolder: (path: String, isGiven: Bool)? {
         if let publisherState { return publisherState == "none" ? nil : (publisherState, true) }
-        if let state = Self.environment("XDG_STATE_HOME") { return ("\(state)/clientctl", false) }
-        return Self.environment("HOME").map { ("\($0)/.local/state/clientctl", false) }
-    }
-
-    private static func environment(_ name: String) -> String? {
-        getenv(name).map { String(cString: $0) }.flatMap { $0.isEmpty ? nil : $0 }
+        return StateFolder.path.map { ($0, false) }
     }
 
     /// Adds the stored files to `terms`, which compare a channel with them. If the default folder is not writable, it logs a warning and
@@ -83,7 +80,7 @@ struct ChannelTermsOptions: ParsableArguments {
 
 /// The flags for a channel that a command may create.
 struct NewChannelOptions: ParsableArguments {
-    @Flag(help: "Create the channel that gets the release. The first channel of a new feed needs no flag.")
+    @Flag(help: "Create the channel that gets the release if it does not exist. The first channel of a new feed needs no flag.")
     var create = false
 
     @Option(

@@ -89,7 +89,10 @@ extension ChannelWriter {
             let document = try record.map { try verified($0.bytes, of: name) }
             try requireExpected(document, of: name)
             let known = try known(of: name, document?.document.appId ?? appId, shown: document)
-            if document == nil { try requireUnknown(name, known: known) }
+            if document == nil {
+                try requireUnknown(name, known: known)
+                try requireStatedCreation(of: name)
+            }
             var base = try base(from: document, version: record?.version, of: name, known: known)
             base.keyIds = try record.map { try Self.keyIds(ofFile: $0.bytes) } ?? []
             return base
@@ -178,22 +181,29 @@ extension ChannelWriter {
     /// The IDs of the keys that verify the current channel file.
     private var trustedIds: [String] { trusted.keys.map(\.id) }
 
-    /// Records `document` as the file that was signed or accepted last.
+    /// Records `document` as the file that was signed or accepted last. `hadFile` is whether the channel existed before.
     func remember(
-        sequence: Int, digest: SHA256Digest, of document: ChannelDocument, after base: ChannelBase, signers: [String]
+        sequence: Int, digest: SHA256Digest, of document: ChannelDocument, hadFile: Bool, signers: [String]
     ) throws {
         let line = PublisherMemory.Line(appId: document.appId, channel: document.channel, in: location)
         try options.memory?.keep(
             PublisherMemory.LastSigned(
                 sequence: sequence, payloadSha256: digest, signers: signers, feed: line.feed),
             of: line, trusting: trustedIds + signers,
-            isMoved: base.document != nil && !options.isFeedRestored)
+            isMoved: hadFile && !options.isFeedRestored)
+    }
+
+    /// Records `present` as the file that was accepted last.
+    func remember(_ present: VerifiedChannelDocument) throws {
+        try remember(
+            sequence: present.document.sequence, digest: present.payloadSha256, of: present.document,
+            hadFile: true, signers: present.signers.map(\.id))
     }
 
     /// A writer without an expected sequence, for a channel that is only read.
     var withoutExpectation: ChannelWriter {
         var options = options
-        options.expectedSequence = nil
+        (options.expectedSequence, options.requiresComparison) = (nil, false)
         return ChannelWriter(location: location, options: options)
     }
 
@@ -213,8 +223,29 @@ extension ChannelWriter {
         throw UpdateFailure(
             .rollbackAttempt, subject: "channel \(name)",
             "The feed \(location.address) has no channel \(name), but this publisher signed its sequence \(known.sequence) for "
-                + "\(known.feed). Restore it with `clientctl channel restore`, or recreate it with --create --sequence "
-                + "\(known.sequence + 1).")
+                + "\(known.feed). If its copies are left, restore it with `clientctl channel restore`; otherwise recreate it with --create "
+                + "--sequence \(known.sequence + 1).")
+    }
+
+    /// Throws if this edit may create a channel and nothing would show that the feed lost its file.
+    private func requireStatedCreation(of name: String) throws {
+        guard options.requiresComparison, options.memory == nil, options.firstSequence != nil else { return }
+        throw UpdateFailure(
+            .configInvalid, subject: "channel \(name)",
+            "The feed \(location.address) has no channel \(name), and this run stores no publisher state, so it cannot see whether the "
+                + "channel was removed. If the channel is new, add --expect-sequence 0.")
+    }
+
+    private func incomparable(_ name: String, at sequence: Int) -> UpdateFailure {
+        UpdateFailure(
+            .configInvalid, subject: "channel \(name)",
+            "Channel \(name) of \(location.address) has sequence \(sequence), and "
+                + (options.memory == nil
+                    ? "this run stores no publisher state, so it cannot see whether an older file was put back. Add --expect-sequence "
+                        + "with the sequence that the last edit printed; if that is \(sequence), --expect-sequence \(sequence)."
+                    : "this machine has not changed the channel before, so it cannot see whether an older file was put back. Compare the "
+                        + "sequence with another publisher's, and look for recalls with `clientctl channel list`. If the file is right, add "
+                        + "--expect-sequence \(sequence) once."))
     }
 
     private func failure(
@@ -222,7 +253,8 @@ extension ChannelWriter {
     ) -> UpdateFailure? {
         let words: String
         switch verdict {
-        case .unknown, .follows: return nil
+        case .follows: return nil
+        case .unknown: return options.requiresComparison ? incomparable(name, at: sequence) : nil
         case .older(let known):
             words =
                 "has sequence \(sequence), but this publisher signed \(known): an older file was restored. "

@@ -62,9 +62,12 @@ package struct ChannelEditor {
         }
     }
 
-    /// Throws if devices would refuse a channel file signed by these signers.
+    /// Throws if devices would refuse a channel file signed by these signers, or if the channel is not the one that this publisher knows.
+    /// Stores the channel file as known, so that a later run can compare.
     package func requireSigners(of channel: String) throws {
-        _ = try base(of: channel, ChannelWriter(location: feed, options: options))
+        let writer = ChannelWriter(location: feed, options: options)
+        let (_, present) = try base(of: channel, writer)
+        if !options.isDryRun { try writer.remember(present) }
         try FeedTrust(in: feed, clock: options.clock)?.require(options.signers, as: .channel)
     }
 

@@ -37,7 +37,6 @@ struct ChannelPublication {
         try writer.requireChannel(plan.name, present: present)
         guard let document = present?.document else { return }
         if document.releases.contains(where: { $0.version == version }) { return }
-        try writer.requireNoCreation(of: plan.name, present: present)
         try document.requireAllowed(version)
     }
 

@@ -32,6 +32,8 @@ package struct ChannelTerms {
     package var devicesTrustNewKey = false
     /// The memory of the channel files that this publisher signed; nil disables the comparison.
     package var memory: PublisherMemory?
+    /// Whether an edit must compare the channel with `memory`. The operator's expected sequence is such a comparison, too.
+    package var requiresComparison = false
     /// Whether the operator restored the feed, so that a file older than the last signed one is expected.
     package var isFeedRestored = false
     /// The longest wait for other publishers.

@@ -87,7 +87,6 @@ extension ChannelWriter {
     ) throws -> PreparedChannel {
         let (name, present) = (draft.channel, base.document)
         try FeedRecalls(in: location).require(draft, after: present?.document)
-        try requireNoCreation(of: name, present: present)
         try requirePlausibleTime(of: name, after: present)
         try requireKeptKeys(name, after: base)
         var document = draft
@@ -103,7 +102,10 @@ extension ChannelWriter {
                 outcome: options.isDryRun ? .dryRun : .changed, document: document,
                 previousSequence: present?.document.sequence, changes: changes,
                 warnings: warnings(after: present, expires: document.expires)
-                    + [size, stillHeld, similarityWarning(name, present: present)].compactMap(\.self)
+                    + [
+                        size, stillHeld, similarityWarning(name, present: present),
+                        creationWarning(present: present),
+                    ].compactMap(\.self)
                     + document.warnings(after: present?.document, at: options.clock)),
             in: location, at: options.clock)
     }

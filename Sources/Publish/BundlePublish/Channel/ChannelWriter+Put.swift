@@ -38,13 +38,9 @@ extension ChannelWriter {
                 let document = prepared.report.document
                 try remember(
                     sequence: document.sequence, digest: file.payloadSha256, of: document,
-                    after: prepared.base,
-                    signers: options.signers.map(\.publicKey.id))
+                    hadFile: prepared.base.document != nil, signers: options.signers.map(\.publicKey.id))
             } else if let seen = prepared.base.document {
-                try remember(
-                    sequence: seen.document.sequence, digest: seen.payloadSha256, of: seen.document,
-                    after: prepared.base,
-                    signers: seen.signers.map(\.id))
+                try remember(seen)
             }
         } catch {
             prepared.report.warnings.append(

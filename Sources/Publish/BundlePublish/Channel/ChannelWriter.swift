@@ -96,12 +96,10 @@ package struct ChannelWriter {
             "The feed \(location.address) has no channel \(name)\(known). \(advice)")
     }
 
-    /// Throws if the caller asked to create a channel that exists.
-    func requireNoCreation(of name: String, present: VerifiedChannelDocument?) throws {
-        guard let sequence = present?.document.sequence, options.firstSequence != nil else { return }
-        throw UpdateFailure(
-            .configInvalid, subject: "channel \(name)",
-            "The feed has a channel \(name), with sequence \(sequence). Omit --create.")
+    /// Returns a warning if the caller asked to create a channel that exists.
+    func creationWarning(present: VerifiedChannelDocument?) -> String? {
+        guard let sequence = present?.document.sequence, options.firstSequence != nil else { return nil }
+        return "it already exists, with sequence \(sequence), so --create had no effect"
     }
 
     /// Returns the path of the channel file of `name` in a feed.
