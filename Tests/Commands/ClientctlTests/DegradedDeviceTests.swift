@@ -292,10 +292,11 @@ import Testing
         try site.publish("1.1.0")
         try site.install().succeeded("installed")
         let (store, record) = (try LateStore(in: site.folder), site.folder.file("record"))
-        let hook = "sh -c 'echo \"$ROLLBACK_FROM $ROLLBACK_TO\" >\(record).new; mv \(record).new \(record)'"
-        let serve = try ServeRun([
-            "--store", store.path, "--shell-version", "1.5.0", "--seed", seed, "--on-rollback", hook,
-        ])
+        let hook =
+            "sh -c 'echo \"$CLIENTCTL_PASSPHRASE$ROLLBACK_FROM $ROLLBACK_TO\" >\(record).new; mv \(record).new \(record)'"
+        let serve = try ServeRun(
+            ["--store", store.path, "--shell-version", "1.5.0", "--seed", seed, "--on-rollback", hook],
+            environment: ["CLIENTCTL_PASSPHRASE": "horse"])
         try shows("<title>seed</title>", serve)
         try store.appear(from: site.store)
         try shows("<title>1.1.0</title>", serve)

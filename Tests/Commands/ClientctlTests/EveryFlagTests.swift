@@ -267,12 +267,15 @@ import Testing
         try Clientctl.stock(["cp", "-a", Self.madeSite().file("site"), folder.file("site")])
     }
 
+    /// The publisher's state is part of the site.
+    private static let publisher = ["CLIENTCTL_PUBLISHER_STATE": "publisher-state"]
+
     private static func makeSite() throws -> TemporaryFolder {
         let folder = try TemporaryFolder()
         _ = try folder.writeTree(Site.client("2.0.0"), to: "site/web")
         let site = folder.file("site")
         func run(_ arguments: String...) throws {
-            let outcome = try Clientctl.run(arguments + ["--json"], in: site)
+            let outcome = try Clientctl.run(arguments + ["--json"], environment: publisher, in: site)
             try #require(outcome.status == 0, "\(arguments): \(outcome.errors)")
         }
         for name in ["release", "other", "spare"] { try run("keys", "generate", "--out", name) }
@@ -317,6 +320,7 @@ import Testing
         var arguments = Self.base(of: command.words, for: flag.name)
         var object: JSONObject?
         var environment = ["SOURCE_DATE_EPOCH": "\(time(nil) / 3600 * 3600)", "CLIENTCTL_PASSPHRASE": "horse"]
+            .merging(Self.publisher) { $1 }
         if place != .nowhere || !flag.takesValue {
             // On a command line, a repeated flag is rejected. A file has only its last value.
             if let index = arguments.firstIndex(of: "--\(flag.name)") {
@@ -400,6 +404,33 @@ import Testing
                 #expect(given != without, "--\(flag.name) makes no difference, so nothing was tried")
             }
         }
+    }
+
+    /// The flags that a project file sets without the user's consent.
+    private static let harmless: Set = [
+        "app-id", "archive-maps", "budget", "channel", "channel-key", "copies", "delta-from", "document-max-age",
+        "drop", "exclude", "expires-in", "feed", "format", "if-expires-within", "json", "keep", "key", "level",
+        "max-shell", "min-shell", "no-deltas", "notes", "rollout", "trust", "urgent", "window-log",
+    ]
+
+    @Test(arguments: ["publish", "release", "channel", "feed", "fleet", "trust", "keys"])
+    func `a found project file sets only harmless flags of a command`(group: String) throws {
+        var seen: Set<String> = []
+        for command in Self.commands where command.words.first == group {
+            for flag in command.flags where seen.insert(flag.name).inserted && !Self.harmless.contains(flag.name) {
+                let value = flag.takesValue ? JSONValue.string(Self.value(of: flag.name, command.words)) : .bool(true)
+                try folder.write(JSONWriter.bytes(of: .object([flag.name: value])), to: "site/clientctl.json")
+                var arguments = Self.base(of: command.words, for: flag.name)
+                if let index = arguments.firstIndex(of: "--\(flag.name)") {
+                    arguments.removeSubrange(index...(flag.takesValue ? index + 1 : index))
+                }
+                let refused = try Clientctl.run(
+                    command.words + arguments.filter { $0 != "--json" } + ["--json"], environment: Self.publisher,
+                    in: folder.file("site"))
+                #expect(refused.failed(78, "configInvalid", "\(flag)").subject == "clientctl.json: \(flag.name)")
+            }
+        }
+        #expect(!seen.isEmpty)
     }
 
     @Test func `lists all commands with their flags`() {

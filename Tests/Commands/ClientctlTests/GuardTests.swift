@@ -95,7 +95,7 @@ import Testing
 
     @Test func `guard runs the command of --on-decision after a step, and not while it waits`() throws {
         let news = site.folder.file("news")
-        let hook = "sh -c 'echo \"$GUARD_OUTCOME $GUARD_CHANNEL $GUARD_REASON\" >>\(news); exit 3'"
+        let hook = "sh -c 'echo \"$CLIENTCTL_PASSPHRASE$GUARD_OUTCOME $GUARD_CHANNEL $GUARD_REASON\" >>\(news); exit 3'"
         func guarded(_ counts: [String: Int], bake: String, _ more: [String] = []) throws -> Outcome {
             let engine = try Self.engine(counts)
             return try Clientctl.run(
@@ -103,7 +103,7 @@ import Testing
                     "fleet", "guard", "--version", "1.1.0", "--feed", site.feed, "--channel", "stable", "--channel-key",
                     site.key("channel"), "--prometheus", "http://127.0.0.1:\(engine.port)", "--bake", bake,
                     "--trust-reports", "--json", "--on-decision", hook,
-                ] + more)
+                ] + more, environment: ["CLIENTCTL_PASSPHRASE": "horse"])
         }
         let bad = ["started": 10, "confirmed": 5, "failed": 5]
         #expect(try guarded(["started": 1, "confirmed": 1], bake: "1d").status == 3)

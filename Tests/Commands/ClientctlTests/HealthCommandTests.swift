@@ -22,7 +22,7 @@ import Testing
     private func serve(_ command: String) throws -> ServeRun {
         try ServeRun(
             ["--store", site.store, "--shell-version", "1.5.0", "--health-command", command],
-            wrapper: Clientctl.isRoot ? Self.user : [])
+            environment: ["CLIENTCTL_PASSPHRASE": "horse"], wrapper: Clientctl.isRoot ? Self.user : [])
     }
 
     private func status() throws -> Outcome { try Clientctl.run(["status", "--store", site.store, "--json"]) }
@@ -31,7 +31,9 @@ import Testing
 
     @Test func `confirms a client after the health command ends with 0`() throws {
         let gate = "\(site.store)/healthy"
-        let serve = try serve("sh -c 'test $CLIENTCTL_VERSION = 1.0.0; until test -e \(gate); do sleep 0.1; done'")
+        let serve = try serve(
+            "sh -c 'test $CLIENTCTL_VERSION = 1.0.0$CLIENTCTL_PASSPHRASE || exit 1; until test -e \(gate); do sleep 0.1; done'"
+        )
         #expect(try serve.call("startupDidComplete", token: serve.loadPage()).status == 200)
         #expect(try verdict() == nil)
         try Clientctl.stock(["touch", gate])

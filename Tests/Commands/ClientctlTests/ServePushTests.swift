@@ -154,12 +154,14 @@ import Testing
         let host = try Hosting(site.feed, ["--token-file", right])
         let store = site.folder.file("store")
         let calls = site.folder.file("calls")
-        let command = "sh -c 'echo x >>\(calls); printf \"%s\\n12h\\n\" \(word)'"
+        let command = "sh -c 'echo x$CLIENTCTL_PASSPHRASE >>\(calls); printf \"%s\\n12h\\n\" \(word)'"
         try Clientctl.run([
             "session", "login", "--store", store, "--token-file", token, "--expires", "30s", "--create", "--json",
         ])
         .succeeded()
-        let serving = try serve(Array(following(host).dropLast(2)) + ["--login-command", command])
+        let serving = try serve(
+            Array(following(host).dropLast(2)) + ["--login-command", command],
+            environment: ["CLIENTCTL_PASSPHRASE": "horse"])
         try serving.wait(untilInstalled: "v1.0.0")
         try serving.wait(until: "logged in by the command of --login-command")
         let session = try Clientctl.run(["status", "--store", store, "--json"])["session"]?.objectValue

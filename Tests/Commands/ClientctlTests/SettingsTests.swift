@@ -44,6 +44,86 @@ import Testing
         #expect(unknown.failed(78, "configInvalid").errors.contains("CLIENTCTL_STROE"))
     }
 
+    @Test func `a file of variables may begin with the mark of a Windows editor, and its first line is checked`() throws
+    {
+        let folder = try TemporaryFolder()
+        let file = folder.file("device.env")
+        func list(_ text: String, _ mark: [UInt8] = [0xEF, 0xBB, 0xBF]) throws -> Outcome {
+            try folder.write(mark + bytes(text), to: "device.env")
+            return try Clientctl.run(["launch", "--config", file, "--json"])
+        }
+        let store = "CLIENTCTL_STORE=\(folder.path)/store\r\n"
+        #expect(try list(store).failed(78, "configInvalid").errors.contains("\(folder.path)/store "))
+        let unknown = try list("CLIENTCTL_STROE=x\n" + store).failed(78, "configInvalid")
+        #expect(unknown.errors.contains("Did you mean CLIENTCTL_STORE?"), "\(unknown.errors)")
+        let wide = try list(String(store.flatMap { [$0, "\0"] }), [0xFF, 0xFE]).failed(78, "configInvalid")
+        #expect(wide.errors.contains("UTF-16") && wide.subject == file, "\(wide.errors)")
+        let unmarked = try list(String(store.flatMap { [$0, "\0"] }), []).failed(78, "configInvalid")
+        #expect(unmarked.errors.contains("UTF-16"), "\(unmarked.errors)")
+        let variable = try Clientctl.run(["list", "--json"], environment: ["CLIENTCTL_STROE": "x"])
+        #expect(variable.failed(78, "configInvalid").errors.contains("Did you mean CLIENTCTL_STORE?"))
+    }
+
+    @Test(arguments: [[0xEF, 0xBB, 0xBF], [0xFF, 0xFE]])
+    func `files that people edit may have the mark of UTF-8, and UTF-16 is named`(mark: [UInt8]) throws {
+        let isNarrow = mark.count == 3
+        func marked(_ path: String, _ name: String) throws -> String {
+            let content = try contents(ofFile: path)
+            let made = try site.folder.write(mark + (isNarrow ? content : content.flatMap { [$0, 0] }), to: name)
+            chmod(made, 0o600)
+            return made
+        }
+        func expect(_ outcome: Outcome, _ what: String) {
+            if isNarrow {
+                outcome.succeeded(nil, "\(what)")
+            } else {
+                outcome.failed(78, "configInvalid", "\(what)")
+                #expect(outcome.errors.contains("UTF-16"), "\(what): \(outcome.errors)")
+            }
+        }
+        let key = try marked(site.key, "marked.key.pem")
+        expect(try Clientctl.run(["keys", "show", key, "--json"]), "a private key")
+        let trust = try marked(site.trust, "marked.pem")
+        expect(try Clientctl.run(["keys", "show", trust, "--json"]), "a public key")
+        expect(try site.check(nil, ["--trust", trust]), "a trusted key")
+        let folder = try site.folder.makeFolder("keys")
+        try Clientctl.stock(["cp", trust, folder])
+        expect(try site.check(nil, ["--trust", folder]), "a folder of trusted keys")
+        let words = try site.folder.write(bytes("battery staple\n"), to: "words")
+        let made = site.folder.file("made")
+        let passphrase = ["--passphrase-file", try marked(words, "passphrase")]
+        expect(try Clientctl.run(["keys", "generate", "--out", made, "--json"] + passphrase), "a passphrase")
+        if isNarrow {
+            let typed = ["CLIENTCTL_PASSPHRASE": "battery staple"]
+            try Clientctl.run(["keys", "show", "\(made).key.pem", "--json"], environment: typed).succeeded()
+        }
+        let notes = ["--notes", try marked(words, "notes")]
+        let web = try site.folder.writeTree(Site.client("3.0.0"), to: "web-3.0.0")
+        let publish = ["publish", web, "--version", "3.0.0", "--feed", site.folder.file("other"), "--key", site.key]
+        expect(try Clientctl.run(publish + ["--json"] + notes), "release notes")
+        let token = try site.folder.write(bytes("token\n"), to: "token")
+        let store = ["--store", site.folder.file("sessions"), "--create", "--json"]
+        expect(try Clientctl.run(["session", "login", "--token-file", try marked(token, "marked")] + store), "a token")
+        let project = try site.folder.write(bytes("{\"json\": true}"), to: "plain.json")
+        expect(
+            try Clientctl.run(["keys", "show", site.trust, "--config", try marked(project, "marked.json"), "--json"]),
+            "settings")
+        // libcurl reads this file itself.
+        let authorities = try site.folder.write(bytes("-----BEGIN CERTIFICATE-----\n"), to: "ca.pem")
+        let named = try site.check("https://127.0.0.1:1/", ["--ca-file", try marked(authorities, "marked-ca.pem")])
+        let word = isNarrow ? "byte order mark" : "UTF-16"
+        #expect(named.failed(78, "configInvalid").errors.contains(word), "\(named.errors)")
+    }
+
+    @Test func `--config none reads no file`() throws {
+        let config = try site.folder.makeFolder("config")
+        try site.folder.write(bytes("{\"store\": \"/none\"}"), to: "config/clientctl.json")
+        let home = ["XDG_CONFIG_HOME": config]
+        let found = try Clientctl.run(["launch", "--json"], environment: home).failed(78, "configInvalid")
+        #expect(found.errors.contains("/none "), "\(found.errors)")
+        try Clientctl.run(["launch", "--config", "none", "--json"], environment: home).failed(64, "usage")
+    }
+
     /// Returns the settings in the guide's command for a kiosk, or those of the package, all in use.
     private static func printed(inPackage: Bool) throws -> String {
         let name = inPackage ? "Scripts/package.d/clientctl/device.env" : "Guide/guides/kiosk.md"
@@ -273,7 +353,10 @@ import Testing
             sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
             """
         return try Clientctl.stock(
-            ["timeout", "60", "python3", "-c", script, "\(answers.count)"] + answers.map(\.question)
+            [
+                "env", "CLIENTCTL_PUBLISHER_STATE=\(folder)/state", "timeout", "60", "python3", "-c", script,
+                "\(answers.count)",
+            ] + answers.map(\.question)
                 + answers.map(\.answer) + [Clientctl.path] + command, in: folder)
     }
 

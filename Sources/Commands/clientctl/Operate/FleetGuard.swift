@@ -139,7 +139,7 @@ struct FleetGuard: AsyncParsableCommand {
     /// Runs the command of `--on-decision`. Its failure changes neither the decision nor the exit status.
     private static func run(_ hook: [String], with facts: [String: String]) async {
         do {
-            let program = try StartedProgram(hook, adding: facts, without: .settings)
+            let program = try StartedProgram(hook, adding: facts)
             program.end(after: hookLimit)
             let ending = try await program.ending()
             if ending != .exited(0) { Output.warn("the command of --on-decision \(ending)") }

@@ -1,5 +1,5 @@
 import ArgumentParser
-import CLibrary
+import BundleValues
 
 /// The flags of all commands, which the environment and the configuration file may set.
 enum FlagNames {
@@ -7,30 +7,27 @@ enum FlagNames {
     static let all = commands(below: Clientctl.self).reduce(into: Set<String>()) { $0.formUnion(flags(of: $1.init())) }
         .subtracting(["config"])
 
-    /// The prefix of variables that set flags.
-    static let variables = "CLIENTCTL_"
-
     /// Returns the variable that sets the flag `name`.
-    static func variable(_ name: String) -> String { variables + name.uppercased().replacing("-", with: "_") }
+    static func variable(_ name: String) -> String { OwnVariables.prefix + name.uppercased().replacing("-", with: "_") }
 
     /// Returns the first variable of the environment with the prefix that is not a flag.
     static func unknownVariable() -> String? {
-        let given = givenVariables
+        let given = OwnVariables.names
         // Reading the flags of every command takes longer than most commands.
         if given.isEmpty { return nil }
-        let known = Set(all.map(variable) + [variable("config"), Passphrase.variable])
+        let known = Set(knownVariables)
         return given.first { !known.contains($0) }
     }
 
-    /// The variables of the environment with the prefix, sorted.
-    static var givenVariables: [String] {
-        var names: [String] = []
-        var next = environ
-        while let text = next.pointee {
-            names.append(String(String(cString: text).prefix { $0 != "=" }))
-            next += 1
-        }
-        return names.filter { $0.hasPrefix(variables) }.sorted()
+    /// The variables that this program reads.
+    private static var knownVariables: [String] { all.map(variable) + [variable("config"), Passphrase.variable] }
+
+    /// Returns advice about the variable `name`, which is not a flag.
+    static func advice(about name: String) -> String {
+        let known = knownVariables.sorted()
+        // Exchanged letters are the most frequent slip.
+        let meant = known.first { $0.sorted() == name.sorted() } ?? SimilarWord.closest(to: name, in: known)
+        return meant.map { "Did you mean \($0)?" } ?? "Correct its name or remove it."
     }
 
     private static func commands(below command: any ParsableCommand.Type) -> [any ParsableCommand.Type] {

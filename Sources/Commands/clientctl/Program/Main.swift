@@ -24,6 +24,7 @@ enum Main {
             }
             let command = try command()
             try requireProc()
+            if ProjectFile.isUsed { Output.say("settings from \(ProjectFile.name)") }
             Task.detached { await run(command) }
             dispatchMain()
         } catch {
@@ -97,6 +98,7 @@ enum Main {
                 .usage, subject: shown,
                 "The argument \(shown) is not UTF-8 text. Rename the file, or create a link to it.")
         }
+        OwnVariables.take()
         // Libraries would write the keys of TLS sessions to this file.
         unsetenv("SSLKEYLOGFILE")
         // libarchive reads names in the process's character set, and Swift starts in "C".

@@ -19,7 +19,7 @@ enum Output {
         let isColored = !json && Ink.isShown(on: 1)
         let bytes =
             json
-            ? JSONWriter.bytes(of: .object(object), layout: .pretty)
+            ? JSONWriter.bytes(of: .object(withSettings(object)), layout: .pretty)
             : lines.map(PrintableText.line).flatMap { Array("\(isColored ? Ink.result($0) : $0)\n".utf8) }
         if write(bytes, to: 1) { return }
         if errno == EPIPE {
@@ -52,7 +52,15 @@ enum Output {
             "message": .string(failure.message),
             "subject": .string(failure.subject),
         ])
-        write(JSONWriter.bytes(of: .object(object), layout: .pretty), to: 1)
+        write(JSONWriter.bytes(of: .object(withSettings(object)), layout: .pretty), to: 1)
+    }
+
+    /// Returns `object` with the project file, if that set a flag of this run.
+    private static func withSettings(_ object: JSONObject) -> JSONObject {
+        guard ProjectFile.isUsed else { return object }
+        var object = object
+        object["settings"] = .string(ProjectFile.name)
+        return object
     }
 
     /// Prints a sentence on standard error, in the form of the log.

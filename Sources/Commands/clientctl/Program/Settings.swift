@@ -13,6 +13,8 @@ struct Settings {
     private let path: String
     /// The folder of relative paths in the file; empty for the working folder.
     private let folder: String
+    /// Whether the user has accepted the project file; nil if the settings are not from a project file that was found.
+    private let isAccepted: Bool?
 
     /// Reads the file of `--config`, the project file, or the first default file that exists. Throws `UpdateFailure` if the environment or
     /// the file has an unknown name.
@@ -20,7 +22,7 @@ struct Settings {
         if let unknown = FlagNames.unknownVariable() {
             throw UpdateFailure(
                 .configInvalid, subject: UntrustedName.display(unknown),
-                "The environment sets \(UntrustedName.display(unknown)), which is not a flag. Correct its name or remove it."
+                "The environment sets \(UntrustedName.display(unknown)), which is not a flag. \(FlagNames.advice(about: unknown))"
             )
         }
         let home =
@@ -29,8 +31,8 @@ struct Settings {
         let defaults = ["/etc/clientctl.json"] + (home.map { [$0 + "/clientctl.json"] } ?? [])
         let named = try CommandLineFlags.value(of: "config") ?? Self.environment("config")
         let project = ProjectFile.path(for: CommandLine.arguments.dropFirst())
-        guard let path = named ?? project ?? defaults.first(where: File.exists) else {
-            (file, path, folder) = ([:], "", "")
+        guard named != "none", let path = named ?? project ?? defaults.first(where: File.exists) else {
+            (file, path, folder, isAccepted) = ([:], "", "", nil)
             return
         }
         self.path = path
@@ -38,17 +40,28 @@ struct Settings {
         folder =
             path.hasSuffix(".env")
             ? "" : path.split(separator: "/", omittingEmptySubsequences: false).dropLast().joined(separator: "/")
-        let ignored =
-            named == nil && path == project ? ProjectFile.ignoredFlags(for: CommandLine.arguments.dropFirst()) : []
-        file = try Self.members(of: path, without: ignored)
+        let isFound = named == nil && path == project
+        let bytes = try Self.bytes(at: path)
+        isAccepted = isFound ? ProjectConsent(to: bytes)?.isGiven ?? false : nil
+        let ignored = isFound ? ProjectFile.ignoredFlags(for: CommandLine.arguments.dropFirst()) : []
+        file = try Self.members(in: bytes, of: path, without: ignored)
     }
 
-    /// Returns the settings in the file at `path` without those in `ignored`.
-    private static func members(of path: String, without ignored: [String]) throws -> JSONObject {
+    /// Returns the project file of the working folder: its bytes, and the settings in them.
+    static func project() throws -> (bytes: [UInt8], members: JSONObject) {
+        let bytes = try bytes(at: ProjectFile.name)
+        return (bytes, try members(in: bytes, of: ProjectFile.name, without: []))
+    }
+
+    private static func bytes(at path: String) throws -> [UInt8] {
         let source = try File.open(reading: path)
         // The settings name programs and keys.
         try OwnFile.require(source, with: "settings")
-        let bytes = try source.readAll(maximumBytes: maximumBytes)
+        return try EditedText.bytes(of: source.readAll(maximumBytes: maximumBytes), in: path)
+    }
+
+    /// Returns the settings in `bytes`, the content of the file at `path`, without those in `ignored`.
+    private static func members(in bytes: [UInt8], of path: String, without ignored: [String]) throws -> JSONObject {
         if path.hasSuffix(".env") { return try variables(bytes, of: path) }
         var file: JSONObject
         do {
@@ -73,11 +86,11 @@ struct Settings {
             throw UpdateFailure(.configInvalid, subject: path, "The configuration \(path) is not UTF-8 text.")
         }
         var file: JSONObject = [:]
-        for (name, value) in EnvironmentFile.parse(text) where name.hasPrefix(FlagNames.variables) {
+        for (name, value) in EnvironmentFile.parse(text) where name.hasPrefix(OwnVariables.prefix) {
             guard let flag = FlagNames.all.first(where: { FlagNames.variable($0) == name }) else {
                 throw UpdateFailure(
                     .configInvalid, subject: "\(path): \(UntrustedName.display(name))",
-                    "The configuration \(path) sets \(UntrustedName.display(name)), which is not a flag. Correct its name or remove it."
+                    "The configuration \(path) sets \(UntrustedName.display(name)), which is not a flag. \(FlagNames.advice(about: name))"
                 )
             }
             file[flag] = .string(value)
@@ -89,7 +102,7 @@ struct Settings {
     static func arguments(of command: any ParsableCommand.Type) throws -> [String] {
         let settings = try Settings()
         // Reading the flags of a command takes longer than most commands.
-        if settings.file.members.isEmpty, FlagNames.givenVariables.isEmpty { return [] }
+        if settings.file.members.isEmpty, OwnVariables.names.isEmpty { return [] }
         return try FlagNames.kinds(of: command.init()).sorted { $0.key < $1.key }.flatMap { name, kind in
             if name == "config" || CommandLineFlags.contain(name) || isReplaced(name) { return [String]() }
             if kind == .toggle { return try settings.isOn(name) ? ["--\(name)"] : [] }
@@ -117,7 +130,7 @@ struct Settings {
 
     /// Creates settings from the environment and the members of `file`.
     private init(file: JSONObject) {
-        (self.file, path, folder) = (file, "", "")
+        (self.file, path, folder, isAccepted) = (file, "", "", nil)
     }
 
     /// Returns the value of a flag that the command does not have itself.
@@ -126,8 +139,8 @@ struct Settings {
     }
 
     private static func environment(_ name: String) throws -> String? {
-        guard let bytes = getenv(FlagNames.variable(name)) else { return nil }
-        guard let text = String(validatingCString: bytes) else {
+        guard let bytes = OwnVariables.value(of: FlagNames.variable(name)) else { return nil }
+        guard let text = String(validating: bytes, as: UTF8.self) else {
             throw UpdateFailure(
                 .configInvalid, subject: FlagNames.variable(name),
                 "\(FlagNames.variable(name)) is not UTF-8 text. Correct it.")
@@ -138,6 +151,12 @@ struct Settings {
     /// Returns the values of the flag `name`; an empty array if it is not set.
     func values(of name: String, isRepeatable: Bool) throws -> [String] {
         if let value = try Self.environment(name) { return [value] }
+        let values = try fileValues(of: name, isRepeatable: isRepeatable)
+        if let isAccepted, !values.isEmpty { try ProjectFile.use(values, for: name, isAccepted: isAccepted) }
+        return values
+    }
+
+    private func fileValues(of name: String, isRepeatable: Bool) throws -> [String] {
         switch file[name] {
         case nil, .null?: return []
         case .string(let text)?: return [PathFlags.resolve(text, of: name, in: folder)]

@@ -23,8 +23,8 @@ final class StartedProgram: Sendable {
     private let process: pid_t
     private let isRunning = Mutex(true)
 
-    /// Starts the command `words`, which is searched on the path. Its environment is this program's without `withheld`, plus `more`. Its
-    /// standard output goes to the descriptor `output`, because standard output of this program has only results, and its errors to `errors`. Its
+    /// Starts the command `words`, which is searched on the path. Its environment is this program's without `withheld`, plus `more`;
+    /// `OwnVariables` are never part of it. Its standard output goes to the descriptor `output`, because standard output of this program has only results, and its errors to `errors`. Its
     /// standard input is `/dev/null`. Its descriptor 3 is the folder `mark`, which identifies it to later runs. Throws `UpdateFailure` if it cannot be started.
     init(
         _ words: [String], adding more: [String: String] = [:], without withheld: WithheldVariables = .ofService,

@@ -76,10 +76,7 @@ struct PassphraseOptions: ParsableArguments {
             Self.known.withLock { $0[path] = line }
             return line
         }
-        guard let value = getenv(Passphrase.variable).map({ Array(String(cString: $0).utf8) }), !value.isEmpty else {
-            return nil
-        }
-        return value
+        return OwnVariables.value(of: Passphrase.variable).flatMap { $0.isEmpty ? nil : $0 }
     }
 
     /// The passphrases in files, by the path of the file.
@@ -89,7 +86,7 @@ struct PassphraseOptions: ParsableArguments {
 
     /// Returns the first line of the file at `path`. Throws if other users can read the file or the line is empty.
     static func firstLine(of path: String) throws -> [UInt8] {
-        let bytes = try File.contents(ofArgument: path, maximumBytes: 64 * 1024) { file, isPipe in
+        let content = try File.contents(ofArgument: path, maximumBytes: 64 * 1024) { file, isPipe in
             guard try isPipe || file.permissions() & 0o077 == 0 else {
                 throw UpdateFailure(
                     .permissionDenied, subject: path,
@@ -97,6 +94,7 @@ struct PassphraseOptions: ParsableArguments {
                 )
             }
         }
+        let bytes = try EditedText.bytes(of: content, in: path)
         let line = Array(bytes.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") })
         if line.isEmpty {
             throw UpdateFailure(

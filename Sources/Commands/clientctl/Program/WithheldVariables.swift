@@ -1,10 +1,8 @@
-/// The variables that a started program does not inherit. A pure rule about names.
+/// The variables that a started program does not inherit, besides `OwnVariables`. A pure rule about names.
 enum WithheldVariables {
     /// Variables of the service manager for this process only.
     case ofService
-    /// Also variables that set flags of `clientctl`.
-    case settings
-    /// Variables with the name of a secret are withheld, too, because a browser runs foreign code.
+    /// Also variables with the name of a secret, because a browser runs foreign code.
     case secrets
 
     private static let service = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"]
@@ -16,8 +14,6 @@ enum WithheldVariables {
     /// Returns true if a program does not inherit the variable `name`.
     func contains(_ name: String) -> Bool {
         if Self.service.contains(name) { return true }
-        if case .ofService = self { return false }
-        if name.hasPrefix(FlagNames.variables) { return true }
         guard case .secrets = self else { return false }
         let upper = name.uppercased()
         return upper.hasPrefix("AWS_") || Self.words.contains { upper.contains($0) }

@@ -128,7 +128,7 @@ struct AfterPublish {
         guard let hook else { return }
         let ending: StartedProgram.ProgramEnding
         do {
-            let program = try StartedProgram(hook, adding: publication.facts, without: .settings)
+            let program = try StartedProgram(hook, adding: publication.facts)
             program.end(after: Self.hookLimit)
             ending = try await program.ending()
         } catch {

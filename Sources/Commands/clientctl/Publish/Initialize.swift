@@ -17,6 +17,11 @@ struct Initialize: ParsableCommand {
             The command asks for what no flag states. With --yes, it asks nothing and uses
             the defaults.
 
+            A repository can contain such a file, so a found one sets only harmless flags
+            and paths in its folder. Programs, secrets, addresses and other paths need
+            your consent to the file as it is: --accept stores it on this machine, until
+            the file changes. A file that this command writes is accepted.
+
             Examples:
               clientctl init
               clientctl init --yes --app-id com.example.kiosk --feed s3://bucket/kiosk
@@ -41,12 +46,16 @@ struct Initialize: ParsableCommand {
 
     @OptionGroup var passphrase: PassphraseOptions
 
+    @Flag(help: "Accept all that the project file in the working folder sets, and write nothing into it.")
+    var accept = false
+
     @Flag(help: "Ask nothing, and use the defaults.")
     var yes = false
 
     @OptionGroup var common: CommonOptions
 
     func run() throws {
+        if accept { return try acceptFile() }
         if File.exists(ProjectFile.name) {
             throw UpdateFailure(
                 .configInvalid, subject: ProjectFile.name,
@@ -64,8 +73,13 @@ struct Initialize: ParsableCommand {
         let secret = try isNew ? passphrase.read() ?? answers.passphrase(for: project.key) : nil
         let publicKey = try isNew ? project.createKey(secret) : nil
         if !isNew { try project.completeKey { try passphrase.require(for: project.key) } }
-        try File.write(
-            JSONWriter.bytes(of: .object(project.object), layout: .pretty), to: ProjectFile.name, mode: 0o644)
+        let content = JSONWriter.bytes(of: .object(project.object), layout: .pretty)
+        try File.write(content, to: ProjectFile.name, mode: 0o644)
+        do {
+            if project.needsConsent { try Self.storeConsent(to: content) }
+        } catch {
+            Output.warn("it is not recorded that this file is yours. \(UpdateFailure(error).message)")
+        }
         if isNew, secret == nil {
             Output.warn("the key \(project.key) is not encrypted: `clientctl keys passwd` encrypts it")
         }
@@ -80,6 +94,35 @@ struct Initialize: ParsableCommand {
                 + (publicKey.map { ["created \(project.key), keep it secret, and \($0) for --trust"] }
                     ?? ["uses the existing \(project.key)"])
                 + ["Next, with your built folder:"] + next.map { "  \($0)" })
+    }
+
+    /// Accepts the project file, and prints what it sets.
+    private func acceptFile() throws {
+        let flags = ["app-id", "feed", "channel", "key", "passphrase-file", "yes"].filter(CommandLineFlags.contain)
+        if let flag = flags.first {
+            throw ValidationError("--accept writes nothing into the file: leave --\(flag) out.")
+        }
+        let (bytes, members) = try Settings.project()
+        try Self.storeConsent(to: bytes)
+        Output.give(
+            json: common.json, afterChange: true,
+            [
+                "outcome": .string("accepted"), "file": .string(ProjectFile.name), "accepted": .object(members),
+            ],
+            lines: ["accepted \(ProjectFile.name), until it changes:"]
+                + members.members.map {
+                    "  \($0.name): \(String(decoding: JSONWriter.bytes(of: $0.value), as: UTF8.self))"
+                })
+    }
+
+    private static func storeConsent(to bytes: [UInt8]) throws {
+        guard let consent = ProjectConsent(to: bytes) else {
+            throw UpdateFailure(
+                .configInvalid, subject: "XDG_STATE_HOME",
+                "No folder can store that \(ProjectFile.name) is accepted: set XDG_STATE_HOME or HOME, or name the file with --config."
+            )
+        }
+        try consent.give()
     }
 }
 
@@ -177,6 +220,11 @@ private struct Project {
         // `publish` signs the channel with the key of the release, and `release` needs its own flag.
         object["channel-key"] = channel.map { _ in .string(key) }
         return object
+    }
+
+    /// Whether the file sets a flag that needs the user's consent, such as a feed outside of its folder.
+    var needsConsent: Bool {
+        object.members.contains { ProjectRule.judge($0.name, [$0.value.stringValue ?? ""]) != .allowed }
     }
 
     /// The commands that publish a first release, install it and show it.
