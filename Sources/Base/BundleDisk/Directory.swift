@@ -158,7 +158,8 @@ package final class Directory: Sendable {
         }
     }
 
-    /// Removes an entry and everything below it, if it exists. It does not follow links.
+    /// Removes an entry and everything below it, if it exists. It does not follow links. Throws the first failure after everything
+    /// else is removed.
     package func removeTree(_ name: String) throws(DiskError) {
         try requireComponent(name, to: "remove")
         try name.withCString { bytes in
@@ -171,12 +172,16 @@ package final class Directory: Sendable {
         let shown = String(cString: name)
         guard errno == EISDIR || errno == EPERM else { throw DiskError("remove", at: display(shown), code: errno) }
         let flags = O_RDONLY | O_DIRECTORY
-        do {
+        do throws(DiskError) {
             let below = Directory(
                 adopting: try checkedNegative(
                     clinux_open_beneath(descriptor, name, flags, 0), to: "open", at: display(shown)),
                 path: display(shown))
-            for entry in try below.rawNames() { try below.removeTree(entry) }
+            var obstacle: DiskError?
+            for entry in try below.rawNames() {
+                do throws(DiskError) { try below.removeTree(entry) } catch { obstacle = obstacle ?? error }
+            }
+            if let obstacle { throw obstacle }
         } catch  where error.kind == .missing {
             // Another process removes the same tree.
             return

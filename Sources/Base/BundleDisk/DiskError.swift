@@ -34,7 +34,8 @@ package struct DiskError: Error, Equatable, Sendable, CustomStringConvertible {
         case ENOENT: .missing
         case EEXIST, ENOTEMPTY: .exists
         case EXDEV: .crossesDevice
-        case EWOULDBLOCK: .busy
+        // A mount point can be neither removed nor renamed.
+        case EWOULDBLOCK, EBUSY: .busy
         case EMLINK: .tooManyLinks
         // A limit of the process or the machine, not of the disk.
         case EMFILE, ENFILE, ENOMEM, EFBIG: .exhausted

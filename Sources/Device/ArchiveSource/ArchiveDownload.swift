@@ -159,11 +159,12 @@ final class ArchiveSpool: DownloadPlaces {
     /// The bytes that were received so far.
     var receivedBytes: Int { received.withLock { $0 } }
 
+    /// A file that cannot be removed stays until a later download.
     func removeOthers() throws {
         for name in try folder.list()
         where name != partName && !name.hasSuffix(Self.refusedSuffix) && !name.hasSuffix(MirrorMemory.suffix) {
             // Folders belong to another source.
-            if case .file? = try folder.kind(of: name) { try folder.removeFile(name) }
+            if case .file? = try folder.kind(of: name) { try? folder.removeFile(name) }
         }
     }
 

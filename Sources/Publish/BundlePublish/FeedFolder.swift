@@ -194,29 +194,33 @@ package final class FeedFolder: FeedLocation {
         if lock != nil { return try work() }
         lock = try take(wait)
         defer { lock = nil }
-        try removeTemporaryFiles()
+        do {
+            try removeTemporaryFiles()
+        } catch {
+            wait.environment.log("\(UpdateFailure(error).message) The next command on this feed tries again.")
+        }
         return try work()
     }
 
     /// Removes the temporary files of stopped publishers, which a copy of the feed would include.
     private func removeTemporaryFiles() throws {
         let root = try existing()
-        try Self.removeTemporaryFiles(in: root)
+        let folders = try ["channels", "trust"].compactMap { try root.directory(ifPresent: $0) }
+        // The copies of a channel are in a folder of its name.
+        let copies = try folders.flatMap { folder in
+            try folder.list().compactMap { try folder.directory(ifPresent: $0) }
+        }
+        var steps: [() throws -> Void] = ([root] + folders + copies).map { folder in
+            { try Self.removeTemporaryFiles(in: folder) }
+        }
         if let releases = try root.directory(ifPresent: ReleaseFeed.releasesName) {
-            try FolderDraft.removeAbandoned(in: releases)
+            steps.append { try FolderDraft.removeAbandoned(in: releases) }
         }
-        for name in ["channels", "trust"] {
-            guard let folder = try root.directory(ifPresent: name) else { continue }
-            try Self.removeTemporaryFiles(in: folder)
-            // The copies of a channel are in a folder of its name.
-            for below in try folder.list() {
-                if let copies = try folder.directory(ifPresent: below) { try Self.removeTemporaryFiles(in: copies) }
-            }
-        }
+        try steps.attemptEach { try $0() }
     }
 
     private static func removeTemporaryFiles(in folder: Directory) throws {
-        for left in try folder.list() where left.hasSuffix(".json" + aside) {
+        try folder.list().filter { $0.hasSuffix(".json" + aside) }.attemptEach { left in
             if case .file? = try folder.kind(of: left) { try folder.removeFile(left) }
         }
     }

@@ -1,5 +1,6 @@
 import ArchiveSource
 import BundleCore
+import BundleDisk
 package import BundleValues
 
 /// The reason why a release stays in its feed.
@@ -170,9 +171,10 @@ package struct FeedSweep {
         if terms.isDryRun { return try plan() }
         return try feed.locked(wait) {
             let plan = try plan()
-            for removed in plan.removed { try remove(removed) }
+            let removal = Result { try plan.removed.attemptEach(remove) }
             try requireNoneNamed(plan)
             try feed.sync("")
+            try removal.get()
             return plan
         }
     }

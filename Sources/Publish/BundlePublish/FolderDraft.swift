@@ -35,7 +35,7 @@ final class FolderDraft: ReleaseDraft {
 
     /// Removes abandoned drafts from `releases`.
     static func removeAbandoned(in releases: Directory) throws {
-        for name in try releases.list() where name.hasPrefix(prefix) { try removeAbandoned(name, in: releases) }
+        try releases.list().filter { $0.hasPrefix(prefix) }.attemptEach { try removeAbandoned($0, in: releases) }
     }
 
     private static func removeAbandoned(_ name: String, in releases: Directory) throws {

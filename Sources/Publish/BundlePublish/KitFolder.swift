@@ -26,7 +26,8 @@ final class KitFolder {
         let top = (trimmed.hasPrefix("/") ? "/" : "") + above
         name = last
         parent = try Directory.open(top.isEmpty ? "." : top)
-        for left in try parent.list() where left.hasPrefix(Self.prefix) { try Self.removeAbandoned(left, in: parent) }
+        // A kit that cannot be removed does not concern this one; the next export tries again.
+        for left in try parent.list() where left.hasPrefix(Self.prefix) { try? Self.removeAbandoned(left, in: parent) }
         try Self.requireRoom(for: last, in: parent, path)
         aside = randomName(Self.prefix)
         try parent.makeDirectory(aside)

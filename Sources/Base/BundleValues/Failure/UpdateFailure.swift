@@ -75,7 +75,12 @@ extension DiskError: ClassifiedFailure {
                 .configInvalid, subject: path,
                 "This system refused a required call: \(self). Allow the call in the container or its seccomp profile, or "
                     + "use another file system or a newer kernel.")
-        case .exists, .crossesDevice, .busy, .tooManyLinks, .damaged:
+        case .crossesDevice,
+            .busy where code != EWOULDBLOCK:
+            UpdateFailure(
+                .permissionDenied, subject: path,
+                "Not allowed: \(self). It is a mount point or in use: unmount it, or end the program that uses it.")
+        case .exists, .busy, .tooManyLinks, .damaged:
             UpdateFailure(.internal, subject: path, "The disk refused: \(self). Check the disk, then run it again.")
         }
     }

@@ -34,7 +34,7 @@ final class BrowserFolder: Sendable {
         name = isFresh ? randomName("\(lasting)-") : lasting
         for other in try parent.list() {
             let isLasting = other == lasting && isFresh && replacesLasting
-            if isLasting || other.hasPrefix("\(lasting)-") { try Self.removeLeftover(other, in: parent) }
+            if isLasting || other.hasPrefix("\(lasting)-") { try? Self.removeLeftover(other, in: parent) }
         }
         let folder = try parent.directory(creating: name, mode: 0o700)
         guard try folder.permissions() == (geteuid(), 0o700), let lock = try FileLock.take(Self.mark, in: folder) else {

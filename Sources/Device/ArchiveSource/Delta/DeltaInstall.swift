@@ -210,7 +210,7 @@ private struct DeltaMemory {
 
     func forgetOthers(than digest: SHA256Digest) throws {
         for name in try folder.list() where name.hasSuffix(ArchiveSpool.refusedSuffix) && !name.hasPrefix(digest.hex) {
-            try folder.removeFile(name)
+            try? folder.removeFile(name)
         }
     }
 }

@@ -47,7 +47,11 @@ struct ServingRoots: Sendable {
     private func organize(_ seed: SeedFolder) throws -> OrganizedRoot {
         let name = try seed.servingName(shell: device.shell)
         if let root = try organizer.existing(name) { return root }
-        try serving.removeUnused { $0.hasPrefix(SeedFolder.servingPrefix) }
+        do {
+            try serving.removeUnused { $0.hasPrefix(SeedFolder.servingPrefix) }
+        } catch {
+            environment.log("\(UpdateFailure(error).message) The next seed tries again.")
+        }
         return try organized(Self.map(of: seed, device.layout), as: name)
     }
 

@@ -62,7 +62,8 @@ package struct BundleOrganizer: Sendable {
         return root
     }
 
-    /// Removes the root `name`: first its name in one rename, then its files. Does nothing if there is none.
+    /// Removes the root `name`: first its name in one rename, then its files. Does nothing if there is none. Files that cannot be removed
+    /// stay for `clearRemoved`.
     package func remove(_ name: String) throws {
         try Self.requireLegal(name)
         let trash = randomName(Self.trashPrefix)
@@ -74,21 +75,20 @@ package struct BundleOrganizer: Sendable {
         }
         // Without the sync, a power cut could restore the name without some of the files.
         try serving.sync()
-        try serving.removeTree(trash)
+        try? serving.removeTree(trash)
     }
 
     /// Removes temporary folders of interrupted calls. Only for the store's shell, since another shell may be
     /// organizing.
     package func clear() throws {
-        try clear(Self.asidePrefix)
-        try clearRemoved()
+        try [Self.asidePrefix, Self.trashPrefix].attemptEach(clear)
     }
 
     /// Removes the files of roots whose removal was interrupted. Such a root has no name, so no server uses it.
     func clearRemoved() throws { try clear(Self.trashPrefix) }
 
     private func clear(_ prefix: String) throws {
-        for name in try serving.list() where name.hasPrefix(prefix) { try serving.removeTree(name) }
+        try serving.list().filter { $0.hasPrefix(prefix) }.attemptEach { try serving.removeTree($0) }
     }
 
     private static func requireLegal(_ name: String) throws(OrganizingError) {

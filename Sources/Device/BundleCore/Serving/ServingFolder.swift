@@ -38,8 +38,8 @@ struct ServingFolder: Sendable {
 
     /// Removes the roots for which `isOld` returns true and that no server shows.
     func removeUnused(_ isOld: (String) -> Bool) throws {
-        for name in try directory.list() where !name.hasPrefix(".") && isOld(name) {
-            guard case .directory? = try directory.kind(of: name), let claim = try claim(name) else { continue }
+        try directory.list().filter { !$0.hasPrefix(".") && isOld($0) }.attemptEach { name in
+            guard case .directory? = try directory.kind(of: name), let claim = try self.claim(name) else { return }
             defer { withExtendedLifetime(claim) {} }
             try organizer.remove(name)
         }

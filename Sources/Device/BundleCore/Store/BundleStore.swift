@@ -179,7 +179,11 @@ package actor BundleStore {
         let plan = RetentionRule.plan(try inventory(), keep: keep)
         for name in plan.removed {
             guard let version = name.version, let entry = try keeper.read().entry(version) else { continue }
-            try removal.remove(entry, because: .removed(version))
+            do {
+                try removal.remove(entry, because: .removed(version))
+            } catch {
+                environment.log("\(UpdateFailure(error).message) Files of \(name) stay until the next run.")
+            }
         }
         let left = try inventory().bundles.map(\.name)
         return RetentionPlan(

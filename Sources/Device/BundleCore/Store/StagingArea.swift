@@ -158,11 +158,10 @@ struct InterruptedAttempt {
     }
 
     /// Removes the downloads of other attempts after the attempt `name` was completed.
-    func removeOthers(than name: String) throws(DiskError) {
-        try downloads.removeTree(StoreLayout.interrupted)
-        for other in try staging.list() where other != name && other.hasPrefix(StoreLayout.attemptPrefix) {
-            try staging.removeTree(other)
-        }
+    func removeOthers(than name: String) throws {
+        let others = try staging.list().filter { $0 != name && $0.hasPrefix(StoreLayout.attemptPrefix) }
+        let removed = [(downloads, StoreLayout.interrupted)] + others.map { (staging, $0) }
+        try removed.attemptEach { try $0.removeTree($1) }
     }
 
     /// Returns whether the attempt `name` was interrupted after its tree got its final name.

@@ -227,8 +227,8 @@ struct ClientRemoval {
         guard let claim = try serving.claim(name) else { return }
         defer { withExtendedLifetime(claim) {} }
         guard case .written = try keeper.propose([change]) else { return }
-        try serving.remove(name)
-        try removeTree(of: entry.version)
+        let steps: [() throws -> Void] = [{ try serving.remove(name) }, { try removeTree(of: entry.version) }]
+        try steps.attemptEach { try $0() }
     }
 
     private func removeTree(of version: ClientVersion) throws {

@@ -42,7 +42,11 @@ package actor ReleaseCache: FileFill {
         root = folder
         self.limit = limit
         self.environment = environment
-        try folder.removeTree(Self.downloads)
+        do throws(DiskError) {
+            try folder.removeTree(Self.downloads)
+        } catch {
+            environment.log("\(UpdateFailure(error).message) The next start tries again.")
+        }
         let releases = try folder.directory(creating: Self.releases)
         for version in try releases.list() {
             guard case .directory? = try releases.kind(of: version) else { continue }
@@ -155,9 +159,14 @@ package actor ReleaseCache: FileFill {
         {
             let parts = victim.split(separator: "/").map(String.init)
             guard parts.count == 3 else { continue }
-            try root.directory(Self.releases).directory(parts[1]).removeFile(parts[2])
+            // A file that cannot be removed is not tried again before the next start.
             files[victim] = nil
-            environment.log("removed \(victim) from the cache")
+            do {
+                try root.directory(Self.releases).directory(parts[1]).removeFile(parts[2])
+                environment.log("removed \(victim) from the cache")
+            } catch {
+                environment.log("\(UpdateFailure(error).message) It stays in the cache.")
+            }
         }
     }
 }
