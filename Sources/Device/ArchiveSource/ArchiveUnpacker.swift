@@ -87,7 +87,7 @@ package struct ArchiveLimits: Sendable, Equatable {
     package var fileBytes = 256 << 20
     /// The largest memory that a delta may need, in bytes.
     package var deltaMemory = 64 << 20
-    /// The largest number of files and folders.
+    /// The largest number of entries, and of folders that entries have or imply.
     package var entries = 20_000
     /// The largest ratio of unpacked to packed bytes, applied after the first `ratioGrace` unpacked bytes.
     package var ratio = 200

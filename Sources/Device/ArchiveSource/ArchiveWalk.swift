@@ -58,6 +58,7 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
                 throw ArchiveRejection("corrupt", entry: path.string, "it is a folder with data")
             }
             try registry.addDirectory(path)
+            try requireFewFolders(at: path)
             try sink.addDirectory(path)
         } else {
             try acceptFile(entry, at: try Self.path(name, isDirectory: false))
@@ -98,6 +99,7 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
             throw ArchiveRejection("corrupt", entry: path.string, "its size is not stated")
         }
         try registry.addFile(path)
+        try requireFewFolders(at: path)
         try require(size: size, of: path)
         if let lastPath, !(lastPath < path) { isSorted = false }
         lastPath = path
@@ -115,6 +117,12 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
         }
         fileCount += 1
         installedSize += size
+    }
+
+    /// Throws if the entries so far have or imply too many folders. An entry of a few bytes can imply some thirty.
+    private func requireFewFolders(at path: BundlePath) throws(ArchiveRejection) {
+        if registry.folders <= limits.entries { return }
+        throw ArchiveRejection("too-many-entries", entry: path.string, "more than \(limits.entries) folders")
     }
 
     private func require(size: Int, of path: BundlePath) throws(ArchiveRejection) {
@@ -175,6 +183,8 @@ protocol EntrySink {
 /// Needs 12 bytes a name: a 64-bit hash of the folded name, a 31-bit hash of its spelling, and a bit for folders.
 struct NameRegistry {
     private var names: NameTable
+    /// The number of folders that were added, or are part of an added path.
+    private(set) var folders = 0
     private var lastParent: ArraySlice<UInt8> = []
 
     private static let directoryBit: UInt32 = 1 << 31
@@ -213,7 +223,10 @@ struct NameRegistry {
     private mutating func addDirectory(_ bytes: ArraySlice<UInt8>) throws(ArchiveRejection) {
         let key = Self.key(bytes)
         let tag = Self.tag(bytes)
-        guard let known = names.update(key, to: tag | Self.directoryBit) else { return }
+        guard let known = names.update(key, to: tag | Self.directoryBit) else {
+            folders += 1
+            return
+        }
         if known == tag | Self.directoryBit { return }
         let name = String(decoding: bytes, as: UTF8.self)
         if known == tag { throw ArchiveRejection("path-conflict", entry: name, "it is a file and a folder") }

@@ -194,6 +194,12 @@ package struct CanonicalTree: Sendable {
         }
         var registry = NameRegistry(expectedNames: entries.count)
         for entry in entries { try registry.addFile(entry.path) }
+        if registry.folders > limits.entries {
+            throw refusal(
+                "too-many-entries",
+                "has \(counted(registry.folders, "folder")), but devices accept \(limits.entries): \(raise("--max-files"))"
+            )
+        }
         if let large = entries.first(where: { $0.size > limits.fileBytes }) {
             throw refusal(
                 "file-too-large: \(large.path)",

@@ -82,6 +82,16 @@ import Testing
         #expect(try TarOf.rule([TarItem("./"), file("a", 1), file("b", 1)], limits: limits) == "too-many-entries")
     }
 
+    @Test func `counts the folders that names imply, in any order`() throws {
+        let limits = limits { $0.entries = 8 }
+        let items = [file("a/b/c/d/1", 1), file("a/b/e/f/2", 1), TarItem("g/"), file("g/h/3", 1)]
+        #expect(try TarOf.rule(items, limits: limits) == nil)
+        for more in [[file("a/i/4", 1)], [TarItem("j/k/")]] {
+            #expect(try TarOf.rule(items + more, limits: limits) == "too-many-entries")
+            #expect(try TarOf.rule(more + items.reversed(), limits: limits) == "too-many-entries")
+        }
+    }
+
     @Test func `rejects a high compression ratio after the first megabytes`() throws {
         let zeros = [file("a", 3 << 20)]
         let limits = limits {

@@ -72,7 +72,7 @@ extension ArgumentHelp {
     static let maxInstalledSize = ArgumentHelp(
         "Maximum size of all files of a client (default: 512MiB).", valueName: "size")
     static let maxFileSize = ArgumentHelp("Maximum size of a file (default: 256MiB).", valueName: "size")
-    static let maxFiles = ArgumentHelp("Maximum number of files and folders (default: 20000).", valueName: "n")
+    static let maxFiles = ArgumentHelp("Maximum number of files, and of folders (default: 20000).", valueName: "n")
     static let maxDeltaMemory = ArgumentHelp(
         "Maximum memory for a delta; 0 disables deltas (default: 64MiB).", valueName: "size")
     static let credentialCommand = ArgumentHelp(
