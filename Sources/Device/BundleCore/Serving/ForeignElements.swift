@@ -3,14 +3,9 @@
 struct ForeignElements {
     /// The open `svg` and `math` elements, and the elements in them that contain HTML; innermost last.
     private var open: [String] = []
-    /// The offset of the outermost open element.
-    private var outermostStart: Int?
 
     /// Whether the innermost open element is not HTML.
     var isCurrent: Bool { open.last == "svg" || open.last == "math" }
-
-    /// The offset of the outermost open element, if the following content is not HTML.
-    var start: Int? { isCurrent ? outermostStart : nil }
 
     /// The number of open elements.
     var depth: Int { open.count }
@@ -22,10 +17,7 @@ struct ForeignElements {
         }
         let opens = tag.name == "svg" || tag.name == "math" || isCurrent && Self.holdingHTML.contains(tag.name)
         let isForeign = isCurrent || opens
-        if opens && !tag.isSelfClosing && open.count < Self.deepest {
-            if open.isEmpty { outermostStart = tag.start }
-            open.append(tag.name)
-        }
+        if opens && !tag.isSelfClosing && open.count < Self.deepest { open.append(tag.name) }
         return isForeign
     }
 

@@ -1,7 +1,6 @@
 import BundleValues
 
-/// The positions in an HTML page that matter when a script is added: the ends of head and body, and the inline
-/// scripts.
+/// The positions in an HTML page that matter when a script is added: the start of its head, and the inline scripts.
 ///
 /// Finds tags as browsers do with scripting enabled. Accepts any bytes, in linear time. Scripts inside SVG are not
 /// reported, since the browser decodes their text.
@@ -17,13 +16,9 @@ package struct HTMLOutline: Sendable, Equatable {
     /// The offset behind the start tag of the head, or else behind that of the page, the doctype, or the byte order
     /// mark.
     package private(set) var headStart: Int
-    /// The offset of the first `</head>`. Inside unclosed SVG or MathML it is the start of that element, in which an
-    /// added script would not run.
-    package private(set) var headEnd: Int?
-    /// The offset of the first `</body>`, by the same rule.
-    package private(set) var bodyEnd: Int?
-    /// The offset of the end, or of the first unclosed element that would swallow an added script.
-    package private(set) var end: Int
+    /// The offset for a script that has to run before the scripts of the page: `headStart`, or behind the declaration of the encoding if
+    /// that comes first, because browsers search for it in the first kilobyte.
+    package private(set) var scriptStart: Int
     /// The inline scripts to which `script-src` of a Content-Security-Policy applies, in order.
     package private(set) var scripts: [InlineScript] = []
     /// The nonce of the first script with a valid one, in base64 or its URL form.
@@ -36,11 +31,13 @@ package struct HTMLOutline: Sendable, Equatable {
     package init(_ page: [UInt8]) {
         let isMarked = page.starts(with: [0xEF, 0xBB, 0xBF])
         headStart = isMarked ? 3 : 0
-        end = page.count
+        scriptStart = headStart
         var tokenizer = HTMLTokenizer(page, from: headStart, describing: ["script", "meta"])
         var foreign = ForeignElements()
-        var templates: [(start: Int, foreignDepth: Int)] = []
+        var templates: [Int] = []
         var isBeforeHead = true
+        var isBeforeScripts = true
+        defer { scriptStart = max(scriptStart, headStart) }
 
         while let token = tokenizer.next(isForeign: foreign.isCurrent) {
             switch token {
@@ -50,33 +47,24 @@ package struct HTMLOutline: Sendable, Equatable {
             case .tag(let tag) where tag.isEnd:
                 isBeforeHead = false
                 foreign.end(tag.name)
-                if tag.name == "template", let left = templates.popLast() {
-                    foreign.close(to: left.foreignDepth)
-                } else if templates.isEmpty {
-                    noteEnd(of: tag.name, at: foreign.start ?? tag.start)
-                }
+                if tag.name == "template", let depth = templates.popLast() { foreign.close(to: depth) }
             case .tag(let tag):
                 if isBeforeHead && (tag.name == "html" || tag.name == "head") { headStart = tokenizer.index }
                 if tag.name != "html" { isBeforeHead = false }
                 if foreign.start(tag) { continue }
-                if tag.name == "meta" && charset == nil && !isMarked { charset = Self.charset(tag, in: page) }
+                if !Self.quietElements.contains(tag.name) { isBeforeScripts = false }
+                if tag.name == "meta" && charset == nil && !isMarked {
+                    charset = Self.charset(tag, in: page)
+                    if charset != nil && isBeforeScripts { scriptStart = tokenizer.index }
+                }
                 if tag.name == "template" {
-                    templates.append((tag.start, foreign.depth))
+                    templates.append(foreign.depth)
                 } else if tag.name == "script" || tag.name == "plaintext" || Self.rawTextElements.contains(tag.name) {
-                    guard tag.name != "plaintext", let text = tokenizer.rawText(of: tag.name) else {
-                        end = templates.first?.start ?? tag.start
-                        return
-                    }
+                    guard tag.name != "plaintext", let text = tokenizer.rawText(of: tag.name) else { return }
                     if tag.name == "script" { add(tag, text: text, in: page, isInTemplate: !templates.isEmpty) }
                 }
             }
         }
-        end = templates.first?.start ?? foreign.start ?? tokenizer.index
-    }
-
-    private mutating func noteEnd(of element: String, at offset: Int) {
-        if element == "head" { headEnd = headEnd ?? offset }
-        if element == "body" { bodyEnd = bodyEnd ?? offset }
     }
 
     private mutating func add(_ tag: HTMLTokenizer.Tag, text: Range<Int>, in page: [UInt8], isInTemplate: Bool) {
@@ -109,6 +97,9 @@ package struct HTMLOutline: Sendable, Equatable {
     private static func isLabelByte(_ byte: UInt8) -> Bool {
         byte.isASCIILetter || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || "-_.:+".utf8.contains(byte)
     }
+
+    /// The elements of a head that run no script.
+    private static let quietElements: Set<String> = ["html", "head", "meta", "title", "base"]
 
     /// The elements whose content is text up to their end tag. `noscript` is one if scripting is enabled.
     static let rawTextElements: Set<String> = [

@@ -35,7 +35,7 @@ package enum ShimInjector {
         Array("<script\(outline.nonce.map { " nonce=\"\($0)\"" } ?? "")>".utf8)
     }
 
-    /// Returns the page with the shim before its `</head>`, or else before its `</body>`, or at its end.
+    /// Returns the page with the shim at the start of its head, before every script of the page, whichever tags the page omits.
     ///
     /// The script has the nonce of the page's scripts. A page that has the shim is returned unchanged. All bytes of
     /// the page stay, in order.
@@ -47,7 +47,7 @@ package enum ShimInjector {
     static func inject(_ script: [UInt8], into page: [UInt8]) -> [UInt8] {
         let outline = HTMLOutline(page)
         if outline.scripts.contains(where: { !$0.isInTemplate && page[$0.text].elementsEqual(script) }) { return page }
-        let place = outline.headEnd ?? outline.bodyEnd ?? outline.end
+        let place = outline.scriptStart
         var result: [UInt8] = []
         result.reserveCapacity(page.count + script.count + 64)
         result += page[..<place]
