@@ -93,6 +93,59 @@ import Testing
         try serve.stop()
     }
 
+    @Test func `blocks a client that is rolled back if it is to be discarded`() throws {
+        let serve = try serve()
+        let activation = try activate(["--or-discard"])
+        let token = try page(of: "1.1.0", on: serve)
+        try serve.call("startupDidFail", token: token, body: #"{"reason":"no printer"}"#)
+        let outcome = try outcome(activation)
+        outcome.failed(40, "healthFailed")
+        #expect(outcome["discarded"] == .bool(true))
+        #expect(
+            outcome.errors.contains("is blocked until `clientctl unblock`, and v1.0.0 is next"), "\(outcome.errors)")
+        try serve.call("startupDidComplete", token: try page(of: "1.0.0", on: serve))
+        try serve.stop()
+        let again = try ServeRun(["--store", site.store, "--shell-version", "1.5.0"])
+        try again.call("startupDidComplete", token: page(of: "1.0.0", on: again))
+        #expect(try Clientctl.run(["status", "--store", site.store, "--json"]).string("next") == "v1.0.0")
+        try again.stop()
+    }
+
+    @Test func `blocks a client without a verdict if it is to be discarded`() throws {
+        let serve = try serve()
+        try serve.call("busy", token: page(of: "1.0.0", on: serve), body: #"{"busy":true,"page":"a","number":1}"#)
+        let waiting = try outcome(try activate(["--or-discard", "--wait", "1s"]))
+        #expect(waiting.status == 3 && waiting.outcome == "waiting" && waiting["discarded"] == .bool(true))
+        #expect(try Clientctl.run(["status", "--store", site.store, "--json"]).string("next") == "v1.0.0")
+        let nothing = try outcome(try activate(["--or-discard"]))
+        #expect(nothing.status == 3 && nothing["discarded"] == .bool(false))
+        try serve.stop()
+    }
+
+    @Test func `a deployment that fails leaves a release that is not shown again`() throws {
+        let serve = try serve()
+        try site.publish("1.2.0")
+        let kit = site.folder.file("kit")
+        try Clientctl.run(["feed", "export", "--feed", site.feed, "--to", kit, "--json"]).succeeded()
+        try site.folder.write(
+            bytes("CLIENTCTL_STORE=\(site.store)\nCLIENTCTL_TRUST=\(site.trust)\nCLIENTCTL_SHELL_VERSION=1.5.0\n"),
+            to: "device.env")
+        let folder = Clientctl.path.split(separator: "/").dropLast().joined(separator: "/")
+        let deployment = try Program(
+            ["sh", "\(Checkout.root)/Integrations/deploy", "install", kit],
+            environment: Clientctl.environment([
+                "SWAP_CLIENTS_SETTINGS": site.folder.file("device.env"),
+                "PATH": "/\(folder):/usr/bin:/bin:/usr/sbin:/sbin",
+            ]))
+        let token = try page(of: "1.2.0", on: serve)
+        try serve.call("startupDidFail", token: token, body: #"{"reason":"no printer"}"#)
+        let ending = try #require(try deployment.wait(within: .seconds(60)), "the deployment does not end")
+        #expect(ending.status == 40 && ending.errors.contains("no printer"), "\(ending.errors)")
+        let status = try Clientctl.run(["status", "--store", site.store, "--json"])
+        #expect(status.string("next") != "v1.2.0")
+        try serve.stop()
+    }
+
     @Test func `a request ends with its process`() throws {
         let serve = try serve()
         try serve.call("busy", token: page(of: "1.0.0", on: serve), body: #"{"busy":true,"page":"a","number":1}"#)

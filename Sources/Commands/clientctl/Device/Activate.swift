@@ -21,6 +21,10 @@ struct Activate: AsyncParsableCommand {
             ends with this command. A second command on the same store fails while the
             first one waits.
 
+            With --or-discard, a client that is rolled back, or has no verdict within
+            --wait, is blocked as by `clientctl rollback --of`. So no later start of the
+            device shows a release whose deployment has failed.
+
             The exit status is 0 if the client runs and has confirmed its start, 3 if no
             client is ready or there is no verdict within --wait, 40 if the client was
             rolled back, and 41 if it is blocked.
@@ -28,6 +32,7 @@ struct Activate: AsyncParsableCommand {
             Examples:
               clientctl activate --store /var/lib/clientctl
               clientctl activate --store /var/lib/clientctl --version 1.5.0 --wait 5m
+              clientctl activate --store /var/lib/clientctl --version 1.5.0 --or-discard
             """)
 
     @OptionGroup var place: StoreOptions
@@ -41,6 +46,9 @@ struct Activate: AsyncParsableCommand {
     @Flag(help: "Show the client even if the page is busy.")
     var now = false
 
+    @Flag(help: "Block the client if it is rolled back, or has no verdict.")
+    var orDiscard = false
+
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
@@ -51,7 +59,7 @@ struct Activate: AsyncParsableCommand {
             try FlagValue.parsed(text, of: "version") { try ClientReference($0).resolve(among: inventory.knownNames) }
         }
         switch ActivationRule.start(inventory, showing: named) {
-        case .ended(let client, let ending): try Self.give(ending, of: client, json: common.json)
+        case .ended(let client, let ending): try give(ending, of: client, store)
         case .request(let rule):
             let request = try ActivationFile(store: store).hold(ActivationRequest(rule.client, waitsForBusyPages: !now))
             let end = SuspendingClock().now + limit
@@ -61,41 +69,63 @@ struct Activate: AsyncParsableCommand {
                 inventory = try Wiring.inventory(store)
             }
             request.end()
-            if let ending = rule.ending(inventory) { return try Self.give(ending, of: rule.client, json: common.json) }
-            Self.give(
-                "waiting", of: rule.client, json: common.json,
+            if let ending = rule.ending(inventory) { return try give(ending, of: rule.client, store) }
+            give(
+                "waiting", of: rule.client, discarded: try discard(rule.client, store),
                 line: "no verdict within \(DurationText(limit)): \(rule.delay(inventory))")
             throw ExitCode(ExitTable.nothingToDo)
         }
     }
 
-    private static func give(_ ending: ActivationRule.ActivationEnding, of client: ClientName?, json: Bool) throws {
+    /// Blocks `client` with `--or-discard`, and returns the client that is shown instead; nil if nothing was changed.
+    private func discard(_ client: ClientName?, _ store: String) throws -> ClientName? {
+        guard orDiscard, let client, client != .embedded else { return nil }
+        let verdicts = try Verdicts(store: store, environment: .command)
+        guard case .back(let target, let blocked) = try verdicts.rollBack(to: nil, of: client), blocked.contains(client)
+        else { return nil }
+        return target
+    }
+
+    private func give(_ ending: ActivationRule.ActivationEnding, of client: ClientName?, _ store: String) throws {
         let name = client.map(\.description) ?? "the client"
-        func failure(_ code: FailureCode, outcome: String, message: String) -> FailureWithOutput {
-            FailureWithOutput(
-                failure: UpdateFailure(code, subject: name, message), members: members(outcome, of: client))
-        }
         switch ending {
-        case .confirmed: give("confirmed", of: client, json: json, line: "\(name) runs and has confirmed its start")
+        case .confirmed: give("confirmed", of: client, line: "\(name) runs and has confirmed its start")
         case .nothingReady(let reason):
-            give("nothingReady", of: client, json: json, line: "nothing is ready: \(reason)")
+            give("nothingReady", of: client, line: "nothing is ready: \(reason)")
             throw ExitCode(ExitTable.nothingToDo)
         case .rolledBack(let reason):
-            throw failure(.healthFailed, outcome: "rolledBack", message: "\(name) was rolled back: \(reason).")
+            let discarded = try discard(client, store)
+            let sequel = discarded.map { " \(Self.sequel(name, $0))" } ?? ""
+            throw FailureWithOutput(
+                failure: UpdateFailure(
+                    .healthFailed, subject: name, "\(name) was rolled back: \(reason).\(sequel)"),
+                members: Self.members("rolledBack", of: client, discarded: discarded))
         case .blocked(let reason):
-            throw failure(
-                .versionBlocked, outcome: "blocked",
-                message: "\(name) must not run, because \(reason). See `clientctl status`.")
+            throw FailureWithOutput(
+                failure: UpdateFailure(
+                    .versionBlocked, subject: name,
+                    "\(name) must not run, because \(reason). See `clientctl status`."),
+                members: Self.members("blocked", of: client))
         }
     }
 
-    private static func members(_ outcome: String, of client: ClientName?) -> JSONObject {
-        ["outcome": .string(outcome), "version": .string(orNull: client?.shortDescription)]
+    private static func sequel(_ name: String, _ next: ClientName) -> String {
+        "\(name) is blocked until `clientctl unblock`, and \(next) is next."
     }
 
-    private static func give(_ outcome: String, of client: ClientName?, json: Bool, line: String) {
-        var object = members(outcome, of: client)
+    private static func members(
+        _ outcome: String, of client: ClientName?, discarded: ClientName? = nil
+    ) -> JSONObject {
+        [
+            "outcome": .string(outcome), "version": .string(orNull: client?.shortDescription),
+            "discarded": .bool(discarded != nil),
+        ]
+    }
+
+    private func give(_ outcome: String, of client: ClientName?, discarded: ClientName? = nil, line: String) {
+        let sequel = discarded.map { Self.sequel(client?.description ?? "", $0) }
+        var object = Self.members(outcome, of: client, discarded: discarded)
         object["reason"] = outcome == "confirmed" ? .null : .string(line)
-        Output.give(json: json, afterChange: true, object, lines: [line])
+        Output.give(json: common.json, afterChange: true, object, lines: [line] + (sequel.map { [$0] } ?? []))
     }
 }

@@ -12,7 +12,7 @@ enum RollBackRule {
     enum RollBackRefusal: Sendable, Equatable {
         /// No client ranks below the current one.
         case nothingBelow(ClientName, others: [ClientName])
-        /// The client to leave is neither current nor next.
+        /// The client to leave is neither current nor next, and does not wait for its second trial.
         case notShown(ClientName)
         /// `failed` was rolled back automatically. Another rollback would leave the working client `runs`, for `next`
         /// if there is one.
@@ -45,10 +45,13 @@ enum RollBackRule {
             to: target, from: inventory.bundles.filter { better.contains($0.name) }.map(\.version))
     }
 
-    /// Returns whether `name` is the current or the next client.
+    /// Returns whether `name` is the current or the next client, or has failed and would be tried again.
     private static func isShown(_ name: ClientName, in inventory: Inventory) -> Bool {
         let launch = inventory.ledger.launch
-        return launch?.verdict != .faulty && launch?.name == name || SelectionRule.next(inventory)?.name == name
+        if launch?.name == name || SelectionRule.next(inventory)?.name == name { return true }
+        guard let runs = launch?.name, let version = name.version else { return false }
+        return SelectionRule.ranking(inventory).prefix { $0.name != runs }.contains { $0.name == name }
+            && inventory.ledger.failureBeforeRetry(of: name) != nil && inventory.ledger.block(on: version) == nil
     }
 
     /// Returns the best client above `runs` whose start failed and that no operator left. Returns nil if the last
