@@ -12,16 +12,20 @@ import http.server
 import json
 import os
 import pathlib
+import re
 import secrets
 import subprocess
 import threading
 import time
 
 CLOSED = {44: "This device is locked.", 45: "No user is signed in."}
+NO_NETWORK = 10
 SESSION_EVENTS = ("locked", "unlocked", "loggedIn", "loggedOut")
 HOSTS = ("127.0.0.1", "localhost")
 CALLS = "/__clientctl/v1/"
 TIMEOUT = float(os.environ.get("CLIENTCTL_STARTUP_TIMEOUT", "10s").removesuffix("s"))
+# The start of a page up to the contents of its head. All its tags are optional.
+HEAD = re.compile(r"\ufeff?(\s|<!--.*?-->|<!doctype[^>]*>|<html(?=[\s>])[^>]*>)*(<head(?=[\s>])[^>]*>)?", re.IGNORECASE | re.DOTALL)
 BRIDGE = """<meta name="clientctl-token" content="%s"><script>
 (function () {
   var token = document.querySelector('meta[name="clientctl-token"]').content;
@@ -140,13 +144,35 @@ class Shell:
                 self.verdict("fail", "--reason", reason[:500] or "no reason")
                 self.launch()
 
+    def confirm_later(self, token):
+        """Confirms a client whose release requires endpoints. `confirm` waits for their answers."""
+        if self.watchdog:
+            self.settle()
+            threading.Thread(target=self.wait_for_endpoints, args=(token, self.shown["version"]), daemon=True).start()
+
+    def wait_for_endpoints(self, token, version):
+        """Repeats `confirm` while the device has no network, and fails a client whose endpoints do not answer."""
+        command = ["clientctl", "confirm", "--version", version, "--token", token, "--json",
+                   "--page-origin", f"http://127.0.0.1:{server.server_port}/"]
+        status = NO_NETWORK
+        while status == NO_NETWORK:
+            done = subprocess.run(command, stdout=subprocess.PIPE, check=False, text=True)
+            status = done.returncode
+        with self.lock:
+            if status != 0 and self.is_shown(token):
+                self.verdict("fail", "--reason", json.loads(done.stdout)["error"]["message"][:500])
+                self.launch()
+
     def call(self, method, token, body):
         """Executes a call of a page. Returns the status and the response."""
         with self.lock:
             if not self.is_shown(token):
                 return 403, {"error": {"code": "staleLaunch", "message": "This page belongs to another launch."}}
             if method == "startupDidComplete":
-                self.verdict("confirm")
+                if self.shown["trial"] and self.shown["requiredEndpoints"]:
+                    self.confirm_later(token)
+                else:
+                    self.verdict("confirm")
             elif method == "startupDidFail":
                 self.fail(token, str(body.get("reason", "")))
             elif method == "reload":
@@ -187,8 +213,9 @@ class Handler(http.server.SimpleHTTPRequestHandler):
             self.answer(200, "text/html; charset=utf-8", text.encode())
         elif self.path.split("?")[0] in ("/", "/index.html"):
             page = pathlib.Path(self.directory, "index.html").read_text(encoding="utf-8")
-            bridge = BRIDGE % self.shell.page()
-            self.answer(200, "text/html; charset=utf-8", page.replace("<head>", "<head>" + bridge, 1).encode())
+            start = HEAD.match(page).end()
+            page = page[:start] + BRIDGE % self.shell.page() + page[start:]
+            self.answer(200, "text/html; charset=utf-8", page.encode())
         else:
             super().do_GET()
 

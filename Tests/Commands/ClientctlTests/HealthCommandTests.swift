@@ -1,6 +1,8 @@
+import BundleCore
 import BundleTestTraits
 import BundleTesting
 import BundleValues
+import ClientShell
 import Glibc
 import Testing
 
@@ -126,4 +128,122 @@ import Testing
             #expect(refused.status == 64 && refused.errors.contains("neither a path"), "\(refused.errors)")
         }
     }
+}
+
+/// `confirm` and embedded shells request the endpoints of a release themselves.
+@Suite(.ownThread) struct EndpointProbeTests {
+    private let site: Site
+    private let server: LoopbackServer
+
+    init() throws {
+        site = try Site()
+        server = try LoopbackServer(["/ok": Route([7])])
+    }
+
+    private func install(_ endpoint: String) throws {
+        try site.publish("1.0.0", nil, ["--requires-endpoint", endpoint])
+        try site.install().succeeded("installed")
+    }
+
+    private func launch() throws -> Outcome {
+        let launched = try Clientctl.run(["launch", "--store", site.store, "--shell-version", "1.5.0", "--json"])
+        AnswerSchema.expect(launched.json, to: ["launch"])
+        return launched.succeeded()
+    }
+
+    /// Returns the arguments of `confirm` for `launched`.
+    private func confirm(_ launched: Outcome, _ more: [String] = []) throws -> [String] {
+        [
+            "confirm", "--store", site.store, "--version", "1.0.0", "--token", try #require(launched.string("token")),
+            "--startup-timeout", "1s", "--json",
+        ] + more
+    }
+
+    private func verdict() throws -> String? {
+        try Clientctl.run(["status", "--store", site.store, "--json"])["launch"]?.objectValue?["verdict"]?.stringValue
+    }
+
+    @Test func `confirm requests the endpoint of a client on trial once`() throws {
+        let endpoint = "http://127.0.0.1:\(server.port)/ok"
+        try install(endpoint)
+        let launched = try launch()
+        #expect(launched.strings("requiredEndpoints") == [endpoint])
+        try Clientctl.run(confirm(launched)).succeeded("confirmed")
+        try Clientctl.run(confirm(launched)).succeeded("alreadyConfirmed")
+        try Clientctl.run(confirm(try launch())).succeeded("confirmed")
+        #expect(server.requests.map(\.path) == ["/ok"])
+    }
+
+    @Test func `confirm refuses a client whose endpoint answers with an error`() throws {
+        try install("http://127.0.0.1:\(server.port)/missing")
+        let launched = try launch()
+        let refused = try Clientctl.run(confirm(launched))
+        refused.failed(40, "healthFailed")
+        #expect(refused.errors.contains("/missing answered with status 404"), "\(refused.errors)")
+        #expect(refused.errors.contains("Run `clientctl fail`"), "\(refused.errors)")
+        #expect(try verdict() == nil)
+    }
+
+    @Test func `confirm accepts a path only if the client or its server has it`() throws {
+        try install("/app/shared.js?x=1")
+        try Clientctl.run(confirm(try launch())).succeeded("confirmed")
+        let origin = ["--page-origin", "http://127.0.0.1:\(server.port)/"]
+        for (version, path, more, status) in [
+            ("2.0.0", "/none", [], 40), ("3.0.0", "/none", origin, 40), ("4.0.0", "/ok", [], 40),
+            ("5.0.0", "/ok", origin, 0),
+        ] {
+            try site.publish(version, nil, ["--requires-endpoint", path])
+            try site.install().succeeded("installed")
+            let arguments = try confirm(try launch(), more).map { $0 == "1.0.0" ? version : $0 }
+            let outcome = try Clientctl.run(arguments)
+            #expect(outcome.status == status, "\(version): \(outcome.errors)")
+        }
+    }
+
+    @Test func `confirm neither confirms nor fails without a network`() throws {
+        let isolated = ["unshare", "-n"]
+        guard (try? Program.run(isolated + ["true"], environment: Clientctl.environment()).status) == 0 else {
+            try Test.cancel("a network cannot be taken away here")
+        }
+        try install("http://127.0.0.1:9/")
+        let launched = try launch()
+        let refused = Outcome(
+            try Program.run(isolated + [Clientctl.path] + confirm(launched), environment: Clientctl.environment()))
+        refused.failed(10, "networkUnavailable")
+        #expect(refused.errors.contains("this device has no network"), "\(refused.errors)")
+        #expect(try verdict() == nil)
+    }
+
+    @Test(arguments: ["/ok", "/missing"])
+    func `an embedded shell confirms a client after its endpoint has answered`(path: String) async throws {
+        try install("http://127.0.0.1:\(server.port)\(path)")
+        var configuration = ShellConfiguration(
+            device: .init(
+                store: site.store, shell: try SemanticVersion(parsing: "1.5.0"), seed: nil, verifies: false))
+        configuration.startupTimeout = try StartupTimeout(.seconds(1))
+        let container = DeviceContainer(configuration, environment: Environment())
+        let shell = try container.shell(bridge: SilentBridge())
+        try await shell.start()
+        try await shell.startupDidComplete(shell.pageWillLoad().token)
+        for await event in shell.events {
+            switch event {
+            case .confirmed: #expect(path == "/ok")
+            case .rolledBack(_, _, let failure):
+                #expect(
+                    path == "/missing" && failure.message.contains("answered with status 404"), "\(failure.message)")
+            case .failed(let failure): #expect(path == "/missing", "\(failure.message)")
+            default: continue
+            }
+            break
+        }
+        #expect(try verdict() == (path == "/ok" ? "good" : "faulty"))
+        await shell.stop()
+    }
+}
+
+/// A web view that shows nothing.
+private struct SilentBridge: ShellBridge {
+    func setServerBasePath(_ client: ReadyClient) {}
+
+    func reload() {}
 }

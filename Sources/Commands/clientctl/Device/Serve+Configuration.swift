@@ -6,18 +6,6 @@ import BundleServe
 import MeteorSource
 
 extension Serve {
-    /// Returns the check of a client on trial: its required endpoints, then the command of `--health-command`.
-    static func healthCheck(_ endpoints: EndpointWatch, then command: HealthCheck?) -> HealthCheck {
-        { client in
-            let (required, command) = (client.requiredEndpoints, command?(client))
-            if required.isEmpty { return command }
-            return {
-                let result = await endpoints.check(required)
-                return result == .passed ? await command?() ?? .passed : result
-            }
-        }
-    }
-
     static func boot(
         _ sessions: FileSessionRepository, shell: ClientShell, bridge: LoopbackBridge, agent: ServeAgent,
         host: LoopbackHost, kiosk: Kiosk
@@ -62,18 +50,12 @@ extension Serve {
         await reporter?.sendOnce()
     }
 
-    func timeout() throws -> StartupTimeout {
-        guard let text = startupTimeout else { return .standard }
-        return try FlagValue.parsed(text, of: "startup-timeout") {
-            try StartupTimeout(try DurationText(parsing: $0).duration)
-        }
-    }
-
     func shellConfiguration(_ endpoints: EndpointWatch) throws -> ShellConfiguration {
         var configuration = try Wiring.configuration(update, verifies: verifyOnLaunch)
         configuration.visibility = .reported
-        configuration.healthCheck = Self.healthCheck(endpoints, then: try screen.healthCheck())
-        configuration.startupTimeout = try timeout()
+        configuration.endpointWatch = endpoints
+        configuration.healthCheck = try screen.healthCheck()
+        configuration.startupTimeout = try FlagValue.startupTimeout(startupTimeout)
         (configuration.polling, configuration.retryPause) = try polling()
         configuration.activation = try activationWindow.map { text in
             try FlagValue.parsed(text, of: "activation-window") { try ActivationWindows(parsing: $0) }

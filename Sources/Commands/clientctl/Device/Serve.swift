@@ -165,7 +165,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
     }
 
     func run() async throws {
-        let endpoints = EndpointWatch(try timeout())
+        let endpoints = EndpointWatch(try FlagValue.startupTimeout(startupTimeout))
         let configuration = try shellConfiguration(endpoints)
         let roster = try listed.sender(update, configuration: configuration)
         let agent = try agent.agent(update.store, roster: roster)

@@ -51,6 +51,11 @@ enum FlagValue {
         try parsed(text, of: name) { try FetchURL(parsing: $0) }
     }
 
+    static func startupTimeout(_ text: String?) throws -> StartupTimeout {
+        guard let text else { return .standard }
+        return try parsed(text, of: "startup-timeout") { try StartupTimeout(try DurationText(parsing: $0).duration) }
+    }
+
     /// Returns the number of clients to keep.
     static func keep(_ text: String?) throws -> Int {
         try integer(text, of: "keep", atLeast: 1) ?? RetentionRule.defaultKeep

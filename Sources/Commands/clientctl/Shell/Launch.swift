@@ -45,6 +45,7 @@ struct LaunchCommand: ParsableCommand, ConfinedCommand {
                 "servingRoot": .string(path), "token": .string(launched.token.text),
                 "inPlace": .bool(prepared.client.root.isInPlace), "trial": .bool(launched.isTrial),
                 "reason": .string(prepared.choice.reason.description),
+                "requiredEndpoints": .array(prepared.client.requiredEndpoints.map(JSONValue.string)),
             ],
             lines: [
                 "\(launched.name)\(launched.isTrial ? ", on trial" : ""): \(prepared.choice.reason)",

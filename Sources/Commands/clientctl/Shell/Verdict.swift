@@ -1,6 +1,7 @@
 import BundleValues
 import ArgumentParser
 import BundleCore
+import ClientShell
 
 /// The flags of a verdict about a launch, for `confirm` and `fail`.
 struct VerdictOptions: ParsableArguments {
@@ -39,8 +40,14 @@ struct Confirm: AsyncParsableCommand {
         commandName: "confirm",
         abstract: "Confirm that the launched client works, and remove old clients.",
         discussion: """
+            If the release on trial requires endpoints (`publish --requires-endpoint`), the
+            command first requests them until each answers with a status below 400. The
+            page is not asked, so neither its content security policy nor CORS apply.
+
             Exits with 27 if the token is from another launch, and with 40 if this launch
-            was already rolled back.
+            was already rolled back, or if a required endpoint does not answer within
+            --startup-timeout: then run `clientctl fail`. Exits with 10 if the device has
+            no network: then run the command again, and do not run `clientctl fail`.
 
             Example:
               clientctl confirm --store /var/lib/clientctl --version 1.5.0 --token 5f2c...
@@ -50,9 +57,40 @@ struct Confirm: AsyncParsableCommand {
 
     @Option(help: .keep) var keep: String?
 
+    @Option(
+        help: ArgumentHelp("Time in which required endpoints must answer. (default: 10s)", valueName: "duration"))
+    var startupTimeout: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Origin of the page, such as http://127.0.0.1:12000/, where required endpoints that are paths are requested. (default: such a path must be a file of the client)",
+            valueName: "url"))
+    var pageOrigin: String?
+
+    @OptionGroup var way: WayOptions
+
     func run() async throws {
         let keep = try FlagValue.keep(keep)
+        let timeout = try FlagValue.startupTimeout(startupTimeout)
+        let origin = try pageOrigin.map { try FlagValue.url($0, of: "page-origin") }
+        let options = try way.fetching()
         let (verdicts, name, token) = try verdict.launch()
+        if let endpoints = try verdicts.endpoints(of: name, token) {
+            let probe = EndpointProbe(try DeviceContainer.fetcher(options), origin: origin)
+            switch await probe.check(endpoints, within: timeout, waitsForNetwork: false) {
+            case .passed?: break
+            case .failed(let reason)?:
+                throw UpdateFailure(
+                    .healthFailed, subject: "\(name)",
+                    "\(name) is not confirmed: \(reason). Its release requires this address. Run `clientctl fail` with this reason."
+                )
+            case nil:
+                throw UpdateFailure(
+                    .networkUnavailable, subject: "\(name)",
+                    "\(name) is not confirmed yet: its release requires \(endpoints.addresses.joined(separator: ", ")), and this "
+                        + "device has no network. Run the command again when it has one.")
+            }
+        }
         let wasConfirmed = try verdicts.confirm(name, token)
         let removed = wasConfirmed ? [] : await verdicts.retain(keep)?.removed ?? []
         Output.give(

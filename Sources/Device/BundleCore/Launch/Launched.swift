@@ -30,11 +30,11 @@ public struct ReadyClient: Sendable {
         return AssetLabels(labels)
     }
 
-    /// The addresses that its page has to reach before its start is confirmed. Its manifest was verified before its installation.
-    package var requiredEndpoints: [String] {
-        guard let receipt, let manifest = try? Receipt.manifest(of: receipt) else { return [] }
-        return manifest.objectValue?["requiredEndpoints"]?.arrayValue?.compactMap(\.stringValue) ?? []
-    }
+    /// The endpoints of its release; nil if it has none.
+    package var endpoints: ReleaseEndpoints? { receipt.flatMap(ReleaseEndpoints.init) }
+
+    /// The addresses that have to answer before its start is confirmed: paths, and http and https URLs. `ClientShell` asks them.
+    public var requiredEndpoints: [String] { endpoints?.addresses ?? [] }
 }
 
 /// A client that is chosen and prepared. Only `Launcher` creates it.

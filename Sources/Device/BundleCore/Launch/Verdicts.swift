@@ -1,3 +1,4 @@
+import BundleDisk
 package import BundleValues
 
 /// Records the shell's verdicts on launches, and changes by hand.
@@ -27,6 +28,14 @@ package struct Verdicts: Sendable {
     /// Throws `versionMismatch` unless `name` and `token` are those of the last launch.
     package func pageReported(_ name: ClientName, _ token: LaunchToken) throws {
         try keeper.apply([.pageReported(try LaunchClaim(name, token))])
+    }
+
+    /// Returns the endpoints that have to answer before `confirm`; nil if the launch is not on trial, or its release requires none.
+    package func endpoints(of name: ClientName, _ token: LaunchToken) throws -> ReleaseEndpoints? {
+        guard let version = name.version, version.source == .archive, let launch = try keeper.read().launch,
+            launch.isOpenTrial, try LaunchClaim(name, token).matches(launch)
+        else { return nil }
+        return try folders.receipts.file(ifPresent: StoreLayout.receipt(version)).flatMap(ReleaseEndpoints.init)
     }
 
     /// Confirms the last launch. Returns true if it was confirmed before.

@@ -1,6 +1,6 @@
 import BundleValues
 
-/// The addresses that the page of a client has to reach before its start is confirmed.
+/// The addresses that have to answer before the start of a client is confirmed.
 package enum RequiredEndpoints {
     /// The largest number of addresses of a release.
     package static let most = 8
@@ -21,11 +21,11 @@ package enum RequiredEndpoints {
         return url.scheme == .https || url.scheme == .http
     }
 
-    /// The last answer of an address to the page.
+    /// The last answer of an address.
     package enum EndpointAnswer: Sendable, Equatable {
         /// The status of the response.
         case status(Int)
-        /// The page received no response, for this reason.
+        /// There was no response, for this reason.
         case unreachable(String)
     }
 
@@ -33,7 +33,7 @@ package enum RequiredEndpoints {
     package enum EndpointDecision: Sendable, Equatable {
         case passed
         case failed(String)
-        /// The page asks again.
+        /// The address is requested again.
         case waiting
     }
 
@@ -47,8 +47,8 @@ package enum RequiredEndpoints {
             case .status(200..<400)?: continue
             case .status(let status)? where isOver: return .failed("\(address) answered with status \(status)")
             case .unreachable(let reason)? where isOver && hasNetwork:
-                return .failed("the page cannot reach \(address): \(reason)")
-            case nil where isOver && hasNetwork: return .failed("the page did not report on \(address)")
+                return .failed("\(address) cannot be reached: \(reason)")
+            case nil where isOver && hasNetwork: return .failed("\(address) has not answered")
             case .status, .unreachable, nil: waits = true
             }
         }

@@ -11,7 +11,7 @@ extension DeviceContainer {
     /// server that the device follows, and from changes of the network. The log of `environment` receives messages for operators.
     ///
     /// `sockets` opens the WebSockets of a program that manages them, such as a `DelegateConnector`; the token of the
-    /// session is not added to these. By default the container opens them, and sends the token to the origin of the
+    /// session is not added to these. By default the container opens them, and sends the token of `sessions` to the origin of the
     /// feed only; `options` has their proxy, authorities and certificate. Throws if `push` is not the URL of a WebSocket, or if the device has no feed that a host could
     /// announce.
     public func listening(
@@ -19,7 +19,6 @@ extension DeviceContainer {
         environment: Environment
     ) throws -> Listening {
         let store = configuration.device.store
-        let sessions = Self.sessions(store: store)
         let host = try push.map { text in
             guard let feed else {
                 throw UpdateFailure(

@@ -3,7 +3,7 @@ import BundleValues
 import CLibrary
 import Synchronization
 
-/// Collects the answers of required endpoints, which the page of a client on trial asks, and decides on them.
+/// Collects the answers of the required endpoints of a client on trial, and decides on them.
 package final class EndpointWatch: Sendable {
     private static let interval = Duration.milliseconds(200)
 
@@ -27,6 +27,12 @@ package final class EndpointWatch: Sendable {
 
     /// Waits until `addresses` have answered or have failed. Without a network, it waits until there is one.
     package func check(_ addresses: [String]) async -> HealthResult {
+        await check(addresses, waitsForNetwork: true) ?? .failed("the device was stopped")
+    }
+
+    /// Waits until `addresses` have answered or have failed. Returns nil if the device was stopped, or if it has no network after the
+    /// timeout and the check does not wait for one.
+    func check(_ addresses: [String], waitsForNetwork: Bool) async -> HealthResult? {
         let start = SuspendingClock().now
         while true {
             let isOver = SuspendingClock().now - start >= limit
@@ -35,9 +41,9 @@ package final class EndpointWatch: Sendable {
             {
             case .passed: return .passed
             case .failed(let reason): return .failed(reason)
-            case .waiting: break
+            case .waiting: if isOver && !waitsForNetwork { return nil }
             }
-            do { try await Task.sleep(for: Self.interval) } catch { return .failed("the device was stopped") }
+            do { try await Task.sleep(for: Self.interval) } catch { return nil }
         }
     }
 

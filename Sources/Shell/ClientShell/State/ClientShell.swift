@@ -241,11 +241,16 @@ public actor ClientShell {
         }
     }
 
-    /// Starts the check of a launch. Returns false if there is nothing to check.
+    /// Starts the check of a launch: its required endpoints, then the check of the configuration. Returns false if there is nothing to
+    /// check.
     private func checkHealth(_ launched: Launched) -> Bool {
-        guard let check = configuration.healthCheck?(launched.prepared.client) else { return false }
-        Task {
-            let result = await check()
+        let client = launched.prepared.client
+        let (endpoints, check) = (client.endpoints, configuration.healthCheck?(client))
+        if endpoints == nil, check == nil { return false }
+        Task { [configuration] in
+            var result = HealthResult.passed
+            if let endpoints { result = await configuration.check(endpoints) }
+            if result == .passed, let check { result = await check() }
             self.send(.healthChecked(result, launched.token))
         }
         return true

@@ -58,6 +58,8 @@ public struct DeviceContainer: Sendable {
             configuration.device.layout = MeteorBundles(platform: server.source.platform)
         }
     }
+    /// The sessions of the users, whose token pushes of the feed's host require; those in the store by default.
+    public var sessions: any SessionRepository
     /// Decides on the download of a version that the rules accept. With false, the device keeps its client, and the
     /// next check asks again. This is not a failure.
     public var shouldDownload: @Sendable (ClientVersion) async -> Bool = { _ in true }
@@ -86,6 +88,7 @@ public struct DeviceContainer: Sendable {
     /// start of a client. Its log receives warnings and the results of repairs.
     public init(_ configuration: ShellConfiguration, environment: Environment) {
         self.configuration = configuration
+        sessions = Self.sessions(store: configuration.device.store)
         gate = FetchGate(store: configuration.device.store, hasSeed: configuration.device.seed != nil)
         gate.localTime = { .now }
         gate.environment = Environment(now: environment.now)
@@ -217,6 +220,8 @@ public struct DeviceContainer: Sendable {
     public func shell(bridge: any ShellBridge) throws -> ClientShell {
         let late = order.map { LateSource($0, of: self) }
         let step: UpdateStep? = hasSource ? allOf(late.map { $0.check }) : nil
+        var configuration = configuration
+        configuration.endpointFetcher = feed?.fetcher
         let shell = try ClientShell(configuration, update: step, bridge: bridge, environment: environment)
         warnOfSources()
         for trouble in late.compactMap({ $0.trouble() }) {

@@ -1,5 +1,5 @@
 public import BundleCore
-import BundleValues
+public import BundleValues
 
 /// The settings of a shell, as values. Its collaborators are passed separately.
 public struct ShellConfiguration: Sendable {
@@ -17,8 +17,16 @@ public struct ShellConfiguration: Sendable {
     public var polling: Polling?
     /// The pause after a failed start before a page is offered the same client again.
     public var retryPause = RetryRule.standardPause
-    /// Checks a client on trial after its page has confirmed its start; nil if the confirmation is enough.
+    /// Checks a client on trial after its page has confirmed its start, and after the endpoints of its release have answered; nil if
+    /// that is enough.
     public var healthCheck: HealthCheck?
+    /// The origin of the pages, such as `http://127.0.0.1:12000/`, where required endpoints that are paths are requested. Without
+    /// it, such a path has to be a file of the client.
+    public var pageOrigin: FetchURL?
+    /// Receives the answers of required endpoints from pages that request them; nil if the shell itself requests them.
+    package var endpointWatch: EndpointWatch?
+    /// Requests required endpoints; nil for a fetcher with the standard options. `DeviceContainer` sets the one of its feed.
+    package var endpointFetcher: (any Fetcher)?
     /// The times at which a ready client is shown without a request. Outside them the page stays. Nil: any load or
     /// request shows it, at any time.
     public var activation: ActivationWindows?
@@ -26,6 +34,18 @@ public struct ShellConfiguration: Sendable {
     /// Creates the default settings for `device`.
     public init(device: Launcher.LaunchDevice) {
         self.device = device
+    }
+
+    /// Waits until `endpoints` have answered or have failed. Without a network, it waits until there is one.
+    func check(_ endpoints: ReleaseEndpoints) async -> HealthResult {
+        if let endpointWatch { return await endpointWatch.check(endpoints.addresses) }
+        do {
+            let fetcher = try endpointFetcher ?? DeviceContainer.fetcher(userAgent: "ClientBundles")
+            let probe = EndpointProbe(fetcher, origin: pageOrigin)
+            return await probe.check(endpoints, within: startupTimeout) ?? .failed("the device was stopped")
+        } catch {
+            return .failed("the required endpoints cannot be requested: \(UpdateFailure(error).message)")
+        }
     }
 }
 

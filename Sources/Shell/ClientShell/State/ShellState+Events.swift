@@ -16,6 +16,8 @@ protocol BootAttempt: Sendable {
     var isRecorded: Bool { get }
     /// Whether a page reported an earlier start of the client as failed.
     var wasReportedFailed: Bool { get }
+    /// Whether endpoints have to answer before the start is confirmed.
+    var requiresEndpoints: Bool { get }
 }
 
 extension PreparedLaunch: ReadyLaunch {
@@ -24,6 +26,8 @@ extension PreparedLaunch: ReadyLaunch {
 
 extension Launched: BootAttempt {
     typealias Prepared = PreparedLaunch
+
+    var requiresEndpoints: Bool { prepared.client.endpoints != nil }
 }
 
 extension ShellState {

@@ -98,7 +98,9 @@ extension ShellState {
         if let failure { return [.refuse(Self.tooLate(launched.name, failure))] }
         expected = nil
         // The startup timeout ends with the confirmation, and the trial with the check.
-        if checksHealth, trial != nil { return trial?.confirm(at: now) == true ? [.checkHealth(launched)] : [] }
+        if trial != nil, checksHealth || launched.requiresEndpoints {
+            return trial?.confirm(at: now) == true ? [.checkHealth(launched)] : []
+        }
         // A launch without a record is of a confirmed client. A pending verdict came before this confirmation.
         return launched.isRecorded && pending?.launch.token != token ? [.write(.good, launched)] : []
     }

@@ -26,8 +26,8 @@ import Testing
         #expect(decide(.status(503), .status(200)) == .failed("/api/health answered with status 503"))
         #expect(
             decide(.status(200), .unreachable("TypeError"))
-                == .failed("the page cannot reach https://api.example.com/health: TypeError"))
-        #expect(decide(nil, .status(200)) == .failed("the page did not report on /api/health"))
+                == .failed("https://api.example.com/health cannot be reached: TypeError"))
+        #expect(decide(nil, .status(200)) == .failed("/api/health has not answered"))
     }
 
     @Test func `neither passes nor fails without a network`() {

@@ -18,6 +18,7 @@ struct FakeLaunch: BootAttempt {
     let isTrial: Bool
     let isRecorded: Bool
     var wasReportedFailed = false
+    var requiresEndpoints = false
 }
 
 /// A store, a disk and a web view as one value, on which the actions of a state are carried out.
