@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 
 // The ABI version of the header, unchanged since 2006.
 static const char library_name[] = "libcurl.so.4";
@@ -20,13 +21,21 @@ static struct { FUNCTIONS(MEMBER) } loaded;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int is_loaded = 0;
+static char load_error[256];
 
 static void load(void) {
     void *library = dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
-    if (!library) return;
+    if (!library) {
+        const char *reason = dlerror();
+        snprintf(load_error, sizeof load_error, "%s", reason ? reason : "it cannot be opened");
+        return;
+    }
 #define FIND(name) \
     loaded.name = (__typeof__(name) *)dlsym(library, #name); \
-    if (!loaded.name) return;
+    if (!loaded.name) { \
+        snprintf(load_error, sizeof load_error, "it has no function " #name); \
+        return; \
+    }
     FUNCTIONS(FIND)
     is_loaded = 1;
 }
@@ -35,6 +44,8 @@ int ccurl_load(void) {
     pthread_once(&once, load);
     return is_loaded ? 0 : -1;
 }
+
+const char *ccurl_load_error(void) { return ccurl_load() == 0 ? NULL : load_error; }
 
 CURLcode ccurl_global_init(long flags) {
     return ccurl_load() == 0 ? loaded.curl_global_init(flags) : CURLE_FAILED_INIT;

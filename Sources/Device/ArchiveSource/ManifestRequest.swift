@@ -21,7 +21,7 @@ final class LastDocument: Sendable {
 package enum ManifestRequest {
     static func fetch(_ url: FetchURL, with fetcher: any Fetcher) async throws -> [UInt8] {
         do {
-            return try document(try await fetcher.fetchBytes(url, maximumBytes: ManifestFormat.maximumBytes), of: url)
+            return try await fetcher.fetchDocument(url, maximumBytes: ManifestFormat.maximumBytes)
         } catch FetchError.tooLarge {
             throw ManifestRefusal(member: "manifest", problem: "is longer than \(ManifestFormat.maximumBytes) bytes")
         }
@@ -37,10 +37,10 @@ package enum ManifestRequest {
         _ url: FetchURL, with fetcher: any Fetcher, knowing known: LastDocument.StoredDocument?
     ) async throws -> LastDocument.StoredDocument {
         do {
-            let fetched = try await fetcher.fetchBytes(
+            let fetched = try await fetcher.fetchDocument(
                 url, maximumBytes: ChannelFormat.maximumBytes, unless: known?.tag)
             if let fetched {
-                return LastDocument.StoredDocument(bytes: try document(fetched.bytes, of: url), tag: fetched.tag)
+                return LastDocument.StoredDocument(bytes: fetched.bytes, tag: fetched.tag)
             }
             guard let known else {
                 throw FetchError.invalidResponse(url, reason: "it reports an unchanged document, but none is stored")
@@ -51,21 +51,11 @@ package enum ManifestRequest {
         }
     }
 
-    /// Returns `bytes`, or throws `manifestMalformed` if they are a web page, which the feed itself does not send.
-    static func document(_ bytes: [UInt8], of url: FetchURL) throws -> [UInt8] {
-        let first = bytes.first { ![0x20, 0x09, 0x0A, 0x0D, 0xEF, 0xBB, 0xBF].contains($0) }
-        if url.isFile || first != UInt8(ascii: "<") { return bytes }
-        throw UpdateFailure(
-            .manifestMalformed, subject: url.display,
-            "\(url.display) returned a web page instead of a document. If the network has a login page (a captive portal), log "
-                + "in with a browser; if not, correct the address of the feed.")
-    }
-
     /// Returns the URL of the archive. A manifest from the network must not lead a device to its own files.
     static func archiveURL(of manifest: Manifest, at manifestURL: FetchURL) throws -> FetchURL {
         let url: FetchURL
         do {
-            url = try manifestURL.resolve(relative: manifest.url)
+            url = try manifestURL.file(manifest.url)
         } catch {
             throw ManifestRefusal(member: "manifest.url", problem: "cannot be fetched: \(error)")
         }

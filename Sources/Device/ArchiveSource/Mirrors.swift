@@ -51,11 +51,11 @@ final class Mirrors: Sendable {
             case .manifest: "./"
             case .channel: "../"
             }
-        guard let root = try? feed.url.resolve(relative: up).description, url.description.hasPrefix(root) else {
-            return nil
-        }
-        let path = url.description.dropFirst(root.utf8.count)
-        return path.hasPrefix("releases/") && !path.contains("?") ? String(path) : nil
+        // A mirror must not get the query of the feed, which can be a secret.
+        let address = url.withoutQuery
+        guard let root = try? feed.url.resolve(relative: up).description, address.hasPrefix(root) else { return nil }
+        let path = address.dropFirst(root.utf8.count)
+        return path.hasPrefix("releases/") ? String(path) : nil
     }
 
     private func rests(_ mirror: FetchURL) -> Bool {

@@ -15,7 +15,7 @@ package enum NotesRequest {
     package static func text(of manifest: Manifest, beside archive: FetchURL, with fetcher: any Fetcher) async
         -> String?
     {
-        guard let digest = manifest.notesSha256, let url = try? archive.resolve(relative: fileName),
+        guard let digest = manifest.notesSha256, let url = try? archive.file(fileName),
             let bytes = try? await fetcher.fetchBytes(url, maximumBytes: maximumBytes),
             (try? SHA256Digest.of(bytes)) == digest
         else { return nil }

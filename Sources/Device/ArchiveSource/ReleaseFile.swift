@@ -32,21 +32,21 @@ package struct ReleaseFile: Sendable {
     package static func deltas(at url: FetchURL, with fetcher: any Fetcher) async throws -> [ReleaseFile] {
         let bytes: [UInt8]
         do {
-            bytes = try await fetcher.fetchBytes(url, maximumBytes: DeltaListFormat.maximumBytes)
+            bytes = try await fetcher.fetchDocument(url, maximumBytes: DeltaListFormat.maximumBytes)
         } catch let error as FetchError where error.isAbsence {
             return []
         }
         return try DeltaListFormat.parse(try DeltaListFormat.envelope(parsing: bytes)).deltas.compactMap { delta in
-            guard let found = try? url.resolve(relative: delta.url), url.mayLead(to: found) else { return nil }
+            guard let found = try? url.file(delta.url), url.mayLead(to: found) else { return nil }
             return ReleaseFile(url: found, sha256: delta.sha256, size: delta.size)
         }
     }
 
     /// Returns the path below the feed at `root`, such as `releases/v1.5.0/client.tar.zst`; nil for a file elsewhere.
     package func path(below root: FetchURL) -> String? {
-        let path =
-            url.description.hasPrefix(root.description) ? url.description.dropFirst(root.description.utf8.count) : ""
-        return path.hasPrefix("releases/") && !path.contains("?") ? String(path) : nil
+        let (address, root) = (url.withoutQuery, root.withoutQuery)
+        let path = address.hasPrefix(root) ? address.dropFirst(root.utf8.count) : ""
+        return path.hasPrefix("releases/") ? String(path) : nil
     }
 
     /// The name of the download in its folder.

@@ -59,8 +59,8 @@ package struct ReleaseVerifier: Sendable {
     private func deltas(of manifest: Manifest, at archiveURL: FetchURL) async throws -> [DeltaList.Delta] {
         let bytes: [UInt8]
         do {
-            bytes = try await fetcher.fetchBytes(
-                try archiveURL.resolve(relative: DeltaListFormat.fileName), maximumBytes: DeltaListFormat.maximumBytes)
+            bytes = try await fetcher.fetchDocument(
+                try archiveURL.file(DeltaListFormat.fileName), maximumBytes: DeltaListFormat.maximumBytes)
         } catch let error as FetchError where error.isAbsence {
             return []
         }
@@ -68,7 +68,7 @@ package struct ReleaseVerifier: Sendable {
         let list = try DeltaListFormat.verify(envelope, of: manifest, trusted: trusted)
         let folder = try scratch.directory(creating: "deltas")
         for delta in list.deltas {
-            let url = try archiveURL.resolve(relative: delta.url)
+            let url = try archiveURL.file(delta.url)
             let download = ArchiveDownload(delta, at: url, fetcher: fetcher, into: folder, report: UpdateObserver())
             _ = try await download.run()
             try download.remove()

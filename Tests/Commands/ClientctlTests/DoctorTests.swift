@@ -89,10 +89,11 @@ import Testing
         #expect(plain.text.contains("\nok       ledger: "), "\(plain.text)")
     }
 
-    @Test func `doctor passes without a store and creates none`() throws {
+    @Test func `doctor warns of a path without a store and creates none`() throws {
         let none = site.folder.file("none/below")
         let outcome = try Clientctl.run(["doctor", "--store", none, "--port", "0", "--json"])
-        #expect(outcome.status == 0 && severities(outcome)["storeFolder"] == "ok", "\(outcome.text)")
+        #expect(outcome.status == 0 && severities(outcome)["storeFolder"] == "warning", "\(outcome.text)")
+        #expect(message("storeFolder", outcome).contains("There is no store"), "\(outcome.text)")
         #expect(access(site.folder.file("none"), F_OK) != 0)
     }
 

@@ -262,6 +262,18 @@ import Testing
         #expect(failed.errors.contains("libcurl") && !failed.errors.contains("network"), "\(failed.errors)")
     }
 
+    @Test(.enabled(if: Strace.works, "no strace, or it may not trace"))
+    func `install reports a missing libcurl, and not a lack of memory`() throws {
+        let failed = Outcome(
+            try Program.run(
+                [
+                    "strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=openat", "-e",
+                    "inject=openat:error=ENOENT", "-P", Self.libcurl, Clientctl.path,
+                ] + site.arguments("install", url), environment: Clientctl.environment())
+        ).failed(78, "configInvalid")
+        #expect(failed.errors.contains("Install libcurl 4") && !failed.errors.contains("memory"), "\(failed.errors)")
+    }
+
     /// The path of libcurl in the loader's cache.
     private static let libcurl: String = {
         let cache = (try? Clientctl.stock(["ldconfig", "-p"])) ?? ""

@@ -99,6 +99,60 @@ import Testing
         #expect(!refused.errors.contains("at fault"))
     }
 
+    /// Responses of real servers and proxies in place of a document, and a word of the message.
+    private static let mangled: [(name: String, route: Route, word: String)] = [
+        ("empty", Route([]), "returned an empty document"),
+        ("gzip without its header", Route([0x1F, 0x8B, 0x08, 0, 0, 0, 0, 0]), "compressed with gzip"),
+        ("byte order mark", Route([0xEF, 0xBB, 0xBF] + bytes("{}")), "byte order mark"),
+        ("text of a proxy", Route(bytes("Access denied by policy")), "Access denied by policy"),
+    ]
+
+    @Test func `install names what a server sent instead of a document, and from where`() throws {
+        for (name, route, word) in Self.mangled {
+            let server = try LoopbackServer { _ in route }
+            for flag in ["manifest", "channel"] {
+                let url = try server.url("/channels/stable.json").display
+                let refused = try Clientctl.run([
+                    "install", "--\(flag)", url, "--store", site.store, "--shell-version", "1.5.0", "--trust",
+                    site.trust,
+                    "--json",
+                ]).failed(25, "manifestMalformed", "\(name)")
+                #expect(refused.errors.contains(word) && refused.errors.contains(url), "\(refused.errors)")
+            }
+        }
+        let login = try LoopbackServer { _ in Route(bytes("<html>login</html>")) }
+        let (target, redirect) = (try login.url("/login?user=secret"), try LoopbackServer())
+        redirect.set("/manifest.json", .redirect(to: "\(target)"))
+        let refused = try site.install(redirect.url("/manifest.json").display).failed(25, "manifestMalformed")
+        #expect(refused.errors.contains("\(target.display), to which"), "\(refused.errors)")
+        #expect(!refused.errors.contains("secret"))
+    }
+
+    @Test func `install reads documents that a server compressed without being asked`() throws {
+        let feed = site.feed
+        let server = try LoopbackServer { request in
+            guard request.path.hasSuffix(".json") else {
+                return Route((try? contents(ofFile: feed + request.path)) ?? [])
+            }
+            let packed = try? Program.run(["gzip", "-c", feed + request.path], environment: ["PATH": "/usr/bin:/bin"])
+            guard let packed, packed.status == 0 else { return Route([], status: 404) }
+            return Route(packed.output).with { $0.headers = [("Content-Encoding", "gzip")] }
+        }
+        try site.install(server.url("/manifest.json").display).succeeded("installed")
+    }
+
+    @Test func `install passes a signed query to the files of the feed and not to mirrors`() throws {
+        let feed = site.feed
+        let server = try LoopbackServer { request in
+            guard request.target.hasSuffix("?sig=secret") else { return Route([], status: 403) }
+            return (try? contents(ofFile: feed + request.path)).map { Route($0) } ?? Route([], status: 404)
+        }
+        let mirror = try LoopbackServer()
+        try site.install("\(try server.url("/manifest.json?sig=secret"))", ["--mirror", "\(try mirror.url("/"))"])
+            .succeeded("installed")
+        #expect(!mirror.requests.isEmpty && mirror.requests.allSatisfy { !$0.target.contains("?") })
+    }
+
     @Test func `install rejects malformed manifests`() throws {
         let changes: [(String, (String) -> String)] = [
             ("duplicate key", { $0.replacing("\"schema\": 1,", with: "\"schema\": 1, \"schema\": 1,") }),

@@ -82,16 +82,70 @@ import Testing
     }
 
     @Test func `sends If-None-Match for a known tag`() async throws {
-        let server = try LoopbackServer(["/a": .resource([1, 2], entityTag: "W/\"1\"")])
+        let server = try LoopbackServer(["/a": .resource(Array("{}".utf8), entityTag: "W/\"1\"")])
         let url = try server.url("/a")
-        let first = try #require(try await fetcher.fetchBytes(url, maximumBytes: 9, unless: nil))
-        #expect(first.bytes == [1, 2] && first.tag == "W/\"1\"")
+        let first = try #require(try await fetcher.fetchDocument(url, maximumBytes: 9, unless: nil))
+        #expect(first.bytes == Array("{}".utf8) && first.tag == "W/\"1\"")
         let same = await Fetched(fetcher, url, knownTag: first.tag)
         #expect(same.head?.status == 304 && same.sink.heads.isEmpty && same.sink.bytes.isEmpty)
-        #expect(try await fetcher.fetchBytes(url, maximumBytes: 9, unless: first.tag) == nil)
-        server.set("/a", .resource([3], entityTag: "\"2\""))
-        #expect(try await fetcher.fetchBytes(url, maximumBytes: 9, unless: first.tag)?.bytes == [3])
+        #expect(try await fetcher.fetchDocument(url, maximumBytes: 9, unless: first.tag) == nil)
+        server.set("/a", .resource(Array("{ }".utf8), entityTag: "\"2\""))
+        #expect(try await fetcher.fetchDocument(url, maximumBytes: 9, unless: first.tag)?.bytes == Array("{ }".utf8))
         #expect(server.requests.map { $0["If-None-Match"] } == [nil, first.tag, first.tag, first.tag])
+    }
+
+    private static let gzip: [UInt8] = [
+        0x1F, 0x8B, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0xAB, 0x56, 0x4A, 0x54, 0xB2, 0x32, 0xAC, 0x05,
+        0x00, 0xAF, 0xAC, 0x1B, 0x56, 0x07, 0x00, 0x00, 0x00,
+    ]
+    private static let deflate: [UInt8] = [
+        0x78, 0x9C, 0xAB, 0x56, 0x4A, 0x54, 0xB2, 0x32, 0xAC, 0x05, 0x00, 0x08, 0x2A, 0x02, 0x09,
+    ]
+    /// 60,000 spaces.
+    private static let bomb: [UInt8] = [
+        0x1F, 0x8B, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0xED, 0xC1, 0x31, 0x01, 0x00, 0x00, 0x00, 0xC2,
+        0xA0, 0x2A, 0xEB, 0x9F, 0xD2, 0x1A, 0x1E, 0x40, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+        0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+        0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+        0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x7C, 0x19, 0xFC, 0xC1, 0x9D, 0xC9,
+        0x60, 0xEA, 0x00, 0x00,
+    ]
+
+    private func server(_ bytes: [UInt8], encoding: String) throws -> LoopbackServer {
+        try LoopbackServer(["/a": Route(bytes).with { $0.headers = [("Content-Encoding", encoding)] }])
+    }
+
+    @Test(arguments: [("gzip", gzip), ("x-gzip", gzip), ("deflate", deflate)])
+    func `decodes a document that a server encoded without being asked`(encoding: String, bytes: [UInt8]) async throws {
+        let server = try server(bytes, encoding: encoding)
+        #expect(try await fetcher.fetchDocument(server.url("/a"), maximumBytes: 9) == Array(#"{"a":1}"#.utf8))
+        #expect(server.requests.first?["Accept-Encoding"] == "identity")
+    }
+
+    @Test func `limits the decoded size of a document`() async throws {
+        let url = try server(Self.bomb, encoding: "gzip").url("/a")
+        await #expect(throws: FetchError.tooLarge(limit: 1000, url)) {
+            try await fetcher.fetchDocument(url, maximumBytes: 1000)
+        }
+    }
+
+    @Test(arguments: ["gzip", "unheard-of"]) func `reports a body that is not encoded as its header states`(
+        encoding: String
+    )
+        async throws
+    {
+        let url = try server(Array("{}".utf8), encoding: encoding).url("/a")
+        let error = await #expect(throws: FetchError.self) { try await fetcher.fetchDocument(url, maximumBytes: 9) }
+        guard case .invalidResponse? = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+    }
+
+    @Test func `does not decode a download`() async throws {
+        let server = try server(Self.gzip, encoding: "gzip")
+        let fetched = await Fetched(fetcher, try server.url("/a"))
+        #expect(fetched.sink.bytes == Self.gzip)
     }
 
     @Test(arguments: ["", "\"a\"\r\nX-Evil: 1", "\"\u{E9}\"", String(repeating: "x", count: 1025)])

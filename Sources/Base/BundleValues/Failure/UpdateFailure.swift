@@ -105,6 +105,7 @@ extension FetchError: ClassifiedFailure {
         case .fileMissing(let url): UpdateFailure(.configInvalid, subject: url.display, description)
         case .filePermission(let url): UpdateFailure(.permissionDenied, subject: url.display, description)
         case .exhausted(let url, _): UpdateFailure(.resourcesExhausted, subject: url.display, description)
+        case .libraryMissing(let url, _): UpdateFailure(.configInvalid, subject: url.display, description)
         case .unsupportedURL(let text, _): UpdateFailure(.configInvalid, subject: text, description)
         case .unreachable(let url, _), .invalidResponse(let url, _), .tooSlow(let url), .timedOut(let url),
             .tlsFailed(let url, _):

@@ -94,6 +94,21 @@ public struct FetchURL: Sendable, Hashable, CustomStringConvertible {
         try FetchURL(URIReference(parsing: reference).resolved(against: self.reference), text: reference)
     }
 
+    /// Resolves a reference in a document that was found at this URL. A file of the same origin gets the query of the document if the
+    /// reference has none, because a signed query (`?sig=…`) often is for a whole folder.
+    ///
+    /// The query can be a secret, so no other origin gets it.
+    package func file(_ reference: String) throws(FetchError) -> FetchURL {
+        let file = try resolve(relative: reference)
+        guard file.origin == origin, !file.isFile, file.reference.query == nil, file.reference.fragment == nil,
+            let query = self.reference.query
+        else { return file }
+        return try FetchURL(parsing: "\(file.description)?\(String(decoding: query, as: UTF8.self))")
+    }
+
+    /// The URL up to its query or fragment.
+    package var withoutQuery: String { String(description.prefix { $0 != "?" && $0 != "#" }) }
+
     /// The URL for messages: without query and fragment, which can contain secrets.
     public var display: String { Self.display(of: description) }
 

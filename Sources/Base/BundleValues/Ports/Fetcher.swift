@@ -8,6 +8,8 @@ public struct FetchRequest: Sendable {
     public var maximumBytes: Int
     /// The body to send; nil for a GET. The fetcher does not follow redirects of a POST.
     package var upload: Upload?
+    /// Whether the fetcher removes a Content-Encoding that it did not ask for. `maximumBytes` then limits the decoded body.
+    package var isDecoded = false
 
     package struct Upload: Sendable, Equatable {
         /// The media type, such as `application/json`.
@@ -136,11 +138,33 @@ public protocol Fetcher: Sendable {
 }
 
 extension Fetcher {
-    /// Downloads a small resource into memory. Throws `FetchError.tooLarge` if it has more than `maximumBytes` bytes.
+    /// Downloads a small resource into memory and removes a Content-Encoding. Throws `FetchError.tooLarge` if it has more than
+    /// `maximumBytes` bytes.
     public func fetchBytes(_ url: FetchURL, maximumBytes: Int) async throws -> [UInt8] {
+        try await fetchSmall(url, maximumBytes: maximumBytes).bytes
+    }
+
+    /// Downloads a JSON document of a feed. Throws `manifestMalformed` if the server sent something else.
+    package func fetchDocument(_ url: FetchURL, maximumBytes: Int) async throws -> [UInt8] {
+        let (bytes, head) = try await fetchSmall(url, maximumBytes: maximumBytes)
+        try Self.requireDocument(bytes, at: head.effectiveURL, asked: url)
+        return bytes
+    }
+
+    private func fetchSmall(
+        _ url: FetchURL, maximumBytes: Int, unless knownTag: String? = nil
+    ) async throws -> (bytes: [UInt8], head: FetchHead) {
         var sink = ByteSink()
-        _ = try await fetch(FetchRequest(url: url, maximumBytes: maximumBytes), into: &sink)
-        return sink.bytes
+        var request = FetchRequest(url: url, maximumBytes: maximumBytes, knownTag: knownTag)
+        request.isDecoded = true
+        let head = try await fetch(request, into: &sink)
+        return (sink.bytes, head)
+    }
+
+    private static func requireDocument(_ bytes: [UInt8], at url: FetchURL, asked: FetchURL) throws(UpdateFailure) {
+        // No server changed a file of this machine, so its parser has the better message.
+        if url.isFile { return }
+        if let foreign = ForeignBody.of(bytes) { throw foreign.failure(of: asked, at: url) }
     }
 
     /// Sends a body by POST and returns after a status of 200 to 299. Throws the errors of `fetch`.
@@ -151,14 +175,15 @@ extension Fetcher {
         _ = try await fetch(request, into: &sink)
     }
 
-    /// Downloads a small resource and its entity tag. Returns nil if `knownTag` is still current.
-    package func fetchBytes(
+    /// Downloads a JSON document of a feed and its entity tag. Returns nil if `knownTag` is still current. Throws
+    /// `manifestMalformed` if the server sent something else.
+    package func fetchDocument(
         _ url: FetchURL, maximumBytes: Int, unless knownTag: String?
     ) async throws -> (bytes: [UInt8], tag: String?)? {
-        var sink = ByteSink()
-        let request = FetchRequest(url: url, maximumBytes: maximumBytes, knownTag: knownTag)
-        let head = try await fetch(request, into: &sink)
-        return head.status == 304 ? nil : (sink.bytes, head.entityTag)
+        let (bytes, head) = try await fetchSmall(url, maximumBytes: maximumBytes, unless: knownTag)
+        if head.status == 304 { return nil }
+        try Self.requireDocument(bytes, at: head.effectiveURL, asked: url)
+        return (bytes, head.entityTag)
     }
 }
 
@@ -196,8 +221,10 @@ public enum FetchError: Error, Equatable {
     case fileMissing(FetchURL)
     /// This process has no permission to read the file.
     case filePermission(FetchURL)
-    /// This process has no memory or files left, or libcurl is missing.
+    /// This process has no memory or files left.
     case exhausted(FetchURL, reason: String)
+    /// This system has no usable libcurl.
+    case libraryMissing(FetchURL, reason: String)
     /// The text is not a URL that can be fetched. It is safe to print.
     case unsupportedURL(String, reason: String)
 }
@@ -231,6 +258,8 @@ extension FetchError: CustomStringConvertible {
         case .filePermission(let url): "\(url.shown) may not be read. Check its permissions and those of its folders."
         case .exhausted(let url, let reason):
             "This machine cannot fetch \(url.shown): \(reason). Free memory, or raise the limit on it or on open files, then run it again."
+        case .libraryMissing(let url, let reason):
+            "This machine cannot fetch \(url.shown): libcurl (libcurl.so.4) cannot be loaded: \(reason). Install libcurl 4 (Debian: libcurl4), then run it again."
         case .unsupportedURL(let text, let reason):
             "\(text) cannot be fetched: \(reason). Give an http, https or file URL."
         }

@@ -13,6 +13,9 @@
 /// Loads libcurl. Returns 0, or -1 if the system does not have it. Call it before any other function; further calls are cheap.
 int ccurl_load(void);
 
+/// Returns the reason why libcurl cannot be loaded; NULL if it is loaded.
+const char *ccurl_load_error(void);
+
 #ifndef CCURL_STAND_INS
 CURLcode curl_global_init(long flags) __asm__("ccurl_global_init");
 CURL *curl_easy_init(void) __asm__("ccurl_easy_init");

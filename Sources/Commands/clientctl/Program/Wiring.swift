@@ -223,7 +223,7 @@ enum Wiring {
         if let folder { try StoreMark.require(in: folder) }
         // `clientctl screen lock` may have created the store.
         let isEmpty = try folder?.list().isEmpty ?? true
-        if isEmpty { Output.say("the store \(store) does not exist yet") }
+        if isEmpty { Output.say("there is no store at \(store): check the path, unless nothing was installed yet") }
         return try Inventory.read(at: store) { Output.warn($0.message) }
     }
 

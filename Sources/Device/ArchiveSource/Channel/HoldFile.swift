@@ -13,7 +13,7 @@ enum HoldFile: Sendable {
         of name: String, beside url: FetchURL, with fetcher: any Fetcher
     ) async throws -> HoldFile {
         do {
-            let address = try url.resolve(relative: ChannelFileName.holdFile(of: name))
+            let address = try url.file(ChannelFileName.holdFile(of: name))
             return .found(try await fetcher.fetchBytes(address, maximumBytes: HoldFormat.maximumBytes))
         } catch let error as FetchError where error.isAbsenceOfHold {
             return .none

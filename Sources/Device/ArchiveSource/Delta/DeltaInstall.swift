@@ -70,8 +70,8 @@ struct DeltaInstall {
             return .failure(NoList(route: DownloadRoute(.noDeltas)))
         }
         do {
-            let url = try archiveURL.resolve(relative: DeltaListFormat.fileName)
-            let bytes = try await fetcher.fetchBytes(url, maximumBytes: DeltaListFormat.maximumBytes)
+            let url = try archiveURL.file(DeltaListFormat.fileName)
+            let bytes = try await fetcher.fetchDocument(url, maximumBytes: DeltaListFormat.maximumBytes)
             let envelope = try DeltaListFormat.envelope(parsing: bytes)
             return .success(try DeltaListFormat.verify(envelope, of: manifest, trusted: trusted))
         } catch let error as CancellationError {
@@ -90,7 +90,7 @@ struct DeltaInstall {
     ) async throws -> DeltaOutcome {
         var bytes = 0
         do {
-            let url = try archiveURL.resolve(relative: delta.url)
+            let url = try archiveURL.file(delta.url)
             guard archiveURL.isFile || archiveURL.mayLead(to: url) else { throw FetchError.fileMissing(url) }
             let download = ArchiveDownload(delta, at: url, fetcher: fetcher, into: area.downloads, report: report)
             let file = try await admission.run(download, load: .delta, at: url)

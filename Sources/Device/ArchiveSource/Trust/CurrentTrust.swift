@@ -96,10 +96,9 @@ struct TrustUpdate: Sendable {
     }
 
     private func fetch(version: Int) async throws -> [UInt8]? {
-        let url = try source.resolve(relative: "\(folder)/\(version).json")
+        let url = try source.file("\(folder)/\(version).json")
         do {
-            let bytes = try await fetcher.fetchBytes(url, maximumBytes: TrustRootFormat.maximumBytes)
-            return try ManifestRequest.document(bytes, of: url)
+            return try await fetcher.fetchDocument(url, maximumBytes: TrustRootFormat.maximumBytes)
         } catch FetchError.httpStatus(let status, _, _) where [403, 404, 410].contains(status) {
             // The chain ends here. Some object stores return 403 for a missing file.
             return nil

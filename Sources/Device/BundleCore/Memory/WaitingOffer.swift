@@ -27,7 +27,15 @@ package struct FetchWait: Sendable, Equatable {
 
 extension FetchWait: CustomStringConvertible {
     package var description: String {
-        detail + (minutes.map { "; they begin in \(DurationText(.seconds($0 * 60)))" } ?? "")
+        detail + (minutes.map { "; they begin in \(Self.words(minutes: $0))" } ?? "")
+    }
+
+    /// Returns a duration in its two largest units, such as `16h 59m`.
+    private static func words(minutes: Int) -> String {
+        let (days, hours, rest) = (minutes / 1440, minutes / 60 % 24, minutes % 60)
+        let parts = days > 0 ? [(days, "d"), (hours, "h")] : [(hours, "h"), (rest, "m")]
+        let words = parts.filter { $0.0 > 0 }.map { "\($0)\($1)" }.joined(separator: " ")
+        return words.isEmpty ? "0m" : words
     }
 }
 

@@ -9,16 +9,19 @@ public struct ActivationWindows: Sendable, Equatable, CustomStringConvertible {
         public let day: Int
         /// 0 to 1439.
         public let minute: Int
+        /// The minutes that the clock skipped less than that time ago, when it was set forward; 0 at other times.
+        public let skipped: Int
 
         /// Creates a time and clamps each value to its range.
-        public init(day: Int, minute: Int) {
+        public init(day: Int, minute: Int, skipped: Int = 0) {
             self.day = min(max(day, 0), 6)
             self.minute = min(max(minute, 0), 1439)
+            self.skipped = min(max(skipped, 0), 1439)
         }
 
-        /// Returns the time `minutes` later, in a week without a change of the clock.
+        /// Returns the time `minutes` later (or earlier, if negative), in a week without a change of the clock.
         func adding(minutes: Int) -> LocalTime {
-            let total = (day * 1440 + minute + minutes % (7 * 1440)) % (7 * 1440)
+            let total = (day * 1440 + minute + minutes % (7 * 1440) + 7 * 1440) % (7 * 1440)
             return LocalTime(day: total / 1440, minute: total % 1440)
         }
     }
@@ -56,8 +59,11 @@ public struct ActivationWindows: Sendable, Equatable, CustomStringConvertible {
         description = String(text)
     }
 
-    /// Returns whether a window contains `time`.
-    public func isOpen(at time: LocalTime) -> Bool { windows.contains { $0.contains(time) } }
+    /// Returns whether a window contains `time`. After the clock was set forward, the hours that it skipped follow.
+    public func isOpen(at time: LocalTime) -> Bool {
+        let times = time.skipped == 0 ? [time] : [time, time.adding(minutes: -time.skipped)]
+        return windows.contains { times.contains(where: $0.contains) }
+    }
 
     private static let dayNames = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 

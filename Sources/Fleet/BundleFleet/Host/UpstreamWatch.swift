@@ -139,7 +139,7 @@ final class UpstreamWatch: ChannelWatch {
         at channel: String, unless tag: String?
     ) async -> (answer: DocumentWatch.Answer, isUrgent: Bool) {
         do {
-            let fetched = try await upstream.fetcher.fetchBytes(
+            let fetched = try await upstream.fetcher.fetchDocument(
                 try upstream.document(of: channel), maximumBytes: ChannelFormat.maximumBytes, unless: tag)
             guard let (bytes, tag) = fetched else { return (.unchanged, false) }
             do {
@@ -150,6 +150,8 @@ final class UpstreamWatch: ChannelWatch {
             }
         } catch FetchError.httpStatus(let status, _, let asked) where [404, 410].contains(status) {
             return (.missing(retryAfter: asked), false)
+        } catch let failure as UpdateFailure where failure.code == .manifestMalformed {
+            return (.unreadable(failure.message, tag: nil), false)
         } catch {
             return (.failed("\(error)", retryAfter: (error as? FetchError)?.retryAfter), false)
         }

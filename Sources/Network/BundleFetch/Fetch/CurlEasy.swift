@@ -30,6 +30,8 @@ struct CurlEasy: ~Copyable {
         setConnection(url, options: options)
         setHeaders(url, request, options: options)
         if let upload = request.upload { setBody(upload.bytes) }
+        // libcurl decodes a body only if this option is set, whatever its value is.
+        if request.isDecoded { set(CURLOPT_ACCEPT_ENCODING, "identity") }
         setCallbacks(context: context)
         try requireSettings(url)
     }

@@ -31,6 +31,14 @@ enum CurlFailure {
         }
     }
 
+    /// Returns the reason why libcurl cannot be used on this machine.
+    static func startError(at url: FetchURL) -> FetchError {
+        guard let text = ccurl_load_error() else { return .exhausted(url, reason: "libcurl cannot be started") }
+        let reason = UntrustedName.display(String(cString: text))
+        let isLimit = [ENOMEM, EMFILE, ENFILE].contains { reason.hasSuffix(String(cString: strerror($0))) }
+        return isLimit ? .exhausted(url, reason: reason) : .libraryMissing(url, reason: reason)
+    }
+
     /// libcurl has the same code for a server that does not respond and a machine that cannot open a connection.
     private static func connectError(_ reason: String, _ code: Int32, at url: FetchURL) -> FetchError {
         let words = String(cString: strerror(code))

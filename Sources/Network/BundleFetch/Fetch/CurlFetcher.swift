@@ -4,8 +4,8 @@ internal import Synchronization
 /// Fetches over http and https with libcurl, and reads files.
 ///
 /// All transfers share one thread, which the first one starts, and its connections. libcurl reads proxies from the
-/// usual environment variables. Bytes arrive as the server sends them: the fetcher neither requests nor removes an
-/// encoding.
+/// usual environment variables. The fetcher requests no encoding, and removes one only for a request that
+/// `isDecoded`.
 package final class CurlFetcher: Fetcher {
     private let options: FetchOptions
     private let thread = Mutex<CurlThread?>(nil)
@@ -48,7 +48,7 @@ package final class CurlFetcher: Fetcher {
             return thread?.loop
         }
         guard let running else {
-            throw .exhausted(url, reason: "libcurl (libcurl.so.4) cannot be loaded or started")
+            throw CurlFailure.startError(at: url)
         }
         return running
     }

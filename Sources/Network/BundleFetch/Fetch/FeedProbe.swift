@@ -18,7 +18,7 @@ package enum FeedProbe {
         /// The server is connected but does not send an HTTP response.
         case silent(reason: String)
         /// This machine cannot make the request.
-        case unable(reason: String)
+        case unable(FetchError)
     }
 
     /// Requests `url`, which must not be a file, like `CurlFetcher` but without a token. A redirect counts as a
@@ -30,7 +30,7 @@ package enum FeedProbe {
         do {
             return try await onThread { [options] in
                 guard CurlThread.isReady, let multi = MultiHandle(connections: 1), var easy = CurlEasy() else {
-                    return .unable(reason: "libcurl (libcurl.so.4) cannot be loaded or started")
+                    return .unable(CurlFailure.startError(at: url))
                 }
                 let response = ProbeResponse(url, options)
                 let code = try easy.probe(url, options: options, limit: limit, response, on: multi)
@@ -40,7 +40,7 @@ package enum FeedProbe {
                 return end(code, easy, url, options)
             }
         } catch {
-            return .unable(reason: "\(error)")
+            return .unable(error as? FetchError ?? .unreachable(url, reason: "\(error)"))
         }
     }
 

@@ -29,7 +29,7 @@ package final class ObjectClient {
     ) throws -> ObjectResponse {
         let url = try FetchURL(parsing: bucket.description + (request.key.map { "/" + $0.text } ?? "") + request.target)
         guard CurlThread.isReady, multi != nil || start(), var easy = CurlEasy() else {
-            throw FetchError.exhausted(url, reason: "libcurl (libcurl.so.4) cannot be loaded or started")
+            throw CurlFailure.startError(at: url)
         }
         let transfer = ObjectTransfer(
             try ObjectBody(request.body), at: url, maximumBytes: maximumBytes, receive: receive, options, progress)

@@ -134,15 +134,22 @@ extension DoctorRule {
         }
     }
 
-    /// The number of failed attempts that is reported. Occasional network errors are not.
+    /// The number of failed attempts from which network errors are not occasional.
     private static let attempts = 3
 
     static func wanted(_ reading: DoctorReading) -> [DoctorFinding] {
         guard let wanted = reading.store.ledger?.wanted else { return [] }
-        let late = wanted.filter { $0.attempts >= attempts }
-        if late.isEmpty { return [.ok(.wanted, reading.store.path, "Offered releases arrive on this device.")] }
-        return late.map { wanted in
-            .warning(
+        if wanted.isEmpty { return [.ok(.wanted, reading.store.path, "Offered releases arrive on this device.")] }
+        return wanted.map { wanted in
+            let isOccasional = [.networkUnavailable, .httpStatus].contains(wanted.code) && wanted.attempts < attempts
+            if isOccasional {
+                let count = wanted.attempts == 1 ? "1 attempt" : "\(wanted.attempts) attempts"
+                return .ok(
+                    .wanted, wanted.version.description,
+                    "\(ClientName.installed(wanted.version)) has not arrived in \(count); the next check tries again. \(wanted.reason)"
+                )
+            }
+            return .warning(
                 .wanted, wanted.version.description, "\(wanted)",
                 "Run `clientctl install` here to see each step, and `clientctl feed check` on another machine. If only this device "
                     + "fails, check the network between it and the feed."

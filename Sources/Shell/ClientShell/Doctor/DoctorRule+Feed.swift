@@ -38,11 +38,8 @@ extension DoctorRule {
         guard let end = feed.end else { return [] }
         let (url, host) = (feed.url.display, feed.url.origin.host)
         switch end {
-        case .unable(let reason):
-            return [
-                .failure(
-                    .http, url, "This machine cannot request \(url): \(reason).", "Install libcurl 4, or free memory.")
-            ]
+        case .unable(let error):
+            return [.failure(.http, url, "No request can be made.", "\(error)")]
         // The finding about the proxy has the reason.
         case .proxyRefused: return []
         case .unresolved where feed.proxy != nil, .unconnected where feed.proxy != nil: return []

@@ -30,6 +30,8 @@ package enum DoctorRule {
     private static let signedSkew = 300
     private static let smallSkew = 120
     private static let largeSkew = 86_400
+    /// A device and its program are hardly older than five years.
+    private static let plausible = 5 * 366 * 86_400
 
     static func clock(_ reading: DoctorReading) -> DoctorFinding {
         let clock = reading.clock
@@ -48,6 +50,12 @@ package enum DoctorRule {
         }
         let dates = reading.feeds.compactMap { feed in feed.date.map { (feed.url.display, $0) } }
         guard let (url, date) = dates.max(by: { Self.gap(clock, $0.1) < Self.gap(clock, $1.1) }) else {
+            if Self.gap(clock, signed) > plausible {
+                return .warning(
+                    .clock, "clock",
+                    "The clock says \(clock), \(words(Self.gap(clock, signed))) after the latest signed time (\(signed)). No server returned its time.",
+                    advice)
+            }
             return .ok(
                 .clock, "clock",
                 "The clock says \(clock), not before the latest signed time. No server returned its time.")

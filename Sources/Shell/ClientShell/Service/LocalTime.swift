@@ -9,6 +9,20 @@ extension ActivationWindows.LocalTime {
         // Reads the time zone again, because it may change while the shell runs.
         tzset()
         localtime_r(&seconds, &fields)
-        return Self(day: (Int(fields.tm_wday) + 6) % 7, minute: Int(fields.tm_hour) * 60 + Int(fields.tm_min))
+        return Self(
+            day: (Int(fields.tm_wday) + 6) % 7, minute: Int(fields.tm_hour) * 60 + Int(fields.tm_min),
+            skipped: skipped(at: seconds, offset: fields.tm_gmtoff))
+    }
+
+    /// Returns the minutes that the clock skipped less than that time before `seconds`.
+    private static func skipped(at seconds: time_t, offset: Int) -> Int {
+        // The largest usual step is an hour.
+        var (before, fields) = (seconds - 3600, tm())
+        localtime_r(&before, &fields)
+        let step = offset - fields.tm_gmtoff
+        guard step > 0 else { return 0 }
+        var (start, earlier) = (seconds - step, tm())
+        localtime_r(&start, &earlier)
+        return earlier.tm_gmtoff < offset ? step / 60 : 0
     }
 }

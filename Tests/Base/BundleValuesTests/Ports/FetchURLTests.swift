@@ -25,6 +25,23 @@ import Testing
         #expect(try base.resolve(relative: reference).description == expected)
     }
 
+    @Test(arguments: [
+        ("g", "https://a/b/g?sig=1"), ("../g", "https://a/g?sig=1"), ("g?v=2", "https://a/b/g?v=2"),
+        ("g?", "https://a/b/g?"),
+        ("https://a/g", "https://a/g?sig=1"), ("https://a:443/g", "https://a/g?sig=1"), ("https://b/g", "https://b/g"),
+        ("https://a:8443/g", "https://a:8443/g"), ("http://a/g", "http://a/g"), ("g#x", "https://a/b/g#x"),
+    ])
+    func `passes the query of a document only to a file of its origin that has none`(
+        reference: String, expected: String
+    )
+        throws
+    {
+        let document = try FetchURL(parsing: "https://a/b/manifest.json?sig=1")
+        let expected = try FetchURL(parsing: expected)
+        #expect(try document.file(reference) == expected)
+        #expect(try FetchURL(parsing: "https://a/b/c").file("g").description == "https://a/b/g")
+    }
+
     @Test(arguments: ["g:h", "http:g", "ftp://x/", "//user:pw@host/", "a b", "//"])
     func `rejects references that cannot be fetched`(reference: String) throws {
         let base = try FetchURL(parsing: "http://a/b/c/d;p?q")

@@ -28,6 +28,18 @@ struct ActivationWindowsTests {
         #expect(try Self.isOpen(text, day, hour, minute) == isOpen)
     }
 
+    /// The clock went from 02:00 to 03:00 on Sunday.
+    @Test(arguments: [
+        ("02:00-02:30", 3, 10, true), ("02:00-02:30", 3, 30, false), ("02:00-03:00", 3, 59, true),
+        ("03:00-04:00", 3, 10, true),
+        ("Sun 02:00-02:30", 3, 10, true), ("Sat 02:00-02:30", 3, 10, false), ("01:00-02:00", 3, 10, false),
+    ]) func `opens a window in the hour that the clock skipped after it`(
+        text: String, hour: Int, minute: Int, isOpen: Bool
+    ) throws {
+        let time = ActivationWindows.LocalTime(day: 6, minute: hour * 60 + minute, skipped: 60)
+        #expect(try ActivationWindows(parsing: text).isOpen(at: time) == isOpen)
+    }
+
     @Test(arguments: [
         "", ",", "02:00", "02:00-", "-04:00", "2:00-4:00", "02:60-04:00", "24:00-01:00", "25:00-26:00", "02:00-24:01",
         "02:00-02:00", "Mo 02:00-04:00", "Mon-Fri-Sun 02:00-04:00", "Mon Tue 02:00-04:00", "Mon- 02:00-04:00",

@@ -143,6 +143,11 @@ struct FetchRuleTests {
         #expect(wait?.description == "the hours for downloads are 22:00-05:00; they begin in 10h")
     }
 
+    @Test(arguments: [(1, "1m"), (60, "1h"), (1019, "16h 59m"), (1370, "22h 50m"), (8580, "5d 23h"), (0, "0m")])
+    func `names the time until the hours in two units`(minutes: Int, words: String) {
+        #expect(FetchWait(.hours, "closed", minutes: minutes).description == "closed; they begin in \(words)")
+    }
+
     @Test func `names no minutes if the hours of device and channel never meet`() throws {
         let hours = [try ActivationWindows(parsing: "01:00-02:00"), try ActivationWindows(parsing: "03:00-04:00")]
         #expect(FetchRule.minutesUntilOpen(hours, at: Self.noon) == nil)

@@ -83,6 +83,15 @@ struct DoctorRuleTests {
         #expect(finding?.message.contains("\(attempts) attempts failed): The server answered 503.") != !isReported)
     }
 
+    @Test func `warns of a version that a device refused at the first attempt`() throws {
+        var ledger = Ledger()
+        ledger.miss(
+            .archive(try SemanticVersion(parsing: "1.5.2")),
+            after: UpdateFailure(.digestMismatch, subject: "", "The archive is not the one that was signed."),
+            at: Self.now)
+        #expect(Self.problems(Self.reading { $0.store.ledger = ledger }) == ["wanted warning"])
+    }
+
     @Test func `warns of a device without its own ID if it follows a channel`() throws {
         for source in [FeedMemory.DeviceIdSource.drawn, nil] {
             let reading = try Self.reading {
@@ -267,6 +276,25 @@ struct DoctorRuleTests {
         #expect(DoctorRule.clock(ancient).severity == .failure, "this program is younger")
     }
 
+    @Test(arguments: [(4 * 365, "ok"), (10 * 365, "warning")])
+    func `warns of a clock that is years after the latest signed time if no server returns its time`(
+        days: Int, severity: String
+    ) {
+        var memory = FeedMemory()
+        memory.clock = Self.now
+        let reading = Self.reading {
+            $0.clock = Self.at(days * Self.day)
+            $0.store.ledger?.feed = memory
+        }
+        #expect(DoctorRule.clock(reading).severity.rawValue == severity)
+    }
+
+    @Test func `warns of a store that does not exist`() {
+        let finding = DoctorRule.folder(Self.store { $0.folder = .missing(refusal: nil) })
+        #expect(finding.severity == .warning)
+        #expect(finding.advice?.contains("CLIENTCTL_STORE") == true)
+    }
+
     @Test func `warns of a server whose time is before the latest signed time`() throws {
         let memory = try Self.memory(expires: 30 * Self.day)
         let reading = try Self.reading {
@@ -407,10 +435,12 @@ struct DoctorRuleTests {
 
     // MARK: Connection
 
+    private static let unable = FeedProbe.End.unable(.unsupportedURL("a", reason: "no"))
+
     @Test(arguments: [
         (FeedProbe.End.unresolved(reason: "no"), ["dns failure"]), (.unconnected(reason: "no"), ["tcp failure"]),
         (.untrusted(reason: "no"), ["tls failure"]), (.silent(reason: "no"), ["http failure"]),
-        (.unable(reason: "no"), ["http failure"]), (.answered(status: 500, date: nil), ["http failure"]),
+        (unable, ["http failure"]), (.answered(status: 500, date: nil), ["http failure"]),
         (.answered(status: 401, date: nil), ["http warning"]), (.answered(status: 302, date: nil), []),
     ])
     func `reports the stage that a test request reached`(end: FeedProbe.End, problems: [String]) throws {
@@ -419,7 +449,7 @@ struct DoctorRuleTests {
         let stages = DoctorRule.findings(direct).map(\.code).filter { [.dns, .tcp, .tls, .http].contains($0) }
         #expect(
             stages == Array([DoctorFinding.Code.dns, .tcp, .tls, .http].prefix(stages.count))
-                || end == .unable(reason: "no"))
+                || end == Self.unable)
         let proxy = ProxyChoice(address: "http://proxy:3128", source: "--proxy")
         let through = try Self.reading { $0.feeds = [try Self.feed(end: end, proxy: proxy)] }
         #expect(
