@@ -50,7 +50,7 @@ struct StatusCommand: ParsableCommand {
         lines += try identity(ledger)
         lines += notes(ledger)
         if let missing { lines.append("! a newer client needs shell \(missing): update the shell") }
-        lines += [stale, screen].compactMap(\.self).map { "! \($0)" }
+        lines += [stale, screen, ledger.newerNote].compactMap(\.self).map { "! \($0)" }
         lines += landlock.lines
         Output.give(
             json: common.json,

@@ -106,6 +106,8 @@ package struct Ledger: Sendable, Equatable {
     package internal(set) var waiting: WaitingOffer?
     /// The bytes on metered links; nil if none were counted.
     package internal(set) var metered: MeteredUse?
+    /// The schema of the file, if a newer clientctl wrote it. It is not written: this program writes its own schema.
+    package internal(set) var newerSchema: Int?
 
     /// Creates the ledger of an empty store.
     package init() {}

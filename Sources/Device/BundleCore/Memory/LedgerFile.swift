@@ -133,6 +133,14 @@ package struct NewerLedger: ClassifiedFailure {
 }
 
 extension Ledger {
+    /// Returns a note about a ledger that a newer clientctl wrote; nil for others.
+    package var newerNote: String? {
+        newerSchema.map { schema in
+            "A newer clientctl wrote this store (ledger schema \(schema); this one knows \(Self.schema)). This one ignores what it "
+                + "does not know, and removes it with its next change. Install the newer clientctl again"
+        }
+    }
+
     /// The schema that this program writes.
     static let schema = 4
 
@@ -158,6 +166,7 @@ extension Ledger {
 
     fileprivate init(_ reader: MemberReader, _ schema: Int) throws {
         self.init()
+        newerSchema = schema > Self.schema ? schema : nil
         try readClients(reader)
         if schema >= 2 { try readLaunches(reader) }
         if schema >= 3 { try readSources(reader) }

@@ -78,7 +78,8 @@ package enum StatusRule {
         switch choice?.reason {
         case .newest?, .hotCodePush?, .retry?:
             return choice?.name.version?.source == source ? "" : ": the order of the sources is \(ledger.sources)"
-        case .fallback?, .lower?, .remaining?, .onlyOne?, nil: return ""
+        case .fallback?, .lower?, .remaining?: return choice.map { ": \($0.reason)" } ?? ""
+        case .onlyOne?, nil: return ""
         }
     }
 }

@@ -9,7 +9,10 @@ extension DoctorRule {
         let path = store.path
         switch store.folder {
         case .missing(nil):
-            return .ok(.storeFolder, path, "The store does not exist yet. The first installation creates it.")
+            return .warning(
+                .storeFolder, path, "There is no store, so nothing in it was checked.",
+                "Check the path in --store or CLIENTCTL_STORE. On a device without a client, the first installation creates the store."
+            )
         case .missing(let refusal?):
             return .failure(
                 .storeFolder, path, "The store does not exist, and this user cannot create it: \(refusal).",
@@ -157,7 +160,7 @@ extension DoctorRule {
                 "Run `clientctl install`, then `clientctl verify --store \(store.path)`. Check the disk (`dmesg`)."
             return store.ledger == nil
                 ? .failure(.ledger, store.path, damage, advice)
-                : .warning(.ledger, store.path, "\(damage) Until then the previous ledger is used.", advice)
+                : .warning(.ledger, store.path, damage, advice)
         }
         if !store.lost.isEmpty {
             let names = store.lost.map(\.description).joined(separator: ", ")
@@ -165,6 +168,11 @@ extension DoctorRule {
                 .ledger, store.path,
                 "The ledger has clients without a folder or a receipt: \(names).",
                 "Run `clientctl install`, which restores what it can. Check which program removes files from the store."
+            )
+        }
+        if let note = store.ledger?.newerNote {
+            return .warning(
+                .ledger, store.path, "\(note).", "Run the newer clientctl, also in units and containers of this device."
             )
         }
         let count = store.ledger?.entries.count ?? 0

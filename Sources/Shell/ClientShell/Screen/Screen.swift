@@ -244,9 +244,10 @@ struct Screen {
         }
     }
 
-    /// Reports the progress of a download to every page, at most twice a second of `now`, the reading of a clock.
+    /// Reports the progress of a download to every page, at most twice a second of `now`, the reading of a clock, and at its end.
     mutating func sendProgress(bytes: Int, of size: Int?, at now: Duration) {
-        guard ownPage == nil, lastProgress.map({ now - $0 >= Self.progressPause }) ?? true else { return }
+        let isDue = lastProgress.map { now - $0 >= Self.progressPause } ?? true
+        guard ownPage == nil, isDue || bytes == size else { return }
         lastProgress = now
         let data: JSONObject = ["bytes": .integer(bytes), "of": size.map(JSONValue.integer) ?? .null]
         for listener in listeners.values { listener.stream.yield(PageEvent(name: "downloadProgress", data: data)) }

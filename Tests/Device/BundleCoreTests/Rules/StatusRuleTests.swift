@@ -95,6 +95,18 @@ struct StatusRuleTests {
                 + "was reported as failed: white")
     }
 
+    @Test func `explains why a newer client is not next after a failure`() throws {
+        var ledger = try Sample.inventory(["1.0.0", "1.1.0", "1.2.0"].map { try Sample.entry($0) }).ledger
+        ledger.records = [try Self.failed("1.1.0", 1)]
+        ledger.lastKnownGood = try Sample.name("1.0.0")
+        ledger.launch = Launch(
+            name: try Sample.name("1.1.0"), tokenSha256: try .of([]), at: Timestamp(clamping: 1), isTrial: true,
+            verdict: .faulty)
+        let reasons = StatusRule.rows(try Sample.inventory(ledger), shell: nil).map(\.reason)
+        #expect(
+            reasons[3] == "usable, but v1.0.0 is next: the last known good client, because v1.1.0 failed")
+    }
+
     @Test(arguments: ["1.1.0", "meteor-b"])
     func `names the time of the second trial of the next client`(version: String) throws {
         var ledger = try Sample.inventory([try Sample.entry("1.0.0"), try Sample.entry(version)]).ledger

@@ -76,6 +76,12 @@ struct LedgerSchemaTests {
         #expect(ledger.meteorFacts == nil)
     }
 
+    @Test func `reports a ledger that a newer program wrote, and not its own`() throws {
+        let newer = try #require(try Self.read { $0["schema"] = .integer(Ledger.schema + 1) })
+        #expect(newer.newerNote?.contains("schema \(Ledger.schema + 1)") == true)
+        #expect(try Self.read { _ in }?.newerNote == nil)
+    }
+
     // MARK: Damage with a valid checksum
 
     private static func write(_ object: JSONObject, to folder: TemporaryDirectory) throws {

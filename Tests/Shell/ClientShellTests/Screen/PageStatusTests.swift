@@ -53,12 +53,12 @@ import Testing
         #expect(event.data["notes"] == .null && event.data["urgent"] == .bool(false))
     }
 
-    @Test func `reports the progress of a download at most twice a second`() async throws {
+    @Test func `reports the progress of a download at most twice a second, and its end`() async throws {
         let fixture = try await LoopbackFixture()
         let events = try await fixture.host.events(token: try await fixture.page())
-        for (time, bytes) in [(0, 1), (499, 2), (500, 3), (999, 4), (1000, 5)] {
+        for (time, bytes) in [(0, 1), (499, 2), (500, 3), (999, 4), (999, 9), (1500, 5)] {
             fixture.bridge.withScreen {
-                $0.sendProgress(bytes: bytes, of: bytes > 4 ? nil : 9, at: .milliseconds(time))
+                $0.sendProgress(bytes: bytes, of: bytes == 5 ? nil : 9, at: .milliseconds(time))
             }
         }
         fixture.bridge.finish()
@@ -67,7 +67,7 @@ import Testing
         #expect(
             seen == [
                 ["bytes": .integer(1), "of": .integer(9)], ["bytes": .integer(3), "of": .integer(9)],
-                ["bytes": .integer(5), "of": .null],
+                ["bytes": .integer(9), "of": .integer(9)], ["bytes": .integer(5), "of": .null],
             ])
     }
 
