@@ -52,11 +52,12 @@ package struct ReleaseFile: Sendable {
     /// The name of the download in its folder.
     package var partName: String { sha256.hex + ArchiveSpool.partSuffix }
 
-    /// Downloads the file to `folder`, under the name `partName`, and compares its digest. Returns its size. Continues an
-    /// earlier download.
-    package func download(with fetcher: any Fetcher, into folder: Directory) async throws -> Int {
+    /// Downloads the file of at most `limit` bytes to `folder`, under the name `partName`, and compares its digest. Returns its size.
+    /// Continues an earlier download.
+    package func download(with fetcher: any Fetcher, into folder: Directory, atMost limit: Int) async throws -> Int {
         let download = ArchiveDownload(
-            SignedFile(name: "file", sha256: sha256, size: size), at: url, maximumBytes: ArchiveLimits().archiveBytes,
+            SignedFile(name: "file", sha256: sha256, size: size), at: url,
+            maximumBytes: min(limit, ArchiveLimits().archiveBytes),
             fetcher: fetcher, into: folder, report: UpdateObserver())
         return try await download.run().size
     }

@@ -31,7 +31,7 @@ struct ManifestFetch {
         case .httpStatus(let status, _, _):
             UpdateFailure(
                 .httpStatus, subject: error.failure.subject,
-                "Non-success status code \(status) for asset manifest: \(error)")
+                "Non-success status code \(status) for asset manifest: \(error)", status: status)
         default:
             UpdateFailure(
                 error.failure.code, subject: error.failure.subject, "Error downloading asset manifest: \(error)")

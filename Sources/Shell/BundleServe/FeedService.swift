@@ -179,13 +179,14 @@ final class FeedService: Service {
         func field(_ name: String) -> String? {
             fields.last { $0.name.utf8.count == name.utf8.count && $0.name.lowercased() == name }?.value
         }
-        let key = field("x-device-key")
         let peer = request.body.channel.remoteAddress?.ipAddress ?? "-"
-        let address = Self.sender(peer: peer, forwarded: field("x-forwarded-for"))
+        let sender = RosterMessenger(
+            key: field("x-device-key"), address: Self.sender(peer: peer, forwarded: field("x-forwarded-for")),
+            authorization: field("authorization"))
         let verdict: RosterVerdict
         do {
             let bytes = try await request.body.read()
-            verdict = try await elsewhere { await roster.receiver.take(bytes, key: key, from: address) }
+            verdict = try await elsewhere { await roster.receiver.take(bytes, from: sender) }
         } catch is NoBufferSpace {
             verdict = .tooMany(retryAfter: 30)
         } catch {
@@ -199,6 +200,7 @@ final class FeedService: Service {
                 Status.conflict.rawValue, code: "conflict", message: "Another key is pinned for this device.")
         case .tooMany(let seconds): return .refusal(.tooManyRequests, fields: "Retry-After: \(seconds)\r\n")
         case .full: return .refusal(.insufficientStorage)
+        case .unauthorized: return demandToken(request)
         case .unreachable: return .refusal(.badGateway)
         }
     }

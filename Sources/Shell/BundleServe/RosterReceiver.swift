@@ -1,8 +1,20 @@
 /// Stores the messages of devices, or passes them to the host that stores them.
 package protocol RosterReceiver: Sendable {
-    /// Stores a message. `key` is the value of `X-Device-Key`, and `address` that of the sender. The message is on the disk when it
-    /// returns `taken`.
-    func take(_ message: [UInt8], key: String?, from address: String) async -> RosterVerdict
+    /// Stores a message. The message is on the disk when it returns `taken`.
+    func take(_ message: [UInt8], from sender: RosterMessenger) async -> RosterVerdict
+}
+
+/// The sender of a message, as its request describes it.
+package struct RosterMessenger: Sendable {
+    /// The value of `X-Device-Key`.
+    package let key: String?
+    package let address: String
+    /// The value of `Authorization`.
+    package let authorization: String?
+
+    package init(key: String?, address: String, authorization: String? = nil) {
+        (self.key, self.address, self.authorization) = (key, address, authorization)
+    }
 }
 
 /// Shows the stored messages to an operator.
@@ -28,6 +40,8 @@ package enum RosterVerdict: Sendable, Equatable {
     case tooMany(retryAfter: Int)
     /// The disk accepts no writes, or the roster has no room for another device.
     case full
+    /// The host that stores the roster requires a token, which the sender did not send.
+    case unauthorized
     /// The host that stores the roster did not accept it.
     case unreachable
 }

@@ -213,7 +213,7 @@ import Testing
         case "channel" where ["release", "channel", "fleet", "publish", "feed"].contains(words.first): "A/B"
         case "notes", "texts", "style", "key", "public-key", "sign-public-key", "channel-key",
             "channel-sign-public-key", "trust",
-            "token-file", "ca-file", "seed",
+            "token-file", "mirror-token-file", "ca-file", "seed",
             "upstream-token-file", "roster-token-file", "client-cert", "header-file",
             "passphrase-file", "new-passphrase-file", "root-key", "release-key", "guard-key", "guard-sign-public-key",
             "sign-key", "rebuild", "manifest",

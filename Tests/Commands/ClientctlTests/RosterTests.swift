@@ -221,6 +221,120 @@ import Testing
         #expect(!text.contains("\u{1B}") && !text.contains("\u{202E}"))
     }
 
+    @Test func `an argument in the form of an ID is never the name of another device`() throws {
+        let host = try host()
+        try install("victim", ["--roster", host.url + "roster", "--name", "Lobby"]).succeeded("installed")
+        let id = try #require(try devices().first?["device"]?.stringValue)
+        for name in [id, "device:\(id)"] {
+            try install("rogue", ["--roster", host.url + "roster", "--name", name]).failed(64, "usage")
+        }
+        // A roster of an earlier version may have such names.
+        try install("rogue", ["--roster", host.url + "roster", "--name", "Rogue"]).succeeded("installed")
+        try host.stop()
+        for name in [id, "device:\(id)"] {
+            try Clientctl.stock(["sqlite3", database, "UPDATE devices SET name = '\(name)' WHERE name <> 'Lobby'"])
+            for word in [id, "device:\(id)"] {
+                #expect(try fleet(["show", word]).succeeded().string("name") == "Lobby")
+            }
+        }
+        #expect(try fleet(["forget", "device:\(id)"]).succeeded("forgotten").string("name") == "Lobby")
+    }
+
+    @Test func `release target refuses a word that is a group and the name of a device`() throws {
+        let host = try host()
+        try install("rogue", ["--roster", host.url + "roster", "--name", "qa"]).succeeded("installed")
+        let target = try #require(try devices().first?["target"]?.stringValue)
+        func aim(_ word: String, _ more: [String]) throws -> Outcome {
+            try Clientctl.run(
+                [
+                    "release", "target", word, "--only", "--version", "1.0.0", "--feed", site.feed, "--channel",
+                    "stable",
+                    "--channel-key", site.key("channel"), "--json",
+                ] + more)
+        }
+        let roster = ["--roster", host.url + "roster", "--roster-token-file", operators]
+        let refused = try aim("qa", roster).failed(64, "usage")
+        #expect(refused.error["message"]?.stringValue?.contains(target) == true)
+        try aim("0123456789abcdef", roster).failed(64, "usage")
+        try aim(target, roster).succeeded("changed")
+        try aim("qa", []).succeeded("changed")
+    }
+
+    @Test func `fleet forget --pin-key keeps the device for the key of its new store, and not for who posts first`()
+        throws
+    {
+        let host = try host()
+        let (roster, new) = (["--roster", host.url + "roster", "--name", "Lobby 3"], site.folder.file("new-store"))
+        try install("anne", roster).succeeded("installed")
+        _ = try install("anne", roster, store: new).succeeded("installed")
+        let key = try #require(
+            try Clientctl.run(["keys", "show", new + "/roster.key.pem", "--json"]).succeeded().string("keyId"))
+        let row = try #require(try devices().first)
+        #expect(row["refusedKey"]?.stringValue == key && row["key"]?.stringValue != key)
+        let shown = try Clientctl.run(["fleet", "show", "Lobby 3", "--roster", database]).text
+        #expect(shown.contains(key) && shown.contains("pinned key: "))
+        try fleet(["forget", "Lobby 3", "--pin-key", "abc"], at: host.url + "roster").failed(64, "usage")
+        try fleet(["forget", "Lobby 3", "--pin-key", key], at: host.url + "roster").succeeded("pinned")
+        let stranger = try install("anne", roster, store: site.folder.file("stranger"))
+        #expect(stranger.errors.contains("pinned another key"))
+        #expect(try !install("anne", roster, store: new).succeeded().errors.contains("roster"))
+        #expect(try devices().first?["key"]?.stringValue == key)
+    }
+
+    @Test func `a device sends the status of the server and shows what it waits for apart from what needs attention`()
+        throws
+    {
+        let host = try host()
+        let gone = try LoopbackServer(["/": Route(status: 404)])
+        _ = try Clientctl.run([
+            "install", "--channel", "\(try gone.url("/channels/stable.json"))", "--trust", site.pinned, "--store",
+            store("gone"), "--shell-version", "1.5.0", "--device-id", "gone", "--roster", host.url + "roster", "--name",
+            "Gone", "--json",
+        ])
+        try install("anne", ["--roster", host.url + "roster", "--name", "Lobby"]).succeeded("installed")
+        let rows = try devices()
+        let first = try #require(rows.first { $0["name"]?.stringValue == "Gone" })
+        #expect(first["code"]?.stringValue == "httpStatus:404")
+        #expect(first["reasons"]?.arrayValue == [.string("httpStatus 404")] && first["waitsFor"] == .null)
+        let second = try #require(rows.first { $0["name"]?.stringValue == "Lobby" })
+        #expect(second["reasons"]?.arrayValue == [] && second["waitsFor"]?.stringValue == "its page")
+        let text = try Clientctl.run(["fleet", "list", "--roster", database]).text
+        #expect(text.contains("NEEDS ATTENTION  WAITS FOR"))
+    }
+
+    @Test func `a relay that admits everybody does not lend its token to a stranger`() throws {
+        let tokens = try site.folder.write(bytes("device-token\n"), to: "tokens")
+        chmod(tokens, 0o600)
+        let host = try host(["--token-file", tokens])
+        let open = ["--roster", host.url + "roster", "--upstream-token-file", tokens]
+        let relay = try Hosting(relaying: host.url, open + ["--bind", "0.0.0.0"])
+        let post = RosterPost(
+            device: "00000000000000ff", name: "Rogue", state: .good, program: "0.9.0", interval: 900)
+        let signature = try DeviceSignature(signing: post.bytes, with: DeviceKey()).field
+        func send(_ relay: Hosting, _ more: [String] = [], times: Int = 1) throws -> String {
+            let url = relay.url.replacing("0.0.0.0", with: "127.0.0.1") + "roster"
+            return try Program.run(
+                [
+                    "curl", "-s", "-w", "%{http_code}", "-H", "Content-Type: application/json", "-H",
+                    "X-Device-Key: \(signature)", "--data-binary", String(decoding: post.bytes, as: UTF8.self),
+                ] + more.flatMap { ["-H", $0] } + (0..<times).flatMap { _ in ["-o", "/dev/null", url] },
+                environment: ["PATH": "/usr/bin:/bin"]
+            ).text
+        }
+        #expect(try send(relay) == "401")
+        #expect(try send(relay, ["Authorization: Bearer wrong"]) == "401")
+        #expect(try devices().isEmpty)
+        #expect(try send(relay, ["Authorization: Bearer device-token"]) == "200")
+        let closed = try Hosting(relaying: host.url, open + ["--bind", "0.0.0.0", "--token-file", tokens])
+        #expect(try send(closed) == "401")
+        #expect(try send(closed, ["Authorization: Bearer device-token"]) == "200")
+        let local = try Hosting(relaying: host.url, open)
+        #expect(try send(local) == "200")
+        // One sender cannot use up the messages of the others.
+        #expect(try send(local, times: 40).contains("429"))
+        #expect(try send(relay, ["Authorization: Bearer device-token"]) == "200")
+    }
+
     @Test func `release target accepts the names of devices`() throws {
         let host = try host()
         try install("anne", ["--roster", host.url + "roster", "--name", "Lobby 3"]).succeeded("installed")

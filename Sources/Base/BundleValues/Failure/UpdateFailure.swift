@@ -10,9 +10,14 @@ public struct UpdateFailure: Error, Equatable, Sendable, CustomStringConvertible
     public let message: String
     /// The oldest shell that can run the client, if this shell is too old.
     package let neededShell: SemanticVersion?
+    /// The HTTP status of the server; nil for other failures.
+    package let status: Int?
 
-    package init(_ code: FailureCode, subject: String, _ message: String, neededShell: SemanticVersion? = nil) {
+    package init(
+        _ code: FailureCode, subject: String, _ message: String, neededShell: SemanticVersion? = nil, status: Int? = nil
+    ) {
         self.neededShell = neededShell
+        self.status = status
         self.code = code
         self.subject = subject
         self.message = message
@@ -100,7 +105,8 @@ extension FetchError: ClassifiedFailure {
     /// Separates a server that answered with an error from a server that did not answer.
     public var failure: UpdateFailure {
         switch self {
-        case .httpStatus(_, let url, _): UpdateFailure(.httpStatus, subject: url.display, description)
+        case .httpStatus(let status, let url, _):
+            UpdateFailure(.httpStatus, subject: url.display, description, status: status)
         case .tooLarge(_, let url): UpdateFailure(.sizeMismatch, subject: url.display, description)
         case .fileMissing(let url): UpdateFailure(.configInvalid, subject: url.display, description)
         case .filePermission(let url): UpdateFailure(.permissionDenied, subject: url.display, description)

@@ -17,12 +17,16 @@ public struct FetchRequest: Sendable {
         package let bytes: [UInt8]
         /// The value of `X-Device-Key`; nil for a body without a signature of the device.
         package let deviceKey: String?
+        /// The value of `Authorization` of the sender for which this program passes the body on; nil to use the fetcher's own token. It is
+        /// sent only to the origin of the request.
+        package let authorization: String?
 
-        /// Creates a body. A `deviceKey` that is not a valid header value is dropped.
-        package init(type: String, bytes: [UInt8], deviceKey: String? = nil) {
+        /// Creates a body. A header value that is not valid is dropped.
+        package init(type: String, bytes: [UInt8], deviceKey: String? = nil, authorization: String? = nil) {
             self.type = type
             self.bytes = bytes
             self.deviceKey = deviceKey.flatMap { FetchHead.isField($0) ? $0 : nil }
+            self.authorization = authorization.flatMap { FetchHead.isField($0) ? $0 : nil }
         }
     }
     /// The entity tag of the caller's copy, sent as `If-None-Match`. The server answers 304 without a body if the tag is

@@ -78,7 +78,7 @@ package struct RosterPost: Sendable, Equatable {
     package var sequence: Int?
     /// The time of the last check, by the clock of the device.
     package var checked: Timestamp?
-    /// The public code of the last check's failure; nil if it did not fail.
+    /// The public code of the last check's failure, with a status or version after a colon; nil if it did not fail.
     package var code: String?
     /// The blocked versions.
     package var blocked: [String]
@@ -120,9 +120,19 @@ package struct RosterPost: Sendable, Equatable {
             && text.utf8.allSatisfy { (48...57).contains($0) || (97...102).contains($0) }
     }
 
-    /// Whether `text` can be the name of a device.
+    /// Whether `text` can be the name of a device. A name in the form of an identity could stand for another device.
     package static func isName(_ text: String) -> Bool {
-        text.unicodeScalars.count <= longestName
+        let plain = text.filter { !$0.isWhitespace }.lowercased()
+        return isShort(text) && !isDevice(plain) && !plain.hasPrefix("device:")
+    }
+
+    /// Whether `text` is not longer than a name. A roster of clientctl 0.9.0 may have other names than `isName` permits.
+    package static func isShort(_ text: String) -> Bool { text.unicodeScalars.count <= longestName }
+
+    /// Returns a code with a value, such as `httpStatus:404`, or without it if that is too long.
+    package static func code(_ code: String, value: String?) -> String {
+        guard let value, code.utf8.count + 1 + value.utf8.count <= longestCode else { return code }
+        return "\(code):\(value)"
     }
 }
 
@@ -148,7 +158,7 @@ extension RosterPost {
         let device = try reader.string("device")
         if !Self.isDevice(device) { throw reader.refusal("device", "is not 16 hex digits") }
         let name = try reader.string("name")
-        if !Self.isName(name) { throw reader.refusal("name", "has more than \(Self.longestName) characters") }
+        if !Self.isShort(name) { throw reader.refusal("name", "has more than \(Self.longestName) characters") }
         let interval = try reader.integer("interval")
         if !(1...Self.longestInterval).contains(interval) {
             throw reader.refusal("interval", "is not 1 to \(Self.longestInterval)")

@@ -41,6 +41,12 @@ struct DownloadOptions: ParsableArguments {
             "URL of a copy of the feed, such as a cache in the local network. Archives and deltas are downloaded from there first. Can be repeated.",
             valueName: "url"))
     var mirror: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "File or pipe with a bearer token for the mirrors of --mirror, which do not get that of --token-file. Other mirrors do not get it.",
+            valueName: "file"), completion: .file())
+    var mirrorTokenFile: String?
 }
 
 /// The help of flags for servers that require more than an address.

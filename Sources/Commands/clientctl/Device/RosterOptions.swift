@@ -21,7 +21,9 @@ struct RosterOptions: ParsableArguments {
     func sender(_ update: UpdateOptions, configuration: ShellConfiguration) throws -> RosterSender? {
         let name = name ?? ""
         if !RosterPost.isName(name) {
-            throw ValidationError("--name takes at most \(RosterPost.longestName) characters.")
+            throw ValidationError(
+                "--name takes at most \(RosterPost.longestName) characters, and not the form of an ID, such as device:1f0a2b3c4d5e6f70."
+            )
         }
         guard let text = roster else { return nil }
         let url = try FlagValue.url(text, of: "roster")

@@ -41,6 +41,8 @@ struct FeedServe: AsyncParsableCommand {
             With --cache, a relay also serves the files below releases/. It fetches each
             one once, compares it with the digest in the feed's documents, and removes the
             least recently used ones. Devices name it with --mirror and need not trust it.
+            If the feed requires a token (--upstream-token-file), a cache for other machines
+            requires one, too (--token-file, and --mirror-token-file of devices).
 
             Examples:
               clientctl feed serve feed
@@ -96,6 +98,7 @@ struct FeedServe: AsyncParsableCommand {
         let manager = Wiring.serviceManager()
         try logging.begin()
         let source = try source()
+        try requireClosed(source)
         var configuration = FeedConfiguration()
         configuration.address = bind ?? configuration.address
         configuration.port = try FlagValue.port(port) ?? 0
@@ -166,12 +169,28 @@ struct FeedServe: AsyncParsableCommand {
                 try RosterStore(try Wiring.absolute(place)), operators: try BearerTokens(file: operators))
         case (.upstream, true):
             let url = try FlagValue.url(place, of: "roster")
-            return RosterService(passing: RosterRelay(to: url, by: try Wiring.fetcher(relay, for: url)))
+            // A relay lends its token only to senders that it has authorized itself.
+            let lends = tokenFile != nil || isLocal
+            let fetcher = try lends ? Wiring.fetcher(relay, for: url) : Wiring.tokenlessFetcher(relay)
+            return RosterService(passing: RosterRelay(to: url, by: fetcher, passesTokens: !lends))
         case (.folder, true):
             throw ValidationError("--roster takes a file. Only a relay (--upstream) passes messages to a URL.")
         case (.upstream, false):
             throw ValidationError("--roster takes the URL of a roster with --upstream, because a relay has no files.")
         }
+    }
+
+    /// Whether only programs on this machine can connect.
+    private var isLocal: Bool { bind.map(ThisMachine.isNamed) ?? true }
+
+    /// Throws if the cache would serve a feed that requires a token to every client.
+    private func requireClosed(_ source: ServedFeed) throws {
+        guard case .upstream(_, .some) = source, relay.upstreamTokenFile != nil, tokenFile == nil, !isLocal else {
+            return
+        }
+        throw ValidationError(
+            "The upstream requires a token, and this cache would serve its releases without one. Give --token-file; devices send its "
+                + "token with --mirror-token-file. Or let a proxy on this machine check them, and bind to 127.0.0.1.")
     }
 
     /// The feed whose changes the host announces.
@@ -235,6 +254,18 @@ struct FeedServe: AsyncParsableCommand {
         let url = "http://\(address.contains(":") ? "[\(address)]" : address):\(port)/"
         if (configuration.tokens != nil || configuration.roster != nil) && !ThisMachine.isNamed(by: address) {
             Output.warn("tokens cross the network without encryption. Put a proxy with TLS in front.")
+        }
+        if configuration.tokens == nil && !isLocal {
+            if relay.upstreamTokenFile != nil {
+                Output.warn(
+                    "the upstream requires a token, and this relay announces its changes to every client of this port. Give --token-file."
+                )
+            }
+            if let place = devices.roster, !place.contains("://") {
+                Output.warn(
+                    "every client of this port can add devices to the roster, and /metrics shows their number. Give --token-file."
+                )
+            }
         }
         if configuration.reports != nil && configuration.tokens == nil && !ThisMachine.isNamed(by: address) {
             Output.warn(

@@ -50,7 +50,7 @@ struct FleetList: AsyncParsableCommand {
             throw ValidationError("--state takes one of \(states), not \(UntrustedName.display(state)).")
         }
         filter.name = name
-        if let name = filter.name, !RosterPost.isName(name) {
+        if let name = filter.name, !RosterPost.isShort(name) {
             throw ValidationError("--name takes at most \(RosterPost.longestName) characters.")
         }
         let now = Timestamp.now
@@ -95,27 +95,46 @@ struct FleetForget: AsyncParsableCommand {
         abstract: "Remove one device from a roster, with the key that is pinned for it.",
         discussion: """
             The next message of the device adds it again, with the key that signs it. Do
-            this after the store of a device was replaced, or when a device is gone.
+            this when a device is gone. After the store of a device was replaced, give
+            --pin-key: the device stays in the roster, and only this key signs for it.
+            `clientctl keys show STORE/roster.key.pem` prints it on the device, and `fleet
+            show` prints the keys that the host pinned and refused.
 
-            Example:
+            Examples:
               clientctl fleet forget "Lobby 3" --roster /var/lib/clientctl/roster.db
+              clientctl fleet forget "Lobby 3" --pin-key KEY-ID \\
+                --roster /var/lib/clientctl/roster.db
             """)
 
     @Argument(help: "The name of the device, or its ID, such as device:1f0a2b3c4d5e6f70.")
     var device: String
+
+    @Option(
+        help: ArgumentHelp(
+            "Keep the device, and pin the key with this ID of 64 hex digits instead of the present one.",
+            valueName: "id"))
+    var pinKey: String?
 
     @OptionGroup var source: RosterPlaceOptions
     @OptionGroup(title: "Network") var way: WayOptions
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
+        let key = pinKey
+        if let key, !RosterFile.isKey(key) {
+            throw ValidationError("--pin-key takes the ID of a key, 64 hex digits, not \(UntrustedName.display(key)).")
+        }
         let access = try source.access(way)
         let row = try await access.device(device, at: .now)
-        try await access.forget(row)
+        try await access.forget(row, pinning: key)
+        let name = "\(row.target) \(UntrustedName.display(row.post.name))"
         Output.give(
             json: common.json, afterChange: true,
-            ["outcome": .string("forgotten"), "device": .string(row.post.device), "name": .string(row.post.name)],
-            lines: ["forgot \(row.target) \(UntrustedName.display(row.post.name))"])
+            [
+                "outcome": .string(key == nil ? "forgotten" : "pinned"), "device": .string(row.post.device),
+                "name": .string(row.post.name), "key": .string(orNull: key),
+            ],
+            lines: [key.map { "only the key \($0) signs for \(name) now" } ?? "forgot \(name)"])
     }
 }
 
@@ -124,12 +143,14 @@ enum FleetText {
     private static let nameWidth = 24
 
     static func lines(_ rows: [RosterRow], at now: Timestamp) -> [String] {
-        var table: [[String]] = [["NAME", "RUNS", "STATE", "SEEN", "NEEDS ATTENTION"]]
+        var table: [[String]] = [["NAME", "RUNS", "STATE", "SEEN", "NEEDS ATTENTION", "WAITS FOR"]]
         for row in rows {
-            let reason = RosterRule.reason(row, at: now) ?? ""
-            table.append([name(row), row.post.runs ?? "-", row.post.state.rawValue, ago(row.seen, now: now), reason])
+            table.append([
+                name(row), row.post.runs ?? "-", row.post.state.rawValue, ago(row.seen, now: now),
+                RosterRule.reason(row, at: now) ?? "-", RosterRule.waits(row) ?? "-",
+            ])
         }
-        let widths = (0..<4).map { column in table.map { $0[column].count }.max() ?? 0 }
+        let widths = (0..<5).map { column in table.map { $0[column].count }.max() ?? 0 }
         let lines = table.map { cells in
             let padded = zip(cells, widths).map { cell, width in
                 cell + String(repeating: " ", count: width - cell.count)
@@ -152,6 +173,7 @@ enum FleetText {
         lines += line("next", value: post.next)
         let reasons = RosterRule.reasons(row, at: now)
         lines += line("needs attention", value: reasons.isEmpty ? nil : reasons.joined(separator: ", "))
+        lines += line("waits for", value: RosterRule.waits(row))
         lines += line("screen", value: post.screen?.rawValue)
         lines += line("channel", value: channel)
         lines += line("last check", value: post.checked.map { "\($0)\(post.code.map { ", failed with \($0)" } ?? "")" })
@@ -159,10 +181,16 @@ enum FleetText {
         let interval = DurationText(.seconds(post.interval))
         lines += line("last message", value: "\(row.seen), \(ago(row.seen, now: now)) ago; one every \(interval)")
         lines += line(
-            "another key signed", value: row.conflict.map { "\(counted(row.conflicts, "message")), the last at \($0)" })
+            "another key signed",
+            value: row.conflict.map {
+                "\(counted(row.conflicts, "message")), the last at \($0)"
+                    + (row.refusedKey.map { ", key \(UntrustedName.display($0))" } ?? "")
+            })
+        lines += line("pinned key", value: row.key.map { UntrustedName.display($0) })
+        lines += line("refused an old message", value: row.older.map { "at \($0)" })
         lines += line("application", value: post.appId)
         lines += line("programs", value: "clientctl \(post.program)" + (post.shell.map { ", shell \($0)" } ?? ""))
-        lines += post.findings.map { "  doctor: \($0), see reference/doctor.md#\($0.lowercased())" }
+        lines += post.findings.map { "  doctor: \($0), see the guide's page on doctor" }
         let target = "clientctl release target \(row.target) --only --version VERSION --feed FEED"
         lines += line(
             "aim a release at it", value: "\(target) --channel \(post.channel ?? "CHANNEL") --channel-key KEY")

@@ -26,16 +26,22 @@ struct RosterPlaceOptions: ParsableArguments {
         return .host(url, try Wiring.fetcher(way, token: rosterTokenFile, for: url))
     }
 
-    /// Returns the groups that `words` name: devices of the roster by name or ID, which take precedence, and groups. Without `--roster`,
-    /// returns `words`.
+    /// Returns the groups that `words` name: devices of the roster by name or ID, and groups. Without `--roster`, returns `words`. Throws
+    /// for a name that can also be a group: whoever posts to the roster chooses names, and would redirect the release.
     func groups(_ words: [String], way: WayOptions) async throws -> [String] {
         guard roster != nil else { return words }
         let (access, now) = (try access(way), Timestamp.now)
         var groups: [String] = []
         for word in words {
             do {
-                groups.append(try await access.device(word, at: now).target)
-            } catch is UnknownDevice where DeviceGroup.isNamedByReleases(word) {
+                let row = try await access.device(word, at: now)
+                if RosterAccess.id(word) == nil, DeviceGroup.isNamedByReleases(word) {
+                    throw ValidationError(
+                        "\(word) can be a group, and a device of the roster has this name. Give \(row.target) for the device, or leave out "
+                            + "--roster for the group.")
+                }
+                groups.append(row.target)
+            } catch is UnknownDevice where DeviceGroup.isNamedByReleases(word) && !RosterPost.isDevice(word) {
                 groups.append(word)
             }
         }
@@ -91,13 +97,20 @@ enum RosterAccess {
         }
     }
 
-    /// Returns the device with this name, or this ID. Throws `UpdateFailure` with `usage` if there is none, or several with the name.
+    /// Returns the ID in an argument such as `device:1f0a2b3c4d5e6f70`, with or without its prefix; nil for a name.
+    static func id(_ text: String) -> String? {
+        let id = text.dropping(prefix: "device:") ?? text
+        return RosterPost.isDevice(id) ? id : nil
+    }
+
+    /// Returns the device with this ID or name. An argument in the form of an ID is never a name. Throws `UpdateFailure` with `usage` if there
+    /// is none, or several with the name.
     func device(_ name: String, at now: Timestamp) async throws -> RosterRow {
         var filter = RosterFilter()
         filter.name = name
-        let id = name.dropping(prefix: "device:") ?? name
+        let id = Self.id(name)
         let found = try await rows(filter, at: now)
-        let exact = found.filter { $0.post.name == name || $0.post.device == id }
+        let exact = found.filter { row in id.map { row.post.device == $0 } ?? (row.post.name == name) }
         let shown = UntrustedName.display(name)
         if let row = exact.first, exact.count == 1 { return row }
         if exact.isEmpty {
@@ -114,12 +127,16 @@ enum RosterAccess {
             "\(counted(exact.count, "device")) have the name \(shown). Give an ID instead: \(ids).")
     }
 
-    /// Removes a device with its pinned key.
-    func forget(_ row: RosterRow) async throws {
+    /// Removes a device with its pinned key, or pins `key` instead.
+    func forget(_ row: RosterRow, pinning key: String?) async throws {
         switch self {
-        case .file(let path): _ = try RosterFile(path).forget(row.post.device)
+        case .file(let path):
+            let file = try RosterFile(path)
+            _ = try key.map { try file.pin($0, for: row.post.device) } ?? file.forget(row.post.device)
         case .host(let url, let fetcher):
-            let body = JSONWriter.bytes(of: .object(["forget": .string(row.post.device)]))
+            var request: JSONObject = ["forget": .string(row.post.device)]
+            request["key"] = key.map(JSONValue.string)
+            let body = JSONWriter.bytes(of: .object(request))
             try await fetcher.post(
                 FetchRequest.Upload(type: "application/json", bytes: body), to: try FetchURL(parsing: "\(url).json"))
         }

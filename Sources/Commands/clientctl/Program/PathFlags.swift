@@ -4,6 +4,7 @@ enum PathFlags {
     private static let plain: Set = [
         "access-log", "archive-maps", "ca-file", "cache", "channel-key", "channel-sign-public-key", "client-cert",
         "client-key", "feed", "guard-key", "guard-sign-public-key", "header-file", "key", "manifest", "metrics-file",
+        "mirror-token-file",
         "new", "new-passphrase-file", "notes", "out", "passphrase-file", "previous", "public-key", "publisher-state",
         "rebuild", "release-key", "reports", "root-key", "roster", "roster-token-file", "seed", "sign-key",
         "sign-public-key", "store", "style", "texts", "token-file", "trust", "upstream-token-file",

@@ -35,12 +35,20 @@ extension Wiring {
 
     /// Returns the fetcher of a relay for its upstream. Its timeouts are short, because a relay polls again soon.
     static func fetcher(_ relay: RelayOptions, for url: FetchURL) throws -> any Fetcher {
+        UpstreamFetcher(
+            fetcher: try fetcher(relay, credential: relay.upstreamTokenFile.map { try credential($0, for: url) }))
+    }
+
+    /// Returns the fetcher of a relay that has no token of its own.
+    static func tokenlessFetcher(_ relay: RelayOptions) throws -> any Fetcher { try fetcher(relay, credential: nil) }
+
+    private static func fetcher(_ relay: RelayOptions, credential: BearerCredential?) throws -> any Fetcher {
         var options = try relay.way.fetching()
-        options.credential = try relay.upstreamTokenFile.map { try credential($0, for: url) }
+        options.credential = credential
         options.connectTimeout = .seconds(5)
         options.stallTimeout = .seconds(10)
         options.minimumCeiling = .seconds(30)
-        return UpstreamFetcher(fetcher: try DeviceContainer.fetcher(options))
+        return try DeviceContainer.fetcher(options)
     }
 
     /// Returns a fetcher for the roster at `url`, with the token in this file.
@@ -64,9 +72,26 @@ extension Wiring {
         }
     }
 
-    /// Returns a fetcher for mirrors. It sends no token, follows no redirects, and leaves a silent mirror soon.
-    static func mirrorFetcher(_ network: NetworkOptions) throws -> any Fetcher {
+    /// Returns a fetcher for mirrors. It follows no redirects, and soon leaves a silent mirror. Mirrors get neither the token of
+    /// the feed nor its header fields; those that `mirrors` names, and no others, get the token of `--mirror-token-file`.
+    static func mirrorFetcher(_ network: NetworkOptions, token: String?, mirrors: [String]) throws -> any Fetcher {
+        let plain = try mirrorFetcher(network, credential: nil)
+        guard let token else { return plain }
+        if mirrors.isEmpty {
+            throw ValidationError("--mirror-token-file needs the address of the mirror: add --mirror.")
+        }
+        var closed: [(origin: FetchURL.Origin, fetcher: any Fetcher)] = []
+        for url in try FetchPolicy.mirrors(mirrors) {
+            closed.append((url.origin, try mirrorFetcher(network, credential: credential(token, for: url))))
+        }
+        return MirrorFetcher(plain: plain, closed: closed)
+    }
+
+    private static func mirrorFetcher(
+        _ network: NetworkOptions, credential: BearerCredential?
+    ) throws -> any Fetcher {
         var options = try network.fetching()
+        options.credential = credential
         options.connectTimeout = .seconds(5)
         options.stallTimeout = .seconds(10)
         options.maximumRedirects = 0
@@ -129,6 +154,17 @@ extension Wiring {
         } catch {
             throw UpdateFailure(.configInvalid, subject: path, "The header file \(path) cannot be used: \(error).")
         }
+    }
+}
+
+/// Fetches from mirrors, and from those of `closed` with their token.
+private struct MirrorFetcher: Fetcher {
+    let plain: any Fetcher
+    let closed: [(origin: FetchURL.Origin, fetcher: any Fetcher)]
+
+    func fetch<Sink: FetchSink & ~Copyable>(_ request: FetchRequest, into sink: inout Sink) async throws -> FetchHead {
+        let fetcher = closed.first { $0.origin == request.url.origin }?.fetcher ?? plain
+        return try await fetcher.fetch(request, into: &sink)
     }
 }
 

@@ -129,7 +129,8 @@ enum Wiring {
             return groups
         }
         feed.limits = try options.limits.limits()
-        feed.mirrorFetcher = try mirrorFetcher(options.network)
+        feed.mirrorFetcher = try mirrorFetcher(
+            options.network, token: options.downloads.mirrorTokenFile, mirrors: options.downloads.mirror)
         return feed
     }
 

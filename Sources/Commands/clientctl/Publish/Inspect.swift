@@ -132,7 +132,7 @@ struct Inspect: AsyncParsableCommand {
                     }),
             ],
             [
-                "an archive (\(listing.format.rawValue)), \(count); nothing was verified"
+                "an archive (\(listing.format.rawValue)), \(count); not checked: install applies further rules"
             ]
                 + listing.entries.map { "  \($0.kind.rawValue)  \(ByteCount(bytes: $0.size ?? 0))  \($0.shownName)" }
                 + (listing.refusal.map { ["install would refuse it: \($0.failure.message)"] } ?? [])

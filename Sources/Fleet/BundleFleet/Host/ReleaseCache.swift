@@ -9,8 +9,8 @@ import Synchronization
 
 /// A cache of the files below `releases/` of a feed on another server.
 ///
-/// A file is fetched once, compared with the digest that the feed's documents name, and kept until the space is needed for another.
-/// The cache checks no signatures: devices compare each file with a signed digest.
+/// A file is fetched once, compared with the digest that the feed's documents name, and kept until the space is needed for another, or
+/// the documents name another digest. The cache checks no signatures: devices compare each file with a signed digest.
 package actor ReleaseCache: FileFill {
     /// The longest wait of a request for a file that is being fetched.
     private static let longestWait = Duration.seconds(4)
@@ -24,8 +24,16 @@ package actor ReleaseCache: FileFill {
     private let root: Directory
     private let limit: Int
     private let environment: Environment
-    /// The sizes of the files that the cache has.
-    private var files: [String: Int] = [:]
+    /// A file that the cache has. Its digest is not known until a request for it after a restart.
+    private struct KeptFile {
+        let size: Int
+        var sha256: SHA256Digest?
+    }
+
+    private var files: [String: KeptFile] = [:]
+    /// The bytes that running downloads will need.
+    private var expected: [String: Int] = [:]
+    private var isReading = false
     /// The requests that wait for each file that is being fetched.
     private var running: [String: [ObjectIdentifier: Promised<Void>]] = [:]
     private var offered: [String: ReleaseFile] = [:]
@@ -53,7 +61,7 @@ package actor ReleaseCache: FileFill {
             let release = try releases.directory(version)
             for name in try release.list() {
                 guard case .file(let size)? = try release.kind(of: name) else { continue }
-                files["\(Self.releases)/\(version)/\(name)"] = size
+                files["\(Self.releases)/\(version)/\(name)"] = KeptFile(size: size)
             }
         }
     }
@@ -68,7 +76,13 @@ package actor ReleaseCache: FileFill {
 
     /// Fetches the file at `path`, once for all requests at the same time.
     package func fill(_ path: String) async -> FillOutcome {
-        if files[path] != nil { return .present }
+        if files[path] != nil {
+            await learnDigest(of: path)
+            dropChanged()
+            // The documents are read for later requests: this one must not wait for a feed that does not respond.
+            if !isReading, !isFresh(readAt) || offered[path] == nil { Task { await refresh(path) } }
+            if files[path] != nil { return .present }
+        }
         if running[path] == nil {
             running[path] = [:]
             Task { await fetch(path) }
@@ -92,17 +106,66 @@ package actor ReleaseCache: FileFill {
             guard let file = try await file(at: path) else { return }
             let parts = path.split(separator: "/").map(String.init)
             guard parts.count == 3 else { return }
-            try await makeRoom(for: file.size ?? 0, besides: path)
+            defer { expected[path] = nil }
+            expected[path] = file.size ?? 0
+            try makeRoom()
             let folder = try root.directory(creating: Self.downloads).directory(creating: file.sha256.hex)
-            let size = try await file.download(with: upstream.fetcher, into: folder)
+            let size = try await file.download(with: upstream.fetcher, into: folder, atMost: limit)
+            expected[path] = size
+            do { try makeRoom(isOnDisk: true) } catch {
+                try root.directory(Self.downloads).removeTree(file.sha256.hex)
+                throw error
+            }
             let release = try root.directory(creating: Self.releases).directory(creating: parts[1])
             try folder.rename(file.partName, to: release, as: parts[2])
             try root.directory(Self.downloads).removeTree(file.sha256.hex)
-            files[path] = size
+            files[path] = KeptFile(size: size, sha256: file.sha256)
             environment.log("cached \(path) (\(ByteCount(bytes: size)))")
         } catch {
             environment.log("\(path) was not cached: \(UpdateFailure(error).message)")
         }
+    }
+
+    // MARK: Changed files
+
+    /// Computes the digest of a file that an earlier run left, which the disk may have damaged since.
+    private func learnDigest(of path: String) async {
+        guard let file = files[path], file.sha256 == nil, let (folder, name) = try? place(of: path) else { return }
+        let found = try? await onThread { try folder.file(name).sha256() }
+        // Another request may have replaced the file.
+        if files[path]?.sha256 == nil { files[path]?.sha256 = found }
+    }
+
+    private func refresh(_ path: String) async {
+        if isReading { return }
+        isReading = true
+        defer { isReading = false }
+        if !isFresh(readAt) { try? await readDocuments() }
+        if offered[path] == nil { _ = try? await file(at: path) }
+        dropChanged()
+    }
+
+    /// Removes the files for which the documents name another digest.
+    private func dropChanged() {
+        for (path, file) in files {
+            guard let own = file.sha256, let named = offered[path]?.sha256, own != named else { continue }
+            do { try remove(path, because: "the feed names another digest") } catch {
+                environment.log("\(path) was not removed: \(UpdateFailure(error).message)")
+            }
+        }
+    }
+
+    private func place(of path: String) throws -> (folder: Directory, name: String)? {
+        let parts = path.split(separator: "/").map(String.init)
+        guard parts.count == 3 else { return nil }
+        return (try root.directory(Self.releases).directory(parts[1]), parts[2])
+    }
+
+    private func remove(_ path: String, because reason: String) throws {
+        guard let (folder, name) = try place(of: path) else { return }
+        try folder.removeFile(name)
+        files[path] = nil
+        environment.log("removed \(path) from the cache: \(reason)")
     }
 
     // MARK: The feed's documents
@@ -147,23 +210,30 @@ package actor ReleaseCache: FileFill {
 
     // MARK: Space
 
-    /// Removes the least recently used files until `size` bytes fit. Files of releases that the feed offers now stay.
-    private func makeRoom(for size: Int, besides path: String) async throws {
-        let total = files.values.reduce(size, +)
-        if total <= limit { return }
+    /// The bytes that stay free on the disk, if it is not small.
+    private static let reserve = 64 << 20
+
+    /// Removes files until those that remain and the expected ones fit into the limit and onto the disk: first the least recently used ones
+    /// that the feed does not offer, then the others. Throws if the expected ones alone do not fit.
+    private func makeRoom(isOnDisk: Bool = false) throws {
+        let coming = expected.values.reduce(0, +)
+        let space = try root.freeSpace()
+        let held = files.values.reduce(0) { $0 + $1.size }
+        let reserve = min(Self.reserve, space.totalBytes / 20)
+        let excess = max(held + coming - limit, isOnDisk ? 0 : coming + reserve - space.bytes)
+        if excess <= 0 { return }
+        if excess > held {
+            throw UpdateFailure(
+                .diskFull, subject: root.path,
+                "\(ByteCount(bytes: coming)) do not fit into the cache. Give a larger --cache-size, or a larger disk.")
+        }
         let last = uses.withLock { $0.last }
         for victim in CacheRule.victims(
-            files.map { CacheRule.CachedFile(path: $0.key, size: $0.value, use: last[$0.key] ?? 0) },
-            offered: Set(offered.keys),
-            excess: total - limit)
+            files.map { CacheRule.CachedFile(path: $0.key, size: $0.value.size, use: last[$0.key] ?? 0) },
+            offered: Set(offered.keys), excess: excess)
         {
-            let parts = victim.split(separator: "/").map(String.init)
-            guard parts.count == 3 else { continue }
-            // A file that cannot be removed is not tried again before the next start.
-            files[victim] = nil
             do {
-                try root.directory(Self.releases).directory(parts[1]).removeFile(parts[2])
-                environment.log("removed \(victim) from the cache")
+                try remove(victim, because: "the space is needed")
             } catch {
                 environment.log("\(UpdateFailure(error).message) It stays in the cache.")
             }
@@ -181,15 +251,16 @@ enum CacheRule {
     }
 
     /// Returns the paths to remove so that at least `excess` bytes become free, the least recently used first. Files in a folder with an
-    /// `offered` file stay, even if the cache then exceeds its size.
+    /// `offered` file go last.
     static func victims(_ files: [CachedFile], offered: Set<String>, excess: Int) -> [String] {
         func folder(_ path: String) -> Substring { path[..<(path.lastIndex(of: "/") ?? path.startIndex)] }
         let kept = Set(offered.map(folder))
+        func rank(_ file: CachedFile) -> (Int, Int, String) {
+            (kept.contains(folder(file.path)) ? 1 : 0, file.use, file.path)
+        }
         var left = excess
         var victims: [String] = []
-        for file in files.filter({ !kept.contains(folder($0.path)) }).sorted(by: {
-            ($0.use, $0.path) < ($1.use, $1.path)
-        }) {
+        for file in files.sorted(by: { rank($0) < rank($1) }) {
             if left <= 0 { break }
             left -= file.size
             victims.append(file.path)

@@ -1,29 +1,31 @@
 import CLibrary
 
-/// Limits the messages of each address to 5 per second, with bursts of 20.
+/// Limits the messages of each address, by default to 5 per second, with bursts of 20.
 struct AddressAllowance {
-    private static let rate = 5.0
-    private static let burst = 20.0
+    private let rate: Double
+    private let burst: Double
     /// The number of addresses that are counted on their own. All others share one allowance.
     private static let most = 20_000
 
     private struct Bucket {
-        var left = burst
+        var left: Double
         var last: Duration
     }
 
     private var buckets: [[UInt8]: Bucket] = [:]
+
+    init(perSecond rate: Double = 5, burst: Double = 20) { (self.rate, self.burst) = (rate, burst) }
 
     /// Returns whether a message from `address` is accepted at `time`, the reading of a clock.
     mutating func consume(_ address: String, at time: Duration) -> Bool {
         var network = Self.network(of: address)
         if buckets[network] == nil, buckets.count >= Self.most {
             // An address with a full bucket counts like one that was never seen.
-            buckets = buckets.filter { Self.filled($0.value, at: time) < Self.burst }
+            buckets = buckets.filter { filled($0.value, at: time) < burst }
             if buckets.count >= Self.most { network = [] }
         }
-        var bucket = buckets[network] ?? Bucket(last: time)
-        bucket.left = Self.filled(bucket, at: time)
+        var bucket = buckets[network] ?? Bucket(left: burst, last: time)
+        bucket.left = filled(bucket, at: time)
         bucket.last = time
         let isAccepted = bucket.left >= 1
         if isAccepted { bucket.left -= 1 }
@@ -31,7 +33,7 @@ struct AddressAllowance {
         return isAccepted
     }
 
-    private static func filled(_ bucket: Bucket, at time: Duration) -> Double {
+    private func filled(_ bucket: Bucket, at time: Duration) -> Double {
         min(burst, bucket.left + (time - bucket.last) / .seconds(1) * rate)
     }
 

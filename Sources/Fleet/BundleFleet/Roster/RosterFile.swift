@@ -8,6 +8,8 @@ package struct RosterFile: Sendable {
 
     private let database: SQLite
     private let path: String
+    /// Whether the table has the columns that clientctl 0.9.0 did not create. A file that is only read may lack them.
+    private let hasRefusals: Bool
 
     /// Opens the roster at `path`, and creates it unless it is `isReadOnly`. Throws `UpdateFailure` with `configInvalid` if the file is
     /// not a roster.
@@ -20,10 +22,21 @@ package struct RosterFile: Sendable {
             guard found == Self.schemaVersion || (found == 0 && tables == 0 && !isReadOnly) else {
                 throw SQLiteFailure(code: 26, description: "it is not a roster of this version of clientctl")
             }
-            if isReadOnly { return }
+            if isReadOnly {
+                hasRefusals = try Self.number(Self.refusals, in: database) == 2
+                return
+            }
             // A commit returns after the log is synced, so that a power failure loses nothing that was acknowledged.
             try database.run("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -4096;")
             if found == 0 { try database.run(Self.schema) }
+            if try Self.number(Self.refusals, in: database) < 2 {
+                try database.run(
+                    """
+                    BEGIN IMMEDIATE; ALTER TABLE devices ADD COLUMN refused TEXT;
+                    ALTER TABLE devices ADD COLUMN older INTEGER; COMMIT;
+                    """)
+            }
+            hasRefusals = true
         } catch let failure as SQLiteFailure {
             throw UpdateFailure(
                 .configInvalid, subject: path,
@@ -39,12 +52,14 @@ package struct RosterFile: Sendable {
           waiting TEXT, screen TEXT, shell TEXT, channel TEXT, sequence INTEGER, checked INTEGER, code TEXT,
           blocked TEXT NOT NULL, findings TEXT NOT NULL, program TEXT NOT NULL, interval INTEGER NOT NULL,
           seen INTEGER NOT NULL, first INTEGER NOT NULL, since INTEGER NOT NULL,
-          key TEXT NOT NULL, conflict INTEGER, conflicts INTEGER NOT NULL DEFAULT 0
+          key TEXT NOT NULL, conflict INTEGER, conflicts INTEGER NOT NULL DEFAULT 0, refused TEXT, older INTEGER
         ) WITHOUT ROWID;
         CREATE INDEX devices_seen ON devices (seen);
         PRAGMA user_version = \(schemaVersion);
         COMMIT;
         """
+
+    private static let refusals = "SELECT count(*) FROM pragma_table_info('devices') WHERE name IN ('refused', 'older')"
 
     private static let columns = """
         device, name, appId, runs, state, next, waiting, screen, shell, channel, sequence, checked, code, blocked, findings, \
@@ -75,21 +90,25 @@ package struct RosterFile: Sendable {
         try database.run("BEGIN IMMEDIATE")
         do throws(SQLiteFailure) {
             var (verdicts, devices) = ([RosterRule.Verdict](), count)
-            let known = try database.prepare("SELECT key, runs, since FROM devices WHERE device = ?")
+            let known = try database.prepare("SELECT key, runs, since, checked, seen FROM devices WHERE device = ?")
             let insert = try database.prepare(
                 "INSERT INTO devices (\(Self.columns), key) VALUES (\(Self.marks(23)))")
             let update = try database.prepare(
-                "UPDATE devices SET (\(Self.updated)) = (\(Self.marks(18))) WHERE device = ?")
+                "UPDATE devices SET (\(Self.updated)) = (\(Self.marks(18))), older = NULL WHERE device = ?")
             let refuse = try database.prepare(
-                "UPDATE devices SET conflict = ?, conflicts = conflicts + 1 WHERE device = ?")
+                "UPDATE devices SET conflict = ?, conflicts = conflicts + 1, refused = ? WHERE device = ?")
+            let pass = try database.prepare("UPDATE devices SET older = ? WHERE device = ?")
             for arrival in arrivals {
                 let post = arrival.post
-                var (pinned, runs, since) = (String?.none, String?.none, 0)
+                var (last, runs, since) = (RosterRule.LastPost?.none, String?.none, 0)
                 try known.run([.text(post.device)]) {
-                    (pinned, runs, since) = ($0.optionalText(0), $0.optionalText(1), $0.number(2))
+                    (runs, since) = ($0.optionalText(1), $0.number(2))
+                    last = RosterRule.LastPost(
+                        key: $0.text(0), checked: $0.optionalNumber(3).map { Timestamp(clamping: $0) },
+                        seen: Timestamp(clamping: $0.number(4)))
                 }
                 let now = arrival.at.secondsSinceEpoch
-                let verdict = RosterRule.verdict(on: arrival.key, pinned: pinned, devices: devices)
+                let verdict = RosterRule.verdict(on: post, by: arrival.key, after: last, devices: devices)
                 switch verdict {
                 case .new:
                     let host: [SQLite.SQLValue] = [.number(now), .number(now), .number(now), .null, .number(0)]
@@ -98,7 +117,8 @@ package struct RosterFile: Sendable {
                 case .known:
                     let start = runs == post.runs ? since : now
                     try update.run(Self.values(post) + [.number(now), .number(start), .text(post.device)])
-                case .impostor: try refuse.run([.number(now), .text(post.device)])
+                case .impostor: try refuse.run([.number(now), .text(arrival.key), .text(post.device)])
+                case .older: try pass.run([.number(now), .text(post.device)])
                 case .full: break
                 }
                 verdicts.append(verdict)
@@ -151,6 +171,27 @@ package struct RosterFile: Sendable {
         }
     }
 
+    /// Whether `text` is the ID of a key.
+    package static func isKey(_ text: String) -> Bool {
+        text.utf8.count == 64 && text.utf8.allSatisfy { (48...57).contains($0) || (97...102).contains($0) }
+    }
+
+    /// Pins `key` for a device instead of its present key, and forgets the conflict. Returns whether the roster has the device.
+    package func pin(_ key: String, for device: String) throws -> Bool {
+        try readable {
+            let count = try Self.number(
+                "SELECT count(*) FROM devices WHERE device = ?", in: database, with: [.text(device)])
+            // The time of another key's last check is no bound for this one.
+            try database.query(
+                """
+                UPDATE devices SET checked = CASE WHEN key = ? THEN checked END, key = ?, conflict = NULL, conflicts = 0, \
+                refused = NULL, older = NULL WHERE device = ?
+                """, [.text(key), .text(key), .text(device)]
+            ) { _ in }
+            return count > 0
+        }
+    }
+
     private func readable<Value>(_ work: () throws -> Value) throws -> Value {
         do {
             return try work()
@@ -190,7 +231,8 @@ package struct RosterFile: Sendable {
             let order = byName ? "name COLLATE NOCASE, device" : "device"
             var rows: [RosterRow] = []
             try database.query(
-                "SELECT \(Self.columns) FROM devices\(which) ORDER BY \(order) LIMIT \(limit)", values
+                "SELECT \(Self.columns), key, \(hasRefusals ? "refused, older" : "NULL, NULL") FROM devices\(which) ORDER BY \(order) LIMIT \(limit)",
+                values
             ) { if let row = Self.row($0) { rows.append(row) } }
             return (rows, total)
         }
@@ -212,7 +254,9 @@ package struct RosterFile: Sendable {
         return RosterRow(
             post: post, seen: Timestamp(clamping: row.number(17)), first: Timestamp(clamping: row.number(18)),
             since: Timestamp(clamping: row.number(19)),
-            conflict: row.optionalNumber(20).map { Timestamp(clamping: $0) }, conflicts: row.number(21))
+            conflict: row.optionalNumber(20).map { Timestamp(clamping: $0) }, conflicts: row.number(21),
+            key: row.text(22), refusedKey: row.optionalText(23),
+            older: row.optionalNumber(24).map { Timestamp(clamping: $0) })
     }
 
     /// The numbers of devices by version and state, the largest first.

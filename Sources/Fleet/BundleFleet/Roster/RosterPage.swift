@@ -142,7 +142,7 @@ struct RosterPage {
     private enum Attention: String, CaseIterable { case bad, warn, none = "" }
 
     private func attention(_ row: RosterRow) -> Attention {
-        if row.conflict != nil || RosterRule.isSilent(row, at: clock) || row.post.code != nil { return .bad }
+        if !RosterRule.urgent(row, at: clock).isEmpty { return .bad }
         return RosterRule.reason(row, at: clock) == nil ? .none : .warn
     }
 
@@ -158,9 +158,11 @@ struct RosterPage {
             [Markup("b", [:], ["\(post.runs.map { Self.shown($0) } ?? "nothing")"])]
             + (post.state == .none ? [] : [" \(post.state.rawValue)"])
             + (post.next.map { [", next \(Self.shown($0))"] } ?? [])
-        let others =
-            reasons.count < 2
-            ? [] : [Markup("small", [:], ["also \(reasons.dropFirst().joined(separator: ", "))"])]
+        let others: [Markup] =
+            (reasons.count < 2
+                ? [] : [Markup("small", [:], ["also \(reasons.dropFirst().joined(separator: ", "))"])])
+            + (row.conflict == nil ? [] : [Markup("small", [:], ["\(Self.keys(row))"])])
+        let waits = RosterRule.waits(row).map { [Markup("small", [:], ["waits for \($0)"])] } ?? []
         func cell(_ label: String, _ content: [Markup]) -> Markup { Markup("td", ["data-label": label], content) }
         return Markup(
             "tr", ["class": attention(row).rawValue],
@@ -168,7 +170,7 @@ struct RosterPage {
                 Markup(
                     "th", ["scope": "row"],
                     [Markup("bdi", [:], ["\(post.name.isEmpty ? "(no name)" : Self.shown(post.name))"])]),
-                cell("Runs", version + [Markup("small", [:], ["for ", moment(row.since, RosterRule.span)])]),
+                cell("Runs", version + [Markup("small", [:], ["for ", moment(row.since, RosterRule.span)])] + waits),
                 cell("Needs attention", ["\(reasons.first ?? "–")"] + others),
                 cell("Seen", [moment(row.seen) { "\(RosterRule.span($0)) ago" }]),
                 cell("Device", [Markup("code", [:], ["\(Self.shown(row.target))"])]),
@@ -176,6 +178,13 @@ struct RosterPage {
     }
 
     private static func shown(_ text: String) -> String { UntrustedName.display(text) }
+
+    /// Returns the first digits of the pinned key and of the last other one.
+    private static func keys(_ row: RosterRow) -> String {
+        [("pinned", row.key), ("refused", row.refusedKey)].compactMap { word, key in
+            key.map { "\(word) key \(shown(String($0.prefix(12))))…" }
+        }.joined(separator: ", ")
+    }
 
     /// Returns the time since `moment` in the words of `words`, which gets it in seconds.
     private func moment(_ moment: Timestamp, _ words: (Int) -> String) -> Markup {

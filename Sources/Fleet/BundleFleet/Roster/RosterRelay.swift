@@ -9,17 +9,32 @@ package final class RosterRelay: RosterReceiver {
 
     private let url: FetchURL
     private let fetcher: any Fetcher
+    private let passesTokens: Bool
+    private let stopwatch: Stopwatch
     private let running = Mutex(0)
+    /// The host accepts 5 messages a second from this relay. One sender gets a fifth of them.
+    private let allowance = Mutex(AddressAllowance(perSecond: 1, burst: 10))
 
-    /// Creates a relay to the roster at `url`. `fetcher` has the token for its host, if it needs one.
-    package init(to url: FetchURL, by fetcher: any Fetcher) { (self.url, self.fetcher) = (url, fetcher) }
+    /// Creates a relay to the roster at `url`. With `passesTokens`, each message goes with the token of its sender, and `fetcher` has none:
+    /// a relay that admits everybody must not lend its token. A token is passed only inside TLS, or to this machine.
+    package init(
+        to url: FetchURL, by fetcher: any Fetcher, passesTokens: Bool, environment: Environment = Environment()
+    ) {
+        (self.url, self.fetcher) = (url, fetcher)
+        self.passesTokens = passesTokens && (url.scheme == .https || url.origin.isThisMachine)
+        stopwatch = Stopwatch(environment.clock)
+    }
 
-    package func take(_ message: [UInt8], key: String?, from address: String) async -> RosterVerdict {
-        guard enter() else { return .tooMany(retryAfter: 30) }
+    package func take(_ message: [UInt8], from sender: RosterMessenger) async -> RosterVerdict {
+        guard allowance.withLock({ $0.consume(sender.address, at: stopwatch.elapsed) }), enter() else {
+            return .tooMany(retryAfter: 30)
+        }
         defer { running.withLock { $0 -= 1 } }
         do {
             try await fetcher.post(
-                FetchRequest.Upload(type: "application/json", bytes: message, deviceKey: key), to: url)
+                FetchRequest.Upload(
+                    type: "application/json", bytes: message, deviceKey: sender.key,
+                    authorization: passesTokens ? sender.authorization : nil), to: url)
             return .taken
         } catch FetchError.httpStatus(let status, _, let retryAfter) {
             return Self.verdict(status, retryAfter: retryAfter)
@@ -39,6 +54,7 @@ package final class RosterRelay: RosterReceiver {
     private static func verdict(_ status: Int, retryAfter: Duration?) -> RosterVerdict {
         switch status {
         case 400, 413: .malformed("the host of the roster answered \(status)")
+        case 401: .unauthorized
         case 409: .conflict
         case 429: .tooMany(retryAfter: max(1, Int((retryAfter ?? .seconds(30)).components.seconds)))
         case 507: .full

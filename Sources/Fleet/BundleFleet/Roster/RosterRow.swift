@@ -13,6 +13,11 @@ package struct RosterRow: Sendable, Equatable {
     package let conflict: Timestamp?
     /// The number of such messages.
     package let conflicts: Int
+    /// The ID of the pinned key, and that of the last other key; nil if the host does not send them.
+    package let key: String?
+    package let refusedKey: String?
+    /// The time at which the host refused a message that is older than the last one; nil if a newer one came since.
+    package let older: Timestamp?
 
     /// The group that a release targets to reach only this device.
     package var target: String { "device:\(post.device)" }
@@ -29,11 +34,16 @@ package struct RosterRow: Sendable, Equatable {
         object["reasons"] = .array(RosterRule.reasons(self, at: now).map(JSONValue.string))
         object["conflict"] = .string(orNull: conflict?.description)
         object["conflicts"] = .integer(conflicts)
+        object["waitsFor"] = .string(orNull: RosterRule.waits(self))
+        object["key"] = .string(orNull: key)
+        object["refusedKey"] = .string(orNull: refusedKey)
+        object["older"] = .string(orNull: older?.description)
         return object
     }
 
     package init(
-        post: RosterPost, seen: Timestamp, first: Timestamp, since: Timestamp, conflict: Timestamp?, conflicts: Int
+        post: RosterPost, seen: Timestamp, first: Timestamp, since: Timestamp, conflict: Timestamp?, conflicts: Int,
+        key: String? = nil, refusedKey: String? = nil, older: Timestamp? = nil
     ) {
         self.post = post
         self.seen = seen
@@ -41,6 +51,9 @@ package struct RosterRow: Sendable, Equatable {
         self.since = since
         self.conflict = conflict
         self.conflicts = conflicts
+        self.key = key
+        self.refusedKey = refusedKey
+        self.older = older
     }
 
     /// Parses a row of `GET /roster.json`. Throws `MemberReader.Refusal`.
@@ -52,7 +65,9 @@ package struct RosterRow: Sendable, Equatable {
             post: try RosterPost(parsing: JSONWriter.bytes(of: .object(message))), seen: try reader.timestamp("seen"),
             first: try reader.timestamp("first"), since: try reader.timestamp("since"),
             conflict: reader.optional("conflict") == nil ? nil : try reader.timestamp("conflict"),
-            conflicts: try reader.integer("conflicts"))
+            conflicts: try reader.integer("conflicts"), key: try reader.optionalString("key"),
+            refusedKey: try reader.optionalString("refusedKey"),
+            older: reader.optional("older") == nil ? nil : try reader.timestamp("older"))
     }
 }
 
@@ -75,26 +90,74 @@ package enum RosterRule {
         case known
         /// Another key is pinned for the device.
         case impostor
+        /// The message is older than the last one of the device.
+        case older
         /// The roster has no room for another device.
         case full
     }
 
-    /// Decides on a message that `key` signed. `pinned` is the key of the device; nil if the roster does not have the device.
-    static func verdict(on key: String, pinned: String?, devices count: Int) -> Verdict {
-        guard let pinned else { return count < most ? .new : .full }
-        return pinned == key ? .known : .impostor
+    /// The last accepted message of a device: the key that is pinned for it, the time of its check, and the time by the host's clock.
+    struct LastPost {
+        let key: String
+        let checked: Timestamp?
+        let seen: Timestamp
     }
 
-    /// Returns the reason why a device needs attention, in a few words each, the most important reason first.
+    /// Decides on `post`, which `key` signed. `last` is the last message of the device; nil if the roster does not have the device.
+    static func verdict(on post: RosterPost, by key: String, after last: LastPost?, devices count: Int) -> Verdict {
+        guard let last else { return count < most ? .new : .full }
+        if last.key != key { return .impostor }
+        guard let checked = last.checked else { return .known }
+        // A device whose clock was ahead may return to the right time.
+        let bound = min(checked, Timestamp(clamping: last.seen.secondsSinceEpoch + clockSkew))
+        return post.checked.map { $0 >= bound } == true ? .known : .older
+    }
+
+    /// Returns the reasons why a device needs attention, in a few words each, the most important reason first.
     package static func reasons(_ row: RosterRow, at now: Timestamp) -> [String] {
+        urgent(row, at: now) + [row.post.screen.flatMap(reason), shell(row.post)].compactMap(\.self) + row.post.findings
+    }
+
+    /// Returns the reasons for which a device gets no updates, or does not show its client.
+    static func urgent(_ row: RosterRow, at now: Timestamp) -> [String] {
         let post = row.post
-        let general: [String?] = [
+        let blocked = newestBlocked(post).map { "blocked \($0)" }
+        let code = code(post, isBlockedShown: blocked != nil)
+        let reasons: [String?] = [
             row.conflict == nil ? nil : "another key signs for it", isSilent(row, at: now) ? "silent" : nil,
-            post.screen.flatMap(reason), clockError(row).map { "clock \($0)" }, post.code,
-            newestBlocked(post).map { "blocked \($0)" }, post.waiting.map(reason),
-            post.state == .failed || post.state == .blocked ? post.state.rawValue : nil,
+            row.older == nil ? nil : "sends old messages", clockError(row).map { "clock \($0)" },
+            post.screen == .failure ? "shows nothing" : nil, post.state == .failed ? "failed" : nil,
+            post.state == .blocked ? "blocked \(post.runs ?? "")" : nil, blocked, code == blocked ? nil : code,
         ]
-        return general.compactMap(\.self) + post.findings
+        return reasons.compactMap(\.self)
+    }
+
+    /// Returns the failure of the last check in words; nil if another reason says the same.
+    private static func code(_ post: RosterPost, isBlockedShown: Bool) -> String? {
+        guard let code = post.code else { return nil }
+        let parts = code.split(separator: ":", maxSplits: 1)
+        switch (parts.first, parts.last) {
+        case ("versionBlocked", let version?) where parts.count == 2: return "blocked \(version)"
+        case ("versionBlocked", _) where isBlockedShown: return nil
+        case ("incompatibleShell", _) where post.waiting == .shell: return nil
+        default: return parts.joined(separator: " ")
+        }
+    }
+
+    private static func shell(_ post: RosterPost) -> String? { post.waiting == .shell ? "needs a newer shell" : nil }
+
+    /// Returns what the device rightly waits for; nil if it waits for nothing.
+    package static func waits(_ row: RosterRow) -> String? {
+        switch row.post.waiting {
+        case .window: "an activation window"
+        case .page: "its page"
+        case .rollout: "the rollout"
+        case .paused: "its paused release"
+        case .hours: "the download hours"
+        case .budget: "the metered budget"
+        case .deltas: "a delta"
+        case .shell, nil: nil
+        }
     }
 
     /// Returns the most important reason why a device needs attention; nil if it does not.
@@ -104,22 +167,8 @@ package enum RosterRule {
         switch screen {
         case .locked: "locked"
         case .maintenance: "maintenance"
-        case .failure: "shows nothing"
         case .signedOut: "signed out"
-        case .starting, .client, .guests, .updateRequired, .waiting: nil
-        }
-    }
-
-    private static func reason(_ waiting: RosterPost.WaitReason) -> String {
-        switch waiting {
-        case .window: "waits for an activation window"
-        case .page: "waits for its page"
-        case .rollout: "not in the rollout"
-        case .paused: "its release is paused"
-        case .shell: "needs a newer shell"
-        case .hours: "waits for the download hours"
-        case .budget: "waits for the metered budget"
-        case .deltas: "waits for a delta"
+        case .failure, .starting, .client, .guests, .updateRequired, .waiting: nil
         }
     }
 

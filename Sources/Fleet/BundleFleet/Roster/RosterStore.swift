@@ -41,13 +41,17 @@ package actor RosterStore: RosterReceiver, RosterReader {
         devices = try file.count()
     }
 
-    package func take(_ message: [UInt8], key: String?, from address: String) async -> RosterVerdict {
-        guard allowance.consume(address, at: stopwatch.elapsed), waiting.count < Self.mostWaiting else {
+    package func take(_ message: [UInt8], from sender: RosterMessenger) async -> RosterVerdict {
+        guard allowance.consume(sender.address, at: stopwatch.elapsed), waiting.count < Self.mostWaiting else {
             return .tooMany(retryAfter: 30)
         }
         let post: RosterPost
         do { post = try RosterPost(parsing: message) } catch { return .malformed("\(error)") }
-        guard let signature = key.flatMap(DeviceSignature.init), (try? signature.isValid(over: message)) == true else {
+        if !RosterPost.isName(post.name) {
+            return .malformed("name has the form of an ID, which could be another device")
+        }
+        guard let signature = sender.key.flatMap(DeviceSignature.init), (try? signature.isValid(over: message)) == true
+        else {
             return .malformed("X-Device-Key is not an Ed25519 key with its signature over the body")
         }
         let arrival = RosterFile.Arrival(post: post, key: signature.key.id, at: environment.now())
@@ -89,6 +93,10 @@ package actor RosterStore: RosterReceiver, RosterReader {
         switch verdict {
         case .new, .known: .taken
         case .impostor: .conflict
+        case .older:
+            .malformed(
+                "checked is before that of the last message: the clock went back, or the message is a copy of an old one"
+            )
         case .full: .full
         }
     }
@@ -130,9 +138,13 @@ package actor RosterStore: RosterReceiver, RosterReader {
 
     package func forget(_ message: [UInt8]) async throws -> Bool? {
         guard let object = try? JSONScanner.parse(message, maximumBytes: RosterPost.maximumBytes).objectValue,
-            object.members.map(\.name) == ["forget"], let device = object["forget"]?.stringValue,
-            RosterPost.isDevice(device)
+            let device = object["forget"]?.stringValue, RosterPost.isDevice(device)
         else { return nil }
+        if object.members.map(\.name) == ["forget", "key"], let key = object["key"]?.stringValue, RosterFile.isKey(key)
+        {
+            return try await onThread { [file] in try file.pin(key, for: device) }
+        }
+        guard object.members.map(\.name) == ["forget"] else { return nil }
         let wasThere = try await onThread { [file] in try file.forget(device) }
         if wasThere { devices -= 1 }
         return wasThere

@@ -128,6 +128,9 @@ struct CurlEasy: ~Copyable {
         }
         if let upload = request.upload { add(header: "Content-Type: \(upload.type)") }
         if let key = request.upload?.deviceKey { add(header: "X-Device-Key: \(key)") }
+        if let sender = request.upload?.authorization, url.origin == request.url.origin {
+            add(header: "Authorization: \(sender)")
+        }
         if let tag = request.knownTag { add(header: "If-None-Match: \(tag)") }
         if let resume = request.resume {
             add(header: "Range: bytes=\(resume.offset)-")

@@ -4,9 +4,9 @@ package import BundleValues
 
 /// The condition of a device that its ledger does not contain.
 package struct DeviceCondition: Sendable, Equatable {
-    /// The end of the last check, and the code of its failure.
+    /// The end of the last check, and the code of its failure with the status or version that it is about.
     package var checked: Timestamp?
-    package var code: FailureCode?
+    package var code: String?
     /// The state of the screen; nil without `serve`.
     package var screen: RosterPost.ShownScreen?
     /// Whether the device has activation windows, and none is open.
@@ -64,8 +64,17 @@ package enum RosterReading {
             interval: Int(identity.interval.components.seconds), appId: ledger.appId, runs: runs?.shortDescription,
             next: next?.shortDescription, waiting: waiting(ledger, next: next, condition), screen: condition.screen,
             shell: ledger.shell, channel: followed?.name, sequence: followed?.sequence, checked: condition.checked,
-            code: condition.code?.rawValue ?? ledger.wanted.last?.code.rawValue,
+            code: condition.code ?? ledger.wanted.last.map { code($0.code, of: $0.version.description) },
             blocked: ledger.blocks.map(\.version.description), findings: condition.findings)
+    }
+
+    /// Returns the code of a check's failure, with the status of the server or the blocked version.
+    package static func code(_ failure: UpdateFailure) -> String {
+        RosterPost.code(failure.code.rawValue, value: failure.status.map(String.init))
+    }
+
+    private static func code(_ code: FailureCode, of version: String) -> String {
+        RosterPost.code(code.rawValue, value: code == .versionBlocked ? version : nil)
     }
 
     private static func running(_ ledger: Ledger) -> (ClientName?, RosterPost.ClientState) {

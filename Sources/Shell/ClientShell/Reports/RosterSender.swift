@@ -81,7 +81,7 @@ package final class RosterSender: Sendable {
     /// Records the end of a check and its failure.
     package func noteCheck(_ failure: UpdateFailure?) {
         change {
-            ($0.condition.checked, $0.condition.code) = (.now, failure?.code)
+            ($0.condition.checked, $0.condition.code) = (.now, failure.map(RosterReading.code))
             $0.pace.noteCheck(at: stopwatch.elapsed)
         }
     }

@@ -13,8 +13,10 @@ struct CacheRuleTests {
 
     @Test(arguments: [
         (0, []), (1, ["releases/v1.1.0/b"]), (10, ["releases/v1.1.0/b"]),
-        (11, ["releases/v1.1.0/b", "releases/v1.0.0/a"]), (1000, ["releases/v1.1.0/b", "releases/v1.0.0/a"]),
-    ]) func `removes the least recently used files, and none of an offered release`(excess: Int, victims: [String]) {
+        (11, ["releases/v1.1.0/b", "releases/v1.0.0/a"]),
+        (21, ["releases/v1.1.0/b", "releases/v1.0.0/a", "releases/v1.2.0/d"]),
+        (1000, ["releases/v1.1.0/b", "releases/v1.0.0/a", "releases/v1.2.0/d", "releases/v1.2.0/c"]),
+    ]) func `removes the least recently used files, those of an offered release last`(excess: Int, victims: [String]) {
         #expect(CacheRule.victims(Self.files, offered: ["releases/v1.2.0/c"], excess: excess) == victims)
     }
 }

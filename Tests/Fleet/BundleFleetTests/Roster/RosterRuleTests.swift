@@ -38,16 +38,76 @@ import Testing
         #expect(Self.reasons { ($0.runs, $0.blocked) = (nil, ["1.4.0"]) } == ["blocked 1.4.0"])
     }
 
-    @Test func `names every reason, beginning with the screen and the failure of the check`() {
+    @Test func `names every reason, beginning with those that keep updates away`() {
         let reasons = Self.reasons {
             ($0.screen, $0.code, $0.waiting) = (.locked, "diskFull", .shell)
             ($0.blocked, $0.findings) = (["1.6.0"], ["diskSpace", "inodes"])
         }
-        #expect(reasons == ["locked", "diskFull", "blocked 1.6.0", "needs a newer shell", "diskSpace", "inodes"])
+        #expect(reasons == ["blocked 1.6.0", "diskFull", "locked", "needs a newer shell", "diskSpace", "inodes"])
     }
 
-    @Test func `describes each waiting state of a device in different words`() {
-        let words = RosterPost.WaitReason.allCases.flatMap { waiting in Self.reasons { $0.waiting = waiting } }
-        #expect(Set(words).count == RosterPost.WaitReason.allCases.count)
+    @Test func `a device that rightly waits needs no attention`() {
+        var words: Set<String> = []
+        for waiting in RosterPost.WaitReason.allCases {
+            let reasons = Self.reasons { $0.waiting = waiting }
+            #expect(reasons == (waiting == .shell ? ["needs a newer shell"] : []))
+            var post = RosterPost(device: "3f9a0b1c2d3e4f50", name: "", state: .good, program: "", interval: 900)
+            post.waiting = waiting
+            let row = RosterRow(
+                post: post, seen: Self.seen, first: Self.seen, since: Self.seen, conflict: nil, conflicts: 0)
+            if let wait = RosterRule.waits(row) { words.insert(wait) }
+        }
+        #expect(words.count == RosterPost.WaitReason.allCases.count - 1)
+    }
+
+    @Test(arguments: [
+        ("httpStatus:404", "httpStatus 404"), ("httpStatus", "httpStatus"), ("versionBlocked:1.6.0", "blocked 1.6.0"),
+        ("versionBlocked", "versionBlocked"), ("diskFull", "diskFull"),
+    ])
+    func `names the status or the version of the last failure, also in messages of older devices`(
+        code: String, words: String
+    ) throws {
+        #expect(Self.reasons { $0.code = code } == [words])
+        var post = RosterPost(device: "3f9a0b1c2d3e4f50", name: "", state: .good, program: "", interval: 900)
+        post.code = code
+        #expect(try RosterPost(parsing: post.bytes).code == code)
+    }
+
+    @Test func `names a blocked version once`() {
+        #expect(Self.reasons { ($0.code, $0.blocked) = ("versionBlocked", ["1.6.0"]) } == ["blocked 1.6.0"])
+        #expect(Self.reasons { ($0.code, $0.blocked) = ("versionBlocked:1.6.0", ["1.6.0"]) } == ["blocked 1.6.0"])
+        #expect(Self.reasons { ($0.code, $0.waiting) = ("incompatibleShell", .shell) } == ["needs a newer shell"])
+        #expect(RosterPost.code("versionBlocked", value: "1.5.0") == "versionBlocked:1.5.0")
+        #expect(RosterPost.code("versionBlocked", value: "1.5.0-a-very-long-label") == "versionBlocked")
+    }
+
+    @Test func `refuses a message that is older than the last one of its device`() {
+        func verdict(_ checked: Int?, after last: Int?, seen: Int = 1000) -> RosterRule.Verdict {
+            let post = RosterPost(
+                device: "3f9a0b1c2d3e4f50", name: "", state: .good, program: "", interval: 900,
+                checked: checked.map { Timestamp(clamping: $0) })
+            return RosterRule.verdict(
+                on: post, by: "k",
+                after: RosterRule.LastPost(
+                    key: "k", checked: last.map { Timestamp(clamping: $0) }, seen: Timestamp(clamping: seen)),
+                devices: 1)
+        }
+        #expect(verdict(999, after: 1000) == .older && verdict(nil, after: 1000) == .older)
+        #expect(verdict(1000, after: 1000) == .known && verdict(1001, after: 1000) == .known)
+        #expect(verdict(nil, after: nil) == .known && verdict(1, after: nil) == .known)
+        // The clock of the device was days ahead and is right again.
+        #expect(verdict(1301, after: 900_000) == .known && verdict(1299, after: 900_000) == .older)
+    }
+
+    @Test func `a name in the form of an ID is not a name`() {
+        for name in [
+            "1f0a2b3c4d5e6f70", "1F0A2B3C4D5E6F70", " 1f0a2b3c4d5e6f70", "device:1f0a2b3c4d5e6f70", "device:x",
+            "Device:Lobby", "device: 1f0a",
+        ] {
+            #expect(!RosterPost.isName(name), "\(name)")
+        }
+        for name in ["", "Lobby 3", "qa", "1f0a2b3c4d5e6f7", "devices", "the device:"] {
+            #expect(RosterPost.isName(name), "\(name)")
+        }
     }
 }

@@ -36,7 +36,7 @@ import Testing
         _ post: RosterPost, _ key: borrowing DeviceKey, to store: RosterStore, from address: String = "192.0.2.1"
     ) async throws -> RosterVerdict {
         let signature = try DeviceSignature(signing: post.bytes, with: key)
-        return await store.take(post.bytes, key: signature.field, from: address)
+        return await store.take(post.bytes, from: RosterMessenger(key: signature.field, address: address))
     }
 
     // MARK: Messages
@@ -67,7 +67,9 @@ import Testing
         await withTaskGroup(of: RosterVerdict.self) { group in
             for (index, body) in bodies.enumerated() {
                 group.addTask {
-                    await store.take(body.bytes, key: body.field, from: "192.0.\(index / 200).\(index % 200)")
+                    await store.take(
+                        body.bytes,
+                        from: RosterMessenger(key: body.field, address: "192.0.\(index / 200).\(index % 200)"))
                 }
             }
             for await verdict in group { #expect(verdict == .taken) }
@@ -93,13 +95,97 @@ import Testing
         #expect(try await send(Self.post(), other, to: store) == .taken)
     }
 
+    @Test func `keeps the row of a device when an old message is repeated, and shows it`() async throws {
+        let (store, key) = (try store(), try DeviceKey())
+        func post(_ checked: Int, _ state: RosterPost.ClientState) -> RosterPost {
+            var post = Self.post()
+            (post.checked, post.state) = (Timestamp(clamping: checked), state)
+            return post
+        }
+        let (old, now) = (post(1_799_999_000, .good), post(1_799_999_900, .blocked))
+        #expect(try await send(old, key, to: store) == .taken)
+        #expect(try await send(now, key, to: store) == .taken)
+        guard case .malformed = try await send(old, key, to: store) else {
+            Issue.record("the host accepted an old message")
+            return
+        }
+        let row = try #require(try rows().first)
+        #expect(row.post == now && row.older != nil)
+        #expect(RosterRule.reasons(row, at: row.seen).contains("sends old messages"))
+        #expect(try RosterRow(.object(row.json(at: row.seen))) == row)
+        #expect(try await send(post(1_800_000_000, .good), key, to: store) == .taken)
+        #expect(try rows().first?.older == nil)
+    }
+
+    @Test func `shows the pinned and the refused key, and pins the key that an operator names`() async throws {
+        let (store, first, second) = (try store(), try DeviceKey(), try DeviceKey())
+        #expect(try await send(Self.post(), first, to: store) == .taken)
+        #expect(try await send(Self.post(), second, to: store) == .conflict)
+        let row = try #require(try rows().first)
+        let (pinned, refused) = (try #require(row.key), try #require(row.refusedKey))
+        #expect(pinned != refused && RosterFile.isKey(pinned) && RosterFile.isKey(refused))
+        #expect(try await store.page(query: "")?.html.contains("refused key \(refused.prefix(12))") == true)
+        func forget(_ more: JSONObject) async throws -> Bool? {
+            var object: JSONObject = ["forget": .string(Self.post().device)]
+            for member in more.members { object[member.name] = member.value }
+            return try await store.forget(JSONWriter.bytes(of: .object(object)))
+        }
+        #expect(try await forget(["key": .string("short")]) == nil)
+        #expect(try await forget(["key": .string(refused), "more": .null]) == nil)
+        #expect(try await forget(["key": .string(refused)]) == true)
+        #expect(try rows().first?.conflict == nil && rows().first?.refusedKey == nil)
+        #expect(try await send(Self.post(), first, to: store) == .conflict)
+        #expect(try await send(Self.post(), second, to: store) == .taken)
+        #expect(try rows().count == 1)
+    }
+
+    @Test func `refuses a name in the form of an ID, and reads one that an earlier version accepted`() async throws {
+        let (store, key) = (try store(), try DeviceKey())
+        for name in ["00000000000000ff", "device:00000000000000ff"] {
+            guard case .malformed = try await send(Self.post(name: name), key, to: store) else {
+                Issue.record("the host accepted the name \(name)")
+                continue
+            }
+        }
+        let row = RosterRow(
+            post: Self.post(name: "device:00000000000000ff"), seen: .now, first: .now, since: .now, conflict: nil,
+            conflicts: 0)
+        #expect(try RosterRow(.object(row.json(at: .now))).post.name == "device:00000000000000ff")
+    }
+
+    @Test func `reads and continues a roster of clientctl 0.9.0`() async throws {
+        let path = folder.file("roster.db")
+        let old = try SQLite(path, isReadOnly: false)
+        try old.run(
+            """
+            CREATE TABLE devices (
+              device TEXT PRIMARY KEY, name TEXT NOT NULL, appId TEXT, runs TEXT, state TEXT NOT NULL, next TEXT,
+              waiting TEXT, screen TEXT, shell TEXT, channel TEXT, sequence INTEGER, checked INTEGER, code TEXT,
+              blocked TEXT NOT NULL, findings TEXT NOT NULL, program TEXT NOT NULL, interval INTEGER NOT NULL,
+              seen INTEGER NOT NULL, first INTEGER NOT NULL, since INTEGER NOT NULL,
+              key TEXT NOT NULL, conflict INTEGER, conflicts INTEGER NOT NULL DEFAULT 0
+            ) WITHOUT ROWID;
+            INSERT INTO devices VALUES ('00000000000000aa', 'Old', NULL, '1.0.0', 'good', NULL, NULL, NULL, NULL, NULL, NULL,
+              1799999000, NULL, '', '', '0.9.0', 900, 1799999000, 1799999000, 1799999000, 'k', NULL, 0);
+            PRAGMA user_version = 1;
+            """)
+        #expect(try rows().first?.key == "k" && rows().first?.older == nil)
+        let key = try DeviceKey()
+        let post = Self.post(0xaa)
+        #expect(try await send(post, key, to: store()) == .conflict)
+        #expect(try rows().first?.refusedKey != nil)
+        #expect(try RosterFile(path, isReadOnly: true).rows(RosterFilter(), at: .now).total == 1)
+    }
+
     @Test func `refuses messages that no device sends`() async throws {
         let store = try store()
         let key = try DeviceKey()
         let good = Self.post().bytes
         let field = try DeviceSignature(signing: good, with: key).field
         func isMalformed(_ body: [UInt8], _ field: String?) async -> Bool {
-            if case .malformed = await store.take(body, key: field, from: "198.51.100.\(Int.random(in: 0...255))") {
+            if case .malformed = await store.take(
+                body, from: RosterMessenger(key: field, address: "198.51.100.\(Int.random(in: 0...255))"))
+            {
                 true
             } else {
                 false
@@ -125,7 +211,10 @@ import Testing
     @Test func `limits the messages of one address and accepts those of others`() async throws {
         let store = try store()
         var verdicts: [RosterVerdict] = []
-        for _ in 0..<40 { verdicts.append(await store.take([], key: nil, from: "2001:db8::\(verdicts.count)")) }
+        for _ in 0..<40 {
+            verdicts.append(
+                await store.take([], from: RosterMessenger(key: nil, address: "2001:db8::\(verdicts.count)")))
+        }
         #expect(verdicts.filter { $0 == .tooMany(retryAfter: 30) }.count >= 10, "one network of 64 bits")
         let key = try DeviceKey()
         #expect(try await send(Self.post(), key, to: store, from: "2001:db8:0:1::1") == .taken)
@@ -181,10 +270,14 @@ import Testing
     // MARK: Limits
 
     @Test func `pins the first key and refuses new devices above the limit`() {
-        #expect(RosterRule.verdict(on: "a", pinned: nil, devices: 0) == .new)
-        #expect(RosterRule.verdict(on: "a", pinned: "a", devices: RosterRule.most) == .known)
-        #expect(RosterRule.verdict(on: "a", pinned: "b", devices: 1) == .impostor)
-        #expect(RosterRule.verdict(on: "a", pinned: nil, devices: RosterRule.most) == .full)
+        func verdict(pinned: String?, devices: Int) -> RosterRule.Verdict {
+            let last = pinned.map { RosterRule.LastPost(key: $0, checked: nil, seen: .now) }
+            return RosterRule.verdict(on: Self.post(), by: "a", after: last, devices: devices)
+        }
+        #expect(verdict(pinned: nil, devices: 0) == .new)
+        #expect(verdict(pinned: "a", devices: RosterRule.most) == .known)
+        #expect(verdict(pinned: "b", devices: 1) == .impostor)
+        #expect(verdict(pinned: nil, devices: RosterRule.most) == .full)
     }
 
     @Test func `refuses a file that is not a roster`() throws {

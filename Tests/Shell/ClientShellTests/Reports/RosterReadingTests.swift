@@ -94,8 +94,18 @@ import Testing
         ledger.miss(version, after: UpdateFailure(.diskFull, subject: "", "The disk is full."), at: Self.now)
         #expect(Self.post(ledger).code == "diskFull")
         var condition = DeviceCondition()
-        condition.code = .networkUnavailable
+        condition.code = "networkUnavailable"
         #expect(Self.post(ledger, condition).code == "networkUnavailable")
+    }
+
+    @Test func `sends the status of the server and the blocked version with the code`() throws {
+        let url = try FetchURL(parsing: "https://updates.example.com/x")
+        let failure = UpdateFailure(FetchError.httpStatus(403, url, retryAfter: nil))
+        #expect(RosterReading.code(failure) == "httpStatus:403")
+        #expect(RosterReading.code(UpdateFailure(.diskFull, subject: "", "")) == "diskFull")
+        var ledger = try launched()
+        ledger.miss(version, after: UpdateFailure(.versionBlocked, subject: "", ""), at: Self.now)
+        #expect(Self.post(ledger).code == "versionBlocked:\(version)")
     }
 
     @Test func `identifies a device by the same ID as rollouts`() throws {
