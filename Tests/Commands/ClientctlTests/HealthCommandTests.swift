@@ -196,7 +196,7 @@ import Testing
             try site.install().succeeded("installed")
             let arguments = try confirm(try launch(), more).map { $0 == "1.0.0" ? version : $0 }
             let outcome = try Clientctl.run(arguments)
-            #expect(outcome.status == status, "\(version): \(outcome.errors)")
+            #expect(outcome.status == Int32(status), "\(version): \(outcome.errors)")
         }
     }
 

@@ -170,7 +170,8 @@ import Testing
         func waitForClient(_ version: String) throws {
             let list = ["list", "--store", folder.file("store"), "--json"]
             while try Clientctl.run(list).strings("versions")?.contains(version) != true {
-                try #require(serve.wait(within: .milliseconds(200)) == nil, "\(serve.printed())")
+                let ending = try serve.wait(within: .milliseconds(200))
+                try #require(ending == nil, "serve has ended")
             }
         }
         try waitForClient("v1.0.0")
@@ -246,7 +247,8 @@ import Testing
             ["sh", "-c", #"exec "$@" <"$0""#, terminal.path, Clientctl.path, "demo"],
             environment: Clientctl.environment(["TMPDIR": folder.path]), in: folder.path)
         while try !demo.printed().output.contains("Then press Enter for an update.") {
-            try #require(demo.wait(within: .milliseconds(50)) == nil, "\(demo.printed())")
+            let ending = try demo.wait(within: .milliseconds(50))
+            try #require(ending == nil, "the demo has ended")
         }
         let children = try demo.threads().map {
             String(decoding: try contents(ofFile: "\($0)/children"), as: UTF8.self)

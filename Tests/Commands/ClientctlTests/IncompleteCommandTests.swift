@@ -113,6 +113,17 @@ import Testing
     }
 
     @Test(arguments: EveryFlagTests.commands)
+    func `shows every flag that its own help calls required in the usage line`(command: EveryFlagTests.Command) throws {
+        let help = try Clientctl.run(command.words + ["--help"]).text
+        let usage = try #require(help.split(separator: "\n").first { $0.hasPrefix("USAGE: ") })
+        // Options with a condition, such as "(required with --roster)", depend on other arguments.
+        let required = help.matches(of: /\n  (--[a-z-]+)(?: <[^>]*>)?\s+\(required(?:\)|, or )/).map { String($0.1) }
+        for flag in required {
+            #expect(Self.needed(String(usage)).contains(flag), "\(flag): \(usage)")
+        }
+    }
+
+    @Test(arguments: EveryFlagTests.commands)
     func `names all missing flags that the usage line of the command requires`(command: EveryFlagTests.Command) throws {
         let help = try Clientctl.run(command.words + ["--help"])
         #expect(help.status == 0)
@@ -126,6 +137,7 @@ import Testing
             case "release rollout": "10%"
             case "release target": "qa"
             case "feed offer": "1.0.0"
+            case "channel delete": "stable"
             default: site.trust
             }
         let hasOperand = usage.contains(try Regex("clientctl \(command.words.joined(separator: " ")) \\[?<"))

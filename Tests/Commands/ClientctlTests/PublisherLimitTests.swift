@@ -173,7 +173,7 @@ import Testing
     @Test func `publish does not create a channel that this publisher signed before`() throws {
         let state = ["--publisher-state", site.folder.file("state")]
         try publish("1.0.0", "stable", state).succeeded("published")
-        try site.channel("renew", state).succeeded("changed")
+        try site.channel("renew", "--publisher-state", site.folder.file("state")).succeeded("changed")
         try Clientctl.stock(["rm", "-r", site.feed])
         let refused = try publish("1.0.0", "stable", state).failed(22, "rollbackAttempt")
         #expect(refused.errors.contains("--create --sequence 3"), "\(refused.errors)")

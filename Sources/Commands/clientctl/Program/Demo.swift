@@ -149,7 +149,7 @@ private final class DemoWalk {
     private func launch() throws -> (version: String, token: String) {
         say("The shell of the device starts the next client.")
         let (ending, output) = try StartedProgram.run(
-            words("launch --store store --json"), adding: settings, without: .settings, for: .seconds(60),
+            words("launch --store store --json"), adding: settings, for: .seconds(60),
             longestOutput: 1 << 20)
         guard ending == .exited(0), let answer = try JSONScanner.parse(output, maximumBytes: 1 << 20).objectValue,
             let version = answer["version"]?.stringValue, let token = answer["token"]?.stringValue
@@ -168,7 +168,7 @@ private final class DemoWalk {
 
     private func begin(_ line: String) throws -> StartedProgram {
         if signals.arePending { throw Stopped() }
-        return try StartedProgram(words(line), adding: settings, without: .settings, output: output)
+        return try StartedProgram(words(line), adding: settings, output: output)
     }
 
     private func command(_ line: String) throws {

@@ -80,7 +80,10 @@ struct ChannelTermsOptions: ParsableArguments {
 
 /// The flags for a channel that a command may create.
 struct NewChannelOptions: ParsableArguments {
-    @Flag(help: "Create the channel that gets the release if it does not exist. The first channel of a new feed needs no flag.")
+    @Flag(
+        help:
+            "Create the channel that gets the release if it does not exist. The first channel of a new feed needs no flag."
+    )
     var create = false
 
     @Option(

@@ -3,7 +3,7 @@
 // `askSocket`, `isConnected`, `waitsForSocket`, `connect`, `closeSocket`, `socketIsRefused`.
 
 var FIRST_PAUSE = 500;
-var LONGEST_PAUSE = 10000;
+var LONGEST_PAUSE = 2000;
 var LONGEST_WAIT = 2000;
 // A server without sockets is not asked again.
 var MOST_FAILURES = 5;

@@ -96,7 +96,8 @@ import Testing
     }
 
     @Test func `keeps the row of a device when an old message is repeated, and shows it`() async throws {
-        let (store, key) = (try store(), try DeviceKey())
+        let store = try store()
+        let key = try DeviceKey()
         func post(_ checked: Int, _ state: RosterPost.ClientState) -> RosterPost {
             var post = Self.post()
             (post.checked, post.state) = (Timestamp(clamping: checked), state)
@@ -118,7 +119,9 @@ import Testing
     }
 
     @Test func `shows the pinned and the refused key, and pins the key that an operator names`() async throws {
-        let (store, first, second) = (try store(), try DeviceKey(), try DeviceKey())
+        let store = try store()
+        let first = try DeviceKey()
+        let second = try DeviceKey()
         #expect(try await send(Self.post(), first, to: store) == .taken)
         #expect(try await send(Self.post(), second, to: store) == .conflict)
         let row = try #require(try rows().first)
@@ -140,7 +143,8 @@ import Testing
     }
 
     @Test func `refuses a name in the form of an ID, and reads one that an earlier version accepted`() async throws {
-        let (store, key) = (try store(), try DeviceKey())
+        let store = try store()
+        let key = try DeviceKey()
         for name in ["00000000000000ff", "device:00000000000000ff"] {
             guard case .malformed = try await send(Self.post(name: name), key, to: store) else {
                 Issue.record("the host accepted the name \(name)")

@@ -1,3 +1,4 @@
+import BundleTransport
 import BundleFetch
 import BundleValues
 import BundleTesting
