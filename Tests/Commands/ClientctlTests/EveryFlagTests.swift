@@ -368,10 +368,15 @@ import Testing
         // `RosterTests` covers this flag.
         ["fleet list", "version"],
         // No page is open here. `ActivateTests` covers this flag.
-        ["activate", "now"],
+        ["activate", "now"], ["activate", "or-discard"],
+        // `KioskCommandTests` covers this flag.
+        ["kiosk", "serve-user"],
+        // Standard input of the tests is empty, so the demo does not wait either.
+        ["demo", "yes"],
     ]
     /// A device may have its store in the configuration and still verify a manifest, so the result differs.
-    private static let different: Set<[String]> = [["verify", "store"]]
+    /// As an argument without a channel, `--accept-clock` is a usage error; as a setting, it is for other runs.
+    private static let different: Set<[String]> = [["verify", "store"], ["publish", "accept-clock"]]
 
     /// Returns whether `flag` is tested with `command`. Only the first command that has it is, because all commands
     /// share the code that reads environment and file. `EVERY_FLAG=everywhere` tests every flag of every command, as
@@ -411,6 +416,8 @@ import Testing
         "app-id", "archive-maps", "budget", "channel", "channel-key", "copies", "delta-from", "document-max-age",
         "drop", "exclude", "expires-in", "feed", "format", "if-expires-within", "json", "keep", "key", "level",
         "max-shell", "min-shell", "no-deltas", "notes", "rollout", "trust", "urgent", "window-log",
+        // The environment of the tests sets it, so the file does not count.
+        "publisher-state",
     ]
 
     @Test(arguments: ["publish", "release", "channel", "feed", "fleet", "trust", "keys"])

@@ -100,7 +100,7 @@ import Testing
         let launched = try launch().succeeded()
         #expect(
             Set(launched.json.members.map(\.name)) == [
-                "version", "source", "servingRoot", "token", "inPlace", "trial", "reason",
+                "version", "source", "servingRoot", "token", "inPlace", "trial", "reason", "requiredEndpoints",
             ])
         #expect(launched.string("version") == "1.0.0")
         #expect(launched.string("source") == "archive")
@@ -329,11 +329,7 @@ import Testing
             let plain = try Clientctl.run(["rollback", "--store", site.store])
             #expect(plain.status == 3 && plain.text.contains("is the only client"), "\(plain.text)")
         }
-        let fresh = site.folder.file("fresh")
-        try Clientctl.run(["screen", "lock", "--store", fresh, "--create"]).succeeded()
-        let empty = try Clientctl.run(["rollback", "--store", fresh])
-        #expect(empty.status == 3 && empty.text.hasPrefix("No client is installed"), "\(empty.text)")
-        let unknown = try Clientctl.run(["unblock", "--version", "9.9.9", "--store", fresh])
+        let unknown = try Clientctl.run(["unblock", "--version", "9.9.9", "--store", site.store])
         #expect(unknown.text.contains("neither installed nor blocked"), "\(unknown.text)")
     }
 

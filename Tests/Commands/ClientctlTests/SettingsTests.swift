@@ -252,7 +252,7 @@ import Testing
         let known: Set = [
             "access-log", "archive-maps", "ca-file", "cache", "channel", "channel-key", "channel-sign-public-key",
             "client-cert", "client-key", "delta-from", "feed", "guard-key", "guard-sign-public-key", "header-file",
-            "key", "manifest", "metrics-file", "new",
+            "key", "manifest", "metrics-file", "mirror-token-file", "new",
             "new-passphrase-file", "notes", "old", "out", "passphrase-file", "previous", "public-key",
             "publisher-state", "rebuild", "release-key", "reports", "root-key", "roster", "roster-token-file", "seed",
             "sign-key", "sign-public-key", "store", "style", "texts", "to", "token-file", "trust",

@@ -66,8 +66,8 @@ import Testing
     }
 
     @Test func `install says that a server at an https address answers without TLS`() throws {
-        let server = try LoopbackServer(folder: site.feed)
-        let url = try server.url("/manifest.json").display.replacing("http://", with: "https://")
+        let host = try Hosting(site.feed)
+        let url = "\(host.url)manifest.json".replacing("http://", with: "https://")
         let refused = try site.install(url).failed(10, "networkUnavailable")
         #expect(refused.errors.contains("the server answers without TLS"), "\(refused.errors)")
     }

@@ -28,7 +28,7 @@ import Testing
         let request = try #require(server.requests.first)
         #expect(request.method == "GET")
         #expect(request.target == "/a?b=c")
-        #expect(request.headers.map(\.name) == ["Host", "User-Agent", "Accept"])
+        #expect(request.headers.map(\.name) == ["Host", "User-Agent", "Accept", "Accept-Encoding"])
         #expect(request["User-Agent"] == "clientctl/1.2.3")
     }
 
@@ -45,12 +45,6 @@ import Testing
         let bytes = noise(300_000)
         let server = try LoopbackServer(["/a": Route(bytes).with { $0.framing = framing }])
         #expect(try await fetcher.fetchBytes(try server.url("/a"), maximumBytes: bytes.count) == bytes)
-    }
-
-    @Test func `does not decode an encoded body`() async throws {
-        let route = Route(Array("not gzip".utf8)).with { $0.headers = [("Content-Encoding", "gzip")] }
-        let server = try LoopbackServer(["/a": route])
-        #expect(try await fetcher.fetchBytes(try server.url("/a"), maximumBytes: 100) == Array("not gzip".utf8))
     }
 
     @Test func `runs many transfers in parallel`() async throws {
@@ -118,12 +112,13 @@ import Testing
     @Test(arguments: [("gzip", gzip), ("x-gzip", gzip), ("deflate", deflate)])
     func `decodes a document that a server encoded without being asked`(encoding: String, bytes: [UInt8]) async throws {
         let server = try server(bytes, encoding: encoding)
-        #expect(try await fetcher.fetchDocument(server.url("/a"), maximumBytes: 9) == Array(#"{"a":1}"#.utf8))
+        #expect(try await fetcher.fetchDocument(server.url("/a"), maximumBytes: 100) == Array(#"{"a":1}"#.utf8))
         #expect(server.requests.first?["Accept-Encoding"] == "identity")
     }
 
     @Test func `limits the decoded size of a document`() async throws {
-        let url = try server(Self.bomb, encoding: "gzip").url("/a")
+        let server = try server(Self.bomb, encoding: "gzip")
+        let url = try server.url("/a")
         await #expect(throws: FetchError.tooLarge(limit: 1000, url)) {
             try await fetcher.fetchDocument(url, maximumBytes: 1000)
         }
@@ -134,7 +129,8 @@ import Testing
     )
         async throws
     {
-        let url = try server(Array("{}".utf8), encoding: encoding).url("/a")
+        let server = try server(Array("{}".utf8), encoding: encoding)
+        let url = try server.url("/a")
         let error = await #expect(throws: FetchError.self) { try await fetcher.fetchDocument(url, maximumBytes: 9) }
         guard case .invalidResponse? = error else {
             Issue.record("\(String(describing: error))")

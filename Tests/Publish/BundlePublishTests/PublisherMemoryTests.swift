@@ -209,6 +209,7 @@ import Testing
     }
 
     @Test func `refuses an older copy of a feed that was moved, and continues the newest one`() throws {
+        try apply(.renew)
         let old = try copyFeed(to: "old")
         for _ in 0..<3 { try apply(.renew) }
         let refused = workspace.refusal { _ = try renew(old) }
@@ -217,11 +218,11 @@ import Testing
             refused?.message.contains("signed that sequence for \(workspace.feed)") == true, "\(refused?.message ?? "")"
         )
         let moved = try copyFeed(to: "moved")
-        #expect(try renew(moved).document.sequence == 5)
+        #expect(try renew(moved).document.sequence == 6)
         try run("cp", "\(workspace.feed)/channels/stable.json", "\(moved)/channels/")
-        try run("rm", "\(moved)/channels/stable/5.json")
+        try run("rm", "\(moved)/channels/stable/6.json")
         #expect(workspace.refusal { _ = try renew(moved) }?.code == .rollbackAttempt)
-        #expect(try renew(old, restored: true).document.sequence == 5)
+        #expect(try renew(old, restored: true).document.sequence == 6)
     }
 
     /// Replaces the state by that of version 0.9.0, with `feed` as the address that it recorded.

@@ -13,7 +13,7 @@ import Testing
             (mark + Array("{}".utf8), .byteOrderMark), ([0xFF, 0xFE, 0x7B, 0x00], .byteOrderMark),
             ([0x1F, 0x8B, 0x08], .compressed("gzip")), ([0x28, 0xB5, 0x2F, 0xFD], .compressed("zstd")),
             ([0x78, 0x9C, 0xAB], .compressed("zlib")),
-            (Array("Access\u{1B} denied".utf8), .other("Access\\x1b denied")),
+            (Array("Access\u{1B} denied".utf8), .other("Access\\x1B denied")),
         ] as [([UInt8], ForeignBody?)])
     func `recognizes what a server sent instead of a document`(bytes: [UInt8], body: ForeignBody?) {
         #expect(ForeignBody.of(bytes) == body)

@@ -68,7 +68,7 @@ import Testing
         code: String, words: String
     ) throws {
         #expect(Self.reasons { $0.code = code } == [words])
-        var post = RosterPost(device: "3f9a0b1c2d3e4f50", name: "", state: .good, program: "", interval: 900)
+        var post = RosterPost(device: "3f9a0b1c2d3e4f50", name: "", state: .good, program: "0.9.0", interval: 900)
         post.code = code
         #expect(try RosterPost(parsing: post.bytes).code == code)
     }

@@ -319,7 +319,7 @@ struct DoctorRuleTests {
 
     @Test func `reports missing, closed, foreign and read-only folders of a store`() {
         let denied = DiskError("write to", at: "/store", code: EACCES)
-        #expect(Self.problems { $0.folder = .missing(refusal: nil) } == [])
+        #expect(Self.problems { $0.folder = .missing(refusal: nil) } == ["storeFolder warning"])
         for folder in [
             StoreLook.Folder.missing(refusal: denied), .closed(denied), .foreign("It has crm.txt, and no ledger."),
         ] { #expect(Self.problems { $0.folder = folder }.contains("storeFolder failure"), "\(folder)") }
