@@ -28,7 +28,8 @@ import Testing
     @Test(arguments: [
         ("g", "https://a/b/g?sig=1"), ("../g", "https://a/g?sig=1"), ("g?v=2", "https://a/b/g?v=2"),
         ("g?", "https://a/b/g?"),
-        ("https://a/g", "https://a/g?sig=1"), ("https://a:443/g", "https://a:443/g?sig=1"), ("https://b/g", "https://b/g"),
+        ("https://a/g", "https://a/g?sig=1"), ("https://a:443/g", "https://a:443/g?sig=1"),
+        ("https://b/g", "https://b/g"),
         ("https://a:8443/g", "https://a:8443/g"), ("http://a/g", "http://a/g"), ("g#x", "https://a/b/g#x"),
     ])
     func `passes the query of a document only to a file of its origin that has none`(

@@ -46,7 +46,6 @@ struct CommittedTests {
         #expect(report.bundle?.name == report.name)
         #expect(report.current == report.name)
         #expect(report.previous(hasSeed: false) == (try Sample.name("1.1.0")))
-        #expect(report.retention.retained.contains(try Sample.name("1.2.0")), "\(report.retention)")
         #expect(!bench.warnings.lines.isEmpty)
         // The next run completes the retention.
         rename(path + "/away", path + "/clients")
