@@ -41,8 +41,8 @@ struct FeedServe: AsyncParsableCommand {
             With --cache, a relay also serves the files below releases/. It fetches each
             one once, compares it with the digest in the feed's documents, and removes the
             least recently used ones. Devices name it with --mirror and need not trust it.
-            If the feed requires a token (--upstream-token-file), a cache for other machines
-            requires one, too (--token-file, and --mirror-token-file of devices).
+            If the feed requires a token (--upstream-token-file), a cache for other
+            machines requires one, too (--token-file, and --mirror-token-file of devices).
 
             Examples:
               clientctl feed serve feed

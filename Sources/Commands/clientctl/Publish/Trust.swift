@@ -175,7 +175,7 @@ struct TrustSign: ParsableCommand {
               clientctl trust sign trust.json --key root1.key.pem
               clientctl trust sign next.json --key root1.key.pem --previous trust.json
               clientctl trust sign trust.json --sign-public-key root2.pub.pem \\
-                --sign-command 'pkcs11-tool --sign --mechanism SHA256-RSA-PKCS-PSS --id 02'
+                --sign-command 'pkcs11-tool -s -m SHA256-RSA-PKCS-PSS --id 02'
             """)
 
     @Argument(help: "The trust root, or a draft.", completion: .file())

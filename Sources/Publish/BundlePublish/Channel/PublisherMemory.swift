@@ -24,7 +24,8 @@ package struct PublisherMemory: Sendable {
 
         fileprivate static let mostEarlier = 64
 
-        fileprivate func isValid(trusting trusted: [String]) -> Bool { signers.allSatisfy(trusted.contains) }
+        /// Whether one of its signers is still trusted. After a change of keys, files have the signatures of old and new ones.
+        fileprivate func isValid(trusting trusted: [String]) -> Bool { signers.contains(where: trusted.contains) }
     }
 
     /// A channel of an application in a feed.
@@ -74,7 +75,7 @@ package struct PublisherMemory: Sendable {
         if access(folder, W_OK) != 0 { throw DiskError("write to", at: folder, code: errno) }
     }
 
-    /// Returns the entry of `line` with the highest sequence whose signers are all in `trusted`. Entries of replaced
+    /// Returns the entry of `line` with the highest sequence that has a signer in `trusted`. Entries of replaced
     /// keys are ignored.
     ///
     /// Without an entry of this feed, the entry of another feed applies if the file with the digest `shown` was signed
@@ -92,7 +93,7 @@ package struct PublisherMemory: Sendable {
         return others.filter { $0.isValid(trusting: trusted) }.max { $0.sequence < $1.sequence }
     }
 
-    /// Stores `entry`, and removes the entries whose signers are all in `trusted`. `isMoved` states that the entries of
+    /// Stores `entry`, and removes the entries that have a signer in `trusted`. `isMoved` states that the entries of
     /// version 0.9.0 are about this feed, whatever their address.
     func keep(_ entry: LastSigned, of line: Line, trusting trusted: [String], isMoved: Bool = false) throws {
         let present = try entries(in: line.fileName(), of: line)
