@@ -27,7 +27,7 @@ struct RosterPlaceOptions: ParsableArguments {
     }
 
     /// Returns the groups that `words` name: devices of the roster by name or ID, and groups. Without `--roster`, returns `words`. Throws
-    /// for a name that can also be a group: whoever posts to the roster chooses names, and would redirect the release.
+    /// for a name that can also be a group: each sender of a message chooses its name, and could redirect the release.
     func groups(_ words: [String], way: WayOptions) async throws -> [String] {
         guard roster != nil else { return words }
         let (access, now) = (try access(way), Timestamp.now)
