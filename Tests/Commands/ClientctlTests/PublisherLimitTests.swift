@@ -63,9 +63,10 @@ import Testing
             }
             try site.publish(source, as: "2.0.0", ["--trust", other]).failed(20, "keyUnknown")
             try site.publish(site.folder.file("web-1.0.0"), as: "1.0.0", ["--trust", other]).failed(20, "keyUnknown")
+            try site.publish(source, as: "2.0.0", key + ["--trust", other]).failed(20, "keyUnknown")
         }
-        // With --trust, the publisher states that the devices get the new key.
-        try site.publish(source, as: "2.0.0", key + ["--trust", other]).succeeded("published")
+        try site.publish(source, as: "2.0.0", key + ["--trust", other, "--devices-trust-new-key"])
+            .succeeded("published")
         try site.publish(source, as: "2.0.1", key).succeeded("published")
     }
 

@@ -268,7 +268,7 @@ import Testing
             try Program.run(
                 [
                     "strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=openat", "-e",
-                    "inject=openat:error=ENOENT", "-P", Self.libcurl, Clientctl.path,
+                    "inject=openat:error=ENOENT", "-P", Self.libcurl, "-P", "/usr" + Self.libcurl, Clientctl.path,
                 ] + site.arguments("install", url), environment: Clientctl.environment())
         ).failed(78, "configInvalid")
         #expect(failed.errors.contains("Install libcurl 4") && !failed.errors.contains("memory"), "\(failed.errors)")
