@@ -1,4 +1,7 @@
-/// The Content Security Policy (Level 3) of pages: strict by default, and extended only by the shell's operator.
+import BundleCore
+
+/// The Content Security Policy (Level 3) of pages: strict by default, and extended by the shell's operator
+/// and, within the operator's bound, by a release.
 package struct ContentSecurityPolicy: Sendable {
     private static let defaults: [(directive: String, sources: [String])] = [
         ("default-src", ["'self'"]),
@@ -39,6 +42,7 @@ package struct ContentSecurityPolicy: Sendable {
 
     private let directives: [(directive: String, sources: [String])]
     private let bridge: String
+    private let extra: [String: [String]]
     /// Whether another page may show a page of the client in a frame.
     let allowsFraming: Bool
 
@@ -52,6 +56,10 @@ package struct ContentSecurityPolicy: Sendable {
             for source in sources where !Self.isSource(source) { throw .source(source, directive: directive) }
         }
         guard Self.isSource(bridge) else { throw .source(bridge, directive: "script-src") }
+        self.init(accepted: extra, bridge: bridge)
+    }
+
+    private init(accepted extra: [String: [String]], bridge: String) {
         let added = extra.keys.filter { Self.others[$0] != nil }.sorted().map { name in
             (directive: name, sources: Self.start(of: name, extra))
         }
@@ -60,7 +68,16 @@ package struct ContentSecurityPolicy: Sendable {
             return (directive, more.isEmpty ? sources : sources.filter { $0 != "'none'" } + more)
         }
         self.bridge = bridge
+        self.extra = extra
         allowsFraming = !(extra["frame-ancestors"] ?? []).isEmpty
+    }
+
+    /// Returns the policy of a client that may use `origins`. They extend no directive for scripts.
+    func adding(_ origins: GrantedOrigins) -> ContentSecurityPolicy {
+        if origins.sources.isEmpty { return self }
+        return ContentSecurityPolicy(
+            accepted: extra.merging(origins.sources) { own, more in own + more.filter { !own.contains($0) } },
+            bridge: bridge)
     }
 
     /// Returns the header line for a page with these inline scripts. Invalid sources are omitted. Hashes disable

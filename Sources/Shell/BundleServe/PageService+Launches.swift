@@ -48,12 +48,12 @@ extension PageService {
         if case .missing = shown, self.page(of: request) != page.id {
             return .refusal(.seeOther, fields: "Location: /\r\n")
         }
-        return response(shown, path, request)
+        return response(shown, path, of: page.site, request)
     }
 
     private func launchResponse(_ page: Page, _ document: LaunchedPage, _ request: Request) -> Response {
         let fields = """
-            \(policy.line(scriptSources: document.scriptSources))\(clearing(page, request))\
+            \(policy.adding(page.site.origins).line(scriptSources: document.scriptSources))\(clearing(page, request))\
             Set-Cookie: \(cookie)\(page.id); Path=/; HttpOnly; SameSite=Strict\r
             ETag: \(String(decoding: document.tag, as: UTF8.self))\r\n
             """

@@ -98,11 +98,13 @@ final class PageService: Service {
     // MARK: Files
 
     private nonisolated(nonsending) func show(_ path: RequestPath, _ request: Request) async -> Response {
-        let shown = SiteContent(path, in: site(for: request), for: request, fallback)
+        let site = site(for: request)
+        let shown = SiteContent(path, in: site, for: request, fallback)
         if case .index = shown, request.isVisit, path.hasExtension, !path.isIndex {
             sayAddress(of: request, "names no file, so the index page is shown there")
         }
-        return shown.isLaunched(by: request, at: path) ? await launch(path, request) : response(shown, path, request)
+        return shown.isLaunched(by: request, at: path)
+            ? await launch(path, request) : response(shown, path, of: site, request)
     }
 
     /// Returns the site of the cookie, or else of the last navigation on the connection.
@@ -119,19 +121,20 @@ final class PageService: Service {
             guard let site = try await elsewhere({ [host] in try await host.site(named: name) }) else {
                 return .refusal(.notFound)
             }
-            return response(SiteContent(path, in: site, for: request, fallback), path, request)
+            return response(SiteContent(path, in: site, for: request, fallback), path, of: site, request)
         } catch {
             return .refusal(.failed)
         }
     }
 
-    func response(_ shown: SiteContent, _ path: RequestPath, _ request: Request) -> Response {
+    func response(_ shown: SiteContent, _ path: RequestPath, of site: Site, _ request: Request) -> Response {
         switch shown {
         // Every page has its policy.
         case .file(let file), .index(let file):
             sayFrame(path, request)
             sayCoding(of: file, path, request)
-            return file.response(to: request, fields: file.isPage ? policy.line(scriptSources: file.scriptSources) : "")
+            let policy = file.isPage ? policy.adding(site.origins).line(scriptSources: file.scriptSources) : ""
+            return file.response(to: request, fields: policy)
         // Relative to the request, which may be below a version.
         case .folder:
             return .refusal(

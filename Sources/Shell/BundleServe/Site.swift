@@ -27,12 +27,18 @@ package final class Site: Sendable {
     private let labels: AssetLabels
     private let cache = Mutex(FileCache())
     let bareIndex: SiteFile
+    /// The origins that pages may use besides those of the configuration.
+    package let origins: GrantedOrigins
 
     /// Creates a site with the files of a folder, which it lists once. `labels` describe its files. `index` is the
     /// page of a launch, and `bare` the one without a launch, if it differs. Throws `DiskError` if the folder cannot
     /// be listed.
-    package init(root: Directory, index: IndexPage, bare: IndexPage? = nil, labels: AssetLabels = .none) throws {
+    package init(
+        root: Directory, index: IndexPage, bare: IndexPage? = nil, labels: AssetLabels = .none,
+        origins: GrantedOrigins = GrantedOrigins()
+    ) throws {
         self.root = root
+        self.origins = origins
         self.labels = labels
         self.index = index
         paths = Set(try root.filePaths().map(FilePath.init(bytes:)))
@@ -42,19 +48,26 @@ package final class Site: Sendable {
 
     /// Creates a site with the files of a client's serving root. The page of a launch does not contain the shim,
     /// because the bridge does: a policy of the page could block the shim, and the report would blame the page.
-    package convenience init(_ root: OrganizedRoot, labels: AssetLabels) throws {
+    ///
+    /// The declaration of the installed page is read here, once, and granted within `bound`.
+    package convenience init(_ root: OrganizedRoot, labels: AssetLabels, within bound: OriginBound) throws {
         let page = try root.page()
-        let index = try IndexPage(cutting: ShimInjector.remove(from: page))
+        let installed = ShimInjector.remove(from: page)
+        let index = try IndexPage(cutting: installed)
         let bare = try IndexPage(cutting: page)
+        let origins = GrantedOrigins(ReleaseOrigins(page: installed), within: bound)
         if root.isInPlace {
-            try self.init(places: root.places, index: index, bare: bare, labels: labels)
+            try self.init(places: root.places, index: index, bare: bare, labels: labels, origins: origins)
         } else {
-            try self.init(root: root.directory, index: index, bare: bare, labels: labels)
+            try self.init(root: root.directory, index: index, bare: bare, labels: labels, origins: origins)
         }
     }
 
-    private init(places: [[UInt8]: FilePlace], index: IndexPage, bare: IndexPage, labels: AssetLabels) throws {
+    private init(
+        places: [[UInt8]: FilePlace], index: IndexPage, bare: IndexPage, labels: AssetLabels, origins: GrantedOrigins
+    ) throws {
         root = nil
+        self.origins = origins
         self.places = places
         self.labels = labels
         self.index = index
@@ -65,6 +78,7 @@ package final class Site: Sendable {
     /// Creates a site with one page and no files.
     package init(page: IndexPage) throws {
         root = nil
+        origins = GrantedOrigins()
         labels = .none
         index = page
         places = [:]

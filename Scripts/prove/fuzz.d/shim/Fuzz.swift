@@ -1,6 +1,6 @@
 // fuzz: max_len=4096
 //
-// Injects the shim into a page in one place, without other changes.
+// Injects the shim into a page in one place, without other changes, and reads the origins that the page declares.
 @testable import BundleCore
 @testable import BundleValues
 
@@ -9,6 +9,11 @@ private let script = Array("shim()".utf8)
 func fuzz(_ input: [UInt8]) throws {
     let outline = HTMLOutline(input)
     check(outline, of: input)
+    for origin in ReleaseOrigins(page: input).origins.values.joined() {
+        require(
+            "\(origin)".utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && !"';,*\"".utf8.contains($0) },
+            "a declared origin is one source of a policy")
+    }
     let page = ShimInjector.inject(script, into: input)
     guard page != input else {
         require(

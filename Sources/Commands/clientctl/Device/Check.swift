@@ -9,7 +9,8 @@ struct CheckCommand: AsyncParsableCommand {
         abstract: "Show what `install` would do, and why. Changes nothing.",
         discussion: """
             The exit status is 0 if a release is available, and 3 if there is nothing to
-            do. --explain also shows why every other release of a channel was skipped.
+            do. --explain also shows why every other release of a channel was skipped,
+            and which origins the installed client that is shown next declares.
 
             Examples:
               clientctl check --trust release.pub.pem \\
@@ -23,14 +24,16 @@ struct CheckCommand: AsyncParsableCommand {
                 --seed /usr/share/kiosk/www
             """)
 
-    @Flag(help: "Also show why every other release of the channel was skipped.")
+    @Flag(help: "Also show why every other release of the channel was skipped, and the origins of the next client.")
     var explain = false
 
     @OptionGroup var update: UpdateOptions
+    @OptionGroup var origins: OriginOptions
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
         try Wiring.requireSeed(update)
+        let next = try origins.next(update)
         var answers: [CheckOutput] = []
         var failure: (any Error)?
         // A failure of one source does not stop the others.
@@ -49,7 +52,9 @@ struct CheckCommand: AsyncParsableCommand {
         guard let result = answers.first(where: \.isToDo) ?? answers.first else { return }
         var object = result.object
         if answers.count > 1 { object["sources"] = .array(answers.map { .object($0.object) }) }
-        Output.give(json: common.json, object, lines: answers.flatMap(\.lines))
+        if explain { object["origins"] = next?.value ?? .null }
+        Output.give(
+            json: common.json, object, lines: answers.flatMap(\.lines) + (explain ? next?.lines ?? [] : []))
         if !result.isToDo { throw ExitCode(ExitTable.nothingToDo) }
     }
 }

@@ -32,6 +32,7 @@ struct Doctor: AsyncParsableCommand, ConfinedCommand {
             valueName: "n"))
     var port: String?
 
+    @OptionGroup var origins: OriginOptions
     @OptionGroup var common: CommonOptions
 
     /// Needs only the folder in which the file system is tested. A folder that does not exist is not created.
@@ -42,7 +43,7 @@ struct Doctor: AsyncParsableCommand, ConfinedCommand {
     }
 
     func run() async throws {
-        let doctor = try Wiring.doctor(update, port: port)
+        let doctor = try Wiring.doctor(update, port: port, origins: try origins.bound())
         let reading = try await doctor.read()
         let findings = DoctorRule.findings(reading)
         let worst = DoctorRule.worst(findings)

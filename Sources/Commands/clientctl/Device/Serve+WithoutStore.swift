@@ -77,7 +77,7 @@ extension Serve {
     ) async throws -> (server: PageServer, boot: ShellBootSequence, shown: ShellBootSequence.Shown) {
         let device = container.configuration.device
         let reason = UpdateFailure(refusal)
-        let bridge = LoopbackBridge(try design())
+        let bridge = LoopbackBridge(try design(), within: try origins.bound())
         let host = try SeedHost(bridge, of: device, because: refusal, .command)
         let boot = ShellBootSequence(
             sessions: sessions,

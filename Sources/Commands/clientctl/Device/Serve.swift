@@ -117,6 +117,8 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             valueName: "policy"))
     var csp: [String] = []
 
+    @OptionGroup var origins: OriginOptions
+
     @Option(
         help: ArgumentHelp(
             "Device features that pages may use, such as \"camera=(self)\". Repeat it for more. (default: no camera, microphone or geolocation)",
@@ -177,7 +179,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         let kiosk = try screen.kiosk(sessions)
         let renewal = try screen.renewal(configuration.device.store)
         let design = try design()
-        let bridge = LoopbackBridge(design)
+        let bridge = LoopbackBridge(design, within: try origins.bound())
         let observer = UpdateObserver { event in
             agent.note(event)
             bridge.note(event)

@@ -9,7 +9,7 @@ import MeteorSource
 
 extension Wiring {
     /// Returns the doctor of the device with these settings. Without `--shell-version`, the device has the shell that launched last.
-    static func doctor(_ given: UpdateOptions, port: String?) throws -> DeviceDoctor {
+    static func doctor(_ given: UpdateOptions, port: String?, origins: OriginBound) throws -> DeviceDoctor {
         let store = try absolute(try FlagValue.required(given.store, of: "store"))
         let known = readableLedger(store)
         var options = given
@@ -37,7 +37,7 @@ extension Wiring {
             hasSeed: given.seed != nil, hasDeviceId: given.deviceId != nil, sessions: sessions(store))
         return DeviceDoctor(
             store: store, shell: shell, trust: container.feed?.trust, feeds: feeds.compactMap(\.self),
-            port: try self.port(port, options: options, known: known), options: network, clock: .now)
+            port: try self.port(port, options: options, known: known), origins: origins, options: network, clock: .now)
     }
 
     /// Returns the feed of a device that follows only this feed; nil if `--sources` leaves it out, because the device then ignores it.
@@ -69,7 +69,7 @@ extension Wiring {
         return {
             let doctor = DeviceDoctor(
                 store: store, shell: shell, trust: trust, feeds: [], port: nil,
-                options: FetchOptions(userAgent: Product.userAgent), clock: .now)
+                origins: nil, options: FetchOptions(userAgent: Product.userAgent), clock: .now)
             guard let reading = try? await doctor.read() else { return [] }
             let findings = DoctorRule.findings(reading).filter { $0.severity > .ok && !ignored.contains($0.code) }
             return Set(findings.map(\.code.rawValue)).sorted()

@@ -35,6 +35,10 @@ public struct ReadyClient: Sendable {
 
     /// The addresses that have to answer before its start is confirmed: paths, and http and https URLs. `ClientShell` asks them.
     public var requiredEndpoints: [String] { endpoints?.addresses ?? [] }
+
+    /// Whether its page may declare origins: a signed release, or a seed, which is as trusted as its shell. A Meteor
+    /// bundle may not, because a server sends it unsigned.
+    package var mayDeclareOrigins: Bool { name.version.map { $0.source == .archive } ?? (manifest == nil) }
 }
 
 /// A client that is chosen and prepared. Only `Launcher` creates it.

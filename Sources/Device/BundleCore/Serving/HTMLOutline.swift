@@ -13,6 +13,14 @@ package struct HTMLOutline: Sendable, Equatable {
         package let isInTemplate: Bool
     }
 
+    /// A `<meta>` element with a name.
+    struct NamedMeta: Sendable, Equatable {
+        /// The name in lower case, because names are compared without ASCII case.
+        let name: String
+        /// The bytes of `content`, in which no character reference is decoded.
+        let content: ArraySlice<UInt8>
+    }
+
     /// The offset behind the start tag of the head, or else behind that of the page, the doctype, or the byte order
     /// mark.
     package private(set) var headStart: Int
@@ -27,6 +35,9 @@ package struct HTMLOutline: Sendable, Equatable {
     /// The encoding that the page declares, for a header; nil if a byte order mark makes it UTF-8.
     package private(set) var charset: String?
 
+    /// The named `<meta>` elements of the head, in order.
+    private(set) var headMetas: [NamedMeta] = []
+
     /// Parses `page`.
     package init(_ page: [UInt8]) {
         let isMarked = page.starts(with: [0xEF, 0xBB, 0xBF])
@@ -38,17 +49,26 @@ package struct HTMLOutline: Sendable, Equatable {
         var isBeforeHead = true
         var isBeforeScripts = true
         defer { scriptStart = max(scriptStart, headStart) }
+        var head = HeadScope()
 
         while let token = tokenizer.next(isForeign: foreign.isCurrent) {
             switch token {
             case .comment: break
-            case .text(let isBlank): if !isBlank { isBeforeHead = false }
+            case .text(let isBlank):
+                if isBlank { break }
+                isBeforeHead = false
+                if templates.isEmpty { head.close() }
             case .doctype: if isBeforeHead { headStart = tokenizer.index }
             case .tag(let tag) where tag.isEnd:
                 isBeforeHead = false
                 foreign.end(tag.name)
-                if tag.name == "template", let depth = templates.popLast() { foreign.close(to: depth) }
+                if tag.name == "template", let depth = templates.popLast() {
+                    foreign.close(to: depth)
+                } else if templates.isEmpty {
+                    head.end(tag.name)
+                }
             case .tag(let tag):
+                if templates.isEmpty { head.start(tag.name) }
                 if isBeforeHead && (tag.name == "html" || tag.name == "head") { headStart = tokenizer.index }
                 if tag.name != "html" { isBeforeHead = false }
                 if foreign.start(tag) { continue }
@@ -56,6 +76,12 @@ package struct HTMLOutline: Sendable, Equatable {
                 if tag.name == "meta" && charset == nil && !isMarked {
                     charset = Self.charset(tag, in: page)
                     if charset != nil && isBeforeScripts { scriptStart = tokenizer.index }
+                }
+                if tag.name == "meta", head.isOpen, templates.isEmpty, let name = tag.attributes["name"] {
+                    headMetas.append(
+                        NamedMeta(
+                            name: String(decoding: page[name].map(\.asciiLowered), as: UTF8.self),
+                            content: tag.attributes["content"].map { page[$0] } ?? []))
                 }
                 if tag.name == "template" {
                     templates.append(foreign.depth)
@@ -109,5 +135,28 @@ package struct HTMLOutline: Sendable, Equatable {
     /// The `base64-value` of Content Security Policy Level 3.
     private static func isNonceByte(_ byte: UInt8) -> Bool {
         byte.isASCIILetter || byte.isASCIIDigit || "+/-_=".utf8.contains(byte)
+    }
+}
+
+/// Whether the parser is still in the head (HTML standard, sections 13.2.6.4.2 to 13.2.6.4.6). Elements of the head
+/// that follow its end tag are still put into it.
+private struct HeadScope {
+    private(set) var isOpen = true
+    private var isBehindEndTag = false
+
+    private static let elements: Set = [
+        "html", "head", "base", "basefont", "bgsound", "link", "meta", "noframes", "script", "style", "template",
+        "title",
+    ]
+
+    mutating func close() { isOpen = false }
+
+    mutating func start(_ name: String) {
+        if !Self.elements.contains(name), name != "noscript" || isBehindEndTag { isOpen = false }
+    }
+
+    mutating func end(_ name: String) {
+        if name == "head" { isBehindEndTag = true }
+        if ["body", "html", "br"].contains(name) { isOpen = false }
     }
 }

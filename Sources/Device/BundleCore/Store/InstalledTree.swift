@@ -29,6 +29,13 @@ package enum InstalledTree {
         return try Receipt.manifest(of: receipt)
     }
 
+    /// Returns the origins that a client of the store at `path` declares; none for a Meteor bundle, which may not.
+    package static func origins(of bundle: InstalledBundle, inStoreAt path: String) throws -> ReleaseOrigins {
+        guard bundle.version.source == .archive else { return ReleaseOrigins() }
+        let page = try folder(of: bundle, inStoreAt: path).file(BundlePath.index.string)
+        return ReleaseOrigins(page: try page.readAll())
+    }
+
     /// Returns a ledger entry for the folder of `version`, installed at `time`; nil if any byte differs from the
     /// receipt.
     ///

@@ -1,5 +1,5 @@
 import ArchiveSource
-import BundleCore
+package import BundleCore
 package import BundleFetch
 package import BundleValues
 import BundleDisk
@@ -82,18 +82,18 @@ package struct DeviceDoctor: Sendable {
     private let trust: String?
     private let feeds: [ConfiguredFeed]
     private let port: (number: Int, isFixed: Bool)?
+    private let origins: OriginBound?
     private let options: FetchOptions
     private let clock: Timestamp
 
     /// Creates a doctor. `store` is an absolute path, `trust` the value of --trust, and `port` the port of `serve`,
-    /// if it is known.
+    /// if it is known. `origins` is the bound of `serve`, if declared origins are examined.
     package init(
         store: String, shell: Shell, trust: String?, feeds: [ConfiguredFeed], port: (number: Int, isFixed: Bool)?,
-        options: FetchOptions,
-        clock: Timestamp
+        origins: OriginBound?, options: FetchOptions, clock: Timestamp
     ) {
         (self.store, self.trust, self.feeds, self.port) = (store, trust, feeds, port)
-        (self.options, self.clock, self.shell) = (options, clock, shell)
+        (self.origins, self.options, self.clock, self.shell) = (origins, options, clock, shell)
     }
 
     /// Measures everything.
@@ -131,6 +131,14 @@ package struct DeviceDoctor: Sendable {
         reading.shell = shell.version ?? inventory?.ledger.shell
         reading.hasSeed = shell.hasSeed || inventory?.ledger.seed != nil
         reading.screen = ScreenFile(store: path).read()
+        if let origins, let inventory,
+            let bundle = SelectionRule.select(
+                inventory, shell: reading.shell, hasSeed: reading.hasSeed)?.name.version.flatMap(inventory.bundle)
+        {
+            reading.origins = try? await onThread {
+                GrantedOrigins(try InstalledTree.origins(of: bundle, inStoreAt: path), within: origins)
+            }
+        }
         do {
             reading.session = try await shell.sessions.record().status(at: clock)
         } catch {

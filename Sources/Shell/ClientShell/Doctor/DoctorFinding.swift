@@ -20,6 +20,8 @@ package struct DoctorFinding: Sendable, Equatable {
         case ledger
         /// Whether there is a client to show.
         case clients
+        /// Whether this device grants the origins that the next client declares.
+        case origins
         /// The users who may see it: a lock, or a session that has ended.
         case session
         /// Whether a browser shows the expected page.

@@ -105,6 +105,8 @@ package struct DoctorReading: Sendable {
     package var hasSeed = false
     /// The page errors of each client since its last launch, by its name.
     package var complaints: [String: [String]] = [:]
+    /// The declared origins of the installed client that is shown next; nil if they were not examined.
+    package var origins: GrantedOrigins?
     /// The session; nil if there is no store.
     package var session: SessionStatus?
     /// The source of the ID for rollouts; nil if the device has none yet and the machine has no ID.

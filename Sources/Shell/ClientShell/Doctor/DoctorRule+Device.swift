@@ -48,6 +48,23 @@ extension DoctorRule {
         }
     }
 
+    static func origins(_ reading: DoctorReading) -> DoctorFinding? {
+        guard let origins = reading.origins else { return nil }
+        let path = reading.store.path
+        if origins.refusals.isEmpty {
+            let count = Set(origins.sources.values.joined()).count
+            return .ok(
+                .origins, path,
+                count == 0
+                    ? "The client that is shown next declares no origins."
+                    : "This device grants \(count == 1 ? "the origin" : "all \(count) origins") that the next client declares."
+            )
+        }
+        return .warning(
+            .origins, path, "In the client that is shown next, \(origins.refusals.joined(separator: "; ")).",
+            "If its pages need them, widen --csp-allow. Otherwise publish a release that does not declare them.")
+    }
+
     // MARK: Session
 
     static func session(_ reading: DoctorReading) -> DoctorFinding? {

@@ -9,7 +9,7 @@ package enum DoctorRule {
     package static func findings(_ reading: DoctorReading) -> [DoctorFinding] {
         let store = reading.store
         let disk: [DoctorFinding?] = [clock(reading), folder(store), parents(store), space(store), inodes(store)]
-        let content: [DoctorFinding?] = [ledger(store), clients(reading)]
+        let content: [DoctorFinding?] = [ledger(store), clients(reading), origins(reading)]
         let state: [DoctorFinding?] = [
             session(reading), screen(reading), leftovers(store), trust(reading), source(reading),
         ]

@@ -16,12 +16,17 @@ package final class LoopbackBridge: ShellBridge {
     /// The texts and the style of the shell's own pages.
     let design: ScreenDesign
 
-    /// Creates a bridge without a page. The shell's own pages have the `design`.
-    package init(_ design: ScreenDesign = .standard) { self.design = design }
+    /// The origins that releases may use.
+    private let bound: OriginBound
+
+    /// Creates a bridge without a page. The shell's own pages have the `design`. Releases may use origins within `bound`.
+    package init(_ design: ScreenDesign = .standard, within bound: OriginBound = .all) {
+        (self.design, self.bound) = (design, bound)
+    }
 
     /// Sets the files of pages that load from now on.
     package func setServerBasePath(_ client: ReadyClient) throws {
-        let files = try Self.open(client)
+        let files = try open(client)
         screen.withLock { $0.next = files }
     }
 
@@ -74,7 +79,7 @@ package final class LoopbackBridge: ShellBridge {
         let client = launched.prepared.client
         let ready = screen.withLock { $0.next }
         // Opened outside the lock, which the server's only thread acquires for every request.
-        let files = if let ready, ready.client.name == client.name { ready } else { try Self.open(client) }
+        let files = if let ready, ready.client.name == client.name { ready } else { try open(client) }
         let newId = try Self.word()
         guard let shown = screen.withLock({ $0.page(of: launched, files, newId: newId, in: generation) }) else {
             return nil
@@ -84,9 +89,10 @@ package final class LoopbackBridge: ShellBridge {
     }
 
     /// Opens the files of `client` and splits its index page where the bridge is inserted.
-    static func open(_ client: ReadyClient) throws -> Screen.OpenClient {
+    func open(_ client: ReadyClient) throws -> Screen.OpenClient {
         let labels = try client.labels(ofFilesOver: Site.largestFileInMemory)
-        return Screen.OpenClient(client: client, site: try Site(client.root, labels: labels))
+        let site = try Site(client.root, labels: labels, within: client.mayDeclareOrigins ? bound : .unsigned)
+        return Screen.OpenClient(client: client, site: site)
     }
 
     /// Returns the events for a page with `token`; nil if the page is not shown or has to reload.

@@ -96,6 +96,9 @@ package final class LoopbackHost: PageHost {
 
     func pass(_ event: ShellEvent) {
         observe(event)
+        if case .launched(let name, _) = event {
+            for refusal in bridge.withScreen({ $0.refusedOrigins(of: name) }) { observe(.complained(name, refusal)) }
+        }
         let now = stopwatch.elapsed
         if case .rolledBack = event { watch.withLock { $0?.isSentAway(at: now) } }
         bridge.withScreen { screen in
@@ -163,7 +166,7 @@ package final class LoopbackHost: PageHost {
         guard mayShow else { return nil }
         if let site { return site }
         guard let client = try await shell.client(named: name) else { return nil }
-        let files = try LoopbackBridge.open(client)
+        let files = try bridge.open(client)
         return bridge.withScreen { $0.visit(files, in: generation) }
     }
 

@@ -150,6 +150,12 @@ struct Screen {
         return files.site
     }
 
+    /// Returns the declared origins of an open client that the device does not grant, as sentences.
+    func refusedOrigins(of name: ClientName) -> [String] {
+        let open = [next].compactMap(\.self) + launches.map(\.files)
+        return open.last { $0.client.name == name }?.site.origins.refusals ?? []
+    }
+
     /// Returns the files of a client that is visited without a launch, if they are open.
     func site(visiting name: ClientName) -> Site? { visited.last { $0.client.name == name }?.site }
 

@@ -61,6 +61,7 @@ package final class SeedHost: PageHost {
             if try !isComplete(launched.prepared.client.root) { return UpdateFailure(refusal) }
             messages.forEach(environment.log)
             try bridge.setServerBasePath(launched.prepared.client)
+            bridge.withScreen { $0.refusedOrigins(of: .embedded) }.forEach { environment.log("the seed: \($0)") }
             // No page has its token.
             shown.withLock { $0 = ShownSeed(launched: launched, generation: -1) }
             return nil

@@ -116,6 +116,7 @@ struct DoctorRuleTests {
             ]
             ($0.inventory, $0.hasSeed) = (Inventory(path: "/store", ledger: Ledger(), bundles: []), true)
             $0.session = .authenticated
+            $0.origins = GrantedOrigins()
             $0.port = DoctorReading.Port(number: 12_000, isFixed: false, holder: .free)
         }
         let findings = DoctorRule.findings(reading)
@@ -124,6 +125,18 @@ struct DoctorRuleTests {
         // A page that is not overdue and a source that is named are not reported.
         #expect(Set(findings.map(\.code)) == Set(DoctorFinding.Code.allCases).subtracting([.screen, .source]))
         #expect(findings.allSatisfy { ($0.severity == .ok) == ($0.advice == nil) && !$0.subject.isEmpty })
+    }
+
+    @Test func `warns of declared origins that the device does not grant`() {
+        let page = Array("<meta name=clientctl:connect content='https://a.example https://b.example'>".utf8)
+        let declared = ReleaseOrigins(page: page)
+        let granted = Self.reading { $0.origins = GrantedOrigins(declared, within: .all) }
+        #expect(!Self.problems(granted).contains("origins warning"))
+        #expect(DoctorRule.origins(granted)?.message.contains("all 2 origins") == true)
+        let refused = Self.reading { $0.origins = GrantedOrigins(declared, within: .none) }
+        #expect(Self.problems(refused).contains("origins warning"))
+        #expect(DoctorRule.origins(refused)?.message.contains("https://a.example https://b.example") == true)
+        #expect(DoctorRule.origins(Self.reading()) == nil)
     }
 
     @Test func `warns of a device without a feed`() throws {
