@@ -1,4 +1,5 @@
 package import BundleArchive
+package import BundleCore
 package import BundleValues
 package import BundleDisk
 
@@ -10,6 +11,8 @@ package struct ArchiveListing: Sendable {
     package let entries: [ArchiveEntry]
     /// The reason why an installation would refuse the archive; nil if it would accept it.
     package let refusal: ArchiveRejection?
+    /// The origins that `index.html` declares; none if an installation would refuse the archive.
+    package let origins: ReleaseOrigins
 
     /// Reads at most `limits.entries` entries.
     package static func read(_ file: File, limits: ArchiveLimits) throws -> ArchiveListing {
@@ -22,15 +25,11 @@ package struct ArchiveListing: Sendable {
             guard let reader else { return }
             while entries.count < limits.entries, let entry = try? reader.nextEntry() { entries.append(entry) }
         }
-        return ArchiveListing(format: format, entries: entries, refusal: try refusal(of: file, limits: limits))
-    }
-
-    private static func refusal(of file: File, limits: ArchiveLimits) throws -> ArchiveRejection? {
         do {
-            try ArchiveVerifier.walk(file, limits: limits)
-            return nil
+            let origins = try ArchiveVerifier.walk(file, limits: limits)
+            return ArchiveListing(format: format, entries: entries, refusal: nil, origins: origins)
         } catch let rejection as ArchiveRejection {
-            return rejection
+            return ArchiveListing(format: format, entries: entries, refusal: rejection, origins: ReleaseOrigins())
         }
     }
 }

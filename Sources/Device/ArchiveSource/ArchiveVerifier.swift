@@ -1,25 +1,33 @@
 package import BundleArchive
+package import BundleCore
 import BundleValues
 package import BundleDisk
 package import BundleSigning
 
 /// Checks an archive as an installation does, without installing it.
 package enum ArchiveVerifier {
-    /// Checks the archive and every number in `manifest`, and returns the SHA-256 of the canonical tar of its tree.
+    /// The content of a checked archive.
+    package struct Content: Sendable {
+        /// The SHA-256 of the canonical tar of its tree.
+        package let sha256: SHA256Digest
+        /// The origins that its `index.html` declares.
+        package let origins: ReleaseOrigins
+    }
+
+    /// Checks the archive and every number in `manifest`.
     ///
     /// The caller has checked the digest of the archive itself. An archive with entries out of order is unpacked into
     /// `scratch`, because its content digest needs the whole tree.
-    @discardableResult
     package static func check(
         _ file: File, size: Int, of manifest: Manifest, limits: ArchiveLimits, scratch: Directory
-    ) throws -> SHA256Digest {
-        let (summary, _) = try ArchiveContents.walk(
+    ) throws -> Content {
+        let (summary, sink) = try ArchiveContents.walk(
             file, size: size, expectedFiles: manifest.fileCount, limits: limits.lowered(by: manifest),
             into: ReadingSink())
         let content = try summary.contentSha256 ?? unpacked(file, of: manifest, limits: limits, scratch: scratch)
         try ArchiveContents.require(summary, of: manifest)
         try ArchiveContents.require(content, in: file, of: manifest)
-        return content
+        return Content(sha256: content, origins: sink.origins)
     }
 
     /// Applies `delta`, whose bytes are in `file`, to `base` as a device does. Throws if the result is not the release
@@ -32,10 +40,12 @@ package enum ArchiveVerifier {
         _ = try DeltaContents.require(summary, on: base, of: manifest)
     }
 
-    /// Checks the archive by the rules of an installation, without a manifest.
-    static func walk(_ file: File, limits: ArchiveLimits) throws {
-        _ = try ArchiveContents.walk(
-            file, size: try file.size(), expectedFiles: nil, limits: limits, into: ReadingSink())
+    /// Checks the archive by the rules of an installation, without a manifest. Returns the origins that it declares.
+    @discardableResult
+    static func walk(_ file: File, limits: ArchiveLimits) throws -> ReleaseOrigins {
+        try ArchiveContents.walk(
+            file, size: try file.size(), expectedFiles: nil, limits: limits, into: ReadingSink()
+        ).1.origins
     }
 
     private static func unpacked(
@@ -56,11 +66,19 @@ package enum ArchiveVerifier {
     }
 }
 
+/// Keeps only the page that devices show first.
 private struct ReadingSink: EntrySink {
+    /// A larger page declares origins in its first part.
+    private static let mostPage = 16 << 20
+    private var page: [UInt8] = []
+    private var isPage = false
+
+    var origins: ReleaseOrigins { ReleaseOrigins(page: page) }
+
     mutating func addDirectory(_ path: BundlePath) {}
-    mutating func beginFile(_ path: BundlePath, size: Int) {}
-    mutating func append(_ bytes: UnsafeRawBufferPointer) {}
-    mutating func endFile() {}
+    mutating func beginFile(_ path: BundlePath, size: Int) { isPage = path == BundlePath.index }
+    mutating func append(_ bytes: UnsafeRawBufferPointer) { if isPage, page.count < Self.mostPage { page += bytes } }
+    mutating func endFile() { isPage = false }
     func abandon() {}
 }
 

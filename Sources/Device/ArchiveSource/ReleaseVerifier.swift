@@ -1,4 +1,4 @@
-import BundleCore
+package import BundleCore
 import BundleArchive
 package import BundleValues
 package import BundleDisk
@@ -12,6 +12,8 @@ package struct ReleaseVerifier: Sendable {
         package let manifest: VerifiedManifest
         /// The SHA-256 of the canonical tar of the archive's tree.
         package let contentSha256: SHA256Digest
+        /// The origins that its `index.html` declares.
+        package let origins: ReleaseOrigins
         /// The deltas to this release. The bytes of each have the signed digest.
         package let deltas: [DeltaList.Delta]
         fileprivate let archive: File
@@ -50,7 +52,8 @@ package struct ReleaseVerifier: Sendable {
             archive.file, size: archive.size, of: manifest, limits: limits, scratch: scratch)
         let deltas = try await self.deltas(of: manifest, at: url)
         return VerifierReport(
-            manifest: verified, contentSha256: content, deltas: deltas, archive: archive.file, scratch: scratch,
+            manifest: verified, contentSha256: content.sha256, origins: content.origins, deltas: deltas,
+            archive: archive.file, scratch: scratch,
             limits: limits)
     }
 

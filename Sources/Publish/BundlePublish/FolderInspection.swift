@@ -1,6 +1,6 @@
 package import ArchiveSource
 import BundleArchive
-import BundleCore
+package import BundleCore
 package import BundleDisk
 import BundleSigning
 import BundleValues
@@ -21,6 +21,8 @@ package struct FolderInspection: Sendable {
     package let dropped: [FolderFinding]
     /// The patterns of --exclude that match nothing.
     package let unmatched: [String]
+    /// The origins that `index.html` declares.
+    package let origins: ReleaseOrigins
     /// The source maps of the folder, whether published or not.
     let maps: [BundlePath]
 
@@ -30,7 +32,9 @@ package struct FolderInspection: Sendable {
     ) throws {
         let named = excluded + (drops.contains(.junk) ? FolderRule.junk : [])
         let whole = try CanonicalTree(folder, excluding: named)
-        let found = FolderRule(allowed: allowed).findings(of: try FolderFactsReader(whole).facts())
+        let facts = try FolderFactsReader(whole).facts()
+        let found = FolderRule(allowed: allowed).findings(of: facts)
+        origins = facts.lazy.compactMap(\.origins).first ?? ReleaseOrigins()
         let codes = Set(drops.map(\.code))
         let gone = Set(found.filter { codes.contains($0.code) }.map(\.path))
         tree = whole.leavingOut(gone)
@@ -71,6 +75,17 @@ package struct FolderInspection: Sendable {
             .archiveRejected, subject: "missing-script: \(first)",
             "Not published. \(source)/index.html loads \(missing.count == 1 ? "a script" : "\(missing.count) scripts") that the "
                 + "folder does not have: \(names). Build the client again, or publish it with --allow missingScript.")
+    }
+
+    /// Throws if `index.html` declares something that is not an origin, because devices would ignore it.
+    func requireOrigins(of source: String) throws {
+        guard let first = origins.faults.first else { return }
+        let more = origins.faults.count - 1
+        throw UpdateFailure(
+            .archiveRejected,
+            subject: "declaration: \(UntrustedName.display(first.value.isEmpty ? first.name : first.value))",
+            "Not published. \(source)/index.html has \(more == 0 ? "a declaration" : "\(more + 1) declarations") that devices "
+                + "would ignore: \(first.description)")
     }
 
     /// Replaces the source maps of `version` in `folder`.
@@ -200,12 +215,15 @@ private struct FolderFactsReader {
         switch kind {
         case .script:
             facts.usesEval = ScriptText.usesEval(bytes[...])
+            facts.calls = ScriptCalls(bytes[...]).origins
             facts.registersWorker = ScriptText.registersWorker(bytes[...])
         case .page:
             facts.page = PageReferences(bytes)
+            if path == BundlePath.index { facts.origins = ReleaseOrigins(page: bytes) }
             facts.isBlank = bytes.allSatisfy { " \t\r\n\u{0C}".utf8.contains($0) }
             let scripts = HTMLOutline(bytes).scripts.map { bytes[$0.text] }
             facts.usesEval = scripts.contains(where: ScriptText.usesEval)
+            facts.calls = scripts.flatMap { ScriptCalls($0).origins }
             facts.registersWorker = scripts.contains(where: ScriptText.registersWorker)
         }
     }
@@ -248,7 +266,7 @@ enum ScriptText {
     }
 
     /// Returns the indices behind each `name` in `script`.
-    private static func ends(of name: String, in script: ArraySlice<UInt8>) -> [Int] {
+    static func ends(of name: String, in script: ArraySlice<UInt8>) -> [Int] {
         let name = Array(name.utf8)
         return script.withUnsafeBytes { text in
             guard let start = text.baseAddress else { return [] }

@@ -1,5 +1,5 @@
 import ArchiveSource
-import BundleCore
+package import BundleCore
 import BundleServe
 package import BundleValues
 import BundleSigning
@@ -31,6 +31,12 @@ package struct FolderFinding: Sendable, Equatable {
         case missingFile
         /// A page loads something from another origin.
         case foreignOrigin
+        /// A script calls another origin, which `index.html` does not declare.
+        case undeclaredCall
+        /// A declaration that devices ignore, because it is not in the head of `index.html`.
+        case ignoredDeclaration
+        /// A declared origin without encryption.
+        case unencryptedOrigin
         /// A page shows a file of the folder in a frame.
         case ownFrame
         /// A page has a script in an attribute.
@@ -48,25 +54,54 @@ package struct FolderFinding: Sendable, Equatable {
     package let detail: String?
     /// The value of `--csp` that lets `serve` allow it; nil if it needs none.
     package let allowance: String?
+    /// The declaration in `index.html` that allows it on devices; nil if there is none.
+    package let declaration: Declaration?
+
+    /// An origin that a release may declare.
+    package struct Declaration: Sendable, Hashable {
+        package let purpose: ReleaseOrigins.Purpose
+        package let origin: WebOrigin
+
+        /// Returns nil if no declaration can allow `url` for `directive`.
+        init?(_ url: String, as directive: String) {
+            guard let purpose = ReleaseOrigins.Purpose(directive: directive),
+                let origin = ReleaseOrigins.origin(of: url)
+            else { return nil }
+            (self.purpose, self.origin) = (purpose, origin)
+        }
+    }
 
     /// The path in the folder that a reference resolves to; nil for other findings.
     let target: [UInt8]?
 
     init(
-        _ code: Code, in file: FolderFacts, detail: String? = nil, allowance: String? = nil, target: [UInt8]? = nil
+        _ code: Code, in file: FolderFacts, detail: String? = nil, allowance: String? = nil,
+        declaration: Declaration? = nil, target: [UInt8]? = nil
     ) {
-        self.init(code, in: file.path, size: file.size, detail: detail, allowance: allowance, target: target)
+        self.init(
+            code, in: file.path, size: file.size, detail: detail, allowance: allowance, declaration: declaration,
+            target: target)
+    }
+
+    /// Creates a finding about `url` of another origin, which `directive` refuses.
+    init(_ code: Code, in file: FolderFacts, detail: String, refusing url: String, as directive: String) {
+        let declaration = Declaration(url, as: directive)
+        self.init(
+            code, in: file, detail: detail,
+            allowance: declaration == nil ? ContentSecurityPolicy.allowance(directive, url) : nil,
+            declaration: declaration)
     }
 
     init(
         _ code: Code, in path: BundlePath, size: Int, detail: String? = nil, allowance: String? = nil,
-        target: [UInt8]? = nil
+        declaration: Declaration? = nil, target: [UInt8]? = nil
     ) {
         self.code = code
         self.path = path
         self.size = size
         self.detail = detail
         self.allowance = allowance
+        self.declaration = declaration
         self.target = target
     }
 
@@ -91,6 +126,10 @@ struct FolderFacts {
     /// Whether it contains the call that confirms a start; nil if it was not searched.
     var confirms: Bool?
     var registersWorker = false
+    /// The origins that its scripts seem to call.
+    var calls: [String] = []
+    /// The origins that it declares; nil for other files than `index.html`.
+    var origins: ReleaseOrigins?
 
     init(_ path: BundlePath, size: Int) {
         self.path = path
@@ -107,9 +146,12 @@ struct FolderRule {
     func findings(of files: [FolderFacts]) -> [FolderFinding] {
         let paths = Set(files.map(\.path.bytes))
         var folders: [ArraySlice<UInt8>: Bool] = [:]
+        let declared = files.lazy.compactMap(\.origins).first ?? ReleaseOrigins()
         let found =
-            files.flatMap { findings(of: $0, among: paths, isJunk: Self.isJunk($0.path.bytes[...], folders: &folders)) }
-            + Self.duplicates(files) + Self.startFindings(files)
+            files.flatMap { file in
+                findings(of: file, among: paths, isJunk: Self.isJunk(file.path.bytes[...], folders: &folders))
+                    + Self.originFindings(of: file, among: paths, declared)
+            } + Self.duplicates(files) + Self.startFindings(files)
         return found.enumerated().sorted {
             let (one, other) = ($0.element, $1.element)
             let order = (Self.rank(one.code), Self.rank(other.code))
@@ -132,7 +174,6 @@ struct FolderRule {
         if isJunk, !allowed.contains(where: { $0.covers(file.path.bytes) }) {
             found.append(FolderFinding(.junk, in: file))
         }
-        if let page = file.page { found += Self.findings(of: page, in: file, among: paths) }
         if file.usesEval, ContentSecurityPolicy.refuses("script-src", "eval") {
             found.append(
                 FolderFinding(.eval, in: file, allowance: ContentSecurityPolicy.allowance("script-src", "eval")))
@@ -146,6 +187,25 @@ struct FolderRule {
                 FolderFinding(.wasm, in: file, allowance: ContentSecurityPolicy.allowance("script-src", "wasm-eval")))
         }
         return found
+    }
+
+    /// Returns the findings about files and origins that pages load or call.
+    private static func originFindings(
+        of file: FolderFacts, among paths: Set<[UInt8]>, _ declared: ReleaseOrigins
+    ) -> [FolderFinding] {
+        var found = file.page.map { findings(of: $0, in: file, among: paths, declared) } ?? []
+        for url in file.calls where !declared.covers(url, as: ReleaseOrigins.Purpose.connect.directive) {
+            found.append(
+                FolderFinding(
+                    .undeclaredCall, in: file, detail: url, refusing: url,
+                    as: ReleaseOrigins.Purpose.connect.directive))
+        }
+        let ignored = file.page?.declarations.dropFirst(file.origins?.elementCount ?? 0) ?? []
+        found += ignored.map { FolderFinding(.ignoredDeclaration, in: file, detail: UntrustedName.display($0)) }
+        let unencrypted = ReleaseOrigins.Purpose.allCases.flatMap { file.origins?.origins[$0] ?? [] }.filter {
+            !$0.isEncrypted
+        }
+        return found + unencrypted.map { FolderFinding(.unencryptedOrigin, in: file, detail: "\($0)") }
     }
 
     /// Returns the findings that prevent the client from confirming its start, so that devices roll it back.
@@ -207,7 +267,7 @@ struct FolderRule {
     // MARK: Pages
 
     private static func findings(
-        of page: PageReferences, in file: FolderFacts, among paths: Set<[UInt8]>
+        of page: PageReferences, in file: FolderFacts, among paths: Set<[UInt8]>, _ declared: ReleaseOrigins
     ) -> [FolderFinding] {
         var found: [FolderFinding] = []
         let isRelative = page.base.map { PageAddress($0).isLocal } ?? true
@@ -216,11 +276,11 @@ struct FolderRule {
             let element = "<\(reference.element)> \(UntrustedName.display(reference.url))"
             switch PageAddress(reference.url) {
             case .elsewhere(let url):
-                guard ContentSecurityPolicy.refuses(reference.directive, url) else { continue }
+                guard ContentSecurityPolicy.refuses(reference.directive, url),
+                    !declared.covers(url, as: reference.directive)
+                else { continue }
                 found.append(
-                    FolderFinding(
-                        .foreignOrigin, in: file, detail: element,
-                        allowance: ContentSecurityPolicy.allowance(reference.directive, url)))
+                    FolderFinding(.foreignOrigin, in: file, detail: element, refusing: url, as: reference.directive))
             case .local(let name):
                 guard isRelative, reference.isLoaded else { continue }
                 let base = page.base.flatMap { PageAddress($0).path(from: file.path) } ?? file.path.bytes

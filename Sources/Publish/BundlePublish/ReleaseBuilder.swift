@@ -33,6 +33,7 @@ package struct ReleaseBuilder {
         try inspection.tree.requireInstallable(options.limits)
         try Self.requireBridge(inspection.tree.folder, source: source)
         try inspection.requireScripts(allowing: options.allowed, of: source)
+        try inspection.requireOrigins(of: source)
         if let problem = options.format.problem(files: inspection.tree.entries.count, bytes: inspection.tree.totalBytes)
         {
             throw UpdateFailure(.archiveRejected, subject: "format: \(source)", "\(source) \(problem)")
@@ -258,7 +259,7 @@ package struct ReleaseBuilder {
         }
         let unpacked = try ArchiveVerifier.check(
             file, size: packed.size, of: manifest, limits: options.limits, scratch: scratch)
-        if unpacked != packed.contentSha256 { throw try renamed(tree, in: file) }
+        if unpacked.sha256 != packed.contentSha256 { throw try renamed(tree, in: file) }
         try file.sync()
         let statement = try manifest.statement()
         return SignedRelease(

@@ -99,6 +99,61 @@ import Testing
         try site.publish(source, as: "1.0.0", ["--allow", "other.js"]).failed(24, "archiveRejected")
     }
 
+    @Test(arguments: [
+        ("https://api.example.com/v1", "content=\"https://api.example.com\""),
+        ("https://*.example.com", "has a wildcard"),
+        ("'unsafe-inline'", "is a keyword"), ("http://api.example.com", "is not encrypted"),
+        ("https://a.example;", "spaces separate origins"),
+    ])
+    func `publish refuses a declaration that devices would ignore`(value: String, advice: String) throws {
+        let page =
+            "<meta name=\"clientctl:connect\" content=\"https://a.example \(value)\"><script src=/app.js></script>"
+        try site.folder.write(bytes(page), to: "web/index.html")
+        let refused = try site.publish(source, as: "1.0.0").failed(24, "archiveRejected")
+        #expect(refused.subject == "declaration: \(value)")
+        for words in ["\(source)/index.html has a declaration", value, advice] {
+            #expect(refused.errors.contains(words), "\(words): \(refused.errors)")
+        }
+        try site.folder.write(bytes("<meta name=clientctl:font content=https://a.example>"), to: "web/index.html")
+        let unknown = try site.publish(source, as: "1.0.0").failed(24, "archiveRejected")
+        #expect(unknown.subject == "declaration: clientctl:font")
+    }
+
+    @Test func `publish proposes a declaration, and publish, verify and inspect show it`() throws {
+        let calls =
+            "fetch(\"https://api.example.com/x\");new WebSocket('wss://live.example.com');a.startupDidComplete()"
+        func folder(_ head: String) throws -> String {
+            try site.folder.writeTree(
+                ["index.html": bytes("<!doctype html>\(head)<script src=a.js></script>"), "a.js": bytes(calls)],
+                to: "calls")
+        }
+        let proposal = "<meta name=\"clientctl:connect\" content=\"https://api.example.com wss://live.example.com\">"
+        let without = try site.publish(folder(""), as: "1.0.0").succeeded("published")
+        #expect(codes(without["findings"]) == ["undeclaredCall": ["a.js", "a.js"]])
+        #expect(
+            without.errors.contains("(a.js: https://api.example.com, a.js: wss://live.example.com)"),
+            "\(without.errors)")
+        #expect(without.errors.contains("add to the <head> of index.html: \(proposal)"), "\(without.errors)")
+        #expect(without["origins"] == .object([:]))
+        let with = try site.publish(folder(proposal), as: "1.1.0").succeeded("published")
+        #expect(with["findings"] == .array([]))
+        let origins: JSONValue = .object([
+            "connect": .array([.string("https://api.example.com"), .string("wss://live.example.com")])
+        ])
+        #expect(with["origins"] == origins)
+        let line = "connect https://api.example.com wss://live.example.com"
+        let verify = ["verify", site.manifest, "--trust", site.trust]
+        #expect(try Clientctl.run(verify + ["--json"]).succeeded("verified")["origins"] == origins)
+        #expect(try Clientctl.run(verify).text.contains("  declares \(line)"))
+        let archive = "\(site.feed)/releases/v1.1.0/client-v1.1.0.tar.zst"
+        #expect(try Clientctl.run(["inspect", archive, "--json"]).succeeded()["origins"] == origins)
+        #expect(try Clientctl.run(["inspect", archive]).text.contains("  declares  \(line)"))
+        let again = [
+            "publish", "calls", "--version", "1.1.0", "--feed", site.feed, "--key", site.key, "--min-shell", "1.0.0",
+        ]
+        #expect(try Clientctl.run(again, in: site.folder.path).text.contains("  declares   \(line)"))
+    }
+
     @Test func `publish warns of a client that cannot confirm its start`() throws {
         func warnings(_ files: [String: String]) throws -> Outcome {
             let folder = try site.folder.writeTree(files.mapValues(bytes), to: "start")

@@ -141,6 +141,47 @@ import Testing
     }
 
     @Test(arguments: [
+        ("<iframe src=https://h/x></iframe>", "frame https://h"), ("<img src=//h:8443/a>", "image https://h:8443"),
+        ("<video src=https://h/a></video>", "media https://h"),
+        ("<img src=http://10.0.0.1/a>", "image http://10.0.0.1"),
+        ("<link rel=preload as=fetch href=https://h/a>", "connect https://h"),
+    ])
+    func `proposes the declaration that allows a reference, and accepts it`(text: String, declaration: String) throws {
+        func findings(_ text: String) throws -> [FolderFinding] {
+            let index = try file("index.html") {
+                ($0.page, $0.origins) = (PageReferences(Array(text.utf8)), ReleaseOrigins(page: Array(text.utf8)))
+            }
+            return FolderRule().findings(of: [index]).filter { $0.code != .unencryptedOrigin }
+        }
+        let found = try findings(text)
+        #expect(found.map(\.code) == [.foreignOrigin] && found.map(\.allowance) == [nil])
+        let proposed = try #require(found.first?.declaration)
+        #expect("\(proposed.purpose) \(proposed.origin)" == declaration)
+        #expect(try findings(proposed.purpose.element(["\(proposed.origin)"]) + text) == [])
+    }
+
+    @Test func `reports calls that are not declared, and declarations that devices ignore`() throws {
+        let text =
+            "<meta name=clientctl:connect content='https://a.example http://10.0.0.1'><p><meta name=clientctl:frame content=x>"
+        let files = [
+            try file("a.js", size: 1) { $0.calls = ["https://a.example", "https://b.example", "http://c.example"] },
+            try file("help.html", size: 2) { $0.page = PageReferences(Array(text.utf8)) },
+            try file("index.html", size: 3) {
+                ($0.page, $0.origins) = (PageReferences(Array(text.utf8)), ReleaseOrigins(page: Array(text.utf8)))
+            },
+        ]
+        #expect(
+            found(files) == [
+                "undeclaredCall a.js https://b.example", "undeclaredCall a.js http://c.example",
+                "ignoredDeclaration index.html clientctl:frame", "ignoredDeclaration help.html clientctl:connect",
+                "ignoredDeclaration help.html clientctl:frame", "unencryptedOrigin index.html http://10.0.0.1",
+            ])
+        let calls = FolderRule().findings(of: files).prefix(2)
+        #expect(calls.map { $0.declaration?.origin.description } == ["https://b.example", nil])
+        #expect(calls.map(\.allowance) == [nil, "connect-src http://c.example"])
+    }
+
+    @Test(arguments: [
         ("eval(x)", true), ("a=eval('b')", true), ("new Function('a','return a')", true), ("Function(\"a\")", true),
         ("retrieval(x)", false), ("redis.eval(x)", false), ("isFunction(x)", false), ("$eval(x)", false),
         ("evaluate(x)", false),

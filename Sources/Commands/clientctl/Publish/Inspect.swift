@@ -1,6 +1,7 @@
 import ArchiveSource
 import ArgumentParser
 import BundleArchive
+import BundleCore
 import BundleValues
 import BundleDisk
 import BundlePublish
@@ -123,6 +124,7 @@ struct Inspect: AsyncParsableCommand {
                 "kind": .string("archive"), "verified": .bool(false), "format": .string(listing.format.rawValue),
                 "installable": .bool(listing.refusal == nil),
                 "refusal": listing.refusal.map { .string($0.failure.subject) } ?? .null,
+                "origins": listing.origins.json,
                 "entries": .array(
                     listing.entries.map {
                         .object([
@@ -135,6 +137,7 @@ struct Inspect: AsyncParsableCommand {
                 "an archive (\(listing.format.rawValue)), \(count); not checked: install applies further rules"
             ]
                 + listing.entries.map { "  \($0.kind.rawValue)  \(ByteCount(bytes: $0.size ?? 0))  \($0.shownName)" }
+                + listing.origins.lines.map { "  declares  \($0)" }
                 + (listing.refusal.map { ["install would refuse it: \($0.failure.message)"] } ?? [])
         )
     }

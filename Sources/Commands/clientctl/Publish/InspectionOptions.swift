@@ -1,5 +1,6 @@
 import ArchiveSource
 import ArgumentParser
+import BundleCore
 import BundlePublish
 import BundleValues
 
@@ -87,8 +88,10 @@ enum InspectionOutput {
     static func lines(_ findings: [FolderFinding]) -> [String] {
         groups(findings).map { group in
             let allow = group.allowances.map { "--csp \"\($0)\"" }.joined(separator: " ")
+            let elements = group.elements.joined(separator: " ")
             let what = group.sentence ?? "\(group.count(of: group.code.words)) (\(group.names))."
             return "\(what) \(group.code.advice)" + (allow.isEmpty ? "" : " To allow it, start serve with \(allow).")
+                + (elements.isEmpty ? "" : " To allow it on every device, add to the <head> of index.html: \(elements)")
         }
     }
 
@@ -97,7 +100,7 @@ enum InspectionOutput {
             groups(findings).map { group in
                 .object([
                     "code": .string(group.code.rawValue), "count": .integer(group.findings.count),
-                    "bytes": .integer(group.bytes),
+                    "bytes": .integer(group.bytes), "elements": .array(group.elements.map(JSONValue.string)),
                     "files": .array(
                         group.findings.map {
                             var object: JSONObject = ["path": .string($0.path.string), "size": .integer($0.size)]
@@ -117,6 +120,15 @@ enum InspectionOutput {
         var isAboutIndex: Bool { findings.contains(where: \.isAboutIndex) }
         var bytes: Int { findings.reduce(0) { $0 + $1.size } }
         var allowances: [String] { Set(findings.compactMap(\.allowance)).sorted() }
+
+        /// The elements for `index.html` that allow what the findings are about.
+        var elements: [String] {
+            let declarations = Set(findings.compactMap(\.declaration))
+            return ReleaseOrigins.Purpose.allCases.compactMap { purpose in
+                let origins = declarations.filter { $0.purpose == purpose }.map(\.origin.description).sorted()
+                return origins.isEmpty ? nil : purpose.element(Array(origins.prefix(ReleaseOrigins.most)))
+            }
+        }
 
         func count(of words: (one: String, many: String)) -> String {
             let what = "\(findings.count) \(findings.count == 1 ? words.one : words.many)"
@@ -163,7 +175,8 @@ extension FolderFinding.Code {
         case .sameContent, .emptyPage, .missingScript, .neverConfirms, .blocksConfirmation, .serviceWorker,
             .reservedPath,
             .missingFile,
-            .foreignOrigin, .ownFrame, .inlineHandler, .eval, .wasm:
+            .foreignOrigin, .undeclaredCall, .ignoredDeclaration, .unencryptedOrigin, .ownFrame, .inlineHandler, .eval,
+            .wasm:
             false
         }
     }
@@ -182,6 +195,9 @@ extension FolderFinding.Code {
             ("file with a path that serve reserves", "files with paths that serve reserves")
         case .missingFile: ("missing file that a page loads", "missing files that pages load")
         case .foreignOrigin: ("file that a page loads from another origin", "files that pages load from other origins")
+        case .undeclaredCall: ("call of another origin", "calls of other origins")
+        case .ignoredDeclaration: ("declaration that devices ignore", "declarations that devices ignore")
+        case .unencryptedOrigin: ("declared origin without encryption", "declared origins without encryption")
         case .ownFrame: ("page in a frame of another page", "pages in frames of other pages")
         case .inlineHandler: ("attribute with a script", "attributes with scripts")
         case .eval: ("script that may use eval", "scripts that may use eval")
@@ -205,6 +221,9 @@ extension FolderFinding.Code {
         case .reservedPath: "Browsers do not receive them. Move them."
         case .missingFile: "Browsers will not find them."
         case .foreignOrigin: "serve refuses it, and a device may be offline. Copy it into the folder."
+        case .undeclaredCall: "serve refuses it, because index.html does not declare the origin."
+        case .ignoredDeclaration: "Only the <head> of index.html declares origins. Move it there."
+        case .unencryptedOrigin: "Anyone on the network can read and change what it sends. Use https or wss."
         case .ownFrame: "serve refuses frames."
         case .inlineHandler: "serve refuses it. Add the handler in a script."
         case .eval: "serve blocks eval. Build without it."

@@ -29,6 +29,7 @@ extension Publish {
             "largest": .array(
                 release.largest.map { .object(["path": .string($0.path.string), "size": .integer($0.size)]) }),
         ]
+        object["origins"] = inspection.origins.json
         object["offered"] = .string(orNull: release.offered?.description)
         object["findings"] = InspectionOutput.objects([release.sameContent].compactMap(\.self) + inspection.findings)
         object["dropped"] = InspectionOutput.objects(inspection.dropped)
@@ -40,7 +41,7 @@ extension Publish {
         return object
     }
 
-    func lines(_ release: ReleaseReport, feed: String) -> [String] {
+    func lines(_ release: ReleaseReport, inspection: FolderInspection, feed: String) -> [String] {
         let manifest = release.manifest
         let installed = manifest.installedSize ?? 0
         let archive = manifest.size ?? 0
@@ -58,7 +59,7 @@ extension Publish {
         return [what, "  size       \(size); archive \(ByteCount(bytes: archive))\(percent)"]
             + DeltaLines.summary(release.deltas, archive: archive, isRequested: !deltas.deltaFrom.isEmpty) + [
                 target(release)
-            ] + WriteOutput.lines(release.writes)
+            ] + inspection.origins.lines.map { "  declares   \($0)" } + WriteOutput.lines(release.writes)
     }
 
     /// Returns the line about the devices that get the release.

@@ -153,6 +153,6 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         try await next.finish(
             Publication(of: release, in: feed, isDryRun: dryRun), json: common.json,
             object: object(release, inspection: inspection, feed: feed.address),
-            lines: lines(release, feed: feed.address))
+            lines: lines(release, inspection: inspection, feed: feed.address))
     }
 }

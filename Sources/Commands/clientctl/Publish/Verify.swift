@@ -118,13 +118,15 @@ struct Verify: AsyncParsableCommand {
                 "outcome": .string("verified"), "version": .string(manifest.version.description),
                 "keyId": .string(orNull: report.manifest.signers.first?.id), "sha256": .string(manifest.sha256.hex),
                 "contentSha256": .string(report.contentSha256.hex), "rebuilt": .bool(rebuild != nil),
+                "origins": report.origins.json,
                 "deltas": .array(report.deltas.map { .object(DeltaListFormat.json($0)) }),
             ],
             lines: [
                 "verified \(manifest.version): signed by "
                     + report.manifest.signers.map { "\($0.algorithm.rawValue) key \($0.id)" }.joined(separator: ", "),
                 "  archive  sha256 \(manifest.sha256.hex)", "  content  sha256 \(report.contentSha256.hex)",
-            ] + report.deltas.map { "  delta    from \($0.baseName), sha256 \($0.sha256.hex)" }
+            ] + report.origins.lines.map { "  declares \($0)" }
+                + report.deltas.map { "  delta    from \($0.baseName), sha256 \($0.sha256.hex)" }
                 + (rebuild.map { ["  \($0) matches the release"] } ?? []))
     }
 

@@ -25,6 +25,9 @@ package struct PageReferences: Sendable, Equatable {
     /// The contents of the `<meta http-equiv="Content-Security-Policy">` elements.
     package private(set) var policies: [String] = []
 
+    /// The names of the `<meta>` elements that declare origins, wherever they are.
+    package private(set) var declarations: [String] = []
+
     /// Parses `page`.
     package init(_ page: [UInt8]) {
         var tokenizer = HTMLTokenizer(page, from: 0, describing: nil)
@@ -44,6 +47,7 @@ package struct PageReferences: Sendable, Equatable {
             if templates == 0 {
                 if tag.name == "base", base == nil { base = element["href"] }
                 if let policy = element.policy { policies.append(policy) }
+                if let name = element.declaration { declarations.append(name) }
                 references += element.references
             }
             if Self.rawText.contains(tag.name), tokenizer.rawText(of: tag.name) == nil { return }
@@ -75,6 +79,14 @@ private struct Element {
     var policy: String? {
         guard name == "meta", attributes["http-equiv"]?.lowercased() == "content-security-policy" else { return nil }
         return attributes["content"]
+    }
+
+    /// The name of a `<meta>` element that declares origins; nil for any other element.
+    var declaration: String? {
+        guard name == "meta", let name = attributes["name"]?.lowercased(), name.hasPrefix(ReleaseOrigins.prefix) else {
+            return nil
+        }
+        return name
     }
 
     var handlers: [String] {
