@@ -136,7 +136,8 @@ struct DoctorRuleTests {
         let refused = Self.reading { $0.origins = GrantedOrigins(declared, within: .none) }
         #expect(Self.problems(refused).contains("origins warning"))
         #expect(DoctorRule.origins(refused)?.message.contains("https://a.example https://b.example") == true)
-        #expect(DoctorRule.origins(Self.reading()) == nil)
+        let undeclared = Self.reading { _ in }
+        #expect(DoctorRule.origins(undeclared) == nil)
     }
 
     @Test func `warns of a device without a feed`() throws {
