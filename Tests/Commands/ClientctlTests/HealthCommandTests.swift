@@ -185,9 +185,11 @@ import Testing
     }
 
     @Test(arguments: [
-        ("/app/shared.js?x=1", false, 0), ("/none", false, 40), ("/none", true, 40), ("/ok", false, 40), ("/ok", true, 0),
+        ("/app/shared.js?x=1", false, 0), ("/none", false, 40), ("/none", true, 40), ("/ok", false, 40),
+        ("/ok", true, 0),
     ])
-    func `confirm accepts a path only if the client or its server has it`(path: String, named: Bool, status: Int) throws {
+    func `confirm accepts a path only if the client or its server has it`(path: String, named: Bool, status: Int) throws
+    {
         try install(path)
         let origin = named ? ["--page-origin", "http://127.0.0.1:\(server.port)/"] : []
         let outcome = try Clientctl.run(try confirm(try launch(), origin))
