@@ -217,6 +217,7 @@ private struct FolderFactsReader {
             facts.usesEval = ScriptText.usesEval(bytes[...])
             facts.calls = ScriptCalls(bytes[...]).origins
             facts.registersWorker = ScriptText.registersWorker(bytes[...])
+            facts.sharesMemory = ScriptText.sharesMemory(bytes[...])
         case .page:
             facts.page = PageReferences(bytes)
             if path == BundlePath.index { facts.origins = ReleaseOrigins(page: bytes) }
@@ -225,6 +226,7 @@ private struct FolderFactsReader {
             facts.usesEval = scripts.contains(where: ScriptText.usesEval)
             facts.calls = scripts.flatMap { ScriptCalls($0).origins }
             facts.registersWorker = scripts.contains(where: ScriptText.registersWorker)
+            facts.sharesMemory = scripts.contains(where: ScriptText.sharesMemory)
         }
     }
 }
@@ -252,6 +254,13 @@ enum ScriptText {
     ]
     /// The length of the longest searched name, in bytes.
     static let longestName = confirmations.map(\.utf8.count).max() ?? 0
+
+    /// Returns whether the script creates memory that threads share. A test for the feature is ignored.
+    static func sharesMemory(_ script: ArraySlice<UInt8>) -> Bool {
+        func contains(_ text: String) -> Bool { !ends(of: text, in: script).isEmpty }
+        return contains("new SharedArrayBuffer")
+            || contains("WebAssembly.Memory") && ["shared:true", "shared: true", "shared:!0"].contains(where: contains)
+    }
 
     /// Returns whether the script contains a call that confirms a start.
     static func confirms(_ script: ArraySlice<UInt8>) -> Bool {

@@ -44,6 +44,8 @@ package struct FolderFinding: Sendable, Equatable {
         /// A script creates scripts from text.
         case eval
         case wasm
+        /// A script shares memory between threads, which only isolated pages may do.
+        case sharedMemory
     }
 
     package let code: Code
@@ -126,6 +128,8 @@ struct FolderFacts {
     /// Whether it contains the call that confirms a start; nil if it was not searched.
     var confirms: Bool?
     var registersWorker = false
+    /// Whether a script in it shares memory between threads.
+    var sharesMemory = false
     /// The origins that its scripts seem to call.
     var calls: [String] = []
     /// The origins that it declares; nil for other files than `index.html`.
@@ -180,6 +184,7 @@ struct FolderRule {
         }
         if !isJunk, !ServedPath.isServed(file.path.bytes) { found.append(FolderFinding(.reservedPath, in: file)) }
         if file.registersWorker { found.append(FolderFinding(.serviceWorker, in: file)) }
+        if file.sharesMemory { found.append(FolderFinding(.sharedMemory, in: file)) }
         if file.path.bytes.suffix(5).elementsEqual(".wasm".utf8),
             ContentSecurityPolicy.refuses("script-src", "wasm-eval")
         {

@@ -120,6 +120,18 @@ import Testing
         try wait(serving, for: "version 1.0.0")
     }
 
+    @Test func `serve names the device, the silent server and the time on its waiting page`() throws {
+        let waiting = try Serving(
+            try kiosk.start([
+                "serve", "--store", kiosk.store, "--manifest", "http://127.0.0.1:9/manifest.json", "--trust",
+                kiosk.trust,
+                "--roster", "http://127.0.0.1:9/roster", "--name", "Lobby <3>", "--port", "0",
+            ]))
+        try wait(waiting, for: "data-state=\"waiting\"")
+        try wait(waiting, for: "<p class=\"device\">Lobby &lt;3&gt;<br>No answer from 127.0.0.1 since 20")
+        #expect(try document(waiting).contains("(networkUnavailable)."))
+    }
+
     @Test func `serve shows guests a signed-out page without a seed`() throws {
         try kiosk.install(.good("1.0.0"))
         try kiosk.login()
@@ -337,6 +349,38 @@ import Testing
         #expect(page.console.filter { $0.text.contains("Content Security Policy") } == [])
     }
 
+    @Test func `a client that failed twice leaves the window, and the next one comes into it`() throws {
+        try kiosk.install(.doing("1.0.0", ""))
+        let serving = try Serving(
+            try kiosk.start([
+                "serve", "--store", kiosk.store, "--shell-version", "1.5.0", "--startup-timeout", "2s", "--port", "0",
+                "--activation-window", "always",
+            ]))
+        let page = try browser.open(serving.root + "/", inWindow: true)
+        try shows(page, state: "failure")
+        #expect(
+            try page.evaluate("document.querySelector('p').innerText").stringValue?.contains("versionBlocked") == true)
+        #expect(try serving.program.printed().errors.contains("error[versionBlocked]: There is nothing to launch"))
+        try kiosk.install(.good("2.0.0"))
+        try shows(page, "2.0.0")
+    }
+
+    @Test(arguments: [("auto", false, true), ("on", true, true), ("off", false, false)])
+    func `a page shows the notice by the choice of the device`(choice: String, atOnce: Bool, afterInput: Bool) throws {
+        try kiosk.install(.good("1.0.0"))
+        try kiosk.installForNewerShell("2.0.0", shell: "9.0.0")
+        let serving = try kiosk.serve(["--notice", choice])
+        let page = try browser.open(serving.root + "/", inWindow: true)
+        try shows(page, "1.0.0")
+        try page.wait(until: "window.confirmed")
+        let notice = "!!document.getElementById('clientctl-update-required')"
+        // An event of the page's own scripts is no input of a person.
+        try page.evaluate("window.dispatchEvent(new Event('pointerdown')) && 0")
+        #expect(try page.evaluate(notice) == .bool(atOnce))
+        try page.click(x: 5, y: 200)
+        #expect(try page.evaluate(notice) == .bool(afterInput))
+    }
+
     @Test func `a window shows a notice above the client when the shell is too old`() throws {
         var client = DemoClient.good("1.0.0", "#2e7d32")
         // The page's own policy does not block the notice.
@@ -344,7 +388,7 @@ import Testing
         client.script += "document.querySelector('p').style.paddingTop = '3em';"
         try kiosk.install(client)
         try kiosk.installForNewerShell("2.0.0", shell: "9.0.0")
-        let serving = try kiosk.serve()
+        let serving = try kiosk.serve(["--notice", "on"])
         let page = try browser.open(serving.root + "/", inWindow: true)
         try shows(page, "1.0.0")
         try page.wait(until: "document.getElementById('clientctl-update-required') && window.confirmed")

@@ -66,7 +66,7 @@ import Testing
         let status = try Clientctl.run(["status"] + place).succeeded()
         #expect(status["next"] == .null)
         #expect(try !Clientctl.run(["status", "--store", site.store]).text.contains("* embedded"))
-        try Clientctl.run(["launch", "--shell-version", "1.5.0"] + place).failed(78, "configInvalid")
+        try Clientctl.run(["launch", "--shell-version", "1.5.0"] + place).failed(41, "versionBlocked")
 
         // The same for guests and other commands. A block stays visible after its client is removed.
         let token = try site.folder.write(bytes("t0ken\n"), to: "token")

@@ -274,6 +274,18 @@ import Testing
             ])
     }
 
+    @Test(arguments: [
+        ("const m = new SharedArrayBuffer(8)", true), ("new WebAssembly.Memory({initial:1,maximum:2,shared:!0})", true),
+        ("new WebAssembly.Memory({ initial: 1, maximum: 2, shared: true })", true),
+        ("if (typeof SharedArrayBuffer === 'undefined') go()", false), ("new WebAssembly.Memory({initial:1})", false),
+        ("var options = {shared: true}", false),
+    ])
+    func `finds memory that threads share`(script: String, isFound: Bool) throws {
+        #expect(ScriptText.sharesMemory(Array(script.utf8)[...]) == isFound)
+        let finding = FolderRule().findings(of: [try file("a.js") { $0.sharesMemory = isFound }])
+        #expect(finding.map(\.code) == (isFound ? [.sharedMemory] : []))
+    }
+
     @Test func `reports eval with the policy that allows it`() throws {
         let finding = FolderRule().findings(of: [try file("a.js") { $0.usesEval = true }])
         #expect(finding.map(\.allowance) == ["script-src 'unsafe-eval'"])

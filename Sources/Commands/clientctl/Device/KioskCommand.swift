@@ -59,7 +59,8 @@ struct KioskCommand: AsyncParsableCommand {
         let own = try await WaitingServer.start(next: {
             reader.isAnswered && !kiosk.hasWrongProfile ? reader.page : nil
         }) {
-            ScreenDesign.standard.pageWithoutServe(isStarting: SuspendingClock().now - began < Self.longestStart)
+            ScreenDesign(device: MachineIdentity.hostName).pageWithoutServe(
+                isStarting: SuspendingClock().now - began < Self.longestStart)
         }
         let signals = StopSignals()
         await withTaskGroup { group in

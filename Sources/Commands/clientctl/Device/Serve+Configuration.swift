@@ -127,9 +127,16 @@ extension Serve {
     }
 
     func design() throws -> ScreenDesign {
-        ScreenDesign(
+        let notice = try notice.map { text in
+            guard let notice = UpdateNotice.Showing(rawValue: text) else {
+                throw ValidationError("--notice takes auto, on or off, not \(UntrustedName.display(text)).")
+            }
+            return notice
+        }
+        return ScreenDesign(
             texts: try texts.map { try ScreenTexts(file: $0) } ?? .standard,
-            style: try style.map { try ScreenStyle(file: $0) })
+            style: try style.map { try ScreenStyle(file: $0) },
+            device: listed.name ?? MachineIdentity.hostName, notice: notice ?? .auto)
     }
 
     /// Warns if the seed was shown on a port other than that of `application`, which is unknown until the store opens.

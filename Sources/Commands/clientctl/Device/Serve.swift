@@ -155,6 +155,12 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         completion: .file())
     var style: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "When a bar above the page reports that the newest version needs a newer shell: auto (after the first click, touch or key), on, or off. (default: auto)",
+            valueName: "when"), completion: .list(UpdateNotice.Showing.allCases.map(\.rawValue)))
+    var notice: String?
+
     @OptionGroup(title: "Screen") var screen: KioskOptions
     @OptionGroup(title: "Logs and metrics") var agent: AgentOptions
     @OptionGroup(title: "Reports") var reporting: ReportOptions

@@ -62,6 +62,7 @@ struct ShellBootSequence {
     /// Boots at each `interval` until the task is cancelled, and reports changes since `shown`.
     func again(every interval: Duration, after shown: Shown) async {
         var (said, known) = (shown.state, shown.user)
+        var line = said.flatMap { Self.describe($0, isFirst: true) }
         while true {
             do { try await Task.sleep(for: interval) } catch { return }
             await bootstrapper.start()
@@ -70,7 +71,10 @@ struct ShellBootSequence {
             known = now
             guard let state = coordinator.state, state != said else { continue }
             tell(state)
-            Self.describe(state, isFirst: said == nil).map(say)
+            let before = line
+            line = Self.describe(state, isFirst: said == nil)
+            // The log has the failures of checks. A device that waits is described once.
+            if let line, line != before { say(line) }
             said = state
         }
     }

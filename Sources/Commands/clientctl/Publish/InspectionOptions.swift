@@ -176,7 +176,7 @@ extension FolderFinding.Code {
             .reservedPath,
             .missingFile,
             .foreignOrigin, .undeclaredCall, .ignoredDeclaration, .unencryptedOrigin, .ownFrame, .inlineHandler, .eval,
-            .wasm:
+            .wasm, .sharedMemory:
             false
         }
     }
@@ -202,6 +202,7 @@ extension FolderFinding.Code {
         case .inlineHandler: ("attribute with a script", "attributes with scripts")
         case .eval: ("script that may use eval", "scripts that may use eval")
         case .wasm: ("WebAssembly file", "WebAssembly files")
+        case .sharedMemory: ("script that shares memory between threads", "scripts that share memory between threads")
         }
     }
 
@@ -228,6 +229,8 @@ extension FolderFinding.Code {
         case .inlineHandler: "serve refuses it. Add the handler in a script."
         case .eval: "serve blocks eval. Build without it."
         case .wasm: "serve blocks it."
+        case .sharedMemory:
+            "It fails in pages that are not isolated. Give serve --cross-origin isolated on every device."
         }
     }
 }

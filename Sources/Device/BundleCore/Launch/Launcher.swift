@@ -270,13 +270,13 @@ public struct Launcher: Sendable {
         ].compactMap(\.self)
         let shell = device.shell == .zero ? "" : " with shell \(device.shell)"
         return UpdateFailure(
-            .configInvalid, subject: device.store,
+            blocked.isEmpty ? .configInvalid : .versionBlocked, subject: device.store,
             "There is nothing to launch: the store \(device.store) has no client that may run"
                 + "\(shell)\(why.isEmpty ? "" : " (\(why.joined(separator: "; ")))"), and "
                 + "\(device.seed.map { "the seed \($0) cannot be shown" } ?? "no seed was named"). "
                 + (inventory.bundles.isEmpty
                     ? "Run `clientctl install`, give `clientctl serve` a feed with --channel or --manifest, or give a seed with --seed."
-                    : "Give a seed with --seed, or install a newer client."))
+                    : "Install a newer client, or give a seed with --seed."))
     }
 
     private static func list(_ names: [ClientName]) -> String { names.map(\.description).joined(separator: ", ") }

@@ -50,7 +50,10 @@ package struct PageReferences: Sendable, Equatable {
                 if let name = element.declaration { declarations.append(name) }
                 references += element.references
             }
-            if Self.rawText.contains(tag.name), tokenizer.rawText(of: tag.name) == nil { return }
+            if Self.rawText.contains(tag.name) {
+                guard let text = tokenizer.rawText(of: tag.name) else { return }
+                if templates == 0 { references += element.imports(in: page[text]) }
+            }
             if tag.name == "plaintext" { return }
         }
     }
@@ -126,6 +129,39 @@ private struct Element {
         default: []
         }
     }
+
+    /// Returns the files that a script in the page imports, or that an import map names. Packages by name are ignored.
+    func imports(in text: ArraySlice<UInt8>) -> [PageReferences.Reference] {
+        guard name == "script", attributes["src"] == nil else { return [] }
+        func reference(_ url: some StringProtocol, _ element: String) -> PageReferences.Reference? {
+            guard ["/", "./", "../"].contains(where: url.hasPrefix), !url.hasSuffix("/"), !url.hasPrefix("//") else {
+                return nil
+            }
+            return PageReferences.Reference(
+                directive: "script-src", url: String(url), element: element, isLoaded: true)
+        }
+        switch attributes["type"]?.lowercased() {
+        case "module":
+            let script = String(decoding: text, as: UTF8.self)
+            // A comment is no statement. An import in one would be reported for nothing.
+            let code = script.replacing(/\/\*(?s:.*?)\*\/|(?m:^\s*\/\/.*$)/, with: " ")
+            let fixed = code.matches(
+                of: /(?:^|[;}\s])(?:import|export)\s*(?:[\w$*{},\s]*?[\s*}]from\s*)?["']([^"']+)["']/)
+            let later = code.matches(of: /\bimport\s*\(\s*["']([^"']+)["']\s*\)/)
+            return fixed.compactMap { reference($0.1, "script") }
+                + later.compactMap { reference($0.1, "script with import()") }
+        case "importmap":
+            guard let map = try? JSONScanner.parse(Array(text), maximumBytes: Self.largestMap).objectValue else {
+                return []
+            }
+            return (map["imports"]?.objectValue?.members ?? []).compactMap { member in
+                member.value.stringValue.flatMap { reference($0, "script type=importmap") }
+            }
+        default: return []
+        }
+    }
+
+    private static let largestMap = 1 << 20
 
     private func one(_ attribute: String, directive: String, isLoaded: Bool = true) -> [PageReferences.Reference] {
         attributes[attribute].map { [reference($0, directive: directive, isLoaded: isLoaded)] } ?? []

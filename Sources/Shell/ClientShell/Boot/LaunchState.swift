@@ -54,6 +54,14 @@ extension LaunchState {
         }
     }
 
+    /// The reason why no client is shown; nil for a state without one.
+    var reason: UpdateFailure? {
+        switch self {
+        case .signedOut(let reason), .waiting(let reason), .failure(let reason): reason
+        case .authenticated, .unauthenticated, .locked, .updateRequired, .maintenance: nil
+        }
+    }
+
     /// Whether users may see every client.
     var showsEveryClient: Bool {
         switch self {

@@ -48,9 +48,7 @@ package enum BrowserLeftovers {
     /// Chromium shows only a dialog if the lock has another host name, for example after a disk was copied or DHCP changed the name.
     package static func removeStaleLocks(of words: [String]) -> [String] {
         guard let profile = profile(in: words) else { return [] }
-        var name = [CChar](repeating: 0, count: 256)
-        gethostname(&name, name.count - 1)
-        let host = name.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" }
+        let host = MachineIdentity.hostName
         for lock in ["SingletonLock", "lock"] {
             guard let target = target(of: "\(profile)/\(lock)"),
                 let reason = ProfileLock(target: target, host: host, isRunning: { kill($0, 0) == 0 || errno == EPERM })

@@ -20,7 +20,7 @@ package final class LoopbackBridge: ShellBridge {
     private let bound: OriginBound
 
     /// Creates a bridge without a page. The shell's own pages have the `design`. Releases may use origins within `bound`.
-    package init(_ design: ScreenDesign = .standard, within bound: OriginBound = .all) {
+    package init(_ design: ScreenDesign = ScreenDesign(), within bound: OriginBound = .all) {
         (self.design, self.bound) = (design, bound)
     }
 
@@ -53,9 +53,10 @@ package final class LoopbackBridge: ShellBridge {
         for stream in screen.withLock(body) { stream.finish() }
     }
 
-    /// Shows `state`; nil for a device that is starting.
-    func show(_ state: LaunchState?) throws {
-        let ownPage = try StatePage(state)?.page(design)
+    /// Shows `state` at `time`; nil for a device that is starting.
+    func show(_ state: LaunchState?, at time: Timestamp) throws {
+        let since = screen.withLock { $0.since(state, at: time) }
+        let ownPage = try StatePage(state, since: since)?.page(design)
         let notice: ServerConfiguration.Bridge? =
             if case .updateRequired(let minimum) = state { try UpdateNotice(minimum: minimum).script(design) } else {
                 nil

@@ -39,6 +39,8 @@ struct Screen {
 
     /// The present state; nil while the device starts.
     private(set) var state: LaunchState? = .authenticated
+    /// The reason of the state on the screen, and the time of the first state with it.
+    private var reason: (text: String, since: Timestamp)?
     /// The page of the shell itself; nil while clients are shown.
     private(set) var ownPage: Page?
     private var notice: ServerConfiguration.Bridge?
@@ -84,6 +86,16 @@ struct Screen {
         generation += 1
         (launches, visited) = ([], [])
         return reload()
+    }
+
+    /// Returns since when the screen has shown the reason of `state`, which is shown at `time`.
+    mutating func since(_ state: LaunchState?, at time: Timestamp) -> Timestamp {
+        guard let text = state?.reason.map({ "\($0.code.rawValue) \($0.subject)" }) else {
+            reason = nil
+            return time
+        }
+        if reason?.text != text { reason = (text, time) }
+        return reason?.since ?? time
     }
 
     /// Records the last session that ended. Returns true if it changed. Tokens of pages then end with the result of

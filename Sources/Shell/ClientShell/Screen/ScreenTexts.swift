@@ -18,6 +18,11 @@ package struct ScreenTexts: Sendable, Equatable {
         case failureTitle = "failure.title"
         /// `{code}` stands for the error code.
         case failureText = "failure.text"
+        /// `{time}` stands for the local time since which a device without content shows its state.
+        case sinceText = "since.text"
+        /// `{host}` stands for the server that does not answer.
+        case noAnswerText = "noAnswer.text"
+        case checkFailedText = "checkFailed.text"
         /// `{version}` stands for the shell version that is needed.
         case noticeText = "notice.text"
         case noticeHide = "notice.hide"
@@ -101,6 +106,9 @@ extension ScreenTexts {
         .waitingText: "This device shows its content as soon as it has arrived.",
         .failureTitle: "This device has nothing to show",
         .failureText: "The log of this device contains the reason ({code}).",
+        .sinceText: "Since {time}.",
+        .noAnswerText: "No answer from {host} since {time} ({code}).",
+        .checkFailedText: "The last check failed, since {time} ({code}).",
         .noticeText: "The newest version of this content needs a newer shell, version {version} or later. "
             + "Until then this device shows an older version.",
         .noticeHide: "Hide",
@@ -119,6 +127,9 @@ extension ScreenTexts {
         .waitingText: "Dieses Gerät zeigt seinen Inhalt, sobald er eingetroffen ist.",
         .failureTitle: "Dieses Gerät hat nichts anzuzeigen",
         .failureText: "Der Grund steht im Protokoll dieses Geräts ({code}).",
+        .sinceText: "Seit {time}.",
+        .noAnswerText: "Keine Antwort von {host} seit {time} ({code}).",
+        .checkFailedText: "Die letzte Prüfung schlug fehl, seit {time} ({code}).",
         .noticeText: "Die neueste Version dieses Inhalts benötigt eine neuere Shell, Version {version} oder höher. "
             + "Bis dahin zeigt dieses Gerät eine ältere Version.",
         .noticeHide: "Ausblenden",
@@ -137,6 +148,9 @@ extension ScreenTexts {
         .waitingText: "Cet appareil affichera son contenu dès qu’il l’aura reçu.",
         .failureTitle: "Cet appareil n’a rien à afficher",
         .failureText: "Le journal de cet appareil en indique la raison ({code}).",
+        .sinceText: "Depuis {time}.",
+        .noAnswerText: "Aucune réponse de {host} depuis {time} ({code}).",
+        .checkFailedText: "La dernière vérification a échoué, depuis {time} ({code}).",
         .noticeText:
             "La dernière version de ce contenu nécessite un shell plus récent, version {version} ou ultérieure. "
             + "En attendant, cet appareil affiche une version plus ancienne.",
@@ -156,6 +170,9 @@ extension ScreenTexts {
         .waitingText: "Este dispositivo mostrará su contenido en cuanto llegue.",
         .failureTitle: "Este dispositivo no tiene nada que mostrar",
         .failureText: "El registro de este dispositivo indica el motivo ({code}).",
+        .sinceText: "Desde {time}.",
+        .noAnswerText: "Sin respuesta de {host} desde {time} ({code}).",
+        .checkFailedText: "La última comprobación falló, desde {time} ({code}).",
         .noticeText:
             "La última versión de este contenido necesita un shell más reciente, versión {version} o posterior. "
             + "Mientras tanto, este dispositivo muestra una versión anterior.",
@@ -175,6 +192,9 @@ extension ScreenTexts {
         .waitingText: "コンテンツを受信すると、この端末に表示されます。",
         .failureTitle: "表示できるコンテンツがありません",
         .failureText: "理由はこの端末のログに記録されています（{code}）。",
+        .sinceText: "{time} から。",
+        .noAnswerText: "{time} から {host} の応答がありません（{code}）。",
+        .checkFailedText: "{time} から更新の確認に失敗しています（{code}）。",
         .noticeText: "このコンテンツの最新版には、バージョン {version} 以降のシェルが必要です。それまでは、以前のバージョンを表示します。",
         .noticeHide: "閉じる",
     ]
@@ -231,13 +251,18 @@ package struct ScreenStyle: Sendable, Equatable {
 package struct ScreenDesign: Sendable, Equatable {
     let texts: ScreenTexts
     let style: ScreenStyle?
-
-    /// The design that comes with the program.
-    package static let standard = ScreenDesign()
+    /// The name of the device, which pages without content show; empty for none.
+    let device: String
+    let notice: UpdateNotice.Showing
 
     /// Creates a design.
-    package init(texts: ScreenTexts = .standard, style: ScreenStyle? = nil) {
+    package init(
+        texts: ScreenTexts = .standard, style: ScreenStyle? = nil, device: String = "",
+        notice: UpdateNotice.Showing = .auto
+    ) {
         self.texts = texts
+        self.notice = notice
         self.style = style
+        self.device = device
     }
 }

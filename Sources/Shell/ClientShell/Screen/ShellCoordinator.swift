@@ -31,7 +31,7 @@ package final class ShellCoordinator: Coordinator, LaunchRouting {
 
     private func show(_ state: LaunchState?) {
         do {
-            try bridge.show(state)
+            try bridge.show(state, at: environment.now())
         } catch {
             report(UpdateFailure(error).message)
         }
@@ -57,9 +57,9 @@ package struct ShellLaunch: PrepareLaunchUseCase {
         do {
             return LaunchState(session, missingShell: try await shell.admit(ClientShell.Audience(session)))
         } catch {
-            return LaunchState(
-                session, without: UpdateFailure(error), hasSeed: shell.hasSeed,
-                isWaiting: await shell.waitsForFirstClient)
+            let isWaiting = await shell.waitsForFirstClient
+            let reason = isWaiting ? await shell.checkFailure ?? UpdateFailure(error) : UpdateFailure(error)
+            return LaunchState(session, without: reason, hasSeed: shell.hasSeed, isWaiting: isWaiting)
         }
     }
 }

@@ -3,7 +3,15 @@ import BundleServe
 import BundleValues
 
 /// A bar above a client that runs because a better one needs a newer shell.
-struct UpdateNotice {
+package struct UpdateNotice {
+    /// When pages show the bar. Nobody can hide it on a screen without input, and its readers there are not its operators.
+    package enum Showing: String, CaseIterable, Sendable {
+        /// After the first input of a person, such as a click.
+        case auto
+        case on
+        case off
+    }
+
     private let minimum: SemanticVersion
 
     /// Creates the bar of a client that needs shell `minimum`.
@@ -11,17 +19,18 @@ struct UpdateNotice {
         self.minimum = minimum
     }
 
-    /// The script that shows the bar: `update-notice.js`. The bar is outside the body, which applications replace, and in a shadow
+    /// The script that shows the bar: `update-notice.js`; nil if no page shows it. The bar is outside the body, which applications replace, and in a shadow
     /// tree, so that the styles of the client and of the operator do not affect each other. A constructed style sheet is not
     /// blocked by a policy of a page.
-    func script(_ design: ScreenDesign) throws -> ServerConfiguration.Bridge {
+    func script(_ design: ScreenDesign) throws -> ServerConfiguration.Bridge? {
+        if design.notice == .off { return nil }
         var texts = JSONObject()
         for language in design.texts.languages {
             let text = design.texts.sentence(.noticeText, in: language).replacing("{version}", with: "\(minimum)")
             texts[language] = .array([.string(text), .string(design.texts.sentence(.noticeHide, in: language))])
         }
         let css = Self.style + (design.style?.css ?? "")
-        let arguments = "(\(Self.literal(.object(texts))), \(Self.literal(.string(css))));"
+        let arguments = "(\(Self.literal(.object(texts))), \(Self.literal(.string(css))), \(design.notice == .auto));"
         let script = PackageResources.update_notice_js + Array(arguments.utf8)
         return ServerConfiguration.Bridge(script: script, scriptSource: try ScriptSource.expression(for: script[...]))
     }

@@ -1,4 +1,4 @@
-(function (texts, css) {
+(function (texts, css, waitsForInput) {
   'use strict';
   function chosen() {
     var languages = navigator.languages || [navigator.language || ''];
@@ -39,7 +39,15 @@
     root.appendChild(notice);
     document.documentElement.appendChild(bar);
   }
-  if (document.readyState === 'loading') {
+  var inputs = ['pointerdown', 'touchstart', 'keydown'];
+  function showAfterInput(event) {
+    if (!event.isTrusted) { return; }
+    inputs.forEach(function (name) { window.removeEventListener(name, showAfterInput, true); });
+    show();
+  }
+  if (waitsForInput) {
+    inputs.forEach(function (name) { window.addEventListener(name, showAfterInput, true); });
+  } else if (document.readyState === 'loading') {
     document.addEventListener('DOMContentLoaded', show);
   } else {
     show();

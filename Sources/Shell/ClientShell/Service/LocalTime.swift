@@ -1,4 +1,5 @@
 public import BundleCore
+import BundleValues
 import CLibrary
 
 extension ActivationWindows.LocalTime {
@@ -24,5 +25,17 @@ extension ActivationWindows.LocalTime {
         var (start, earlier) = (seconds - step, tm())
         localtime_r(&start, &earlier)
         return earlier.tm_gmtoff < offset ? step / 60 : 0
+    }
+}
+
+extension Timestamp {
+    /// The time in the time zone of the device, to the minute, such as `2026-11-29 14:03`.
+    var localMinute: String {
+        var (seconds, fields) = (time_t(secondsSinceEpoch), tm())
+        tzset()
+        localtime_r(&seconds, &fields)
+        func two(_ number: Int32) -> String { number < 10 ? "0\(number)" : "\(number)" }
+        return
+            "\(fields.tm_year + 1900)-\(two(fields.tm_mon + 1))-\(two(fields.tm_mday)) \(two(fields.tm_hour)):\(two(fields.tm_min))"
     }
 }

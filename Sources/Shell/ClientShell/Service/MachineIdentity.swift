@@ -1,9 +1,17 @@
 import BundleDisk
 import BundleSigning
+import Glibc
 
 /// The identity of this machine.
 package enum MachineIdentity {
     private static let path = "/etc/machine-id"
+
+    /// The name of this host; empty if it has none.
+    package static var hostName: String {
+        var name = [CChar](repeating: 0, count: 256)
+        gethostname(&name, name.count - 1)
+        return name.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" }
+    }
 
     /// Returns an id for this product, derived from the machine's id, which must not be disclosed (machine-id(5)): 32
     /// hex digits. Returns nil if the machine does not have one.

@@ -38,6 +38,7 @@ extension ClientShell {
         let isAnswered = failure.map(Self.isOfOffer) ?? true
         if let failure, failure != offerFailure { observers.yield(.failed(failure)) }
         if isAnswered { offerFailure = failure }
+        checkFailure = isAnswered ? nil : failure
         // The update of one source is used even if others failed.
         if failure == nil || result.hasResponse { send(.inspect(retrying: true)) }
         observers.yield(.checked(isAnswered ? nil : failure, next: await checks.ended(result)))

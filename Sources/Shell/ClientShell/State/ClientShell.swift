@@ -54,6 +54,8 @@ public actor ClientShell {
     private var removal: Task<Void, Never>?
     /// The failure of the feed's present offer, which every check repeats.
     var offerFailure: UpdateFailure?
+    /// The failure of the last check, if the feed did not answer.
+    package internal(set) var checkFailure: UpdateFailure?
 
     /// The actor runs on a separate thread.
     public nonisolated var unownedExecutor: UnownedSerialExecutor { thread.asUnownedSerialExecutor() }

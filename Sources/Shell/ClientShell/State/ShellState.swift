@@ -45,7 +45,7 @@ struct ShellState<Launch: BootAttempt> {
     private var retry: WaitingClient?
     /// The verdict that the disk has refused so far.
     var pending: PendingVerdict?
-    /// The reason why there is nothing to show for the audience.
+    /// The reason why there is nothing to show for the audience. With `failure`, the running client is not shown any more.
     var unprepared: UpdateFailure?
     /// The error of the last reading of the store.
     var trouble: UpdateFailure?
@@ -119,6 +119,7 @@ struct ShellState<Launch: BootAttempt> {
     /// Changes the audience. The launch of the former audience ends without a verdict.
     private mutating func admit(_ audience: Audience) -> [Action] {
         guard self.audience != audience else {
+            if failure != nil, let unprepared { return [.refuse(unprepared)] }
             if prepared != nil || audience == .nobody { return [] }
             // Each change of the store starts another attempt.
             return unprepared.map { [.refuse($0)] } ?? prepare(.start(.audience))
@@ -126,7 +127,7 @@ struct ShellState<Launch: BootAttempt> {
         let left = launched
         self.audience = audience
         replace(by: nil)
-        (unprepared, ledger) = (nil, nil)
+        ledger = nil
         var actions: [Action] = []
         if let left, left.isTrial, left.isRecorded { actions.append(.write(.abandoned, left)) }
         return audience == .nobody ? actions : actions + prepare(.start(.audience))
@@ -135,6 +136,7 @@ struct ShellState<Launch: BootAttempt> {
     /// Forgets the running launch. The next page shows `client`.
     mutating func replace(by client: Prepared?) {
         (launched, trial, expected, failure, next, retry) = (nil, nil, nil, nil, nil, nil)
+        unprepared = nil
         (prepared, busy) = (client, BusyPages())
     }
 
@@ -210,7 +212,7 @@ struct ShellState<Launch: BootAttempt> {
         case .change: return report(error)
         case .start(.inspection(let sequel)), .next(let sequel): return proceed(with: sequel, at: now, after: error)
         case .leave(let departure, let sequel):
-            if case .failed(let failure) = departure { self.failure = failure }
+            if case .failed(let failure) = departure { (self.failure, unprepared) = (failure, UpdateFailure(error)) }
             return proceed(with: sequel, at: now, after: error)
         }
     }

@@ -106,7 +106,7 @@ struct LauncherTests {
         let again = try bench.launcher(device).launch()
         #expect(again.prepared.choice.reason == .onlyOne)
         let failure = #expect(throws: UpdateFailure.self) { try bench.launcher(device).launch() }
-        #expect(failure?.code == .configInvalid)
+        #expect(failure?.code == .versionBlocked)
     }
 
     @Test func `an installation is current before the first launch and pending after it`() async throws {

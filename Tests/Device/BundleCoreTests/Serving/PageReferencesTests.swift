@@ -10,6 +10,23 @@ import Testing
         ("<script src=a.js></script>", ["script script-src a.js"]),
         ("<SCRIPT SRC='a.js' type=module></SCRIPT>", ["script script-src a.js"]),
         ("<script type=text/x-template src=a.txt></script>", []), ("<script>let a = '<img src=x>'</script>", []),
+        ("<script type=module>import '/kiosk/app.js'</script>", ["script script-src /kiosk/app.js"]),
+        (
+            "<script type=module>import a, { b as c } from './a.js';export*from\"../b.js\"\nimport * as d from './d.js'</script>",
+            ["script script-src ./a.js", "script script-src ../b.js", "script script-src ./d.js"]
+        ),
+        (
+            "<script type=module>const a = await import('./a.js'); import('vue'); import(name)</script>",
+            ["script with import() script-src ./a.js"]
+        ),
+        ("<script type=module>import 'vue'; import a from '//cdn.example/a.js'; x.import('/a.js')</script>", []),
+        ("<script type=module>/* import '/a.js' */\n// import '/b.js'\nlet a = 'important'</script>", []),
+        ("<script>import '/a.js'</script>", []),
+        ("<template><script type=module>import '/a.js'</script></template>", []),
+        (
+            "<script type=importmap>{\"imports\": {\"vue\": \"./vue.js\", \"lib/\": \"/lib/\", \"x\": \"https://a.example/x.js\"}}</script>",
+            ["script type=importmap script-src ./vue.js"]
+        ), ("<script type=importmap>{</script>", []),
         ("<link rel='preconnect' href=//a>", []),
         ("<link rel='alternate stylesheet' href=a.css>", ["link style-src a.css"]),
         ("<link rel=modulepreload href=a.js>", ["link script-src a.js"]),

@@ -20,7 +20,9 @@ import Testing
             let sentence = ScreenTexts.standard.sentence(key, in: language)
             #expect(sentence != key.rawValue, "\(key.rawValue)")
             if language != "en" { #expect(sentence != ScreenTexts.standard.sentence(key, in: "en"), "\(key.rawValue)") }
-            #expect(sentence.contains("{code}") == (key == .failureText))
+            #expect(sentence.contains("{code}") == [.failureText, .noAnswerText, .checkFailedText].contains(key))
+            #expect(sentence.contains("{time}") == [.sinceText, .noAnswerText, .checkFailedText].contains(key))
+            #expect(sentence.contains("{host}") == (key == .noAnswerText))
             #expect(sentence.contains("{version}") == (key == .noticeText))
         }
     }
@@ -80,14 +82,32 @@ import Testing
 }
 
 @Suite struct StatePageTests {
+    private func text(_ state: LaunchState?, _ design: ScreenDesign) throws -> String {
+        let page = try #require(StatePage(state, since: Timestamp(clamping: 1_796_000_000))).page(design)
+        return String(decoding: page.site.index.after, as: UTF8.self)
+    }
+
+    @Test func `names the device only where it has no content, and the reason of a device that waits`() throws {
+        let design = ScreenDesign(device: "Lobby 3")
+        func waiting(_ code: FailureCode, _ subject: String) -> LaunchState {
+            .waiting(reason: UpdateFailure(code, subject: subject, "message"))
+        }
+        let silent = try text(waiting(.networkUnavailable, "https://updates.example.com/m.json?sig=secret"), design)
+        #expect(silent.contains("Lobby 3<br>No answer from updates.example.com since 2026-11-"))
+        #expect(!silent.contains("secret") && !silent.contains("m.json"))
+        #expect(try text(waiting(.httpStatus, "https://a.example/"), design).contains("(httpStatus)."))
+        let first = try text(waiting(.configInvalid, "store"), design)
+        #expect(first.contains("Lobby 3<br>Since 2026-11-") && !first.contains("configInvalid"))
+        for state in [LaunchState.locked, .maintenance] { #expect(!(try text(state, design).contains("Lobby"))) }
+        #expect(try text(nil, design).contains("<p class=\"device\">Lobby 3</p>"))
+    }
+
     @Test func `shows the texts and the style of an operator`() throws {
         let folder = try TemporaryFolder()
         let path = try folder.write(Array(#"{"en": {"failure.text": "Call <1> ({code})"}}"#.utf8), to: "texts.json")
         let design = ScreenDesign(
             texts: try ScreenTexts(file: path), style: try ScreenStyle(parsing: Array("h1{color:red}".utf8)))
-        let page = try #require(StatePage(.failure(reason: UpdateFailure(.storeDamaged, subject: "x", "y")))).page(
-            design)
-        let text = String(decoding: page.site.index.after, as: UTF8.self)
+        let text = try text(.failure(reason: UpdateFailure(.storeDamaged, subject: "x", "y")), design)
         #expect(text.contains("<p>Call &lt;1&gt; (storeDamaged)</p>") && text.contains("h1{color:red}</style>"))
     }
 
@@ -96,7 +116,7 @@ import Testing
         let path = try folder.write(
             Array(#"{"en": {"notice.text": "</script><b>{version}"}}"#.utf8), to: "texts.json")
         let design = ScreenDesign(texts: try ScreenTexts(file: path))
-        let script = try UpdateNotice(minimum: SemanticVersion(parsing: "9.0.0")).script(design)
+        let script = try #require(try UpdateNotice(minimum: SemanticVersion(parsing: "9.0.0")).script(design))
         let text = String(decoding: script.script, as: UTF8.self)
         #expect(!text.contains("</script") && text.contains("\\u003Cb>9.0.0"))
     }

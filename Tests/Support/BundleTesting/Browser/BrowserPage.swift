@@ -166,6 +166,18 @@ package final class BrowserPage: Sendable {
         return try Base64.decode(answer.text("data"))
     }
 
+    /// Presses the main button of a mouse at a point of the viewport, as a person does.
+    package func click(x: Int, y: Int) throws {
+        for type in ["mousePressed", "mouseReleased"] {
+            _ = try call(
+                "Input.dispatchMouseEvent",
+                [
+                    "type": .string(type), "x": .integer(x), "y": .integer(y), "button": .string("left"),
+                    "clickCount": .integer(1),
+                ], within: Browser.patience)
+        }
+    }
+
     private func call(_ method: String, _ parameters: JSONObject = [:], within limit: Duration) throws -> JSONObject {
         if record.hasCrashed { throw BrowserError.ended("the page crashed") }
         return try browser.wire.call(method, parameters, session: session, within: limit)
