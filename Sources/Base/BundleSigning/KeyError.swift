@@ -36,6 +36,8 @@ package enum KeyError: Error, Hashable, CustomStringConvertible {
     case unsupportedRSAExponent
     /// The key's restrictions (RFC 4055) do not allow SHA-256 with a salt of 32 bytes.
     case restrictedParameters(OpenSSLFailure)
+    /// The key is not one that the plugins of phones accept.
+    case notForPhones(String)
     /// The private and public key do not match.
     case mismatchedHalves
     /// The private key has the traditional encryption, which derives its key with one round of MD5.
@@ -86,6 +88,8 @@ package enum KeyError: Error, Hashable, CustomStringConvertible {
             "the RSA key's public exponent is not 65537"
         case .restrictedParameters(let failure):
             "the restrictions of the key do not allow SHA-256 with a salt of 32 bytes: \(failure)"
+        case .notForPhones(let found):
+            "phones need an RSA key of 2048 bits, and this is \(found): make one with `clientctl keys generate --phone`"
         case .mismatchedHalves:
             "the private and public key do not match: the file is damaged"
         case .traditionalEncryption:

@@ -43,7 +43,7 @@ package struct PrivateKey: ~Copyable {
 extension KeyHandle {
     static let generatedRSABits: Int32 = 3072
 
-    init(generating algorithm: KeyAlgorithm) throws(OpenSSLFailure) {
+    init(generating algorithm: KeyAlgorithm, rsaBits: Int32 = generatedRSABits) throws(OpenSSLFailure) {
         let library = try LibraryContext.current()
         let name =
             switch algorithm {
@@ -56,7 +56,7 @@ extension KeyHandle {
         var key: OpaquePointer?
         guard EVP_PKEY_keygen_init(context) == 1,
             algorithm != .ecdsaP256 || EVP_PKEY_CTX_set_group_name(context, "P-256") == 1,
-            algorithm != .rsaPSS || EVP_PKEY_CTX_set_rsa_keygen_bits(context, Self.generatedRSABits) == 1,
+            algorithm != .rsaPSS || EVP_PKEY_CTX_set_rsa_keygen_bits(context, rsaBits) == 1,
             EVP_PKEY_generate(context, &key) == 1, let key
         else { throw OpenSSLFailure(draining: "generating an \(algorithm.rawValue) key") }
         self.init(owning: key)

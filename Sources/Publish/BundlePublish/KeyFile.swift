@@ -72,6 +72,37 @@ package enum KeyFile {
         }
     }
 
+    /// Creates an RSA key for phones and writes `PREFIX.key.pem` as `generate` does, `PREFIX.pub.pem`, and `PREFIX.pkcs1.pem` in the
+    /// form that Capgo's plugin reads. Never overwrites a file.
+    package static func generatePhone(
+        prefix: String, passphrase: [UInt8]?
+    ) throws -> (publicKey: PublicKey, keyPath: String, publicPath: String, pluginPath: String) {
+        let paths = [".key.pem", ".pub.pem", ".pkcs1.pem"].map { prefix + $0 }
+        for path in paths where File.exists(path) {
+            throw UpdateFailure(
+                .configInvalid, subject: path, "\(path) already exists. Choose another --out.")
+        }
+        do {
+            let key = try PhoneKey.generate()
+            try File.write(try key.pem(passphrase: passphrase), to: paths[0], mode: 0o600)
+            try File.write(Array(key.publicKey.pem.utf8), to: paths[1], mode: 0o644)
+            try File.write(try key.pkcs1PEM(), to: paths[2], mode: 0o644)
+            return (key.publicKey, paths[0], paths[1], paths[2])
+        } catch let error as KeyError {
+            throw UpdateFailure(.configInvalid, subject: paths[0], "No key was made: \(error).")
+        }
+    }
+
+    /// Reads an RSA key for phones. `passphrase` is called only if the key is encrypted.
+    package static func phoneSealer(at path: String, passphrase: () throws -> [UInt8]) throws -> PhoneSealer {
+        let key = try privateKey(of: try Secret(at: path), path: path, passphrase: passphrase)
+        do {
+            return PhoneSealer(try PhoneKey(key))
+        } catch {
+            throw UpdateFailure(.configInvalid, subject: path, "\(path) cannot be used: \(error).")
+        }
+    }
+
     /// Writes the public key of the private key at `keyPath` to `publicPath`, which must not exist.
     package static func writePublicHalf(
         of keyPath: String, to publicPath: String, passphrase: () throws -> [UInt8]

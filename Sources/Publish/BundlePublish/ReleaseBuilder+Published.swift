@@ -104,6 +104,10 @@ extension ReleaseBuilder {
         if published.notesSha256 != notes { kept.append("its notes") }
         if published.requiredEndpoints != options.requiredEndpoints { kept.append("its required endpoints") }
         if !published.url.hasSuffix("." + options.format.rawValue) { kept.append("its format") }
+        let phone = "\(ReleaseFeed.releasesName)/\(published.version.folderName)/\(PhoneBundleFormat.fileName)"
+        if options.isForPhones, try feed.read(phone, maximumBytes: PhoneBundleFormat.maximumBytes) == nil {
+            kept.append("that it has no bundle for phones")
+        }
         if kept.isEmpty { return [] }
         return [
             "\(published.version) was published before and keeps \(kept.joined(separator: " and ")): a published release never "

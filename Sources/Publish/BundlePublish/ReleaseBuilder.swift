@@ -34,9 +34,11 @@ package struct ReleaseBuilder {
         try Self.requireBridge(inspection.tree.folder, source: source)
         try inspection.requireScripts(allowing: options.allowed, of: source)
         try inspection.requireOrigins(of: source)
-        if let problem = options.format.problem(files: inspection.tree.entries.count, bytes: inspection.tree.totalBytes)
-        {
-            throw UpdateFailure(.archiveRejected, subject: "format: \(source)", "\(source) \(problem)")
+        let formats = [options.format] + (options.isForPhones ? [.zip] : [])
+        for format in formats {
+            if let problem = format.problem(files: inspection.tree.entries.count, bytes: inspection.tree.totalBytes) {
+                throw UpdateFailure(.archiveRejected, subject: "format: \(source)", "\(source) \(problem)")
+            }
         }
         if let budget = options.budget {
             try inspection.requireBudget(budget, over: try previous(), of: source)
@@ -62,10 +64,10 @@ package struct ReleaseBuilder {
     }
 
     /// Publishes an inspected folder with the signatures of `signers`, the first of which is the main one, and adds
-    /// the release to `channel`.
-    package func publish(_ inspection: FolderInspection, signers: [Signer], to channel: ChannelPlan? = nil) throws
-        -> ReleaseReport
-    {
+    /// the release to `channel`. `sealer` encrypts the bundle for phones, if the release has one.
+    package func publish(
+        _ inspection: FolderInspection, signers: [Signer], sealer: PhoneSealer? = nil, to channel: ChannelPlan? = nil
+    ) throws -> ReleaseReport {
         let tree = inspection.tree
         guard let first = signers.first else {
             throw UpdateFailure(.configInvalid, subject: "key", "A release needs at least one signature. Give --key.")
@@ -91,16 +93,20 @@ package struct ReleaseBuilder {
         try keepMaps(inspection)
         let deltas = try deltas(to: release, tree, in: draft.scratch)
         try writeList(of: deltas, to: release, team: team, in: draft.scratch)
+        let phone = try phoneFiles(of: release, tree, team: team, sealer: sealer, in: draft.scratch)
         if let notes = options.notes {
             try draft.scratch.replaceFile(ReleaseNotes.fileName, with: Array(notes.utf8))
         }
-        guard var report = try commit(release, draft: draft, deltas: deltas, tree: tree, team: team, channel: channel)
+        guard
+            var report = try commit(
+                release, draft: draft, deltas: deltas, phone: phone.names, tree: tree, team: team, channel: channel)
         else {
             // Another process published this version during the packing.
             guard let published = try ReleaseFeed.published(options.version, in: feed) else { throw vanished }
             return try confirm(published, tree: tree, team: team, channel: channel)
         }
         report.sameContent = same
+        report.phone = phone.bundle
         report.isFeedNew = isNew
         return report
     }
@@ -149,8 +155,8 @@ package struct ReleaseBuilder {
     /// Writes a sealed release to the feed, which is locked only for that. Returns nil if the feed has this version
     /// by now.
     private func commit(
-        _ release: SignedRelease, draft: any ReleaseDraft, deltas: [DeltaReport], tree: CanonicalTree,
-        team: Team, channel: ChannelPlan?
+        _ release: SignedRelease, draft: any ReleaseDraft, deltas: [DeltaReport], phone: [String],
+        tree: CanonicalTree, team: Team, channel: ChannelPlan?
     ) throws -> ReleaseReport? {
         try change(channel, draft: { try $0.prepare(release, at: archivePath) }) { drafted in
             let publication = publication(channel)
@@ -163,7 +169,7 @@ package struct ReleaseBuilder {
                 try draft.commit(
                     options.version.folderName, archive: archiveName,
                     besides: (names.isEmpty ? [] : names + [DeltaListFormat.fileName])
-                        + (options.notes == nil ? [] : [ReleaseNotes.fileName]),
+                        + (options.notes == nil ? [] : [ReleaseNotes.fileName]) + phone,
                     manifest: try document(release, url: archiveName))
             }
             let report = try prepared.flatMap { try publication?.put($0) }

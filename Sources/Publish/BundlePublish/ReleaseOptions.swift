@@ -31,6 +31,8 @@ package struct ReleaseOptions: Sendable {
     package var mapsFolder: String?
     /// The deltas to the release; nil for none.
     package var deltas: DeltaTerms?
+    /// Whether the release gets a bundle for phones.
+    package var isForPhones = false
     /// The limits of installers.
     package var limits = ArchiveLimits()
     /// The creation time.

@@ -35,6 +35,8 @@ package struct ReleaseReport: Sendable {
     package internal(set) var isFeedNew = false
     /// The deltas to the release.
     package internal(set) var deltas: [DeltaReport] = []
+    /// The bundle for phones; nil if none was made.
+    package internal(set) var phone: PhoneBundle?
     /// Warnings about options without effect, and about reasons why devices do not install the release.
     package internal(set) var warnings: [String] = []
     /// Another release of the feed with the same content; nil if there is none.

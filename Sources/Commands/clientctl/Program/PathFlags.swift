@@ -6,7 +6,7 @@ enum PathFlags {
         "client-key", "feed", "guard-key", "guard-sign-public-key", "header-file", "key", "manifest", "metrics-file",
         "mirror-token-file",
         "new", "new-passphrase-file", "notes", "out", "passphrase-file", "previous", "public-key", "publisher-state",
-        "rebuild", "release-key", "reports", "root-key", "roster", "roster-token-file", "seed", "sign-key",
+        "phone-key", "rebuild", "release-key", "reports", "root-key", "roster", "roster-token-file", "seed", "sign-key",
         "sign-public-key", "store", "style", "texts", "token-file", "trust", "upstream-token-file",
     ]
     /// The flags that also take a name, a version or the id of a key. For these flags, only a path contains a slash.

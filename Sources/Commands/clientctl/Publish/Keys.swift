@@ -16,11 +16,16 @@ struct Keys: AsyncParsableCommand {
                 The private key is PREFIX.key.pem (PKCS#8, mode 0600), the public key is
                 PREFIX.pub.pem. Without a passphrase, the private key is not encrypted.
 
+                --phone makes an RSA key of 2048 bits for publish --phone-key, and also
+                PREFIX.pkcs1.pem, the public key for the configuration of Capgo's plugin.
+                Capawesome's plugin reads PREFIX.pub.pem.
+
                 Examples:
                   clientctl keys generate --out release
                   clientctl keys generate --out release --algorithm ecdsa-p256 \\
                     --passphrase-file secret.txt
                   CLIENTCTL_PASSPHRASE=… clientctl keys generate --out release
+                  clientctl keys generate --out phone --phone
                 """)
 
         @Option(
@@ -33,6 +38,9 @@ struct Keys: AsyncParsableCommand {
             completion: .list(["ed25519", "ecdsa-p256", "rsa-pss"]))
         var algorithm: String?
 
+        @Flag(help: "Make an RSA key that encrypts the bundles of phones, instead of a key that signs.")
+        var phone = false
+
         @OptionGroup var passphrase: PassphraseOptions
 
         @Flag(help: "Ask for a passphrase at the terminal, twice.")
@@ -41,27 +49,46 @@ struct Keys: AsyncParsableCommand {
         @OptionGroup var common: CommonOptions
 
         func run() throws {
+            if phone, algorithm != nil {
+                throw ValidationError("--phone makes an RSA key of 2048 bits: leave --algorithm out.")
+            }
             let name = algorithm ?? KeyAlgorithm.ed25519.rawValue
             guard let algorithm = KeyAlgorithm(rawValue: name) else {
                 throw ValidationError("--algorithm takes ed25519, ecdsa-p256 or rsa-pss.")
             }
             let prefix = try FlagValue.required(out, of: "out")
             let secret = try prompt ? Passphrase.askTwice() : passphrase.read()
+            if phone {
+                let made = try KeyFile.generatePhone(prefix: prefix, passphrase: secret)
+                return give(
+                    (made.publicKey, made.keyPath, made.publicPath, made.pluginPath), isEncrypted: secret != nil)
+            }
             let pair = try KeyFile.generate(algorithm, prefix: prefix, passphrase: secret)
-            if secret == nil {
+            give((pair.publicKey, pair.keyPath, pair.publicPath, nil), isEncrypted: secret != nil)
+        }
+
+        private func give(
+            _ made: (publicKey: PublicKey, keyPath: String, publicPath: String, pluginPath: String?), isEncrypted: Bool
+        ) {
+            if !isEncrypted {
                 Output.warn("the key is not encrypted: give --passphrase-file or --prompt to encrypt it")
             }
-            Output.give(
-                json: common.json, afterChange: true,
+            let key = made.publicKey
+            var object: JSONObject = [
+                "algorithm": .string(made.pluginPath == nil ? key.algorithm.rawValue : "rsa-pkcs1"),
+                "keyId": .string(key.id), "key": .string(made.keyPath), "publicKey": .string(made.publicPath),
+                "encrypted": .bool(isEncrypted),
+            ]
+            object["pluginKey"] = made.pluginPath.map(JSONValue.string)
+            let use = made.pluginPath.map {
                 [
-                    "algorithm": .string(algorithm.rawValue), "keyId": .string(pair.publicKey.id),
-                    "key": .string(pair.keyPath), "publicKey": .string(pair.publicPath),
-                    "encrypted": .bool(secret != nil),
-                ],
-                lines: [
-                    "\(pair.keyPath)  private key, keep it secret", "\(pair.publicPath)  public key, for --trust",
-                    "key id \(pair.publicKey.id)",
-                ])
+                    "\(made.publicPath)  public key, for Capawesome's plugin", "\($0)  public key, for Capgo's plugin",
+                ]
+            }
+            Output.give(
+                json: common.json, afterChange: true, object,
+                lines: ["\(made.keyPath)  private key, keep it secret"]
+                    + (use ?? ["\(made.publicPath)  public key, for --trust"]) + ["key id \(key.id)"])
         }
     }
 

@@ -37,6 +37,7 @@ extension Publish {
         object["raisedLimits"] = .array(release.raisedLimits.map(JSONValue.string))
         object["deltas"] = .array(release.deltas.map(DeltaLines.value))
         object["writes"] = release.writes.map(WriteOutput.value)
+        object["phone"] = release.phone.map { .object(PhoneOptions.object($0)) }
         object["channel"] = release.channel.map { .object(ChannelOutput.object($0)) }
         return object
     }
@@ -59,7 +60,8 @@ extension Publish {
         return [what, "  size       \(size); archive \(ByteCount(bytes: archive))\(percent)"]
             + DeltaLines.summary(release.deltas, archive: archive, isRequested: !deltas.deltaFrom.isEmpty) + [
                 target(release)
-            ] + inspection.origins.lines.map { "  declares   \($0)" } + WriteOutput.lines(release.writes)
+            ] + (release.phone.map { [PhoneOptions.line($0)] } ?? [])
+            + inspection.origins.lines.map { "  declares   \($0)" } + WriteOutput.lines(release.writes)
     }
 
     /// Returns the line about the devices that get the release.

@@ -28,7 +28,9 @@ extension Publish {
         let otherSecrets = [
             passphrase.passphraseFile, BucketReading.sharedFile, BucketReading.configurationFile,
         ]
-        options.secretFiles = signing.key + channelOptions.channelKey + otherSecrets.compactMap(\.self)
+        options.secretFiles =
+            signing.key + channelOptions.channelKey + [phones.phoneKey].compactMap(\.self)
+            + otherSecrets.compactMap(\.self)
         options.limits = try limits.limits()
         options.trust = try channelOptions.anchor()
         options.devicesTrustNewKey = channelOptions.limits.devicesTrustNewKey
@@ -37,6 +39,7 @@ extension Publish {
         }
         options.deltas = noDeltas ? nil : try deltas.terms()
         options.isDryRun = dryRun
+        options.isForPhones = phones.isAsked
         return options
     }
 

@@ -46,6 +46,9 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
             of devices that --rollout sets. Publishing again never changes a rollout; use
             `clientctl release rollout`. Devices that follow manifest.json ignore
             rollouts.
+
+            --phone also writes a bundle for the updater plugins of Capacitor apps, which
+            feed serve --phones offers by the same channels.
             """)
 
     @Argument(help: "The built web folder, which contains index.html.", completion: .directory)
@@ -113,6 +116,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
     @Flag(help: "Show what would be written, and write nothing.")
     var dryRun = false
 
+    @OptionGroup(title: "Phones") var phones: PhoneOptions
     @OptionGroup(title: "Bucket") var bucket: BucketOptions
     @OptionGroup var waiting: WaitOptions
     @OptionGroup(title: "After publishing") var after: AfterOptions
@@ -143,7 +147,8 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         let plan = try channelOptions.plan(release: signers, isDryRun: dryRun, passphrase)
         let builder = ReleaseBuilder(options, feed: feed, report: progress.observer)
         let inspection = try builder.inspect(directory)
-        let release = try builder.publish(inspection, signers: signers, to: plan)
+        let release = try builder.publish(
+            inspection, signers: signers, sealer: try phones.sealer(passphrase), to: plan)
         progress.end()
         // The hint follows the result, or precedes the failure of a later step.
         defer {
