@@ -159,7 +159,7 @@ let package = Package(
                 "BundleSockets",
                 "BundleCore", "ArchiveSource", "BundleServe", "BundlePublish",
                 .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOHTTP1", package: "swift-nio"),
-            ]),
+            ], resources: [.embedInCode("Phones/page-module.mjs")]),
 
         // Commands.
         .executableTarget(
@@ -294,7 +294,7 @@ let package = Package(
                 "ArchiveSource",
                 "BundleFetch", "ClientShell", "BundlePublish", "BundleFleet",
                 "clientctl", "BundleTestTraits", "BundleTesting", "MeteorTesting",
-            ]),
+            ], exclude: ["Phones/open-phone.py"]),
         tests(
             .commands, "BrowserTests",
             [

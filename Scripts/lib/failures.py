@@ -40,6 +40,7 @@ FAILURES = {
     "feed copy": (*EDIT, *CONTENT, "versionExists"),
     "feed export": (*FEED, *SIGNED, *CONTENT, "diskFull"),
     "feed offer": EDIT,
+    "feed page-module": ("diskFull",),
     "feed prune": EDIT,
     "fleet list": FEED,
     "fleet show": FEED,

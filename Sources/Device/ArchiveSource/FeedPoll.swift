@@ -123,7 +123,7 @@ struct FeedPoll: Sendable {
 
     /// Returns the effect of a hold on `document`. An invalid hold is ignored: an attacker who can replace it can also
     /// remove it.
-    private func judge(
+    func judge(
         _ file: HoldFile, of document: ChannelDocument
     ) -> (rule: HoldRule, unknown: UpdateFailure?, evidence: [Decision.Outcome]) {
         func outcome(_ passed: Bool, detail: String) -> [Decision.Outcome] {
@@ -147,7 +147,7 @@ struct FeedPoll: Sendable {
 
     /// Returns the releases whose rollout excludes `device`. Holds do not affect this. The time is at least that of the
     /// document, independent of the device's clock.
-    private func leftOut(
+    func leftOut(
         by document: ChannelDocument, digest: SHA256Digest, on device: RolloutRule.RolloutDevice, at time: Timestamp
     ) throws -> [SemanticVersion] {
         let time = max(time, document.issuedAt)

@@ -15,6 +15,8 @@ enum FeedRoute: Equatable {
     case roster, rosterPage
     /// The removal of a device from the roster.
     case forget
+    /// A request of a phone.
+    case phone(PhoneRoute)
     case refused(Status, allow: String?)
 
     private static let healthPath = Array("healthz".utf8)
@@ -32,12 +34,15 @@ enum FeedRoute: Equatable {
         var roster = false
         /// Whether operators may read the roster.
         var reader = false
+        var phones = false
     }
 
     init(_ method: RequestHead.Method, _ path: RequestPath, _ services: Services) {
         let isPush = services.push && path.bytes == Self.pushPath
         let reads = method == .get || method == .head
-        if services.roster && path.bytes == Self.rosterPath && (method == .post || !services.reader) {
+        if services.phones, let phone = PhoneRoute(method, path) {
+            self = .phone(phone)
+        } else if services.roster && path.bytes == Self.rosterPath && (method == .post || !services.reader) {
             self = method == .post ? .post : .refused(.methodNotAllowed, allow: "POST")
         } else if services.reader && path.bytes == Self.rosterPath {
             self = reads ? .rosterPage : .refused(.methodNotAllowed, allow: "GET, HEAD, POST")

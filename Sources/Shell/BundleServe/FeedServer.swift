@@ -20,6 +20,8 @@ package struct FeedConfiguration: Sendable {
     package var reports: (any ReportReceiver)?
     /// The roster of devices; nil disables it.
     package var roster: RosterService?
+    /// Answers the updater plugins of phones; nil disables their paths.
+    package var phones: (any PhoneReceiver)?
     /// Receives every response, on the server's only thread. It must not block.
     package var log: (@Sendable (AccessEntry) -> Void)?
     package var limits = ServerLimits()

@@ -12,6 +12,7 @@ final class FeedService: Service {
     private let push: (any ProtocolSwitch)?
     private let reports: (any ReportReceiver)?
     private let roster: RosterService?
+    private let phones: (any PhoneReceiver)?
     private let operators: Mutex<BearerTokens?>
     private let fill: (any FileFill)?
 
@@ -21,6 +22,7 @@ final class FeedService: Service {
         push = configuration.push
         reports = configuration.reports
         roster = configuration.roster
+        phones = configuration.phones
         operators = Mutex(configuration.roster?.operators)
         fill = configuration.fill
         log = configuration.log
@@ -58,7 +60,8 @@ final class FeedService: Service {
             return Response.refusal(.badRequest).closing
         }
         let services = FeedRoute.Services(
-            push: push != nil, reports: reports != nil, roster: roster != nil, reader: roster?.reader != nil)
+            push: push != nil, reports: reports != nil, roster: roster != nil, reader: roster?.reader != nil,
+            phones: phones != nil)
         let route = FeedRoute(request.head.method, path, services)
         let content = content.withLock { $0 }
         switch route {
@@ -74,6 +77,9 @@ final class FeedService: Service {
         case .report: return await take(request)
         case .post: return await post(request)
         case .forget: return await forget(request)
+        case .phone(let route):
+            guard let phones else { return .refusal(.notFound) }
+            return await answer(route, request, by: phones)
         // No other route accepts a body.
         case _ where request.hasBody: return .refusal(.badRequest)
         case _ where request.has(.expect): return .refusal(.expectationFailed)

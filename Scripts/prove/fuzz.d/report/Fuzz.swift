@@ -20,8 +20,9 @@ func fuzz(_ input: [UInt8]) throws {
     names.channels = ["stable"]
     names.versions = [try SemanticVersion(parsing: "1.0.0")]
     var counts = ReportCounts()
-    let counted = counts.add(message, in: names).counted
-    require(counts.add(message, in: names).counted == 0, "a repeated report is not counted")
+    var phones = SeenReports()
+    let counted = counts.add(message, in: names, phones: &phones).counted
+    require(counts.add(message, in: names, phones: &phones).counted == 0, "a repeated report is not counted")
     require(
         counts.sorted().map(\.count).reduce(0, +) == counted, "the sum of the counts is the number of counted reports")
     require(

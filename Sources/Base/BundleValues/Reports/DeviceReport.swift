@@ -20,7 +20,7 @@ package struct DeviceReport: Sendable, Equatable {
             switch self {
             case .installed, .started: []
             case .confirmed: [.afterFailure]
-            case .failed: [.notConfirmed, .interrupted, .reported, .notPrepared]
+            case .failed: [.notConfirmed, .interrupted, .reported, .notPrepared] + Code.downloads
             case .rolledBack: [.notConfirmed, .interrupted, .reported, .notPrepared, .byHand, .recalled]
             case .blocked: [.failedStarts, .byHand, .notPrepared]
             case .waiting: [.hours, .budget, .deltas]
@@ -52,6 +52,20 @@ package struct DeviceReport: Sendable, Equatable {
         case budget
         /// Only deltas, or no deltas, are downloaded.
         case deltas
+        /// The phone downloaded other bytes than the signed ones.
+        case digestMismatch
+        /// The phone could not unpack the bundle.
+        case archiveRejected
+        /// The phone could not download the bundle.
+        case networkUnavailable
+
+        /// The causes of a phone that failed before it had the version. They are no verdict on its start.
+        package static let downloads: [Code] = [.digestMismatch, .archiveRejected, .networkUnavailable]
+    }
+
+    /// The platform of a phone. The list is closed, so that it can be a metric label.
+    package enum Platform: String, Sendable, CaseIterable {
+        case android, ios, electron
     }
 
     package enum UpdateRoute: String, Sendable, CaseIterable {
@@ -70,11 +84,14 @@ package struct DeviceReport: Sendable, Equatable {
     package let route: UpdateRoute?
     /// The cause, for events that can have one.
     package let code: Code?
+    /// The platform of a phone; nil for other devices.
+    package let platform: Platform?
 
     package init(
         id: String, fact: Fact, version: SemanticVersion, channel: String?, previous: SemanticVersion? = nil,
-        route: UpdateRoute? = nil, code: Code? = nil
+        route: UpdateRoute? = nil, code: Code? = nil, platform: Platform? = nil
     ) {
+        self.platform = platform
         self.id = id
         self.fact = fact
         self.version = version
@@ -93,7 +110,9 @@ package struct DeviceReport: Sendable, Equatable {
 }
 
 extension DeviceReport {
-    private static let members: Set<String> = ["id", "fact", "version", "channel", "previous", "route", "code"]
+    private static let members: Set<String> = [
+        "id", "fact", "version", "channel", "previous", "route", "code", "platform",
+    ]
 
     /// Throws unless `json` could have written the members: unknown ones would become labels of an operator's metrics.
     package init(_ reader: MemberReader) throws(MemberReader.Refusal) {
@@ -107,26 +126,29 @@ extension DeviceReport {
         self.init(
             id: id, fact: try reader.value("fact"), version: try reader.version("version"), channel: channel,
             previous: try reader.optionalVersion("previous"), route: try reader.optionalValue("route"),
-            code: try reader.optionalValue("code"))
+            code: try reader.optionalValue("code"), platform: try reader.optionalValue("platform"))
         if route != nil && fact != .installed { throw reader.refusal("route", "is not allowed for \(fact)") }
         if let code, !fact.codes.contains(code) { throw reader.refusal("code", "is not allowed for \(fact)") }
     }
 
     /// The report as stored in the ledger and sent in a message.
     package var json: JSONValue {
-        .object([
+        var object: JSONObject = [
             "id": .string(id), "fact": .string(fact.rawValue), "version": .string(version.description),
             "channel": .string(orNull: channel), "previous": .string(orNull: previous?.description),
             "route": .string(orNull: route?.rawValue), "code": .string(orNull: code?.rawValue),
-        ])
+        ]
+        // Older hosts refuse the member, and no other device has one.
+        object["platform"] = (platform?.rawValue).map(JSONValue.string)
+        return .object(object)
     }
 
-    /// The metric labels of the report. An absent value is an empty label.
+    /// The metric labels of the report. An absent value is an empty label, and an absent platform no label.
     package var labels: [(name: String, value: String)] {
         [
             ("channel", channel ?? ""), ("version", version.description), ("fact", fact.rawValue),
             ("code", code?.rawValue ?? ""), ("route", route?.rawValue ?? ""),
-        ]
+        ] + (platform.map { [("platform", $0.rawValue)] } ?? [])
     }
 }
 

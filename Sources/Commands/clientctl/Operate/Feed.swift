@@ -9,7 +9,7 @@ struct FeedCommand: AsyncParsableCommand {
         abstract: "Serve, check, copy, export and prune a feed.",
         subcommands: [
             FeedServe.self, FeedCheckCommand.self, FeedCopyCommand.self, FeedExportCommand.self, FeedOffer.self,
-            FeedPrune.self,
+            FeedPageModule.self, FeedPrune.self,
         ])
 }
 

@@ -44,8 +44,14 @@ struct FeedServe: AsyncParsableCommand {
             If the feed requires a token (--upstream-token-file), a cache for other
             machines requires one, too (--token-file, and --mirror-token-file of devices).
 
+            With --phones, the host answers the updater plugins of Capacitor apps, those of
+            Capgo and of Capawesome, by the channels of the feed. Releases need publish
+            --phone. Events of Capgo's plugin count as reports (--reports).
+
             Examples:
               clientctl feed serve feed
+              clientctl feed serve feed --phones --trust trust.json \\
+                --public-url https://updates.example.com/ --reports counts.json
               clientctl feed serve /srv/feed --bind 0.0.0.0 --port 8080 \\
                 --token-file /etc/clientctl/tokens \\
                 --access-log /var/log/clientctl/access.log
@@ -90,6 +96,7 @@ struct FeedServe: AsyncParsableCommand {
             valueName: "file"), completion: .file())
     var reports: String?
 
+    @OptionGroup(title: "Phones") var phoneHost: PhoneHostOptions
     @OptionGroup(title: "Roster") var devices: RosterHostOptions
     @OptionGroup var logging: LogOptions
     @OptionGroup var common: CommonOptions
@@ -104,7 +111,9 @@ struct FeedServe: AsyncParsableCommand {
         configuration.port = try FlagValue.port(port) ?? 0
         let tokens = tokenFile
         configuration.tokens = try tokens.map { try BearerTokens(file: $0) }
-        configuration.reports = try reports.map { try counter($0, of: source) }
+        let counts = try reports.map { try counter($0, of: source) }
+        configuration.reports = counts
+        configuration.phones = try phoneHost.desk(source.folder, reports: counts, needsToken: tokens != nil)
         let operators = devices.rosterTokenFile
         configuration.roster = try roster(of: source, operators)
         configuration.limits.connections = min(configuration.limits.connections, max(16, OpenFiles.raiseLimit() - 128))
@@ -197,6 +206,8 @@ struct FeedServe: AsyncParsableCommand {
     private enum ServedFeed {
         case folder(Directory)
         case upstream(Upstream, cache: (folder: Directory, bytes: Int)?)
+
+        var folder: Directory? { if case .folder(let feed) = self { feed } else { nil } }
 
         func start(_ configuration: FeedConfiguration, environment: Environment) async throws
             -> FeedHost

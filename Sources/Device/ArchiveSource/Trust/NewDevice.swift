@@ -131,7 +131,7 @@ package struct NewDevice: Sendable {
         return trust.keys(for: .release, at: poll.time).revocation(of: ids)
     }
 
-    private var appId: String? { trust.root?.root.appId }
+    var appId: String? { trust.root?.root.appId }
 
-    private var poll: FeedPoll { FeedPoll(trust, request, clock: clock) }
+    var poll: FeedPoll { FeedPoll(trust, request, clock: clock) }
 }

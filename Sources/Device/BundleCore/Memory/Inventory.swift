@@ -1,3 +1,4 @@
+package import BundleSigning
 package import BundleValues
 package import BundleDisk
 
@@ -20,6 +21,18 @@ package struct Inventory: Sendable, Equatable {
 
     /// The snapshot of a device without a store.
     package static let empty = Inventory(path: "", ledger: Ledger(), bundles: [])
+
+    /// Returns the snapshot of a device without a store whose requests state its client `running`; nil for the seed. `feed` is what a
+    /// store would remember.
+    package static func stated(running: BundleIdentity?, feed: FeedMemory) throws(OpenSSLFailure) -> Inventory {
+        var ledger = Ledger()
+        ledger.feed = feed
+        guard let running else { return Inventory(path: "", ledger: ledger, bundles: []) }
+        let entry = Ledger.Entry(
+            identity: running, contentSha256: try SHA256Digest.of([]), installedSize: 0, fileCount: 0,
+            installedAt: Timestamp(clamping: 0))
+        return Inventory(path: "", ledger: ledger, bundles: [InstalledBundle(entry: entry, path: "")])
+    }
 
     /// Returns the snapshot after `news` of the feed is stored.
     package func recording(_ news: FeedUpdate) -> Inventory { with(ledger.recording(news)) }

@@ -30,9 +30,10 @@ package struct VerdictQuery: Sendable {
 
     /// Returns the query for the devices that start `version` of `channel`. Neither can contain a quote.
     package static func standard(_ version: SemanticVersion, channel: String) -> String {
-        // If a device failed first and was confirmed later, the failure is its first verdict.
+        // If a device failed first and was confirmed later, the failure is its first verdict. A download is not a start.
+        let others = ([.afterFailure] + DeviceReport.Code.downloads).map(\.rawValue).joined(separator: "|")
         let labels =
-            #"{channel="\#(channel)",version="\#(version)",fact=~"started|confirmed|failed",code!="afterFailure"}"#
+            #"{channel="\#(channel)",version="\#(version)",fact=~"started|confirmed|failed",code!~"\#(others)"}"#
         return "sum by (fact) (\(reports(labels)))"
     }
 

@@ -13,6 +13,8 @@ package actor ReportCounter: ReportReceiver {
     private static let namesFor = Duration.seconds(1)
     private static let scanPause = Duration.milliseconds(100)
 
+    private static let phonesFor = Duration.seconds(60)
+
     private let folder: Directory
     private let name: String
     private let lock: FileLock
@@ -22,6 +24,8 @@ package actor ReportCounter: ReportReceiver {
     private var allowance = MessageAllowance()
 
     private var counts: ReportCounts
+    private var phones = SeenReports()
+    private var phonesAt: Duration?
     /// The number of changes of the counts: all, those that must be stored, and those stored.
     private var (revision, required, written) = (0, 0, 0)
 
@@ -61,6 +65,8 @@ package actor ReportCounter: ReportReceiver {
         do {
             let bytes = try folder.contents(name, maximumBytes: Self.maximumBytes)
             counts = try bytes.map { try ReportCounts(parsing: $0, maximumBytes: Self.maximumBytes) } ?? ReportCounts()
+            let seen = try folder.contents("\(name).phones", maximumBytes: SeenReports.byteCount)
+            if let seen, let found = SeenReports(seen) { phones = found }
         } catch {
             throw UpdateFailure(
                 .configInvalid, subject: path,
@@ -73,8 +79,20 @@ package actor ReportCounter: ReportReceiver {
         guard allowance.consume(at: SuspendingClock.now) else { return .tooMany(retryAfter: 30) }
         let parsed: ReportMessage
         do { parsed = try ReportMessage(parsing: message) } catch { return .malformed("\(error)") }
+        return await count(parsed)
+    }
+
+    /// Counts the reports of a phone. They are on the disk when it returns.
+    func take(ofPhone reports: [DeviceReport]) async -> ReportVerdict {
+        guard allowance.consume(at: SuspendingClock.now) else { return .tooMany(retryAfter: 30) }
+        let verdict = await count(ReportMessage(appId: nil, reports: reports, dropped: 0))
+        await storePhones()
+        return verdict
+    }
+
+    private func count(_ parsed: ReportMessage) async -> ReportVerdict {
         await refreshNames(for: parsed)
-        let intake = counts.add(parsed, in: names)
+        let intake = counts.add(parsed, in: names, phones: &phones)
         if intake.isChanged { revision += 1 }
         if intake.mustPersist { required = revision }
         do {
@@ -82,6 +100,18 @@ package actor ReportCounter: ReportReceiver {
             return .taken(counted: intake.counted)
         } catch {
             return .failed
+        }
+    }
+
+    /// Stores at most once a minute which reports of phones were counted. What a stop loses may count twice.
+    private func storePhones() async {
+        if phones.isStored { return }
+        if let phonesAt, stopwatch.elapsed - phonesAt < Self.phonesFor { return }
+        phonesAt = stopwatch.elapsed
+        phones.isStored = true
+        let bytes = phones.bytes
+        try? await onThread { [folder, name] in
+            try folder.replaceFileWithoutSync("\(name).phones", with: bytes, mode: 0o600)
         }
     }
 

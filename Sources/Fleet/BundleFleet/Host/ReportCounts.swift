@@ -13,6 +13,7 @@ struct ReportCounts: Sendable, Equatable {
         let fact: DeviceReport.Fact
         let code: DeviceReport.Code?
         let route: DeviceReport.UpdateRoute?
+        var platform: DeviceReport.Platform?
     }
 
     /// The channels and versions in a feed, which reports can be about.
@@ -55,12 +56,14 @@ struct ReportCounts: Sendable, Equatable {
 
     /// Counts the new reports of a message. A message with known reports only was counted before, including its dropped
     /// ones. Reports that are not counted are not remembered, so that they count when the feed has their version.
-    mutating func add(_ message: ReportMessage, in names: Names) -> Intake {
+    /// The reports of phones are remembered in `phones`, because a phone repeats them with each start.
+    mutating func add(_ message: ReportMessage, in names: Names, phones: inout SeenReports) -> Intake {
         var intake = Intake()
         var isNew = message.reports.isEmpty
         for report in message.reports {
             intake.isChanged = true
-            if known.contains(report.id) {
+            let isPhone = report.platform != nil
+            if isPhone ? phones.contains(report.id) : known.contains(report.id) {
                 repeated = repeated.adding(count: 1)
                 continue
             }
@@ -70,8 +73,8 @@ struct ReportCounts: Sendable, Equatable {
                 foreign = foreign.adding(count: 1)
                 continue
             }
-            remember(report.id)
-            add(1, to: Cell(fact: report.fact, code: report.code, route: report.route), of: line)
+            if isPhone { phones.insert(report.id) } else { remember(report.id) }
+            add(1, to: Cell(report), of: line)
             intake.counted += 1
         }
         let isDropping = isNew && message.dropped > 0
@@ -121,7 +124,7 @@ struct ReportCounts: Sendable, Equatable {
                 Double(count),
                 labels: DeviceReport(
                     id: "", fact: cell.fact, version: line.version, channel: line.channel, route: cell.route,
-                    code: cell.code
+                    code: cell.code, platform: cell.platform
                 ).labels)
         }
         return MetricsText.text(of: [
@@ -155,10 +158,16 @@ extension ReportCounts.Cell {
     /// All possible events in the order of the metrics.
     static let all: [ReportCounts.Cell] = DeviceReport.Fact.allCases.flatMap { fact in
         ([nil] + fact.codes).flatMap { code in
-            (fact == .installed ? [nil] + DeviceReport.UpdateRoute.allCases : [nil]).map { route in
-                ReportCounts.Cell(fact: fact, code: code, route: route)
+            (fact == .installed ? [nil] + DeviceReport.UpdateRoute.allCases : [nil]).flatMap { route in
+                ([nil] + DeviceReport.Platform.allCases).map { platform in
+                    ReportCounts.Cell(fact: fact, code: code, route: route, platform: platform)
+                }
             }
         }
+    }
+
+    init(_ report: DeviceReport) {
+        self.init(fact: report.fact, code: report.code, route: report.route, platform: report.platform)
     }
 }
 
@@ -179,8 +188,7 @@ extension ReportCounts {
             let report = try DeviceReport(MemberReader(.object(object), of: "counts.counters"))
             add(
                 try counter.integer("count"),
-                to: Cell(fact: report.fact, code: report.code, route: report.route),
-                of: CountLine(channel: report.channel, version: report.version))
+                to: Cell(report), of: CountLine(channel: report.channel, version: report.version))
         }
         for line in lines.keys.sorted(by: { $0.version > $1.version }).dropFirst(Self.maximumLines) {
             lines[line] = nil
@@ -194,11 +202,13 @@ extension ReportCounts {
             "repeated": .integer(repeated),
             "counters": .array(
                 sorted().map { line, cell, count in
-                    .object([
+                    var counter: JSONObject = [
                         "fact": .string(cell.fact.rawValue), "version": .string(line.version.description),
                         "channel": .string(orNull: line.channel), "route": .string(orNull: cell.route?.rawValue),
                         "code": .string(orNull: cell.code?.rawValue), "count": .integer(count),
-                    ])
+                    ]
+                    counter["platform"] = (cell.platform?.rawValue).map(JSONValue.string)
+                    return .object(counter)
                 }), "ids": .array(ids.map(JSONValue.string)),
         ])
     }

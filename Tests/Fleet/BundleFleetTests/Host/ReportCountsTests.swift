@@ -13,11 +13,12 @@ import Testing
 
     private func report(
         _ version: String, _ channel: String? = "stable", _ fact: DeviceReport.Fact = .started,
-        _ code: DeviceReport.Code? = nil, _ route: DeviceReport.UpdateRoute? = nil, id: String = DeviceReport.randomID()
+        _ code: DeviceReport.Code? = nil, _ route: DeviceReport.UpdateRoute? = nil,
+        _ platform: DeviceReport.Platform? = nil, id: String = DeviceReport.randomID()
     ) throws -> DeviceReport {
         DeviceReport(
             id: id, fact: fact, version: try SemanticVersion(parsing: version), channel: channel, route: route,
-            code: code)
+            code: code, platform: platform)
     }
 
     private func message(_ reports: [DeviceReport], dropped: Int = 0) -> ReportMessage {
@@ -36,7 +37,7 @@ import Testing
         for channel in channels {
             for version in versions {
                 let reports = try ReportCounts.Cell.all.map {
-                    try report(version, channel, $0.fact, $0.code, $0.route)
+                    try report(version, channel, $0.fact, $0.code, $0.route, $0.platform)
                 }
                 #expect(counts.add(message(reports), in: names).counted == ReportCounts.Cell.all.count)
             }
@@ -130,5 +131,44 @@ import Testing
         #expect(counts.lines.count == ReportCounts.maximumLines)
         #expect(counts.sorted().first?.line.version.description == "1.7.0")
         #expect(counts.json.objectValue?["ids"]?.arrayValue?.count == 16_384)
+    }
+
+    @Test func `counts a report of a phone once, however many other reports come between`() throws {
+        let names = try names(["1.0.0"])
+        let (first, other) = (try report("1.0.0", "stable", .confirmed, nil, nil, .ios), DeviceReport.Platform.android)
+        var counts = ReportCounts()
+        var phones = SeenReports()
+        #expect(counts.add(message([first]), in: names, phones: &phones).counted == 1)
+        var counted = 0
+        for _ in 0..<50_000 {
+            let next = try report("1.0.0", "stable", .confirmed, nil, nil, other)
+            counted += counts.add(message([next]), in: names, phones: &phones).counted
+        }
+        // The filter takes a few new reports for known ones.
+        #expect(counted > 49_500)
+        #expect(counts.add(message([first]), in: names, phones: &phones).counted == 0)
+        let line = Line(channel: "stable", version: try SemanticVersion(parsing: "1.0.0"))
+        #expect(counts.lines[line]?[.init(fact: .confirmed, code: nil, route: nil, platform: .ios)] == 1)
+        #expect(counts.lines[line]?[.init(fact: .confirmed, code: nil, route: nil)] == nil)
+        #expect(counts.json.objectValue?["ids"]?.arrayValue?.isEmpty == true)
+        #expect(try again(counts).json == counts.json)
+
+        var stored = try #require(SeenReports(phones.bytes))
+        #expect(phones.bytes.count == SeenReports.byteCount && stored.contains(first.id))
+        #expect(SeenReports(Array(phones.bytes.dropLast())) == nil)
+        // The last hundred thousand reports are remembered, and older ones make room.
+        for _ in 0..<900_000 { stored.insert(DeviceReport.randomID()) }
+        stored.insert(first.id)
+        #expect(stored.contains(first.id) && stored.bytes.count == SeenReports.byteCount)
+        let known = (0..<10_000).count { _ in stored.contains(DeviceReport.randomID()) }
+        #expect(known < 1200)
+    }
+}
+
+extension ReportCounts {
+    /// Adds a message without the memory of phones.
+    fileprivate mutating func add(_ message: ReportMessage, in names: Names) -> Intake {
+        var phones = SeenReports()
+        return add(message, in: names, phones: &phones)
     }
 }
