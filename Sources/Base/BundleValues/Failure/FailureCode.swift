@@ -60,4 +60,79 @@ package enum FailureCode: String, Sendable, CaseIterable {
         case .configInvalid: 78
         }
     }
+
+    /// The failure in a few words, for the row of a device.
+    package var words: String {
+        switch self {
+        case .internal: "unexpected error"
+        case .networkUnavailable: "feed not reachable"
+        case .httpStatus: "the server refuses"
+        case .signatureInvalid: "signature not valid"
+        case .keyUnknown: "key not trusted"
+        case .expired: "channel or trust root expired"
+        case .rollbackAttempt: "feed older than before"
+        case .digestMismatch: "download with other bytes"
+        case .sizeMismatch: "download of another size"
+        case .archiveRejected: "release refused"
+        case .manifestMalformed: "document not readable"
+        case .unsuitableBundle: "Meteor bundle not suitable"
+        case .versionMismatch: "download of several versions"
+        case .diskFull: "disk full"
+        case .permissionDenied: "access to a file denied"
+        case .storeLocked: "store in use"
+        case .storeDamaged: "store damaged"
+        case .resourcesExhausted: "no memory or open files left"
+        case .healthFailed: "start not confirmed"
+        case .versionBlocked: "version blocked"
+        case .incompatibleShell: "shell not suitable"
+        case .appMismatch: "another application"
+        case .deviceLocked: "locked"
+        case .loginRequired: "nobody logged in"
+        case .versionExists: "version exists"
+        case .overBudget: "above its budget"
+        case .notPublic: "not public"
+        case .hookFailed: "command after publishing failed"
+        case .usage: "wrong command line"
+        case .configInvalid: "setting not usable"
+        }
+    }
+
+    /// The remedy in one sentence, which the code's page in `Guide/reference/errors` contains, too.
+    package var remedy: String {
+        switch self {
+        case .internal: "Check the disk (`dmesg`, `smartctl`)."
+        case .networkUnavailable: "Open the address from the device, for example with `curl -v`."
+        case .httpStatus: "Check `--manifest`, `--channel` or `--meteor`."
+        case .signatureInvalid: "Give the right key or trust root with `--trust`."
+        case .keyUnknown: "Give the device the new public key, or a trust root, with `--trust`."
+        case .expired: "Sign the channel again: `clientctl channel renew`."
+        case .rollbackAttempt:
+            "Purge the cache, and serve `channels/` and `manifest.json` with `Cache-Control: no-cache`."
+        case .digestMismatch: "Copy the archive to the server again."
+        case .sizeMismatch: "Copy the archive to the server again."
+        case .archiveRejected: "Publish the folder with `clientctl publish`."
+        case .manifestMalformed: "Inspect the file: `clientctl inspect ADDRESS`."
+        case .unsuitableBundle: "Update the shell together with its seed."
+        case .versionMismatch:
+            "If the error remains, finish the deployment, or use sticky sessions at the load balancer."
+        case .diskFull: "Remove old clients: `clientctl prune --keep 1`."
+        case .permissionDenied: "Run clientctl as the owner of the store."
+        case .storeLocked: "Stop the other process."
+        case .storeDamaged:
+            "Repair it: `clientctl repair --store /var/lib/clientctl --channel https://updates.example.com/channels/stable.json`."
+        case .resourcesExhausted: "Raise the limit: `MemoryMax=` and `LimitNOFILE=` of the unit, or `ulimit`."
+        case .healthFailed: "Run `clientctl status`, which shows the details of every failed start."
+        case .versionBlocked: "Publish a fixed release under a new version."
+        case .incompatibleShell: "Update the shell."
+        case .appMismatch: "Check `--app-id` and the address."
+        case .deviceLocked: "Unlock the device: `clientctl screen unlock`."
+        case .loginRequired: "Log in: `clientctl session login --token-file FILE`."
+        case .versionExists: "Publish under a new version."
+        case .overBudget: "Read the names and sizes in the message, and reduce the largest files."
+        case .notPublic: "Read the address and the finding in the message."
+        case .hookFailed: "Read the command's output on standard error, and fix the cause."
+        case .usage: "Read the message: it names the flag."
+        case .configInvalid: "Correct the setting that the message names."
+        }
+    }
 }

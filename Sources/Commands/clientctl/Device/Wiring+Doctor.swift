@@ -65,7 +65,7 @@ extension Wiring {
             hasDeviceId: update.deviceId != nil, sessions: sessions(store))
         let trust = update.trust
         // Every check of a kernel without Landlock and every running update would repeat these. The feed is not examined here.
-        let ignored: Set<DoctorFinding.Code> = [.landlock, .leftovers, .source]
+        let ignored: Set<FindingCode> = [.landlock, .leftovers, .source]
         return {
             let doctor = DeviceDoctor(
                 store: store, shell: shell, trust: trust, feeds: [], port: nil,

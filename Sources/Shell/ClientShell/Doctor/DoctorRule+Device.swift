@@ -61,8 +61,7 @@ extension DoctorRule {
             )
         }
         return .warning(
-            .origins, path, "In the client that is shown next, \(origins.refusals.joined(separator: "; ")).",
-            "If its pages need them, widen --csp-allow. Otherwise publish a release that does not declare them.")
+            .origins, path, "In the client that is shown next, \(origins.refusals.joined(separator: "; ")).")
     }
 
     // MARK: Session
@@ -110,16 +109,15 @@ extension DoctorRule {
         case .drawn, nil:
             .warning(
                 .deviceId, "/etc/machine-id",
-                "This machine has no ID, so rollouts identify it by an ID in its store. Every copy of the store is the same device.",
-                "Run `systemd-machine-id-setup`, or give each device its own --device-id.")
+                "This machine has no ID, so rollouts identify it by an ID in its store. Every copy of the store is the same device."
+            )
         }
     }
 
     static func screen(_ reading: DoctorReading) -> DoctorFinding? {
         guard let note = reading.screen, let complaint = note.complaint(at: reading.clock) else { return nil }
         return .warning(
-            .screen, reading.store.path, complaint.prefix(1).uppercased() + complaint.dropFirst() + ".",
-            "Start the browser again, or have `clientctl kiosk` or `serve --browser` start it.")
+            .screen, reading.store.path, complaint.prefix(1).uppercased() + complaint.dropFirst() + ".")
     }
 
     // MARK: Offer
@@ -168,8 +166,8 @@ extension DoctorRule {
             }
             return .warning(
                 .wanted, wanted.version.description, "\(wanted)",
-                "Run `clientctl install` here to see each step, and `clientctl feed check` on another machine. If only this device "
-                    + "fails, check the network between it and the feed."
+                FindingCode.wanted.remedy
+                    + " If only this device fails, check the network between it and the feed."
             )
         }
     }

@@ -7,8 +7,7 @@ extension DoctorRule {
         guard reading.feeds.isEmpty else { return nil }
         return .warning(
             .source, reading.store.path,
-            "No feed is named, so the network was not checked, and a device with these settings does not update itself.",
-            "Give the settings of serve, such as --config /etc/clientctl/device.env, or name a feed with --channel, --manifest or --meteor."
+            "No feed is named, so the network was not checked, and a device with these settings does not update itself."
         )
     }
 
@@ -27,8 +26,7 @@ extension DoctorRule {
         switch feed.end {
         case .proxyRefused(let reason)?, .unresolved(let reason)?, .unconnected(let reason)?:
             return .failure(
-                .proxy, proxy.address, "The proxy \(name) does not let \(feed.url.display) through: \(reason).",
-                "Correct the proxy with --proxy, its variable or its rules; --proxy none disables it.")
+                .proxy, proxy.address, "The proxy \(name) does not let \(feed.url.display) through: \(reason).")
         default: return .ok(.proxy, proxy.address, "Requests to \(feed.url.display) use the proxy \(name).")
         }
     }
@@ -50,8 +48,7 @@ extension DoctorRule {
                     "Check the address, the network and the name servers (`resolvectl query \(host)`).")
             ]
         case .unconnected(let reason):
-            let advice = "Check the network, the port, and firewalls on the way. A proxy may be needed (--proxy)."
-            return passed(feed, [.dns]) + [.failure(.tcp, url, "No server responds at \(url): \(reason).", advice)]
+            return passed(feed, [.dns]) + [.failure(.tcp, url, "No server responds at \(url): \(reason).")]
         case .untrusted(let reason):
             let advice =
                 "Check the clock first, then the certificate. Name a private certificate authority with --ca-file."
@@ -66,7 +63,7 @@ extension DoctorRule {
     }
 
     /// Returns the findings about passed stages. Behind a proxy, the name and the connection of the proxy are decisive.
-    private static func passed(_ feed: DoctorReading.FeedReading, _ stages: [DoctorFinding.Code]) -> [DoctorFinding] {
+    private static func passed(_ feed: DoctorReading.FeedReading, _ stages: [FindingCode]) -> [DoctorFinding] {
         let (url, host) = (feed.url.display, feed.url.origin.host)
         return stages.compactMap { stage in
             switch stage {

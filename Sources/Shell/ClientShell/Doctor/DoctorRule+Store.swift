@@ -75,8 +75,8 @@ extension DoctorRule {
         guard let space = store.space else { return nil }
         let free = ByteCount(bytes: space.bytes)
         let reserve = ByteCount(bytes: store.reserveBytes)
-        let advice =
-            "Free some space: `clientctl prune --store \(store.path)`, a smaller --keep, or other files on that disk."
+        let advice = FindingCode.diskSpace.remedy.replacing(
+            "clientctl prune", with: "clientctl prune --store \(store.path)")
         if space.bytes < store.reserveBytes {
             return .failure(
                 .diskSpace, store.path,
@@ -98,17 +98,15 @@ extension DoctorRule {
     static func inodes(_ store: StoreLook) -> DoctorFinding? {
         guard let files = store.space?.files else { return nil }
         let needed = store.largest.files + fewFiles
-        let advice = "Remove files from that disk, or create its file system again with more inodes."
         if files < needed {
             return .failure(
-                .inodes, store.path, "\(files) more files can be created, and a client needs \(needed).", advice)
+                .inodes, store.path, "\(files) more files can be created, and a client needs \(needed).")
         }
         // Its serving root has as many names.
         if files / 3 < needed {
             return .warning(
                 .inodes, store.path,
-                "\(files) more files can be created. A client needs \(needed), and as many again when it is shown.",
-                advice)
+                "\(files) more files can be created. A client needs \(needed), and as many again when it is shown.")
         }
         return .ok(.inodes, store.path, "\(files) more files can be created.")
     }
@@ -121,16 +119,14 @@ extension DoctorRule {
     }
 
     private static func linking(_ links: StoreLook.Links, _ store: StoreLook) -> DoctorFinding {
-        let advice = "Keep the whole store on one file system that has hard links, such as ext4, btrfs or xfs."
         let price = "so clients are copied and take twice the space"
         if let apart = links.copied {
             return .warning(
                 .links, "\(store.path)/\(apart)",
-                "\(apart) and serving are on different file systems or mounts, \(price).",
-                advice)
+                "\(apart) and serving are on different file systems or mounts, \(price).")
         }
         if let error = links.linking {
-            return .warning(.links, store.path, "Hard links are not possible here (\(error)), \(price).", advice)
+            return .warning(.links, store.path, "Hard links are not possible here (\(error)), \(price).")
         }
         return .ok(.links, store.path, "Clients can be linked into their serving roots.")
     }
@@ -139,8 +135,7 @@ extension DoctorRule {
         if let apart = links.apart {
             return .failure(
                 .rename, "\(store.path)/\(apart)",
-                "\(apart) and staging are on different file systems or mounts, so no client can be installed.",
-                "Keep the whole store on one file system and one mount.")
+                "\(apart) and staging are on different file systems or mounts, so no client can be installed.")
         }
         if let error = links.exclusive {
             return .warning(

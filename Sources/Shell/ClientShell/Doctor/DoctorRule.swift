@@ -41,20 +41,18 @@ package enum DoctorRule {
         let signed =
             memories.compactMap(\.self).map { TrustedTime.at(start, knowing: $0) }.max()
             ?? TrustedTime.at(start, knowing: FeedMemory())
-        let advice = "Set the clock and keep it right with NTP, such as `timedatectl set-ntp true`."
         if clock < signed, Self.gap(clock, signed) > signedSkew {
             return .failure(
                 .clock, "clock",
-                "The clock says \(clock), \(words(Self.gap(clock, signed))) before the latest signed time (\(signed)).",
-                advice)
+                "The clock says \(clock), \(words(Self.gap(clock, signed))) before the latest signed time (\(signed)).")
         }
         let dates = reading.feeds.compactMap { feed in feed.date.map { (feed.url.display, $0) } }
         guard let (url, date) = dates.max(by: { Self.gap(clock, $0.1) < Self.gap(clock, $1.1) }) else {
             if Self.gap(clock, signed) > plausible {
                 return .warning(
                     .clock, "clock",
-                    "The clock says \(clock), \(words(Self.gap(clock, signed))) after the latest signed time (\(signed)). No server returned its time.",
-                    advice)
+                    "The clock says \(clock), \(words(Self.gap(clock, signed))) after the latest signed time (\(signed)). No server returned its time."
+                )
             }
             return .ok(
                 .clock, "clock",
@@ -72,7 +70,7 @@ package enum DoctorRule {
                 "Set the clock of the server."
             )
         }
-        return gap > largeSkew ? .failure(.clock, "clock", found, advice) : .warning(.clock, "clock", found, advice)
+        return gap > largeSkew ? .failure(.clock, "clock", found) : .warning(.clock, "clock", found)
     }
 
     private static func gap(_ one: Timestamp, _ other: Timestamp) -> Int {
@@ -102,14 +100,13 @@ package enum DoctorRule {
             let sentence = count == 1 ? "One key is trusted. It does" : "\(count) keys are trusted. They do"
             return .ok(.trust, subject, "\(sentence) not expire.")
         case .root(let version, let expires)?:
-            let advice = "The publisher has to sign the next one: `clientctl trust renew`, then `trust publish`."
-            if let refusal = refusals.first { return .failure(.trust, subject, refusal.message, advice) }
+            if let refusal = refusals.first { return .failure(.trust, subject, refusal.message) }
             if expires <= reading.clock {
-                return .failure(.trust, subject, "The trust root \(version) expired at \(expires).", advice)
+                return .failure(.trust, subject, "The trust root \(version) expired at \(expires).")
             }
             let left = expires.secondsSinceEpoch - reading.clock.secondsSinceEpoch
             let found = "The trust root \(version) expires at \(expires), in \(words(left))."
-            return left < rootNotice ? .warning(.trust, subject, found, advice) : .ok(.trust, subject, found)
+            return left < rootNotice ? .warning(.trust, subject, found) : .ok(.trust, subject, found)
         }
     }
 

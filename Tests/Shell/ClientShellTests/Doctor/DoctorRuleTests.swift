@@ -123,7 +123,7 @@ struct DoctorRuleTests {
         #expect(findings.filter { $0.severity != .ok } == [])
         #expect(DoctorRule.worst(findings) == .ok)
         // A page that is not overdue and a source that is named are not reported.
-        #expect(Set(findings.map(\.code)) == Set(DoctorFinding.Code.allCases).subtracting([.screen, .source]))
+        #expect(Set(findings.map(\.code)) == Set(FindingCode.allCases).subtracting([.screen, .source]))
         #expect(findings.allSatisfy { ($0.severity == .ok) == ($0.advice == nil) && !$0.subject.isEmpty })
     }
 
@@ -462,7 +462,7 @@ struct DoctorRuleTests {
         #expect(Self.problems(direct) == problems)
         let stages = DoctorRule.findings(direct).map(\.code).filter { [.dns, .tcp, .tls, .http].contains($0) }
         #expect(
-            stages == Array([DoctorFinding.Code.dns, .tcp, .tls, .http].prefix(stages.count))
+            stages == Array([FindingCode.dns, .tcp, .tls, .http].prefix(stages.count))
                 || end == Self.unable)
         let proxy = ProxyChoice(address: "http://proxy:3128", source: "--proxy")
         let through = try Self.reading { $0.feeds = [try Self.feed(end: end, proxy: proxy)] }
@@ -533,9 +533,26 @@ struct DoctorRuleTests {
     @Test func `documents every code in the guide`() throws {
         let page = String(decoding: try contents(ofFile: Checkout.root + "/Guide/reference/doctor.md"), as: UTF8.self)
         let headings = page.split(separator: "\n").filter { $0.hasPrefix("## ") }.map { String($0.dropFirst(3)) }
-        #expect(headings.sorted() == DoctorFinding.Code.allCases.map(\.rawValue).sorted())
+        #expect(headings.sorted() == FindingCode.allCases.map(\.rawValue).sorted())
         let schema = try contents(ofFile: Checkout.root + "/Guide/reference/json/doctor.schema.json")
         let text = String(decoding: schema, as: UTF8.self)
-        for code in DoctorFinding.Code.allCases { #expect(text.contains("\"\(code.rawValue)\""), "\(code)") }
+        for code in FindingCode.allCases { #expect(text.contains("\"\(code.rawValue)\""), "\(code)") }
+    }
+
+    @Test func `documents the remedy of every code in the guide`() throws {
+        func plain(_ text: some StringProtocol) -> String { text.replacing("`", with: "") }
+        let doctor = String(decoding: try contents(ofFile: Checkout.root + "/Guide/reference/doctor.md"), as: UTF8.self)
+        let sections = doctor.split(separator: "\n## ")
+        for code in FindingCode.allCases {
+            let section = try #require(sections.first { $0.hasPrefix("\(code.rawValue)\n") })
+            let remedy = plain(code.remedy)
+            #expect(plain(section).contains(remedy) || plain(sections[0]).contains(remedy), "\(code): \(remedy)")
+        }
+        for code in FailureCode.allCases {
+            let path = Checkout.root + "/Guide/reference/errors/\(code.rawValue).md"
+            let page = String(decoding: try contents(ofFile: path), as: UTF8.self)
+            let advice = page.split(separator: "## What to do").last?.split(separator: "\n## ").first ?? ""
+            #expect(advice.contains(code.remedy), "\(code): \(code.remedy)")
+        }
     }
 }
