@@ -3,9 +3,9 @@ import BundleValues
 
 extension Launch {
     init(_ reader: MemberReader) throws {
-        guard let name = try reader.name("name") else { throw reader.refusal("name", "is missing") }
         self.init(
-            name: name, tokenSha256: try reader.digest("tokenSha256"), at: try reader.timestamp("at"),
+            name: try reader.requiredName("name"), tokenSha256: try reader.digest("tokenSha256"),
+            at: try reader.timestamp("at"),
             isTrial: try reader.bool("trial"),
             verdict: try reader.optionalString("verdict").map { try reader.word("verdict", $0) },
             awaitsPage: reader.optional("awaitsPage")?.boolValue ?? false)
@@ -58,8 +58,8 @@ extension Ledger.Block {
     init(_ reader: MemberReader) throws {
         self.init(
             version: try reader.clientVersion(),
-            cause: try reader.optionalString("cause").map { try reader.word("cause", $0) } ?? .byHand,
-            reason: try reader.string("reason"), count: try reader.optionalInteger("count") ?? 0,
+            cause: try reader.word("cause", try reader.string("cause")),
+            reason: try reader.string("reason"), count: try reader.integer("count"),
             since: try reader.timestamp("since"))
     }
 
@@ -124,13 +124,17 @@ extension MemberReader {
         return name
     }
 
-    /// Returns `version`, parsed as `source` requires. Older ledgers of archives have no `source`.
+    func requiredName(_ member: String) throws -> ClientName {
+        guard let name = try name(member) else { throw refusal(member, "is missing") }
+        return name
+    }
+
+    /// Returns `version`, parsed as `source` requires.
     func clientVersion() throws -> ClientVersion {
         let text = try string("version")
+        guard let source = try source("source") else { throw refusal("source", "is missing") }
         do {
-            return try ClientVersion(parsing: text, of: try source("source") ?? .archive)
-        } catch let refusal as Refusal {
-            throw refusal
+            return try ClientVersion(parsing: text, of: source)
         } catch {
             throw refusal("version", "is refused: \(error)")
         }

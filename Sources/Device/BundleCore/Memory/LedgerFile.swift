@@ -147,19 +147,16 @@ extension Ledger {
     init(_ reader: MemberReader) throws { try self.init(reader, Self.checkedSchema(reader)) }
 
     /// Returns the schema of a ledger whose checksum matches. A newer schema is accepted; its unknown members are
-    /// ignored.
+    /// ignored. The schemas 1 to 3 were only in programs that were never released.
     fileprivate static func checkedSchema(_ reader: MemberReader) throws -> Int {
-        // Schema 1 had no launches or checksums, schema 2 only archives, schema 3 no feed.
         let schema = try reader.integer("schema")
-        guard schema >= 1 else { throw reader.refusal("schema", "is less than 1") }
-        if schema == 1, reader.object["checksum"] != nil {
-            throw reader.refusal("schema", "is older than the checksum")
+        guard schema >= Self.schema else {
+            throw reader.refusal("schema", "is \(schema), which only programs before 0.9.0 wrote")
         }
-        if schema >= 2 {
-            var object = reader.object
-            object["checksum"] = nil
-            let found = try LedgerFile.checksum(object)
-            guard found == (try reader.digest("checksum")) else { throw reader.refusal("checksum", "does not match") }
+        var object = reader.object
+        object["checksum"] = nil
+        guard try LedgerFile.checksum(object) == reader.digest("checksum") else {
+            throw reader.refusal("checksum", "does not match")
         }
         return schema
     }
@@ -168,9 +165,9 @@ extension Ledger {
         self.init()
         newerSchema = schema > Self.schema ? schema : nil
         try readClients(reader)
-        if schema >= 2 { try readLaunches(reader) }
-        if schema >= 3 { try readSources(reader) }
-        if schema >= 4 { feed = try FeedMemory(MemberReader(reader.optional("feed") ?? .null, of: "ledger.feed")) }
+        try readLaunches(reader)
+        try readSources(reader)
+        feed = try FeedMemory(MemberReader(reader.optional("feed") ?? .null, of: "ledger.feed"))
         reports = try reader.optionalObject("reports").map { reader in try ReportQueue(reader) }
         if reader.optional("wanted") != nil { wanted = try reader.objects("wanted").map(Wanted.init) }
         wanted.sortByVersion(\.version)
@@ -191,11 +188,10 @@ extension Ledger {
         appId = try reader.optionalString("appId")
         entries = try reader.objects("versions").map(Entry.init)
         entries.sortByVersion(\.version)
-        guard let name = try reader.name("current") else { throw reader.refusal("current", "is missing") }
-        current = name
+        current = try reader.requiredName("current")
         previous = try reader.name("previous")
         pending = try reader.name("pending")
-        lastKnownGood = try reader.name("lastKnownGood") ?? .embedded
+        lastKnownGood = try reader.requiredName("lastKnownGood")
         blocks = try reader.objects("blocked").map(Block.init)
         blocks.sortByVersion(\.version)
     }

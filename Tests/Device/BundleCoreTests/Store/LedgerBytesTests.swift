@@ -69,25 +69,4 @@ struct LedgerBytesTests {
         }
         print("ledger bytes: \(bytes.count) bytes, \(unnoticed) changes that say the same")
     }
-
-    @Test func `reads a ledger without a checksum and adds one when it writes`() async throws {
-        let bench = try await LaunchBench(installing: "1.0.0")
-        let object = try bench.ledger().object
-        var old: JSONObject = [
-            "schema": .integer(1),
-            "blocked": .array([
-                .object(["version": .string("0.9.0"), "reason": .string("x"), "since": .string("2026-01-02T03:04:05Z")])
-            ]),
-        ]
-        for name in ["appId", "versions", "current", "previous"] { old[name] = object[name] }
-        try bench.remove("ledger.json")
-        try bench.overwrite("ledger.json", JSONWriter.bytes(of: .object(old)))
-        let read = try bench.ledger()
-        #expect(read.current.description == "v1.0.0")
-        #expect(read.blocks.map(\.cause) == [.byHand])
-        #expect(try bench.launch().name.description == "v1.0.0")
-        #expect(bench.warnings.lines == [])
-        #expect(try bench.text("ledger.json")?.contains("\"checksum\"") == true)
-        #expect(try bench.ledger().blocks == read.blocks)
-    }
 }

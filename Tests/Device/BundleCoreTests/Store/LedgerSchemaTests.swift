@@ -142,87 +142,20 @@ struct LedgerSchemaTests {
 
     // MARK: Older ledgers
 
-    /// Returns a ledger of an older schema: without a feed, and before schema 3 with sources only in the entries.
-    private static func object(_ ledger: Ledger, schema: Int) -> JSONObject {
-        var object = ledger.object
-        object["schema"] = .integer(schema)
-        object["feed"] = nil
-        if schema >= 3 { return object }
-        for member in ["seedFacts", "offered", "sources"] { object[member] = nil }
-        for list in ["starts", "blocked"] {
-            let items = (object[list]?.arrayValue ?? []).map { item -> JSONValue in
-                var item = item.objectValue ?? [:]
-                item["source"] = nil
-                return .object(item)
-            }
-            object[list] = .array(items)
-        }
-        return object
+    @Test(arguments: 1...3)
+    func `names the programs that wrote a ledger of an older schema`(schema: Int) throws {
+        let failure = try #require(throws: UpdateFailure.self) { try Self.read { $0["schema"] = .integer(schema) } }
+        #expect(failure.code == .storeDamaged)
+        #expect(
+            failure.message.contains(
+                "cannot be read: ledger.schema is \(schema), which only programs before 0.9.0 wrote. An install or a launch rebuilds it"
+            ), "\(failure.message)")
     }
 
-    private static func archives() throws -> Ledger {
-        var ledger = try Sample.inventory(
-            ["1.0.0", "1.1.0"].map { try Sample.entry($0) }, current: "1.1.0", previous: "1.0.0", blocked: ["0.9.0"]
-        ).ledger
-        ledger.records = [
-            StartRecord(version: try Sample.version("1.1.0"), goodSince: Timestamp(clamping: 7), failures: [])
-        ]
-        ledger.lastKnownGood = try Sample.name("1.1.0")
-        ledger.seed = try Sample.seed("1")
-        ledger.shell = try Sample.version("1.0.0")
-        return ledger
-    }
-
-    @Test func `reads a ledger of schema 2 and writes it as schema 4`() throws {
-        let folder = try TemporaryDirectory.ofTests()
-        let ledger = try Self.archives()
-        try Self.write(Self.object(ledger, schema: 2), to: folder)
-        let read = try #require(try LedgerFile.read(folder.directory))
-        #expect(read == ledger)
-        #expect(read.sources == .standard)
-        try LedgerFile.write(read, to: folder.directory)
-        #expect(try LedgerFile.read(folder.directory) == ledger)
-        #expect(read.object["schema"] == .integer(4))
-    }
-
-    @Test func `reads a ledger of schema 3 with an empty feed`() throws {
-        let folder = try TemporaryDirectory.ofTests()
-        let ledger = try Self.ledger()
-        try Self.write(Self.object(ledger, schema: 3), to: folder)
-        let read = try #require(try LedgerFile.read(folder.directory))
-        #expect(read == ledger)
-        #expect(read.feed == FeedMemory())
-    }
-
-    @Test func `refuses a ledger of schema 4 without a feed`() throws {
+    @Test func `refuses a ledger without a feed`() throws {
         let failure = try #require(throws: UpdateFailure.self) { try Self.read { $0["feed"] = nil } }
         #expect(failure.code == .storeDamaged)
         #expect(failure.message.contains("ledger.feed"))
-    }
-
-    @Test func `refuses a ledger of schema 2 with a wrong checksum`() throws {
-        let folder = try TemporaryDirectory.ofTests()
-        var object = Self.object(try Self.archives(), schema: 2)
-        object["checksum"] = .string(try SHA256Digest.of([]).hex)
-        let bytes = JSONWriter.bytes(of: .object(object))
-        try bytes.withUnsafeBytes { try folder.directory.createFile(StoreLayout.ledger, with: $0) }
-        let failure = try #require(throws: UpdateFailure.self) { try LedgerFile.read(folder.directory) }
-        #expect(failure.message.contains("ledger.checksum does not match"))
-    }
-
-    @Test func `reads a ledger of schema 1 without launches`() throws {
-        let folder = try TemporaryDirectory.ofTests()
-        let ledger = try Self.archives()
-        var object = Self.object(ledger, schema: 1)
-        for member in ["launch", "starts", "shell", "seed", "pending", "lastKnownGood"] { object[member] = nil }
-        let bytes = JSONWriter.bytes(of: .object(object))
-        try bytes.withUnsafeBytes { try folder.directory.createFile(StoreLayout.ledger, with: $0) }
-        let read = try #require(try LedgerFile.read(folder.directory))
-        #expect(read.entries == ledger.entries)
-        #expect(read.blocks == ledger.blocks)
-        #expect(read.records == [])
-        #expect(read.seed == nil)
-        #expect(read.sources == .standard)
     }
 
     // MARK: Newer ledgers

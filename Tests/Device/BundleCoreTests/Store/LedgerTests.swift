@@ -28,14 +28,23 @@ struct LedgerTests {
     }
 
     private static let good = """
-        {"schema":1,"appId":"org.example.a","current":"v1.0.0","previous":"embedded","versions":[{"version":"1.0.0",\
+        {"schema":4,"appId":"org.example.a","current":"v1.0.0","previous":"embedded","lastKnownGood":"embedded",\
+        "sources":["meteor","archive"],"starts":[],"feed":{"groups":[],"channels":[]},"versions":[{"version":"1.0.0",\
         "source":"archive","minShellVersion":"1.0.0","maxShellVersion":"2.0.0",\
         "contentSha256":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","installedSize":7,\
         "fileCount":2,"installedAt":"2026-11-21T21:09:38Z"},{"version":"1.1.0","source":"archive",\
         "minShellVersion":"1.0.0","contentSha256":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",\
-        "installedSize":8,"fileCount":3,"installedAt":"2026-11-21T21:09:39Z"}],\
-        "blocked":[{"version":"0.9.0","reason":"it crashed","since":"2026-11-21T21:09:38Z"}]}
+        "installedSize":8,"fileCount":3,"installedAt":"2026-11-21T21:09:39Z"}],"blocked":[{"version":"0.9.0",\
+        "source":"archive","cause":"byHand","count":0,"reason":"it crashed","since":"2026-11-21T21:09:38Z"}]}
         """
+
+    /// Returns `text` with its checksum, or unchanged if it is not JSON.
+    private static func sealed(_ text: String) throws -> String {
+        let bytes = Array(text.utf8)
+        guard let object = (try? JSONScanner.parse(bytes, maximumBytes: bytes.count))?.objectValue else { return text }
+        let checksum = try SHA256Digest.of(JSONWriter.bytes(of: .object(object)))
+        return "\(text.dropLast()),\"checksum\":\"\(checksum.hex)\"}"
+    }
 
     private static func write(_ text: String, to folder: TemporaryDirectory) throws {
         try Array(text.utf8).withUnsafeBytes { try folder.directory.createFile(StoreLayout.ledger, with: $0) }
@@ -43,7 +52,7 @@ struct LedgerTests {
 
     @Test func `reads every member`() throws {
         let folder = try TemporaryDirectory.ofTests()
-        try Self.write(Self.good, to: folder)
+        try Self.write(Self.sealed(Self.good), to: folder)
         let ledger = try #require(try LedgerFile.read(folder.directory))
         #expect(ledger.appId == "org.example.a")
         #expect(ledger.current == .installed(try Sample.version("1.0.0")))
@@ -62,15 +71,12 @@ struct LedgerTests {
     }
 
     @Test(arguments: [
-        (#""schema":1"#, #""schema":5"#, "ledger.checksum is missing"),
-        (#""schema":1"#, #""schema":0"#, "ledger.schema is less than 1"),
-        (#""schema":1"#, #""schema":4"#, "ledger.checksum is missing"),
-        (#""schema":1"#, #""schema":3"#, "ledger.checksum is missing"),
-        (#""schema":1"#, #""schema":2"#, "ledger.checksum is missing"),
-        (#""schema":1,"#, "", "ledger.schema is missing"),
+        (#""schema":4"#, #""schema":0"#, "ledger.schema is 0, which only programs before 0.9.0 wrote"),
+        (#""schema":4,"#, "", "ledger.schema is missing"),
         (#""appId":"org.example.a""#, #""appId":5"#, "ledger.appId is not a string"),
         (#""current":"v1.0.0""#, #""current":"1.0.0""#, "ledger.current is not a client's name"),
         (#""current":"v1.0.0","#, "", "ledger.current is missing"),
+        (#""lastKnownGood":"embedded","#, "", "ledger.lastKnownGood is missing"),
         (#""previous":"embedded""#, #""previous":"../x""#, "ledger.previous is not a client's name"),
         (#""version":"1.1.0""#, #""version":"v1.1.0""#, "ledger.versions[1].version is refused"),
         (#""version":"1.1.0""#, #""version":"1.0.0""#, "ledger.versions names a version twice"),
@@ -85,6 +91,7 @@ struct LedgerTests {
         ("21:09:39Z", "21:09:39+00:00", "ledger.versions[1].installedAt is refused"),
         (#""blocked":[{"#, #""blocked":[7,{"#, "ledger.blocked[0] is not a JSON object"),
         (#""reason":"it crashed","#, "", "ledger.blocked[0].reason is missing"),
+        (#""source":"archive","cause":"#, #""cause":"#, "ledger.blocked[0].source is missing"),
         (#""blocked":[{"#, #""versions":[],"blocked":[{"#, "versions"),
         (#""since":"2026-11-21T21:09:38Z"}]}"#, #""since":"2026-11-21T21:09:38Z"}]"#, "cannot be read"),
         (#"{"schema""#, "\u{FEFF}{\"schema\"", "cannot be read"),
@@ -93,11 +100,20 @@ struct LedgerTests {
         let spoilt = Self.good.replacingFirst(part, with: instead)
         #expect(spoilt != Self.good)
         let folder = try TemporaryDirectory.ofTests()
-        try Self.write(spoilt, to: folder)
+        try Self.write(Self.sealed(spoilt), to: folder)
         let failure = try #require(throws: UpdateFailure.self) { try LedgerFile.read(folder.directory) }
         #expect(failure.code == .storeDamaged)
         #expect(failure.subject == folder.directory.path + "/ledger.json")
         #expect(failure.message.contains(message))
+    }
+
+    @Test(arguments: ["", #","checksum":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855""#])
+    func `reports a ledger without a checksum or with another one`(member: String) throws {
+        let folder = try TemporaryDirectory.ofTests()
+        try Self.write("\(Self.good.dropLast())\(member)}", to: folder)
+        let failure = try #require(throws: UpdateFailure.self) { try LedgerFile.read(folder.directory) }
+        #expect(failure.code == .storeDamaged)
+        #expect(failure.message.contains("ledger.checksum \(member.isEmpty ? "is missing" : "does not match")"))
     }
 
     @Test func `reports a folder with the ledger's name as damage`() throws {

@@ -243,12 +243,13 @@ struct RecoveryTests {
 
     private func inventory(_ bench: StoreBench) async throws -> Inventory { try await bench.open().inventory() }
 
-    @Test func `keeps a damaged ledger beside the rebuilt one`() async throws {
+    @Test(arguments: ["{\"schema\":4", "{\"schema\":3}"])
+    func `keeps a ledger that it cannot read beside the rebuilt one`(text: String) async throws {
         let bench = try await StoreBench(installing: "1.0.0")
-        try bench.write("{\"schema\":1", to: "ledger.json")
+        try bench.write(text, to: "ledger.json")
         #expect(throws: UpdateFailure.self) { try Inventory.read(at: bench.path) }
         _ = try bench.open()
-        #expect(try bench.text("ledger.json.damaged") == "{\"schema\":1")
+        #expect(try bench.text("ledger.json.damaged") == text)
         #expect(bench.warnings.lines.first?.contains("kept as ledger.json.damaged") == true)
         #expect(try Inventory.read(at: bench.path).bundles.map(\.version.description) == ["1.0.0"])
     }
