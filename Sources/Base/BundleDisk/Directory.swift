@@ -169,14 +169,15 @@ package final class Directory: Sendable {
 
     private func removeTree(_ name: UnsafePointer<CChar>) throws(DiskError) {
         if unlinkat(descriptor, name, 0) == 0 || errno == ENOENT { return }
+        let code = errno
         let shown = String(cString: name)
-        guard errno == EISDIR || errno == EPERM else { throw DiskError("remove", at: display(shown), code: errno) }
-        let flags = O_RDONLY | O_DIRECTORY
+        guard code == EISDIR || code == EPERM else { throw DiskError("remove", at: display(shown), code: code) }
+        let opened = clinux_open_beneath(descriptor, name, O_RDONLY | O_DIRECTORY, 0)
+        // EPERM is also the error of an immutable file.
+        if opened == -ENOTDIR { throw DiskError("remove", at: display(shown), code: code) }
         do throws(DiskError) {
             let below = Directory(
-                adopting: try checkedNegative(
-                    clinux_open_beneath(descriptor, name, flags, 0), to: "open", at: display(shown)),
-                path: display(shown))
+                adopting: try checkedNegative(opened, to: "open", at: display(shown)), path: display(shown))
             var obstacle: DiskError?
             for entry in try below.rawNames() {
                 do throws(DiskError) { try below.removeTree(entry) } catch { obstacle = obstacle ?? error }
