@@ -223,11 +223,11 @@ struct PageWatch {
         return pages.count - 1
     }
 
-    /// Forgets the visible pages that a page which reports may have replaced. A page with an open connection is still there.
+    /// Forgets the visible pages that a page which reports may have replaced. A page with an open connection is still there. One
+    /// whose connection ended was not replaced unless a page was loaded: another window may have ended with its process.
     private mutating func leaveReplaced(by index: Int) {
         for other in pages.indices where other != index && pages[other].isSeen {
-            if case .open = pages[other].link { continue }
-            pages[other].sight = .unknown
+            if case .requests = pages[other].link { pages[other].sight = .unknown }
         }
     }
 

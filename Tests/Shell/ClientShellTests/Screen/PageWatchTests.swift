@@ -102,6 +102,10 @@ import Testing
                 "nothing"
             ),
             ("the process of one of two pages ends", [.connected("b"), .shown("b", 1), .ended("b")], 4, ended),
+            (
+                "the process of one of two pages ends, and the other one reports",
+                [.connected("b"), .shown("b", 1), .ended("a"), .shown("b", 2)], 4, ended
+            ),
             ("a page connects again", [.ended("a"), .passed(2), .connected("a")], 32, "nothing"),
             ("the server ends the connection", [.closed("a")], 30, "nothing"),
             ("a page reloads", [.left("a", 2), .ended("a"), .loaded, .connected("b"), .shown("b", 1)], 30, "nothing"),
