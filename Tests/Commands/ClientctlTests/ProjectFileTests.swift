@@ -56,6 +56,15 @@ import Testing
         expectRefusal(of: "after-publish", try run("publish", "dist", "--version", "1.0.0"))
     }
 
+    @Test func `a relative home folder does not make a file of the project the user's own`() throws {
+        let settings = #"{"feed": "s3://bucket/kiosk", "channel": "stable", "credential-command": "./evil.sh"}"#
+        try site.folder.writeTree(["clientctl.json": bytes(settings)], to: "project/.config")
+        for home in [["XDG_CONFIG_HOME": ".config"], ["XDG_CONFIG_HOME": "", "HOME": "."]] {
+            try run("channel", "list", more: home).failed(64, "usage")
+            #expect(access(ran, F_OK) != 0, "a program ran")
+        }
+    }
+
     @Test func `a found project file sends no file of the user to a server`() throws {
         let token = try site.folder.write(bytes("secret\n"), to: "op.token")
         chmod(token, 0o600)

@@ -25,9 +25,7 @@ struct Settings {
                 "The environment sets \(UntrustedName.display(unknown)), which is not a flag. \(FlagNames.advice(about: unknown))"
             )
         }
-        let home =
-            getenv("XDG_CONFIG_HOME").map { String(cString: $0) }
-            ?? (getenv("HOME").map { String(cString: $0) + "/.config" })
+        let home = HomeFolder.path("XDG_CONFIG_HOME", else: ".config")
         let defaults = ["/etc/clientctl.json"] + (home.map { [$0 + "/clientctl.json"] } ?? [])
         let named = try CommandLineFlags.value(of: "config") ?? Self.environment("config")
         let project = ProjectFile.path(for: CommandLine.arguments.dropFirst())
