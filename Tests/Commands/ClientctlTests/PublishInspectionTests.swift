@@ -99,6 +99,17 @@ import Testing
         try site.publish(source, as: "1.0.0", ["--allow", "other.js"]).failed(24, "archiveRejected")
     }
 
+    @Test func `publish advises a publisher about a file that devices refuse`() throws {
+        try Clientctl.stock(["ln", "-s", "index.html", "\(source)/link.html"])
+        let linked = try site.publish(source, as: "1.0.0").failed(24, "archiveRejected")
+        #expect(linked.errors.contains("link.html in \(source) cannot be in a release: it is a symbolic link"))
+        #expect(linked.errors.contains("--exclude") && !linked.errors.contains("Publish the client again"))
+        try Clientctl.stock(["truncate", "-s", "60M", "\(source)/zeros.bin"])
+        let dense = try site.publish(source, as: "1.0.0", ["--exclude", "link.html"]).failed(24, "archiveRejected")
+        #expect(dense.errors.contains("zeros.bin in \(source)") && dense.errors.contains("No flag raises this limit"))
+        try site.publish(source, as: "1.0.0", ["--exclude", "link.html", "--exclude", "*.bin"]).succeeded("published")
+    }
+
     @Test(arguments: [
         ("https://api.example.com/v1", "content=\"https://api.example.com\""),
         ("https://*.example.com", "has a wildcard"),

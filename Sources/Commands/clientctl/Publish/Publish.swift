@@ -146,9 +146,11 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         let signers = try signing.signers(passphrase)
         let plan = try channelOptions.plan(release: signers, isDryRun: dryRun, passphrase)
         let builder = ReleaseBuilder(options, feed: feed, report: progress.observer)
-        let inspection = try builder.inspect(directory)
-        let release = try builder.publish(
-            inspection, signers: signers, sealer: try phones.sealer(passphrase), to: plan)
+        let inspection = try explaining { try builder.inspect(directory) }
+        let sealer = try phones.sealer(passphrase)
+        let release = try explaining {
+            try builder.publish(inspection, signers: signers, sealer: sealer, to: plan)
+        }
         progress.end()
         // The hint follows the result, or precedes the failure of a later step.
         defer {
@@ -159,5 +161,26 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
             Publication(of: release, in: feed, isDryRun: dryRun), json: common.json,
             object: object(release, inspection: inspection, feed: feed.address),
             lines: lines(release, inspection: inspection, feed: feed.address))
+    }
+
+    /// Names what to change in the folder if devices would refuse its archive.
+    private func explaining<Value>(_ work: () throws -> Value) throws -> Value {
+        do {
+            return try work()
+        } catch let rejection as ArchiveRejection {
+            let part = rejection.entry.isEmpty ? directory : "\(rejection.entry) in \(directory)"
+            throw UpdateFailure(
+                .archiveRejected, subject: rejection.failure.subject,
+                "Not published. \(part) cannot be in a release: \(rejection.reason) (\(rejection.rule)). "
+                    + Self.advice(for: rejection.rule))
+        }
+    }
+
+    private static func advice(for rule: String) -> String {
+        switch rule {
+        case "type-symlink": "Replace it by a copy of its target, or leave it out with --exclude."
+        case "ratio": "No flag raises this limit: publish the file compressed, or leave it out with --exclude."
+        default: "Change it, or leave it out with --exclude."
+        }
     }
 }

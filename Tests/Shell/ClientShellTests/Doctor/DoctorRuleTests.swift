@@ -540,7 +540,7 @@ struct DoctorRuleTests {
     }
 
     @Test func `documents the remedy of every code in the guide`() throws {
-        func plain(_ text: some StringProtocol) -> String { text.replacing("`", with: "") }
+        func plain(_ text: some StringProtocol) -> String { String(text).replacing("`", with: "") }
         let doctor = String(decoding: try contents(ofFile: Checkout.root + "/Guide/reference/doctor.md"), as: UTF8.self)
         let sections = doctor.split(separator: "\n## ")
         for code in FindingCode.allCases {
