@@ -97,6 +97,9 @@ package struct UnverifiedManifest: Sendable {
     let signatures: [SignedEnvelope.Signature]
     /// The document as received, with unknown members.
     package let document: JSONValue
+
+    /// The keys that it names as those of its signatures.
+    package var keyIds: [String] { [claims.keyId].compactMap(\.self) + signatures.compactMap(\.keyId) }
 }
 
 /// The file format of a manifest: one flat JSON object of at most 64 KiB.

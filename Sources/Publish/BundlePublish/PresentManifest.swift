@@ -39,15 +39,31 @@ struct PresentManifest {
                 } ?? "The feed is for \(UntrustedName.display(before)). Give --app-id \(UntrustedName.display(before))."
             )
         }
-        if !signed, !isNewKeyTrusted {
-            throw UpdateFailure(
-                .keyUnknown, subject: manifest.claims.keyId.map { UntrustedName.display($0) } ?? "manifest.json",
-                "None of these keys signed the current release, \(manifest.claims.version), so devices that trust only its key would refuse "
-                    + "the new one. Sign with its key\(manifest.claims.keyId.map { ", \(UntrustedName.display($0))," } ?? "") as well. If every "
-                    + "device has the trust root, or the new key, add --devices-trust-new-key."
-            )
-        }
+        if !isNewKeyTrusted { try requireKeptKeys(signers, isSigned: signed) }
     }
+
+    /// Throws if a key of the present release would not sign the next one, unless none of these keys signed an earlier one: devices
+    /// that trust only such a key would be cut off. `isSigned` if one of the signers signed the present release.
+    private func requireKeptKeys(_ signers: [Signer], isSigned: Bool) throws {
+        let dropped = Set(manifest.keyIds).subtracting(signers.map(\.publicKey.id))
+        if isSigned {
+            if dropped.isEmpty { return }
+            let earlier = try ReleaseFeed.versions(in: location).filter { $0 < manifest.claims.version }
+            for version in earlier.sorted(by: >).prefix(Self.mostCompared) {
+                let release = try ReleaseFeed.published(version, in: location)
+                if let ids = release?.keyIds, !ids.isEmpty, dropped.isDisjoint(with: ids) { return }
+            }
+        }
+        let shown = dropped.sorted().map { UntrustedName.display($0) }.joined(separator: " and ")
+        throw UpdateFailure(
+            .keyUnknown, subject: shown.isEmpty ? ReleaseFeed.manifestName : shown,
+            "Devices that trust only a key of the current release, \(manifest.claims.version), would refuse the new one. Sign with "
+                + "\(shown.isEmpty ? "its key" : shown) as well. If every device has the trust root, or the new key, add "
+                + "--devices-trust-new-key.")
+    }
+
+    /// The number of earlier releases to compare; each costs one read of the feed.
+    private static let mostCompared = 10
 
     /// The keys that devices trust, if they are known.
     private var known: TrustedKeys? {

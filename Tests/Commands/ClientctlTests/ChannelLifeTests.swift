@@ -348,6 +348,19 @@ import Testing
         try publish("release", ChannelSite.appId).succeeded("published")
     }
 
+    @Test func `publish refuses to leave out a key of the current release until no device depends on it`() throws {
+        try Clientctl.stock(["rm", "-r", "\(site.feed)/trust", "\(site.feed)/trust.json"])
+        try site.publish("1.0.0").succeeded("published")
+        let both = ["--key", site.key("new")]
+        try site.publish("1.1.0", both).succeeded("published")
+        let refused = try site.publish("1.2.0", key: "new").failed(20, "keyUnknown")
+        #expect(try refused.errors.contains(site.id("release")), "\(refused.errors)")
+        try site.publish("1.2.0", ["--devices-trust-new-key"], key: "new").succeeded("published")
+        // From then on, an earlier release shows that devices need only the new key.
+        try site.publish("1.3.0", both).succeeded("published")
+        try site.publish("1.4.0", key: "new").succeeded("published")
+    }
+
     @Test func `replaces a channel key by signing the channel file again`() throws {
         try site.publish("1.0.0")
         try Clientctl.run([

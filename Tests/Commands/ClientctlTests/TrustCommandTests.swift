@@ -326,6 +326,7 @@ import Testing
         try publish("1.1.0", "new", "release").succeeded("published")
         try install("old", site.pub("release")).succeeded("installed")
         try install("root", site.trust).succeeded("installed")
-        try publish("1.2.0", "new").succeeded("published")
+        try publish("1.2.0", "new").failed(20, "keyUnknown")
+        try publish("1.2.0", "new", more: ["--devices-trust-new-key"]).succeeded("published")
     }
 }
