@@ -100,6 +100,8 @@ let package = Package(
         ours(
             .base, "BundleArchive",
             ["CArchive", "CBrotli", "CZlib", "CZstd", "BundleSigning", "BundleDisk", "BundleValues"]),
+        // What publisher and device share: the documents of a feed, archives under their limits, the head of a page.
+        ours(.base, "BundleFormats", ["BundleSigning", "BundleDisk", "BundleValues", "BundleArchive"]),
 
         // Network: downloads and push messages, without a library and with each of two.
         ours(.network, "BundleTransport", ["BundleSigning", "BundleDisk", "BundleValues"]),
@@ -116,11 +118,14 @@ let package = Package(
 
         // Device: the rules, the store, and the two sources.
         ours(
-            .device, "BundleCore", ["BundleSigning", "BundleDisk", "BundleValues"],
+            .device, "BundleCore", ["BundleSigning", "BundleDisk", "BundleValues", "BundleFormats"],
             resources: [.embedInCode("Serving/web-app-local-server.js"), .embedInCode("Serving/cordova.js")]),
         ours(
             .device, "ArchiveSource",
-            ["BundleSigning", "BundleDisk", "BundleValues", "BundleArchive", "BundleTransport", "BundleCore"]),
+            [
+                "BundleSigning", "BundleDisk", "BundleValues", "BundleArchive", "BundleFormats", "BundleTransport",
+                "BundleCore",
+            ]),
         ours(
             .device, "MeteorSource",
             ["BundleSigning", "BundleDisk", "BundleValues", "BundleTransport", "BundleCore"]),
@@ -129,7 +134,7 @@ let package = Package(
         ours(
             .shell, "BundleServe",
             [
-                "BundleSigning", "BundleDisk", "BundleValues", "BundleTransport", "BundleCore",
+                "BundleSigning", "BundleDisk", "BundleValues", "BundleFormats", "BundleTransport", "BundleCore",
                 .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
             ],
             resources: ["calls", "socket", "loading", "events", "errors", "visibility", "plugin", "capacitor"].map {
@@ -138,26 +143,22 @@ let package = Package(
         ours(
             .shell, "ClientShell",
             [
-                "BundleSigning", "BundleDisk", "BundleValues", "BundleTransport", "BundleFetch", "BundleSockets",
-                "BundleCore", "ArchiveSource", "MeteorSource", "BundleServe",
+                "BundleSigning", "BundleDisk", "BundleValues", "BundleFormats", "BundleTransport", "BundleFetch",
+                "BundleSockets", "BundleCore", "ArchiveSource", "MeteorSource", "BundleServe",
                 .product(name: "NIOCore", package: "swift-nio"),
             ], resources: [.embedInCode("Screen/update-notice.js")]),
 
         // Publish: the commands of release engineers.
         ours(
             .publish, "BundlePublish",
-            [
-                "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleFetch", "BundleCore",
-                "ArchiveSource", "BundleServe",
-            ]),
+            ["BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleFormats", "BundleFetch"]),
 
         // Fleet: the commands of operators of many devices.
         ours(
             .fleet, "BundleFleet",
             [
-                "CSQLite", "BundleSigning", "BundleDisk", "BundleValues", "BundleTransport", "BundleFetch",
-                "BundleSockets",
-                "BundleCore", "ArchiveSource", "BundleServe", "BundlePublish",
+                "CSQLite", "BundleSigning", "BundleDisk", "BundleValues", "BundleFormats", "BundleTransport",
+                "BundleFetch", "BundleSockets", "BundleCore", "ArchiveSource", "BundleServe", "BundlePublish",
                 .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOHTTP1", package: "swift-nio"),
             ], resources: [.embedInCode("Phones/page-module.mjs")]),
 
@@ -165,8 +166,9 @@ let package = Package(
         .executableTarget(
             name: "clientctl",
             dependencies: [
-                "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleTransport", "BundleFetch",
-                "BundleSockets", "BundleCore", "ArchiveSource", "MeteorSource", "BundleServe", "ClientShell",
+                "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleFormats", "BundleTransport",
+                "BundleFetch", "BundleSockets", "BundleCore", "ArchiveSource", "MeteorSource", "BundleServe",
+                "ClientShell",
                 "BundlePublish", "BundleFleet", .target(name: seam),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
@@ -247,50 +249,58 @@ let package = Package(
         tests(
             .device, "BundleCoreTests",
             [
-                "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "BundleTestTraits", "BundleTesting",
+                "BundleSigning", "BundleDisk", "BundleFormats", "BundleValues", "BundleCore", "BundleTestTraits",
+                "BundleTesting",
             ]),
         tests(
             .device, "ArchiveSourceTests",
             [
-                "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleTransport", "BundleFetch",
+                "BundleSigning", "BundleArchive", "BundleDisk", "BundleFormats", "BundleValues", "BundleTransport",
+                "BundleFetch",
                 "BundleCore", "ArchiveSource", "BundleTestTraits", "BundleTesting",
             ], exclude: ["Trust/README.md"]),
         tests(
             .device, "MeteorSourceTests",
             [
-                "BundleSigning", "BundleDisk", "BundleValues", "BundleTransport", "BundleFetch", "BundleSockets",
+                "BundleSigning", "BundleDisk", "BundleFormats", "BundleValues", "BundleTransport", "BundleFetch",
+                "BundleSockets",
                 "BundleCore", "MeteorSource", "ClientShell", "BundleTestTraits", "BundleTesting", "MeteorTesting",
                 "MockMeteor",
             ], exclude: ["Cases.md", "README.md"]),
         tests(
             .shell, "BundleServeTests",
             [
-                "BundleDisk", "BundleValues", "BundleCore", "BundleServe", "BundleTestTraits", "BundleTesting",
+                "BundleDisk", "BundleFormats", "BundleValues", "BundleCore", "BundleServe", "BundleTestTraits",
+                "BundleTesting",
                 "MeteorTesting",
             ]),
         tests(
             .shell, "ClientShellTests",
             [
-                "BundleSigning", "BundleDisk", "BundleValues", "BundleTransport", "BundleFetch", "BundleCore",
+                "BundleSigning", "BundleDisk", "BundleFormats", "BundleValues", "BundleTransport", "BundleFetch",
+                "BundleCore",
                 "ArchiveSource", "MeteorSource", "BundleServe", "ClientShell", "BundleTesting", "MeteorTesting",
                 "BundleTestTraits",
             ]),
         tests(
             .publish, "BundlePublishTests",
             [
-                "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleFetch", "BundleCore",
+                "BundleSigning", "BundleArchive", "BundleDisk", "BundleFormats", "BundleValues", "BundleFetch",
+                "BundleCore",
                 "ArchiveSource", "BundlePublish", "BundleFleet", "BundleServe", "BundleTestTraits", "BundleTesting",
             ]),
         tests(
             .fleet, "BundleFleetTests",
             [
-                "BundleSigning", "BundleDisk", "BundleValues", "BundleTransport", "BundleCore", "ArchiveSource",
+                "BundleSigning", "BundleDisk", "BundleFormats", "BundleValues", "BundleTransport", "BundleCore",
+                "ArchiveSource",
                 "BundleServe", "BundlePublish", "BundleFleet", "BundleTesting", "BundleTestTraits",
             ]),
         tests(
             .commands, "ClientctlTests",
             [
-                "BundleSigning", "BundleDisk", "BundleValues", "BundleTransport", "BundleSockets", "BundleCore",
+                "BundleSigning", "BundleDisk", "BundleFormats", "BundleValues", "BundleTransport", "BundleSockets",
+                "BundleCore",
                 "ArchiveSource",
                 "BundleFetch", "ClientShell", "BundlePublish", "BundleFleet",
                 "clientctl", "BundleTestTraits", "BundleTesting", "MeteorTesting",
@@ -298,7 +308,8 @@ let package = Package(
         tests(
             .commands, "BrowserTests",
             [
-                "BundleSigning", "BundleServe", "BundleValues", "BundleCore", "ArchiveSource", "clientctl",
+                "BundleSigning", "BundleServe", "BundleFormats", "BundleValues", "BundleCore", "ArchiveSource",
+                "clientctl",
                 "BundleTestTraits", "BundleTesting", "MeteorTesting",
             ]),
     ]

@@ -1,3 +1,4 @@
+@testable import BundleFormats
 @testable import ArchiveSource
 @testable import BundleCore
 @testable import BundleSigning

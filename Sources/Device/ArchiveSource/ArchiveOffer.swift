@@ -146,3 +146,21 @@ struct ChannelOffer: Sendable {
         }
     }
 }
+
+/// A release of a flat manifest is an offer itself.
+extension VerifiedManifest: ReleaseOffer {
+    /// The passed check of the signatures.
+    package var evidence: [Decision.Outcome] {
+        let keys = signers.map { "\($0.algorithm.rawValue) key \($0.id)" }.joined(separator: ", ")
+        return [Decision.Outcome(rule: "signature", passed: true, detail: keys)]
+    }
+    /// The identity of the installed release.
+    var identity: BundleIdentity {
+        BundleIdentity(version: manifest.version, shells: manifest.shells, signers: signers.map(\.id))
+    }
+    /// The sizes that the manifest states.
+    package var footprint: Footprint {
+        Footprint(
+            downloadBytes: manifest.size, installedBytes: manifest.installedSize, fileCount: manifest.fileCount)
+    }
+}

@@ -37,36 +37,13 @@ struct FeedPoll: Sendable {
         return after
     }
 
-    /// The trusted time, which is not earlier than any signed time that the device has seen.
-    var time: Timestamp { TrustedTime.at(clock, knowing: remembering(trust)) }
-
-    /// Returns the manifest if release keys of a current trust root signed it.
-    func verify(_ manifest: UnverifiedManifest) throws -> VerifiedManifest {
-        try trust.requireFresh(at: time, clock: clock)
-        return try ManifestVerifier.verify(manifest, trusted: trust.keys(for: .release, at: time))
-    }
-
-    /// Returns the channel document if channel keys of a current trust root signed it and it is for the channel `name`
-    /// and the device's application.
-    func verify(_ envelope: SignedEnvelope, channel name: String) throws -> VerifiedChannelDocument {
-        try trust.requireFresh(at: time, clock: clock)
-        let verified = try ChannelVerifier.verify(
-            envelope, channel: name, trusted: trust.keys(for: .channel, at: time))
-        try requireApp(of: verified.document)
-        return verified
-    }
-
-    /// Returns the hold if guard keys signed it and it is for the channel `name`.
-    func verify(hold bytes: [UInt8], channel name: String) throws -> VerifiedHold {
-        try HoldVerifier.verify(
-            try HoldFormat.envelope(parsing: bytes), channel: name, trusted: trust.keys(for: .guard, at: time))
-    }
+    private var verifier: FeedVerifier { FeedVerifier(trust, of: appId, knowing: memory, clock: clock) }
 
     /// Returns the offer of a flat manifest.
     func offer(of manifest: UnverifiedManifest) throws -> ArchiveOffer {
         var after = remembering(trust)
-        let verified = try verify(manifest)
-        let keys = trust.keys(for: .release, at: time)
+        let verified = try verifier.verify(manifest)
+        let keys = trust.keys(for: .release, at: verifier.time)
         let decision = AcceptanceRule.decide(
             verified, inventory: request.inventory, shell: request.shell, appId: appId)
         after.neededShell = decision.neededShell
@@ -82,8 +59,9 @@ struct FeedPoll: Sendable {
         of envelope: SignedEnvelope, channel name: String, deviceId: ArchiveSource.DeviceId, hold: HoldFile = .none
     ) throws -> ArchiveOffer {
         var after = remembering(trust)
-        let time = time
-        let verified = try verify(envelope, channel: name)
+        let verifier = verifier
+        let time = verifier.time
+        let verified = try verifier.verify(envelope, channel: name)
         let held = judge(hold, of: verified.document)
         let document = verified.document.held(by: held.rule)
         let (signers, digest) = (verified.signers, verified.payloadSha256)
@@ -137,8 +115,8 @@ struct FeedPoll: Sendable {
         case .found(let found): bytes = found
         }
         do {
-            let hold = try verify(hold: bytes, channel: document.channel)
-            let rule = HoldRule.judge(hold, on: document, at: time)
+            let hold = try verifier.verify(hold: bytes, channel: document.channel)
+            let rule = HoldRule.judge(hold, on: document, at: verifier.time)
             return (rule, nil, outcome(!rule.isHolding, detail: rule.detail(hold.document)))
         } catch {
             return (.none, nil, outcome(false, detail: UpdateFailure(error).message))
@@ -156,14 +134,6 @@ struct FeedPoll: Sendable {
             let wasIn = known.map { !$0.leftOut.contains(release.version) } ?? false
             return try !RolloutRule.judge(release, on: device, at: time, wasIn: wasIn).isIn
         }.map(\.version)
-    }
-
-    private func requireApp(of document: ChannelDocument) throws {
-        guard let appId, document.appId.map({ $0.utf8.elementsEqual(appId.utf8) }) != true else { return }
-        throw UpdateFailure(
-            .appMismatch, subject: document.appId ?? "",
-            "The channel document is for \(document.appId ?? "no named application"), but this device runs \(appId): "
-                + "check the address of the feed.")
     }
 
     private var rootEvidence: [Decision.Outcome] {

@@ -1,6 +1,5 @@
-import ArchiveSource
+import BundleFormats
 package import BundleArchive
-import BundleCore
 package import BundleValues
 import BundleDisk
 import BundleSigning

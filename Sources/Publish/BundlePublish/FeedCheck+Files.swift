@@ -1,5 +1,4 @@
-import ArchiveSource
-import BundleCore
+import BundleFormats
 import BundleValues
 
 /// The files of releases, and the responses of all files.

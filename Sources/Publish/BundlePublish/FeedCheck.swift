@@ -1,5 +1,4 @@
-package import ArchiveSource
-import BundleCore
+package import BundleFormats
 package import BundleValues
 
 /// Checks a feed at its public URL as a device would, and compares it with its origin.
@@ -77,7 +76,7 @@ package struct FeedCheck {
     /// Follows the chain of trust roots as devices do. The last valid root verifies all other files.
     private mutating func followTrust() async throws {
         var last = base
-        for _ in 0..<OfferRequest.maximumSteps {
+        for _ in 0..<TrustChain.mostSteps {
             guard let name = device?.nextRoot else { break }
             let url = try base.resolve(relative: name)
             guard let bytes = try await document(url, maximumBytes: TrustRootFormat.maximumBytes, isNeeded: false)

@@ -1,5 +1,4 @@
-package import ArchiveSource
-import BundleCore
+package import BundleFormats
 package import BundleDisk
 import BundleSigning
 import BundleValues

@@ -1,5 +1,4 @@
-package import ArchiveSource
-import BundleCore
+package import BundleFormats
 import BundleDisk
 import BundleSigning
 package import BundleValues

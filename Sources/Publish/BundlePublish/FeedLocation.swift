@@ -1,4 +1,4 @@
-import ArchiveSource
+import BundleFormats
 package import BundleDisk
 import BundleSigning
 package import BundleValues

@@ -1,5 +1,4 @@
-import ArchiveSource
-import BundleCore
+import BundleFormats
 import BundleValues
 
 /// The recalls of a feed's channels. No new channel file or manifest may offer a release that a channel recalls.

@@ -1,4 +1,4 @@
-package import ArchiveSource
+package import BundleFormats
 package import BundleValues
 import BundleSigning
 

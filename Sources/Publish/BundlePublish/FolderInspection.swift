@@ -1,6 +1,5 @@
-package import ArchiveSource
+package import BundleFormats
 import BundleArchive
-package import BundleCore
 package import BundleDisk
 import BundleSigning
 import BundleValues

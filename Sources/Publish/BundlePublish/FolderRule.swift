@@ -1,6 +1,4 @@
-import ArchiveSource
-package import BundleCore
-import BundleServe
+package import BundleFormats
 package import BundleValues
 import BundleSigning
 
@@ -182,7 +180,7 @@ struct FolderRule {
             found.append(
                 FolderFinding(.eval, in: file, allowance: ContentSecurityPolicy.allowance("script-src", "eval")))
         }
-        if !isJunk, !ServedPath.isServed(file.path.bytes) { found.append(FolderFinding(.reservedPath, in: file)) }
+        if !isJunk, ServedPath(file.path.bytes) != .file { found.append(FolderFinding(.reservedPath, in: file)) }
         if file.registersWorker { found.append(FolderFinding(.serviceWorker, in: file)) }
         if file.sharesMemory { found.append(FolderFinding(.sharedMemory, in: file)) }
         if file.path.bytes.suffix(5).elementsEqual(".wasm".utf8),

@@ -1,6 +1,4 @@
-import ArchiveSource
-import BundleCore
-import BundleServe
+import BundleFormats
 import BundleValues
 import BundleSigning
 

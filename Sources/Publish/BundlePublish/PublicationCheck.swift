@@ -1,5 +1,4 @@
-import ArchiveSource
-import BundleCore
+import BundleFormats
 package import BundleValues
 
 /// Waits until a feed's public URL serves the published files.

@@ -1,4 +1,4 @@
-import ArchiveSource
+import BundleFormats
 import BundleValues
 
 /// The maximum size of a release, and of its growth over the release before it.

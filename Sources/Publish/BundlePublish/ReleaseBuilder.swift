@@ -1,6 +1,5 @@
-import ArchiveSource
+package import BundleFormats
 import BundleArchive
-package import BundleCore
 import BundleValues
 import BundleDisk
 import BundleSigning

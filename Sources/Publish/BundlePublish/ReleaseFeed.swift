@@ -1,4 +1,4 @@
-package import ArchiveSource
+package import BundleFormats
 import BundleDisk
 import BundleSigning
 package import BundleValues

@@ -1,4 +1,4 @@
-package import ArchiveSource
+package import BundleFormats
 import BundleSigning
 import BundleValues
 

@@ -1,4 +1,4 @@
-package import ArchiveSource
+package import BundleFormats
 package import BundleArchive
 package import BundleValues
 

@@ -1,5 +1,4 @@
-package import ArchiveSource
-import BundleCore
+package import BundleFormats
 package import BundleValues
 
 /// The result of a publication.

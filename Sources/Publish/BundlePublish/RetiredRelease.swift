@@ -1,4 +1,4 @@
-import ArchiveSource
+import BundleFormats
 import BundleSigning
 import BundleValues
 

@@ -1,4 +1,4 @@
-import BundleCore
+import BundleFormats
 import BundleValues
 
 /// The origins that a script seems to call, found without a parser: absolute URLs in the first argument of a request,

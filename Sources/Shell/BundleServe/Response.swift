@@ -1,3 +1,4 @@
+import BundleFormats
 import BundleValues
 import CLibrary
 import NIOCore
@@ -136,7 +137,7 @@ struct ResponseFields: Sendable {
     /// The start of most responses, shared and never modified.
     private let ok: ByteBuffer
 
-    init(_ policies: PagePolicies, allowsFraming: Bool) throws(ServerFailure) {
+    init(_ policies: PagePolicies, allowsFraming: Bool) throws(PolicyRefusal) {
         hasDate = false
         common =
             Array(

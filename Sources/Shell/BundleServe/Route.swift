@@ -25,17 +25,22 @@ enum Route: Equatable {
     case refused(Status, allow: String?)
 
     private static let prefix = Array("__clientctl/v1/".utf8)
-    private static let versions = Array("clients/".utf8)
     private static let longestMethod = 64
 
     init(_ method: RequestHead.Method, _ path: RequestPath) {
-        if path.isReserved {
-            self = Self.reserved(method, path)
-        } else if method != .get && method != .head {
+        let place = ServedPath(path.bytes)
+        if place != .host, method != .get, method != .head {
             self = .refused(.methodNotAllowed, allow: "GET, HEAD")
-        } else {
-            self = Self.shown(path)
+            return
         }
+        self =
+            switch place {
+            case .host: Self.reserved(method, path)
+            case .file: .file(path)
+            case .clients: .clients
+            case .version(let client, _, nil): .versionWithoutSlash(client)
+            case .version(_, let name, let file?): .version(name: name, RequestPath(Array(file)))
+            }
     }
 
     private static func reserved(_ method: RequestHead.Method, _ path: RequestPath) -> Route {
@@ -60,18 +65,6 @@ enum Route: Equatable {
         }
         return method == .post
             ? .call(String(decoding: name, as: UTF8.self)) : .refused(.methodNotAllowed, allow: "POST")
-    }
-
-    private static func shown(_ path: RequestPath) -> Route {
-        guard path.bytes.starts(with: versions) else { return .file(path) }
-        let rest = path.bytes.dropFirst(versions.count)
-        if rest.isEmpty { return .clients }
-        let slash = rest.firstIndex(of: HTTPBytes.slash)
-        let name = String(decoding: rest[..<(slash ?? rest.endIndex)], as: UTF8.self)
-        // An application may have a page such as /clients/anne/orders.
-        guard let client = ClientName(name) else { return .file(path) }
-        guard let slash else { return .versionWithoutSlash(client) }
-        return .version(name: name, RequestPath(Array(rest[(slash + 1)...])))
     }
 }
 
@@ -126,17 +119,12 @@ struct RequestPath: Equatable {
         }
     }
 
-    /// Returns whether the path is `name` or below it.
-    private func isBelow(_ name: String) -> Bool {
-        bytes.starts(with: name.utf8) && (bytes.count == name.utf8.count || bytes[name.utf8.count] == HTTPBytes.slash)
-    }
-
     /// Whether the path belongs to the host.
-    var isReserved: Bool { isBelow("__clientctl") }
+    var isReserved: Bool { ServedPath.isHost(bytes) }
 
     /// Whether the path is never an address inside an application: it belongs to the host, or to `/__cordova/`, the
     /// second name of the assets of a Meteor client.
-    var isSpecial: Bool { isReserved || isBelow("__cordova") }
+    var isSpecial: Bool { isReserved || ServedPath.isBelow("__cordova", bytes) }
 
     /// Whether the path ends with a slash or is the root.
     var isFolder: Bool { bytes.last.map { $0 == HTTPBytes.slash } ?? true }

@@ -1,4 +1,5 @@
 import BundleCore
+package import BundleFormats
 package import BundleValues
 
 /// The settings of a page server.

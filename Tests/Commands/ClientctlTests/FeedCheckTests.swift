@@ -1,3 +1,4 @@
+import BundleFormats
 import ArchiveSource
 import BundleTestTraits
 import BundleTesting

@@ -7,6 +7,7 @@ import BundleTesting
 import Synchronization
 import Testing
 
+@testable import BundleFormats
 @testable import ArchiveSource
 
 /// Downloads from a real server into a folder that the runs of a test share.

@@ -7,6 +7,7 @@ import BundleValues
 import Glibc
 import Testing
 
+@testable import BundleFormats
 @testable import ArchiveSource
 
 /// A device and releases with deltas between them, on a server that may send wrong files.

@@ -2,6 +2,7 @@ import BundleValues
 import BundleSigning
 import Testing
 
+@testable import BundleFormats
 @testable import ArchiveSource
 
 @Suite struct ManifestStatementTests {

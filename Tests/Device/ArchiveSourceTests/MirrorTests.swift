@@ -7,6 +7,7 @@ import BundleTesting
 import BundleValues
 import Testing
 
+@testable import BundleFormats
 @testable import ArchiveSource
 
 @Suite("MirrorPace") struct MirrorPaceTests {

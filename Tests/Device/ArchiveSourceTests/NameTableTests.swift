@@ -1,5 +1,6 @@
 import Testing
 
+@testable import BundleFormats
 @testable import ArchiveSource
 
 @Suite struct NameTableTests {

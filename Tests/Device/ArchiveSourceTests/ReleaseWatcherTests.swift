@@ -5,6 +5,7 @@ import BundleTesting
 import Synchronization
 import Testing
 
+import BundleFormats
 @testable import ArchiveSource
 
 @Suite(.inTurn) struct ReleaseWatcherTests {

@@ -6,6 +6,7 @@ import BundleFetch
 import BundleSigning
 import Testing
 
+@testable import BundleFormats
 @testable import ArchiveSource
 
 @Suite struct ManifestRequestTests {

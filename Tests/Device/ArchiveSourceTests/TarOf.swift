@@ -5,6 +5,7 @@ import BundleSigning
 import Glibc
 import Testing
 
+@testable import BundleFormats
 @testable import ArchiveSource
 
 /// A file or folder of a tar. Names are not checked; a name that ends in a slash is a folder.

@@ -6,6 +6,7 @@ import BundleValues
 import Glibc
 import Testing
 
+@testable import BundleFormats
 @testable import ArchiveSource
 @testable import BundleCore
 @testable import BundlePublish

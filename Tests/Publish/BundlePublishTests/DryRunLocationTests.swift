@@ -3,6 +3,7 @@ import BundleTesting
 import BundleValues
 import Testing
 
+import BundleFormats
 @testable import BundlePublish
 
 /// A dry run reports exactly the writes of the run that follows it.

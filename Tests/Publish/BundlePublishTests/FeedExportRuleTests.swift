@@ -1,5 +1,6 @@
 import Testing
 
+import BundleFormats
 @testable import BundlePublish
 
 @Suite("FeedExport") struct FeedExportRuleTests {

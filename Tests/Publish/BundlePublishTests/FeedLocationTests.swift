@@ -6,6 +6,7 @@ import BundleValues
 import Synchronization
 import Testing
 
+import BundleFormats
 @testable import BundlePublish
 
 /// The guarantees of every kind of feed location.

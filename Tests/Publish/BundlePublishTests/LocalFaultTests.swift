@@ -4,6 +4,7 @@ import BundleValues
 import Glibc
 import Testing
 
+import BundleFormats
 @testable import BundlePublish
 
 /// Failures of this machine are classified as local.

@@ -6,6 +6,7 @@ import BundleTesting
 import Glibc
 import Testing
 
+import BundleFormats
 @testable import BundlePublish
 
 @Suite("SigningCommand", .ownThread) struct SigningCommandTests {

@@ -1,6 +1,7 @@
 import BundleValues
 import Synchronization
 import BundleDisk
+import BundleFormats
 import BundleServe
 import BundleTestTraits
 import BundleTesting

@@ -1,5 +1,6 @@
 import BundleValues
 import BundleDisk
+import BundleFormats
 import BundleServe
 import BundleTestTraits
 import BundleTesting

@@ -1,5 +1,6 @@
 import Synchronization
 import BundleDisk
+import BundleFormats
 import BundleServe
 import BundleTestTraits
 import BundleTesting
@@ -148,7 +149,7 @@ import Testing
         let fixture = try await Fixture()
         var configuration = ServerConfiguration(port: .fixed(0), bridge: Fixture.bridge)
         configuration.policies.permissions = ["camera": text]
-        await #expect(throws: ServerFailure.permissionsPolicy) {
+        await #expect(throws: PolicyRefusal.permissions) {
             try await PageServer.start(configuration, host: fixture.host)
         }
     }

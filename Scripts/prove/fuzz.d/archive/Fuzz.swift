@@ -2,6 +2,7 @@
 // fuzz: seeds=Fixtures/benign Fixtures/hostile
 //
 // Unpacks an archive to a staging area with the reader, policy and writer of installations.
+@testable import BundleFormats
 @testable import ArchiveSource
 @testable import BundleArchive
 @testable import BundleCore

@@ -1,6 +1,7 @@
 // fuzz: max_len=8192
 //
 // Reads the envelope and payload of a channel document, and applies the rules of devices.
+@testable import BundleFormats
 @testable import ArchiveSource
 @testable import BundleCore
 @testable import BundleSigning

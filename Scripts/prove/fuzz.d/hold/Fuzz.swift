@@ -1,6 +1,7 @@
 // fuzz: max_len=4096
 //
 // Reads the envelope and payload of a hold document, and applies it to a channel document.
+@testable import BundleFormats
 @testable import ArchiveSource
 @testable import BundleCore
 @testable import BundleValues

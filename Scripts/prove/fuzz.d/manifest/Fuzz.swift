@@ -1,6 +1,7 @@
 // fuzz: max_len=4096
 //
 // Reads JSON and manifests, writes statements, and resolves the URLs of manifests.
+@testable import BundleFormats
 @testable import ArchiveSource
 @testable import BundleCore
 @testable import BundleValues

@@ -1,6 +1,7 @@
 // fuzz: max_len=1200
 //
 // Reads paths as bytes, as entry names and as URL paths, and checks for collisions.
+@testable import BundleFormats
 @testable import ArchiveSource
 @testable import BundleCore
 @testable import BundleValues

@@ -1,6 +1,7 @@
 // fuzz: max_len=4096
 //
 // Injects the shim into a page in one place, without other changes, and reads the origins that the page declares.
+@testable import BundleFormats
 @testable import BundleCore
 @testable import BundleValues
 

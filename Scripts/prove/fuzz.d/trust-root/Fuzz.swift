@@ -1,6 +1,7 @@
 // fuzz: max_len=8192
 //
 // Reads the envelope and payload of a trust root, and its keys.
+@testable import BundleFormats
 @testable import ArchiveSource
 @testable import BundleCore
 @testable import BundleSigning

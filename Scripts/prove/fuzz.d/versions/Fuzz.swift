@@ -1,6 +1,7 @@
 // fuzz: max_len=420
 //
 // Reads versions of both sources, one per line. They print as they were read, and precedence is a total order.
+@testable import BundleFormats
 @testable import BundleCore
 @testable import BundleValues
 

@@ -1,4 +1,4 @@
-import ArchiveSource
+import BundleFormats
 import ArgumentParser
 
 /// The flags that `check`, `install`, `serve` and `doctor` share.

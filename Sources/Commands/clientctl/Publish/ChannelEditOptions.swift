@@ -1,4 +1,4 @@
-import ArchiveSource
+import BundleFormats
 import ArgumentParser
 import BundlePublish
 import BundleSigning

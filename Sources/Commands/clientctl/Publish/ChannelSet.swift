@@ -1,4 +1,4 @@
-import ArchiveSource
+import BundleFormats
 import ArgumentParser
 import BundleCore
 import BundleValues
@@ -110,7 +110,9 @@ struct ChannelSet: ChannelEdit {
         guard let text = busy else { return nil }
         if text == Self.unset { return .busyLimit(nil) }
         let limit = try seconds("busy", text: text)
-        guard (0...Int(BusyPages.longest)).contains(limit) else { throw ValidationError("--busy takes 0s to 1h.") }
+        guard (0...ChannelDocument.longestBusyLimit).contains(limit) else {
+            throw ValidationError("--busy takes 0s to 1h.")
+        }
         return .busyLimit(limit)
     }
 

@@ -1,4 +1,4 @@
-import ArchiveSource
+import BundleFormats
 import BundleCore
 import BundlePublish
 import BundleSigning

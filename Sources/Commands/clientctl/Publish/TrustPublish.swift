@@ -1,4 +1,4 @@
-import ArchiveSource
+import BundleFormats
 import ArgumentParser
 import BundleValues
 import BundleDisk

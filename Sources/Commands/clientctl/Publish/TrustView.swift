@@ -1,4 +1,4 @@
-import ArchiveSource
+import BundleFormats
 import BundleValues
 import BundlePublish
 import BundleSigning

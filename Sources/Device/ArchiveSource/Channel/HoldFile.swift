@@ -1,4 +1,5 @@
-package import BundleValues
+import BundleFormats
+import BundleValues
 
 /// The response of a feed to the request for a hold.
 enum HoldFile: Sendable {
@@ -27,18 +28,6 @@ enum HoldFile: Sendable {
                     failure.code, subject: failure.subject,
                     "It is unknown whether a guard holds releases of channel \(name), so none is installed. \(failure.message)"
                 ))
-        }
-    }
-}
-
-extension FetchError {
-    /// Whether a device treats the error as the absence of a hold. Servers respond differently to a missing file, but
-    /// responses about a token or an overload do not mean that the file is missing.
-    package var isAbsenceOfHold: Bool {
-        switch self {
-        case .fileMissing: true
-        case .httpStatus(let status, _, _): (400...499).contains(status) && ![401, 408, 429].contains(status)
-        default: false
         }
     }
 }

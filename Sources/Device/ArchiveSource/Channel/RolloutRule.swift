@@ -1,4 +1,5 @@
 import BundleCore
+package import BundleFormats
 package import BundleSigning
 package import BundleValues
 

@@ -1,3 +1,4 @@
+package import BundleFormats
 import BundleValues
 
 /// A JSON message from a host to devices. It is not trusted: a device that receives a release message checks its feed.

@@ -1,3 +1,4 @@
+import BundleFormats
 public import BundleValues
 import BundleDisk
 

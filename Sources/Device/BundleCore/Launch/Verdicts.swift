@@ -1,3 +1,4 @@
+import BundleFormats
 import BundleDisk
 package import BundleValues
 

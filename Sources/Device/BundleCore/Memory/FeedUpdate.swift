@@ -1,3 +1,4 @@
+import BundleFormats
 import BundleValues
 
 /// The change of the memory after a feed scan.

@@ -1,3 +1,4 @@
+import BundleFormats
 import BundleSigning
 package import BundleValues
 

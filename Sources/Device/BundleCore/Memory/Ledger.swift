@@ -1,3 +1,4 @@
+import BundleFormats
 package import BundleSigning
 package import BundleValues
 

@@ -1,3 +1,4 @@
+import BundleFormats
 package import BundleValues
 import BundleDisk
 import BundleSigning

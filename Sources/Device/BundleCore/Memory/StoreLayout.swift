@@ -1,3 +1,4 @@
+import BundleFormats
 import BundleValues
 
 /// The names of all folders and files of a store (Guide/reference/store.md).

@@ -1,3 +1,4 @@
+import BundleFormats
 import BundleValues
 
 /// Judges by the ledger whether a client that an operator asked for was shown and confirmed.

@@ -1,3 +1,5 @@
+import BundleFormats
+
 /// Pages on which a user is busy, for example with a payment or a scan. For a limited time they delay a change of the
 /// client.
 ///
@@ -6,8 +8,6 @@
 package struct BusyPages: Sendable {
     /// The limit if the channel does not set one.
     package static let standard = Duration.seconds(600)
-    /// The largest limit that a channel may set, in seconds.
-    package static let longest = 3600
     /// The largest limit for a client that must not run.
     package static let longestForRecall = Duration.seconds(60)
 
@@ -29,9 +29,9 @@ package struct BusyPages: Sendable {
 
     package init() {}
 
-    /// Returns the limit for `seconds` of a channel, at most `longest`.
+    /// Returns the limit for `seconds` of a channel, at most `ChannelDocument.longestBusyLimit`.
     package static func limit(_ seconds: Int?) -> Duration {
-        seconds.map { .seconds(min(max($0, 0), longest)) } ?? standard
+        seconds.map { .seconds(min(max($0, 0), ChannelDocument.longestBusyLimit)) } ?? standard
     }
 
     /// Records whether the page that was loaded as `load` is busy, by its report `number`. A repeated report does not

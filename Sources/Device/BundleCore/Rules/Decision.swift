@@ -1,3 +1,4 @@
+import BundleFormats
 package import BundleValues
 
 /// The verdict on a source's offer, with the outcome of every rule. The first rule that did not pass decides.
@@ -91,16 +92,8 @@ extension Decision.Verdict {
         case .blocked(let block):
             UpdateFailure(
                 .versionBlocked, subject: version.description, Self.text(of: block, on: version))
-        case .wrongApp(let expected, nil):
-            UpdateFailure(
-                .appMismatch, subject: "",
-                "Version \(version) names no application, and this device runs \(expected): it was published without --app-id. "
-                    + "Wait for a release that names it.")
-        case .wrongApp(let expected, let found?):
-            UpdateFailure(
-                .appMismatch, subject: found,
-                "Version \(version) is for \(found), and this device runs \(expected): check the feed's address. Another application "
-                    + "needs another store (--store).")
+        case .wrongApp(let expected, let found):
+            WrongApplication(expected: expected, found: found).failure(of: version)
         case .unsuitable(let failure): failure
         }
     }
@@ -158,8 +151,7 @@ package enum AcceptanceRule {
     }
 
     private static func appVerdict(_ offer: some ReleaseOffer, appId: String?) -> Decision.Verdict? {
-        guard let appId, offer.appId.map({ $0.utf8.elementsEqual(appId.utf8) }) != true else { return nil }
-        return .wrongApp(expected: appId, found: offer.appId)
+        WrongApplication(of: offer.appId, on: appId).map { .wrongApp(expected: $0.expected, found: $0.found) }
     }
 
     private static func appDetail(_ offer: some ReleaseOffer, appId: String?) -> String {

@@ -1,3 +1,4 @@
+import BundleFormats
 import BundleValues
 
 /// Decides whether a device downloads a release now. Pure.

@@ -1,3 +1,4 @@
+import BundleFormats
 import BundleValues
 
 /// The reason why a change was not applied to a ledger.

@@ -1,3 +1,4 @@
+import BundleFormats
 import BundleValues
 
 /// The clients that retention keeps and removes.

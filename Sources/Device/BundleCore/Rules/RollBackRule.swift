@@ -1,3 +1,4 @@
+import BundleFormats
 import BundleValues
 
 /// Chooses the client to which an operator rolls back.

@@ -1,3 +1,4 @@
+import BundleFormats
 package import BundleValues
 
 /// Chooses the client that is launched next.
@@ -138,7 +139,8 @@ package enum SelectionRule {
             return version < failed && ledger.record(of: bundle.version)?.failures.isEmpty != false
         }
         // A client whose signing keys are all revoked is chosen only if no other client can run.
-        let isTrusted = { (bundle: InstalledBundle) in !ledger.feed.isDistrusted(bundle.entry.identity) }
+        let isTrusted = { (bundle: InstalledBundle) in !ledger.feed.isDistrusted(signers: bundle.entry.identity.signers)
+        }
         let candidates =
             good.filter(isTrusted).map(\.name) + lower.filter(isTrusted).map(\.name) + seed
             + ranked.filter(isTrusted).map(\.name) + (good + ranked).map(\.name)

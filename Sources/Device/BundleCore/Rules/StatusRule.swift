@@ -1,3 +1,4 @@
+import BundleFormats
 package import BundleValues
 
 /// Explains for each client why it is the next to run, or why not.
@@ -23,7 +24,7 @@ package enum StatusRule {
                 return Row(
                     name: bundle.name, isNext: bundle.name == choice?.name, state: standing.word,
                     reason: reason(of: bundle, standing: standing, in: inventory.ledger, shell: shell, choice: choice)
-                        + (inventory.ledger.feed.isDistrusted(bundle.entry.identity)
+                        + (inventory.ledger.feed.isDistrusted(signers: bundle.entry.identity.signers)
                             ? "; signed-by-revoked-key: every key that signed it has been revoked" : ""),
                     failures: inventory.ledger.record(of: bundle.version)?.failures ?? [])
             }

@@ -1,3 +1,4 @@
+import BundleFormats
 package import BundleValues
 
 /// An event of a store, as `clientctl events` reports it.

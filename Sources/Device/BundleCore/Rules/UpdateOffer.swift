@@ -1,3 +1,4 @@
+import BundleFormats
 package import BundleValues
 
 /// An offer that its source has verified.
@@ -34,7 +35,7 @@ package struct OfferRequest: Sendable {
     package let stepsLeft: Int
 
     /// The largest number of updates that a source may store before it makes its offer.
-    package static let maximumSteps = 256
+    package static let maximumSteps = TrustChain.mostSteps
 
     package init(inventory: Inventory, shell: SemanticVersion, appId: String?, stepsLeft: Int = maximumSteps) {
         self.inventory = inventory

@@ -1,3 +1,4 @@
+import BundleFormats
 import BundleValues
 import BundleDisk
 

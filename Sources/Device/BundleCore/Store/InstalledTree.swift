@@ -1,3 +1,4 @@
+import BundleFormats
 package import BundleValues
 package import BundleDisk
 import BundleSigning

@@ -1,3 +1,4 @@
+import BundleFormats
 import BundleDisk
 import BundleValues
 

@@ -1,3 +1,4 @@
+import BundleFormats
 package import BundleDisk
 package import BundleSigning
 package import BundleValues

@@ -1,3 +1,4 @@
+import BundleFormats
 package import BundleDisk
 import BundleValues
 import CLibrary

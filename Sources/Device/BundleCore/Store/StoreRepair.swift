@@ -1,3 +1,4 @@
+import BundleFormats
 package import BundleDisk
 import BundleSigning
 package import BundleValues

@@ -1,3 +1,4 @@
+import BundleFormats
 package import BundleValues
 
 /// The result of an update. The version is the offered one.

@@ -1,3 +1,4 @@
+import BundleFormats
 package import BundleValues
 
 /// Updates a store from a source: offer, decide, stage, install, select, retain.

@@ -1,5 +1,5 @@
 package import BundlePublish
-package import ArchiveSource
+package import BundleFormats
 import BundleCore
 package import BundleValues
 

@@ -1,5 +1,5 @@
 import BundlePublish
-import ArchiveSource
+import BundleFormats
 import BundleCore
 import BundleValues
 

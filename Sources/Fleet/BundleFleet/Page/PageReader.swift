@@ -1,5 +1,5 @@
 package import BundlePublish
-package import ArchiveSource
+package import BundleFormats
 import BundleSigning
 package import BundleValues
 

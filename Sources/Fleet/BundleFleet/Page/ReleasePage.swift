@@ -1,5 +1,5 @@
 package import BundlePublish
-package import ArchiveSource
+package import BundleFormats
 package import BundleValues
 
 /// The content of a feed's release page.

@@ -1,5 +1,5 @@
 import BundlePublish
-package import ArchiveSource
+package import BundleFormats
 import BundleCore
 package import BundleValues
 

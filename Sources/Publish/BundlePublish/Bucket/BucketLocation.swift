@@ -1,4 +1,4 @@
-import ArchiveSource
+import BundleFormats
 import BundleDisk
 package import BundleFetch
 import BundleSigning

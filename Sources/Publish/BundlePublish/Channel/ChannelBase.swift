@@ -1,5 +1,4 @@
-import ArchiveSource
-import BundleCore
+import BundleFormats
 import BundleSigning
 import BundleValues
 

@@ -1,4 +1,4 @@
-package import ArchiveSource
+package import BundleFormats
 package import BundleValues
 
 /// Changes the channel files of a feed. Concurrent editors wait for the lock or retry, so no change is lost.

@@ -1,5 +1,4 @@
-package import ArchiveSource
-import BundleCore
+package import BundleFormats
 package import BundleValues
 
 /// The history of a channel: one entry for each channel file, from its numbered copies.

@@ -1,4 +1,4 @@
-import ArchiveSource
+import BundleFormats
 import BundleValues
 
 /// The channel that a release is published to.

@@ -1,5 +1,4 @@
-import ArchiveSource
-import BundleCore
+import BundleFormats
 package import BundleValues
 
 extension ChannelDocument {

@@ -1,5 +1,4 @@
-import ArchiveSource
-import BundleCore
+import BundleFormats
 import BundleValues
 
 /// The size limits of a channel file. Every device downloads the whole file after each change, and reads at most

@@ -1,5 +1,4 @@
-package import ArchiveSource
-import BundleCore
+package import BundleFormats
 package import BundleValues
 
 /// The options of a channel edit.

@@ -1,4 +1,4 @@
-import ArchiveSource
+import BundleFormats
 import BundleValues
 
 /// Prunes the releases and copies of a channel, and deletes channels.

@@ -1,4 +1,4 @@
-package import BundleCore
+package import BundleFormats
 package import BundleValues
 
 /// A change of a channel's conditions for downloads. A condition without a new value stays.

@@ -1,5 +1,4 @@
-import BundleCore
-package import ArchiveSource
+package import BundleFormats
 package import BundleValues
 
 /// The change of the feed's `manifest.json` by a channel edit. Devices without channels follow this file.

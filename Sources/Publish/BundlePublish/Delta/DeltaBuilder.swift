@@ -1,5 +1,4 @@
-package import ArchiveSource
-package import BundleCore
+package import BundleFormats
 import BundleArchive
 import BundleDisk
 import BundleSigning

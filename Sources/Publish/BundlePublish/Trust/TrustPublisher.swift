@@ -1,4 +1,4 @@
-import ArchiveSource
+import BundleFormats
 package import BundleValues
 import BundleSigning
 

@@ -1,4 +1,4 @@
-import ArchiveSource
+import BundleFormats
 package import BundleCore
 package import BundleFetch
 package import BundleValues

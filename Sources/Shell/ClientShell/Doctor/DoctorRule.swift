@@ -1,4 +1,4 @@
-import ArchiveSource
+import BundleFormats
 import BundleCore
 import BundleDisk
 import BundleValues

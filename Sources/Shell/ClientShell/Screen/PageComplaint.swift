@@ -1,3 +1,4 @@
+import BundleFormats
 import BundleServe
 import BundleValues
 

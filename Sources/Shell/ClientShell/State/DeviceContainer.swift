@@ -1,4 +1,4 @@
-package import ArchiveSource
+import ArchiveSource
 public import BundleCore
 public import BundleValues
 public import MeteorSource

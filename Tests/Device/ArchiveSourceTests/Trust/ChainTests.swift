@@ -3,6 +3,7 @@ import BundleSigning
 import BundleTesting
 import Testing
 
+@testable import BundleFormats
 @testable import BundleCore
 import BundleValues
 
@@ -237,7 +238,7 @@ import BundleValues
         try await device.refuses(.keyUnknown, learnt: true)
         try device.runs("v1.0.0")
         let entry = try #require(try device.inventory().bundles.first?.entry)
-        #expect(try device.memory().isDistrusted(entry.identity))
+        #expect(try device.memory().isDistrusted(signers: entry.identity.signers))
         try feed.offer(feed.document(3, [try feed.release("1.1.0", by: [feed.keys[3]])]))
         try await device.installs("1.1.0")
     }

@@ -3,6 +3,7 @@ import BundleTesting
 import BundleValues
 import Testing
 
+@testable import BundleFormats
 @testable import BundleCore
 
 @Suite struct UrgentTests {

@@ -1,3 +1,4 @@
+@testable import BundleFormats
 @testable import BundleCore
 import BundleValues
 

@@ -3,6 +3,7 @@ import BundleDisk
 import BundleTesting
 import Glibc
 
+@testable import BundleFormats
 @testable import BundleCore
 
 /// A device in a temporary folder, in memory if possible: a store, seeds, and a shell that starts and ends.

@@ -4,6 +4,7 @@ import BundleTesting
 import Glibc
 import Testing
 
+@testable import BundleFormats
 @testable import BundleCore
 import BundleValues
 

@@ -1,6 +1,7 @@
 import BundleTesting
 import Testing
 
+@testable import BundleFormats
 @testable import BundleCore
 import BundleValues
 

@@ -2,6 +2,7 @@ import BundleTesting
 import BundleSigning
 import Testing
 
+@testable import BundleFormats
 @testable import BundleCore
 import BundleValues
 

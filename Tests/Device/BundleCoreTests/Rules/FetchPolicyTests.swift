@@ -1,6 +1,7 @@
 import BundleValues
 import Testing
 
+@testable import BundleFormats
 @testable import BundleCore
 
 @Suite("FetchPolicy")

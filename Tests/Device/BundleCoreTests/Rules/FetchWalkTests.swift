@@ -2,6 +2,7 @@ import BundleValues
 import Testing
 import Glibc
 
+@testable import BundleFormats
 @testable import BundleCore
 
 /// Walks over random policies, networks and times by a clock of its own. `FETCH_WALK_STEPS` sets the number of steps.

@@ -1,5 +1,6 @@
 import Testing
 
+@testable import BundleFormats
 @testable import BundleCore
 
 @Suite struct RequiredEndpointsTests {

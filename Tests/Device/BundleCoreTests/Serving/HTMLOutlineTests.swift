@@ -1,6 +1,7 @@
 import BundleSigning
 import Testing
 
+@testable import BundleFormats
 @testable import BundleCore
 
 @Suite struct HTMLOutlineTests {

@@ -1,6 +1,7 @@
 import BundleValues
 import Testing
 
+@testable import BundleFormats
 @testable import BundleCore
 
 /// The origins that a release may declare, and those that a device grants.

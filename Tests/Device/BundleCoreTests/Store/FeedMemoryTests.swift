@@ -3,6 +3,7 @@ import BundleSigning
 import BundleTesting
 import Testing
 
+@testable import BundleFormats
 @testable import BundleCore
 import BundleValues
 
@@ -305,14 +306,10 @@ struct FeedMemoryTests {
 
     @Test func `distrusts a client whose signing keys are all revoked`() throws {
         var memory = FeedMemory()
-        let shells = try ShellRange(minimum: Sample.version("1.0.0"))
-        let identity = { (signers: [String]) in
-            BundleIdentity(version: try Sample.version("1.0.0") as SemanticVersion, shells: shells, signers: signers)
-        }
-        #expect(!memory.isDistrusted(try identity(["c"])))
+        #expect(!memory.isDistrusted(signers: ["c"]))
         memory.trust = try Self.trust()
-        #expect(memory.isDistrusted(try identity(["c"])))
-        #expect(!memory.isDistrusted(try identity(["c", "d"])))
-        #expect(!memory.isDistrusted(try identity([])))
+        #expect(memory.isDistrusted(signers: ["c"]))
+        #expect(!memory.isDistrusted(signers: ["c", "d"]))
+        #expect(!memory.isDistrusted(signers: []))
     }
 }

@@ -3,6 +3,7 @@ import BundleSigning
 import BundleTesting
 import Testing
 
+@testable import BundleFormats
 @testable import BundleCore
 import BundleValues
 

@@ -2,6 +2,7 @@ import BundleDisk
 import BundleTesting
 import Testing
 
+@testable import BundleFormats
 @testable import BundleCore
 import BundleValues
 

@@ -1,6 +1,7 @@
 import BundleDisk
 import BundleSigning
 
+@testable import BundleFormats
 @testable import BundleCore
 import BundleValues
 

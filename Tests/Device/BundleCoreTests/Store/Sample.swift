@@ -1,5 +1,6 @@
 import BundleSigning
 
+@testable import BundleFormats
 @testable import BundleCore
 import BundleValues
 

@@ -4,6 +4,7 @@ import BundleValues
 import Synchronization
 import Testing
 
+@testable import BundleFormats
 @testable import BundleCore
 
 @Suite("FetchGate")

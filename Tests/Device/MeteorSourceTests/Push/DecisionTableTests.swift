@@ -3,6 +3,7 @@ import BundleSigning
 import MeteorTesting
 import Testing
 
+@testable import BundleFormats
 @testable import BundleCore
 import BundleValues
 @testable import MeteorSource

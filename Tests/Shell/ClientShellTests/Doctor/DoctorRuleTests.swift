@@ -7,6 +7,7 @@ import Glibc
 @testable import ClientShell
 import Testing
 
+@testable import BundleFormats
 @testable import BundleCore
 
 struct DoctorRuleTests {

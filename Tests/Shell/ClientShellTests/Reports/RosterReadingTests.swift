@@ -3,6 +3,7 @@ import BundleValues
 @testable import ClientShell
 import Testing
 
+@testable import BundleFormats
 @testable import BundleCore
 
 @Suite("RosterReading") struct RosterReadingTests {

@@ -2,6 +2,7 @@ import BundleSigning
 @testable import ClientShell
 import Testing
 
+@testable import BundleFormats
 @testable import BundleCore
 import BundleValues
 

@@ -4,6 +4,7 @@ import ClientShell
 import Synchronization
 import Testing
 
+@testable import BundleFormats
 @testable import BundleCore
 import BundleValues
 

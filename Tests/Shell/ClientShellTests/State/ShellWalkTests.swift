@@ -3,6 +3,7 @@ import BundleTesting
 import Glibc
 import Testing
 
+@testable import BundleFormats
 @testable import BundleCore
 @testable import ClientShell
 

@@ -1,5 +1,6 @@
 import BundleTesting
 
+@testable import BundleFormats
 @testable import BundleCore
 import BundleValues
 @testable import ClientShell

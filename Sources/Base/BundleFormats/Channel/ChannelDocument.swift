@@ -1,4 +1,3 @@
-package import BundleCore
 package import BundleSigning
 package import BundleValues
 
@@ -84,6 +83,8 @@ package struct ChannelDocument: Sendable {
     package var undoneMinimum: SemanticVersion?
     /// The check interval; nil to use the device's own.
     package var poll: Poll?
+    /// The largest `busyLimit`, in seconds.
+    package static let longestBusyLimit = 3600
     /// The longest time that a busy page delays a change of the client, in seconds, 0 to 3600; nil to use the default.
     package var busyLimit: Int?
     /// The conditions for downloads.

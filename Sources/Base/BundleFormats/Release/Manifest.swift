@@ -1,4 +1,3 @@
-package import BundleCore
 package import BundleSigning
 package import BundleValues
 
@@ -76,6 +75,11 @@ package struct ManifestRefusal: Error, Equatable, Sendable, CustomStringConverti
     package let member: String
     /// The problem, as the rest of a sentence that begins with the member.
     package let problem: String
+
+    package init(member: String, problem: String) {
+        self.member = member
+        self.problem = problem
+    }
 
     /// `member problem`.
     package var description: String { "\(member) \(problem)" }
@@ -233,7 +237,7 @@ package enum ManifestFormat {
 }
 
 /// A manifest with as many valid signatures as its role requires. Only `ManifestVerifier` makes one.
-package struct VerifiedManifest: ReleaseOffer {
+package struct VerifiedManifest: Sendable {
     package let manifest: Manifest
     package let signers: [PublicKey]
     package let document: JSONValue
@@ -247,20 +251,6 @@ package struct VerifiedManifest: ReleaseOffer {
     package var version: SemanticVersion { manifest.version }
     package var shells: ShellRange { manifest.shells }
     package var appId: String? { manifest.appId }
-    /// The passed check of the signatures.
-    package var evidence: [Decision.Outcome] {
-        let keys = signers.map { "\($0.algorithm.rawValue) key \($0.id)" }.joined(separator: ", ")
-        return [Decision.Outcome(rule: "signature", passed: true, detail: keys)]
-    }
-    /// The identity of the installed release.
-    var identity: BundleIdentity {
-        BundleIdentity(version: manifest.version, shells: manifest.shells, signers: signers.map(\.id))
-    }
-    /// The sizes that the manifest states.
-    package var footprint: Footprint {
-        Footprint(
-            downloadBytes: manifest.size, installedBytes: manifest.installedSize, fileCount: manifest.fileCount)
-    }
 }
 
 /// Verifies manifests. This is the only way to a `VerifiedManifest`.

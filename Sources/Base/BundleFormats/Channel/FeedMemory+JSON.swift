@@ -1,8 +1,8 @@
 import BundleSigning
-import BundleValues
+package import BundleValues
 
 extension FeedMemory {
-    init(_ reader: MemberReader) throws {
+    package init(_ reader: MemberReader) throws {
         trust = try reader.optional("trust").map { try TrustMemory(MemberReader($0, of: "ledger.feed.trust")) }
         clock = reader.optional("clock") == nil ? nil : try reader.timestamp("clock")
         deviceId = try reader.optionalString("deviceId")
@@ -17,7 +17,7 @@ extension FeedMemory {
         }
     }
 
-    var json: JSONValue {
+    package var json: JSONValue {
         .object([
             "trust": trust.map(\.json) ?? .null, "clock": .string(orNull: clock?.description),
             "deviceId": .string(orNull: deviceId), "deviceIdSource": .string(orNull: deviceIdSource?.rawValue),

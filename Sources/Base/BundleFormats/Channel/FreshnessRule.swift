@@ -1,4 +1,3 @@
-package import BundleCore
 package import BundleValues
 package import BundleSigning
 
@@ -58,7 +57,7 @@ package enum TrustedTime {
 
 extension FreshnessRule.Freshness {
     /// Returns the error for `document` on a machine whose clock reports `clock`; nil if the document is fresh.
-    func failure(of document: ChannelDocument, clock: Timestamp) -> UpdateFailure? {
+    package func failure(of document: ChannelDocument, clock: Timestamp) -> UpdateFailure? {
         let name = "channel \(document.channel)"
         return switch self {
         case .fresh: nil

@@ -1,4 +1,3 @@
-import BundleCore
 package import BundleValues
 package import BundleSigning
 

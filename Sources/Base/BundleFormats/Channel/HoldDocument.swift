@@ -1,4 +1,3 @@
-import BundleCore
 package import BundleSigning
 package import BundleValues
 
@@ -203,10 +202,10 @@ package enum HoldRule: Sendable, Equatable {
 
 extension HoldRule {
     /// Whether the rule holds any release.
-    var isHolding: Bool { if case .holds = self { true } else { false } }
+    package var isHolding: Bool { if case .holds = self { true } else { false } }
 
     /// Returns a description of the effect of `hold`.
-    func detail(_ hold: HoldDocument) -> String {
+    package func detail(_ hold: HoldDocument) -> String {
         switch self {
         case .none: "no hold"
         case .holds(let versions, let since):
@@ -238,4 +237,16 @@ extension ChannelDocument {
 
     /// Returns the time at which a hold of `time` stops ramps. A backdated hold must not undo later changes.
     package func holdBegins(_ time: Timestamp) -> Timestamp { max(time, issuedAt) }
+}
+
+extension FetchError {
+    /// Whether a device treats the error as the absence of a hold. Servers respond differently to a missing file, but
+    /// responses about a token or an overload do not mean that the file is missing.
+    package var isAbsenceOfHold: Bool {
+        switch self {
+        case .fileMissing: true
+        case .httpStatus(let status, _, _): (400...499).contains(status) && ![401, 408, 429].contains(status)
+        default: false
+        }
+    }
 }

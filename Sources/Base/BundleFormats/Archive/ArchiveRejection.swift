@@ -12,7 +12,7 @@ package struct ArchiveRejection: ClassifiedFailure, Equatable, Sendable {
     package let reason: String
 
     /// Creates a rejection. The caller has made `entry` printable.
-    init(_ rule: String, entry: String = "", _ reason: String) {
+    package init(_ rule: String, entry: String = "", _ reason: String) {
         self.rule = rule
         self.entry = entry
         self.reason = reason

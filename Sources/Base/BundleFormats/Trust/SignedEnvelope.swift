@@ -1,4 +1,3 @@
-import BundleCore
 package import BundleValues
 import BundleSigning
 
@@ -88,12 +87,12 @@ package struct DocumentRefusal: Error, Equatable, Sendable, CustomStringConverti
     /// The problem, as the rest of a sentence.
     package let problem: String
 
-    init(_ document: String, problem: String) {
+    package init(_ document: String, problem: String) {
         self.document = document
         self.problem = problem
     }
 
-    init(_ document: String, _ error: any Error) {
+    package init(_ document: String, _ error: any Error) {
         let problem =
             switch error {
             case let refusal as DocumentRefusal: refusal.problem

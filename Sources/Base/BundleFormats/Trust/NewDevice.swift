@@ -1,13 +1,11 @@
-package import BundleCore
 package import BundleValues
 
 /// A device without a store, with which publishers check a feed.
 ///
-/// It uses the same code as a device (`FeedPoll`), so a check fails for the same reasons as on a device.
+/// It uses the same code as a device (`FeedVerifier`), so a check fails for the same reasons as on a device.
 package struct NewDevice: Sendable {
     private var trust: CurrentTrust
     private let given: TrustAnchor
-    private let request: OfferRequest
     private let clock: Timestamp
 
     package init(trusting anchor: TrustAnchor, clock: Timestamp) throws {
@@ -18,7 +16,6 @@ package struct NewDevice: Sendable {
     package init(trusting anchor: TrustAnchor, knowing memory: FeedMemory, clock: Timestamp) throws {
         given = anchor
         self.clock = clock
-        request = OfferRequest(inventory: .empty, shell: .zero, appId: nil)
         trust = try CurrentTrust(anchor, memory: memory)
     }
 
@@ -34,7 +31,7 @@ package struct NewDevice: Sendable {
 
     /// Advances the chain to its end. `read` returns the file at a path below the feed, or nil if it does not exist.
     package mutating func follow(_ read: (String) throws -> [UInt8]?) throws {
-        for _ in 0..<OfferRequest.maximumSteps {
+        for _ in 0..<TrustChain.mostSteps {
             guard let name = nextRoot, let document = try read(name) else { return }
             try advance(toRoot: document)
         }
@@ -43,7 +40,7 @@ package struct NewDevice: Sendable {
     /// Advances the chain to its end in the feed at `folder`, a URL that ends in a slash.
     package mutating func follow(inFeed folder: FetchURL, with fetcher: any Fetcher) async throws {
         let update = TrustUpdate(source: folder, folder: "trust", fetcher: fetcher)
-        for _ in 0..<OfferRequest.maximumSteps {
+        for _ in 0..<TrustChain.mostSteps {
             guard let next = try await update.next(after: trust) else { return }
             trust = next
         }
@@ -58,30 +55,28 @@ package struct NewDevice: Sendable {
     }
 
     /// Throws `expired` if the last root of the chain is out of date.
-    package func requireFresh() throws { try trust.requireFresh(at: poll.time, clock: clock) }
+    package func requireFresh() throws { try trust.requireFresh(at: verifier.time, clock: clock) }
 
     // MARK: Documents
 
     /// Returns the manifest if release keys signed it and it is for the application of the trust root.
     package func verify(_ manifest: UnverifiedManifest) throws -> VerifiedManifest {
-        let verified = try poll.verify(manifest)
+        let verified = try verifier.verify(manifest)
         try requireApp(of: verified)
         return verified
     }
 
     /// Throws `appMismatch` if a manifest is not for the application of the trust root.
     package func requireApp(of verified: VerifiedManifest) throws {
-        let decision = AcceptanceRule.decide(
-            verified, inventory: .empty, shell: verified.shells.minimum, appId: appId)
-        if case .wrongApp = decision.verdict, let failure = decision.verdict.failure(of: verified.clientVersion) {
-            throw failure
+        if let other = WrongApplication(of: verified.appId, on: appId) {
+            throw other.failure(of: .archive(verified.version))
         }
     }
 
     /// Returns the channel document if channel keys signed it and it is for the channel `name` and the application of
     /// the trust root. The caller checks its expiry.
     package func verify(_ envelope: SignedEnvelope, channel name: String) throws -> VerifiedChannelDocument {
-        try poll.verify(envelope, channel: name)
+        try verifier.verify(envelope, channel: name)
     }
 
     /// Whether the device requests holds.
@@ -89,7 +84,7 @@ package struct NewDevice: Sendable {
 
     /// Returns the hold if the guard signed it and it is for the channel `name`.
     package func verify(hold bytes: [UInt8], channel name: String) throws -> VerifiedHold {
-        try poll.verify(hold: bytes, channel: name)
+        try verifier.verify(hold: bytes, channel: name)
     }
 
     /// A release of a channel document that the device refuses.
@@ -128,10 +123,10 @@ package struct NewDevice: Sendable {
     /// Returns the reason why the device ignores the signatures of `manifest` if their keys are revoked; nil otherwise.
     package func revocation(of manifest: UnverifiedManifest) -> String? {
         let ids = ([manifest.claims.keyId] + manifest.signatures.map(\.keyId)).compactMap(\.self)
-        return trust.keys(for: .release, at: poll.time).revocation(of: ids)
+        return trust.keys(for: .release, at: verifier.time).revocation(of: ids)
     }
 
     var appId: String? { trust.root?.root.appId }
 
-    var poll: FeedPoll { FeedPoll(trust, request, clock: clock) }
+    package var verifier: FeedVerifier { FeedVerifier(trust, of: appId, knowing: FeedMemory(), clock: clock) }
 }

@@ -1,5 +1,4 @@
 package import BundleArchive
-import BundleCore
 package import BundleValues
 package import BundleDisk
 package import BundleSigning

@@ -1,9 +1,8 @@
-import BundleCore
 package import BundleValues
 import BundleSigning
 
 /// The current trust of a device: the pinned anchor, or the newest root of the chain that begins with it.
-struct CurrentTrust: Sendable {
+package struct CurrentTrust: Sendable {
     private let anchor: TrustAnchor
     /// The root and the digests of its chain; nil if plain keys are trusted.
     private var chain: (root: VerifiedTrustRoot, digests: [SHA256Digest])?
@@ -11,7 +10,7 @@ struct CurrentTrust: Sendable {
     /// Continues the chain in `memory` if it began with the pinned root.
     ///
     /// Throws `rollbackAttempt` if the pinned root is older than the stored one and not part of its chain.
-    init(_ anchor: TrustAnchor, memory: FeedMemory) throws {
+    package init(_ anchor: TrustAnchor, memory: FeedMemory) throws {
         self.anchor = anchor
         guard case .root(let pinned) = anchor else { return }
         guard let known = memory.trust, pinned.root.version <= known.version else {
@@ -34,10 +33,10 @@ struct CurrentTrust: Sendable {
     private var turnsTimeBack = false
 
     /// The root; nil if plain keys are trusted.
-    var root: VerifiedTrustRoot? { chain?.root }
+    package var root: VerifiedTrustRoot? { chain?.root }
 
     /// The state to store; nil if plain keys are trusted.
-    var record: FeedMemory.TrustMemory? {
+    package var record: FeedMemory.TrustMemory? {
         chain.map { root, digests in
             FeedMemory.TrustMemory(
                 version: root.root.version, document: root.document, chain: digests, revokedKeys: root.root.revoked)
@@ -45,15 +44,15 @@ struct CurrentTrust: Sendable {
     }
 
     /// Whether the trust root names a guard, which may hold releases.
-    var hasGuard: Bool { root?.root.roles[.guard] != nil }
+    package var hasGuard: Bool { root?.root.roles[.guard] != nil }
 
-    func keys(for role: TrustRole, at time: Timestamp) -> TrustedKeys {
+    package func keys(for role: TrustRole, at time: Timestamp) -> TrustedKeys {
         root?.root.trusted(for: role, at: time) ?? anchor.keys(for: role, at: time)
     }
 
     /// Returns the latest valid signed time. Ignores times signed by a replaced channel key, which an attacker may have
     /// used to make other documents look expired, and the time of a root that its successor predates.
-    func clock(_ memory: FeedMemory) -> Timestamp? {
+    package func clock(_ memory: FeedMemory) -> Timestamp? {
         let trusted = root?.root.trusted(for: .channel, at: nil) ?? anchor.keys(for: .channel, at: TrustedTime.built)
         let counting = memory.channels.compactMap { $0.counting(trusting: trusted.keys.map(\.id)) }
         let isWhole = counting.count == memory.channels.count && !turnsTimeBack
@@ -62,7 +61,7 @@ struct CurrentTrust: Sendable {
     }
 
     /// Advances the chain by one root.
-    mutating func advance(to next: UnverifiedTrustRoot) throws {
+    package mutating func advance(to next: UnverifiedTrustRoot) throws {
         guard let chain else { return }
         let root = try TrustChain.step(from: chain.root, to: next)
         // Keeps all digests: a device may pin any root, and an unknown one would count as another chain.
@@ -71,7 +70,7 @@ struct CurrentTrust: Sendable {
     }
 
     /// Throws `expired` if the last root of the chain is out of date at `time`. The machine's clock reports `clock`.
-    func requireFresh(at time: Timestamp, clock: Timestamp) throws {
+    package func requireFresh(at time: Timestamp, clock: Timestamp) throws {
         guard let root = root?.root, root.expires <= time else { return }
         throw UpdateFailure(
             .expired, subject: "trust root",
@@ -81,14 +80,21 @@ struct CurrentTrust: Sendable {
 }
 
 /// Downloads the roots after the current one.
-struct TrustUpdate: Sendable {
-    let source: FetchURL
-    let folder: String
-    let fetcher: any Fetcher
+package struct TrustUpdate: Sendable {
+    private let source: FetchURL
+    private let folder: String
+    private let fetcher: any Fetcher
+
+    /// Creates a search in `folder`, a name relative to `source`.
+    package init(source: FetchURL, folder: String, fetcher: any Fetcher) {
+        self.source = source
+        self.folder = folder
+        self.fetcher = fetcher
+    }
 
     /// Returns the trust after one more root, which the caller stores before the next call; nil at the end of the
     /// chain.
-    func next(after known: CurrentTrust) async throws -> CurrentTrust? {
+    package func next(after known: CurrentTrust) async throws -> CurrentTrust? {
         guard let root = known.root, let document = try await fetch(version: root.root.version + 1) else { return nil }
         var trust = known
         try trust.advance(to: try TrustRootFormat.parse(document))

@@ -1,5 +1,4 @@
 package import BundleArchive
-package import BundleCore
 package import BundleValues
 package import BundleDisk
 

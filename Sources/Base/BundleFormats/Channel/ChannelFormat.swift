@@ -1,4 +1,3 @@
-import BundleCore
 import BundleSigning
 import BundleValues
 
@@ -48,8 +47,8 @@ package enum ChannelFormat {
         document.undoneMinimum = try reader.optionalVersion("undoneMinimum")
         document.poll = try reader.optional("poll").map { try poll(try MemberReader($0, of: "\(name).poll")) }
         document.busyLimit = try reader.optionalInteger("busyLimit")
-        if let limit = document.busyLimit, limit > BusyPages.longest {
-            throw reader.refusal("busyLimit", "is more than \(BusyPages.longest) seconds")
+        if let limit = document.busyLimit, limit > ChannelDocument.longestBusyLimit {
+            throw reader.refusal("busyLimit", "is more than \(ChannelDocument.longestBusyLimit) seconds")
         }
         document.network =
             try reader.optional("network").map { try FetchPolicy(MemberReader($0, of: "\(name).network")) }

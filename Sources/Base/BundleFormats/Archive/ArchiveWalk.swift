@@ -1,18 +1,18 @@
 import BundleArchive
-import BundleSigning
-import BundleValues
+package import BundleSigning
+package import BundleValues
 
 /// Reads an archive, or a delta with its base, applies the rules to each entry, and passes the allowed ones to a sink.
 ///
 /// The rules are those of SECURITY section 3: only files and folders, every path once, canonical names, an `index.html`
 /// at the top, and limits that are counted while reading. Any other entry refuses the whole archive.
-struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
+package struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
     /// The counts and the digest of the entries of an archive.
-    struct Summary: Equatable {
-        let fileCount: Int
-        let installedSize: Int
+    package struct Summary: Equatable {
+        package let fileCount: Int
+        package let installedSize: Int
         /// The SHA-256 of the canonical tar; nil if the entries are not in its order.
-        let contentSha256: SHA256Digest?
+        package let contentSha256: SHA256Digest?
     }
 
     private let reader: any EntryReader
@@ -166,7 +166,7 @@ extension ArchiveWalk {
 }
 
 /// Receives the files of an archive in order. The unpacker writes them; a verification only reads them.
-protocol EntrySink {
+package protocol EntrySink {
     /// Adds a folder. Its parents were added before, or exist only as part of its path.
     mutating func addDirectory(_ path: BundlePath) throws
     /// Begins a file of `size` bytes.

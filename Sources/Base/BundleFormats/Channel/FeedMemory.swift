@@ -225,7 +225,7 @@ package struct FeedMemory: Sendable, Equatable {
     package func isUrgent(_ version: SemanticVersion) -> Bool { followed?.urgent.contains(version) ?? false }
 
     /// Uses a retry that the followed channel grants to `version`. Returns false if there is none left.
-    mutating func useRetry(of version: SemanticVersion) -> Bool {
+    package mutating func useRetry(of version: SemanticVersion) -> Bool {
         guard let granted = followed?.retries.first(where: { $0.version == version }) else { return false }
         let used = usedRetries.first { $0.version == version }?.count ?? 0
         guard granted.count > used else { return false }
@@ -236,10 +236,10 @@ package struct FeedMemory: Sendable, Equatable {
         return true
     }
 
-    /// Returns whether every key that signed a client has been revoked.
-    package func isDistrusted(_ identity: BundleIdentity) -> Bool {
-        guard let trust, !identity.signers.isEmpty else { return false }
-        return identity.signers.allSatisfy(trust.revokedKeys.contains)
+    /// Returns whether every one of the keys that signed a client has been revoked.
+    package func isDistrusted(signers: [String]) -> Bool {
+        guard let trust, !signers.isEmpty else { return false }
+        return signers.allSatisfy(trust.revokedKeys.contains)
     }
 }
 

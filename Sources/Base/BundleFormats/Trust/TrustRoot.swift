@@ -106,6 +106,9 @@ package struct VerifiedTrustRoot: Sendable, Equatable {
 
 /// Verifies one root by the previous one, as in TUF (specification 1.0.34, section 5.3).
 package enum TrustChain {
+    /// The largest number of roots that a device follows at once.
+    package static let mostSteps = 256
+
     /// Returns the pinned root if its own keys signed it.
     package static func start(_ pinned: UnverifiedTrustRoot) throws -> VerifiedTrustRoot {
         try require(pinned, signedBy: pinned.claims)

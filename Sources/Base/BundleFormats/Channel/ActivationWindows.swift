@@ -20,7 +20,7 @@ public struct ActivationWindows: Sendable, Equatable, CustomStringConvertible {
         }
 
         /// Returns the time `minutes` later (or earlier, if negative), in a week without a change of the clock.
-        func adding(minutes: Int) -> LocalTime {
+        package func adding(minutes: Int) -> LocalTime {
             let total = (day * 1440 + minute + minutes % (7 * 1440) + 7 * 1440) % (7 * 1440)
             return LocalTime(day: total / 1440, minute: total % 1440)
         }

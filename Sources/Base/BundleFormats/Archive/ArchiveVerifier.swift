@@ -1,5 +1,4 @@
 package import BundleArchive
-package import BundleCore
 import BundleValues
 package import BundleDisk
 package import BundleSigning

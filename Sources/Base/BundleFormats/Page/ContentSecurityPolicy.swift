@@ -1,4 +1,4 @@
-import BundleCore
+package import BundleValues
 
 /// The Content Security Policy (Level 3) of pages: strict by default, and extended by the shell's operator
 /// and, within the operator's bound, by a release.
@@ -44,11 +44,11 @@ package struct ContentSecurityPolicy: Sendable {
     private let bridge: String
     private let extra: [String: [String]]
     /// Whether another page may show a page of the client in a frame.
-    let allowsFraming: Bool
+    package let allowsFraming: Bool
 
     /// Creates a policy with `extra` sources by directive. A directive without default sources starts with those that
     /// apply without it.
-    init(bridge: String, extra: [String: [String]]) throws(ServerFailure) {
+    package init(bridge: String, extra: [String: [String]]) throws(PolicyRefusal) {
         for (directive, sources) in extra {
             guard Self.others[directive] != nil || Self.defaults.contains(where: { $0.directive == directive }) else {
                 throw .directive(directive)
@@ -73,7 +73,7 @@ package struct ContentSecurityPolicy: Sendable {
     }
 
     /// Returns the policy of a client that may use `origins`. They extend no directive for scripts.
-    func adding(_ origins: GrantedOrigins) -> ContentSecurityPolicy {
+    package func adding(_ origins: GrantedOrigins) -> ContentSecurityPolicy {
         if origins.sources.isEmpty { return self }
         return ContentSecurityPolicy(
             accepted: extra.merging(origins.sources) { own, more in own + more.filter { !own.contains($0) } },
@@ -83,7 +83,7 @@ package struct ContentSecurityPolicy: Sendable {
     /// Returns the header line for a page with these inline scripts. Invalid sources are omitted. Hashes disable
     /// `'unsafe-inline'`, so they are omitted if the operator allows it; if there are too many hashes,
     /// `'unsafe-inline'` replaces them.
-    func line(scriptSources: [String]) -> String {
+    package func line(scriptSources: [String]) -> String {
         let hashes = [bridge] + scriptSources.filter(Self.isSource)
         let inline = Self.areTooMany(scriptSources) ? ["'unsafe-inline'"] : hashes
         let texts = directives.map { directive, sources in
@@ -94,7 +94,7 @@ package struct ContentSecurityPolicy: Sendable {
     }
 
     /// Returns whether a page has more inline scripts than a head can list.
-    static func areTooMany(_ scriptSources: [String]) -> Bool {
+    package static func areTooMany(_ scriptSources: [String]) -> Bool {
         scriptSources.reduce(0) { $0 + $1.utf8.count + 1 } > mostHashes
     }
 
@@ -102,7 +102,7 @@ package struct ContentSecurityPolicy: Sendable {
     private static func isSource(_ text: String) -> Bool {
         !text.isEmpty
             && text.utf8.allSatisfy {
-                $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: ";") && $0 != HTTPBytes.comma
+                $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: ";") && $0 != UInt8(ascii: ",")
             }
     }
 }
@@ -213,10 +213,10 @@ package struct PagePolicies: Sendable {
     package static func allowance(_ feature: String) -> String? { isFeature(feature) ? "\(feature)=(self)" : nil }
 
     /// The header lines.
-    var fields: String {
-        get throws(ServerFailure) {
+    package var fields: String {
+        get throws(PolicyRefusal) {
             let list = permissions.sorted { $0.key < $1.key }.map { "\($0)=\($1)" }.joined(separator: ", ")
-            guard list.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7F }) else { throw .permissionsPolicy }
+            guard list.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7F }) else { throw .permissions }
             let opener = isolation == .popups ? "same-origin-allow-popups" : "same-origin"
             let embedder = isolation == .isolated ? "Cross-Origin-Embedder-Policy: require-corp\r\n" : ""
             return """
@@ -225,5 +225,41 @@ package struct PagePolicies: Sendable {
                 \(embedder)\(list.isEmpty ? "" : "Permissions-Policy: \(list)\r\n")
                 """
         }
+    }
+}
+
+/// The reason why a policy cannot be sent.
+package enum PolicyRefusal: Error, Equatable, Sendable, CustomStringConvertible {
+    /// The name is not a directive of Content Security Policy that can be extended.
+    case directive(String)
+    /// The text is not a single source expression.
+    case source(String, directive: String)
+    /// The permissions policy has bytes that a header must not have.
+    case permissions
+
+    /// The failure and the remedy.
+    package var description: String {
+        switch self {
+        case .directive(let name):
+            "\"\(name)\" is not a directive of Content Security Policy that can be extended: write one such as connect-src "
+                + "or script-src"
+        case .source(let source, let directive):
+            "\"\(source)\" is not a source for \(directive): write one source expression, without spaces, commas or semicolons"
+        case .permissions:
+            "the permissions policy has characters that a header cannot have: write visible ASCII on one line"
+        }
+    }
+}
+
+extension PolicyRefusal: ClassifiedFailure {
+    /// The failure for users: the configuration cannot be applied.
+    package var failure: UpdateFailure {
+        let subject =
+            switch self {
+            case .directive(let name): name
+            case .source(let source, _): source
+            case .permissions: "permissions policy"
+            }
+        return UpdateFailure(.configInvalid, subject: subject, "The server cannot start: \(self).")
     }
 }

@@ -1,4 +1,3 @@
-import BundleCore
 package import BundleSigning
 package import BundleValues
 
@@ -124,15 +123,15 @@ package enum DeltaListFormat {
 }
 
 /// Selects a delta, or the reason to use the archive.
-enum DeltaRule {
-    enum DeltaChoice: Equatable {
+package enum DeltaRule {
+    package enum DeltaChoice: Equatable {
         case delta(DeltaList.Delta)
         case archive(DownloadRoute)
     }
 
     /// Returns the smallest delta on one of `bases` that needs at most `memory` bytes and was not refused before.
     /// `tried` returns the reason of an earlier refusal.
-    static func choose(
+    package static func choose(
         _ list: DeltaList, bases: [SHA256Digest], memory: Int, tried: (SHA256Digest) throws -> String?
     ) rethrows -> DeltaChoice {
         let fitting = list.deltas.filter { bases.contains($0.baseContentSha256) }.sorted { $0.size < $1.size }
