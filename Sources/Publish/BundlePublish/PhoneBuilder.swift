@@ -1,6 +1,5 @@
-import ArchiveSource
+import BundleFormats
 import BundleArchive
-import BundleCore
 import BundleDisk
 package import BundleSigning
 import BundleValues

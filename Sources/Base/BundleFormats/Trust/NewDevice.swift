@@ -4,9 +4,9 @@ package import BundleValues
 ///
 /// It uses the same code as a device (`FeedVerifier`), so a check fails for the same reasons as on a device.
 package struct NewDevice: Sendable {
-    private var trust: CurrentTrust
+    package private(set) var trust: CurrentTrust
     private let given: TrustAnchor
-    private let clock: Timestamp
+    package let clock: Timestamp
 
     package init(trusting anchor: TrustAnchor, clock: Timestamp) throws {
         try self.init(trusting: anchor, knowing: FeedMemory(), clock: clock)
@@ -126,7 +126,7 @@ package struct NewDevice: Sendable {
         return trust.keys(for: .release, at: verifier.time).revocation(of: ids)
     }
 
-    var appId: String? { trust.root?.root.appId }
+    package var appId: String? { trust.root?.root.appId }
 
     package var verifier: FeedVerifier { FeedVerifier(trust, of: appId, knowing: FeedMemory(), clock: clock) }
 }

@@ -1,4 +1,5 @@
 import ArchiveSource
+import BundleFormats
 import ArgumentParser
 import BundlePublish
 import BundleSigning

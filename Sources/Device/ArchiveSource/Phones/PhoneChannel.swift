@@ -1,4 +1,5 @@
-package import BundleCore
+import BundleCore
+package import BundleFormats
 import BundleSigning
 package import BundleValues
 
@@ -67,9 +68,11 @@ package struct PhoneChannel: Sendable {
         _ bytes: [UInt8], channel name: String, hold: [UInt8]?, on device: NewDevice,
         following known: FeedMemory.ChannelMemory?
     ) throws {
-        poll = device.poll
-        floor = poll.time
-        verified = try poll.verify(try ChannelFormat.envelope(parsing: bytes), channel: name)
+        let verifier = device.verifier
+        let request = OfferRequest(inventory: .empty, shell: .zero, appId: nil)
+        poll = FeedPoll(device.trust, request, clock: device.clock)
+        floor = verifier.time
+        verified = try verifier.verify(try ChannelFormat.envelope(parsing: bytes), channel: name)
         document = verified.document.held(by: poll.judge(hold.map(HoldFile.found) ?? .none, of: verified.document).rule)
         appId = device.appId ?? document.appId
         let trusted = poll.trust.keys(for: .channel, at: floor).keys.map(\.id)

@@ -1,4 +1,5 @@
-package import ArchiveSource
+import ArchiveSource
+package import BundleFormats
 import BundleCore
 package import BundleDisk
 package import BundleServe
