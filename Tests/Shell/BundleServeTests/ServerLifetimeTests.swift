@@ -139,7 +139,7 @@ import Testing
         do {
             try await PageServer.start(configuration, host: fixture.host).stop(grace: .zero)
             #expect(!fails)
-        } catch is ServerFailure {
+        } catch is PolicyRefusal {
             #expect(fails)
         }
     }
