@@ -409,7 +409,7 @@ import Testing
                 "--json",
             ]).succeeded("failed")
         }
-        let refused = try Clientctl.run(["launch", "--json"] + place).failed(78, "configInvalid")
+        let refused = try Clientctl.run(["launch", "--json"] + place).failed(41, "versionBlocked")
         #expect(refused.errors.contains("blocked is v1.0.0"), "\(refused.errors)")
         try site.publish("2.0.0")
         let serve = try ServeRun(

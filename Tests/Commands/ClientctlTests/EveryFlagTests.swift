@@ -78,6 +78,7 @@ import Testing
         case "feed copy": return ["feed", "copy"]
         case "fleet list": return ["--roster", "http://127.0.0.1:1/roster"]
         case "fleet show", "fleet forget": return ["Lobby", "--roster", "http://127.0.0.1:1/roster"]
+        case "feed page-module": return ["module.mjs", "--trust", "release.pub.pem"]
         case "feed export": return ["--feed", "feed", "--to", "kit"]
         case "feed prune": return ["--feed", "feed", "--json"]
         case "channel prune": return ["--keep", "5"] + channel
@@ -158,6 +159,8 @@ import Testing
             arguments = ["--upstream", "http://127.0.0.1:1/"]
         case ("feed", "cache-size"): arguments = ["--upstream", "http://127.0.0.1:1/", "--cache", "cache"]
         case ("feed", "token-file") where words.last == "serve": break
+        case ("feed", "trust") where words.last == "serve", ("feed", "public-url") where words.last == "serve":
+            arguments = ["feed", "--phones", "--trust", "release.pub.pem", "--public-url", "https://u.example/"]
         case ("feed", "document-max-age") where words == ["feed", "copy"],
             ("feed", "single-writer") where words == ["feed", "copy"]:
             arguments = ["feed", "s3://bucket"]
@@ -216,7 +219,7 @@ import Testing
             "token-file", "mirror-token-file", "ca-file", "seed",
             "upstream-token-file", "roster-token-file", "client-cert", "header-file",
             "passphrase-file", "new-passphrase-file", "root-key", "release-key", "guard-key", "guard-sign-public-key",
-            "sign-key", "rebuild", "manifest",
+            "sign-key", "rebuild", "manifest", "phone-key",
             "channel", "access-log",
             "old", "new", "previous":
             "nowhere/at/all"

@@ -47,7 +47,8 @@ enum RequiredFlags {
 
     static let byCommand: [String: [Need]] = [
         "publish": [version, feed, key],
-        "channel list": [feed], "channel log": [feed, channel], "feed offer": [feed], "feed page-module": [Need("trust <path>")],
+        "channel list": [feed], "channel log": [feed, channel], "feed offer": [feed],
+        "feed page-module": [Need("trust <path>")],
         "release rollout": [version] + edit, "release target": [version] + edit,
         "release retry": [version] + edit,
         "release set": [version, Need("urgent", "no-urgent")] + edit,

@@ -33,8 +33,8 @@ package struct StatedPhone: Sendable {
 
 /// What a phone should do, and why.
 package enum PhoneVerdict: Sendable, Equatable {
-    /// The phone downloads this release and runs it.
-    case install(SemanticVersion)
+    /// The phone downloads this release and runs it. With `leaving`, it must leave the one that it runs in any case.
+    case install(SemanticVersion, leaving: Bool)
     /// There is nothing newer for the phone.
     case upToDate
     /// A newer release exists that the phone may not install now.
@@ -143,7 +143,7 @@ package struct PhoneChannel: Sendable {
         }
         let eligibility = candidate.map { ChannelRule.eligibility(of: $0, on: device) }
         if let candidate, eligibility == .eligible, newest.map({ candidate.release.version > $0 }) ?? true {
-            return .install(candidate.release.version)
+            return .install(candidate.release.version, leaving: runs && newest == nil)
         }
         if runs, newest == nil { return .leave }
         return switch eligibility {

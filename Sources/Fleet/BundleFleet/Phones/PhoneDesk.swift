@@ -95,15 +95,19 @@ package final class PhoneDesk: PhoneReceiver {
             }
             switch try judge(check, read) {
             case .upToDate: return none("up_to_date", "no_new_version_available", "No new version available")
-            case .leave: return ["version": .string("builtin"), "url": .string("")]
+            case .leave: return Self.builtin
             case .blocked(let objection): return none("blocked", objection.word, objection.description)
-            case .install(let version):
+            case .install(let version, let isLeaving):
                 guard let bundle = read.bundles[version] else {
-                    return none("blocked", "no_phone_bundle", "Version \(version) was published without --phone.")
+                    return isLeaving
+                        ? Self.builtin
+                        : none("blocked", "no_phone_bundle", "Version \(version) was published without --phone.")
                 }
                 guard let keyId = check.keyId else { return answer(bundle.zip, of: version, bundle.zip.sha256.hex) }
                 guard let sealing = bundle.sealing, sealing.keyId == keyId else {
-                    return none("blocked", "other_key", "Version \(version) is not encrypted for the key of this app.")
+                    return isLeaving
+                        ? Self.builtin
+                        : none("blocked", "other_key", "Version \(version) is not encrypted for the key of this app.")
                 }
                 return answer(
                     sealing.encryption.file, of: version, sealing.encryption.checksum,
@@ -113,6 +117,9 @@ package final class PhoneDesk: PhoneReceiver {
             return none("failed", "channel_unavailable", UpdateFailure(error).message)
         }
     }
+
+    /// The plugin returns to the files in the app.
+    private static let builtin: JSONObject = ["version": .string("builtin"), "url": .string("")]
 
     private func answer(
         _ file: PhoneBundle.PhoneFile, of version: SemanticVersion, _ checksum: String, sessionKey: String? = nil
@@ -127,7 +134,7 @@ package final class PhoneDesk: PhoneReceiver {
 
     /// Returns nil if there is nothing to download. The contract has no words for a return to the files in the app.
     private func capawesome(_ check: PhoneCheck, in channel: String) -> JSONObject? {
-        guard let read = read(channel), case .install(let version)? = try? judge(check, read),
+        guard let read = read(channel), case .install(let version, _)? = try? judge(check, read),
             let bundle = read.bundles[version]
         else { return nil }
         var object: JSONObject = [

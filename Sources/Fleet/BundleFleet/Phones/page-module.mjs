@@ -176,7 +176,7 @@ function choose(channel, phone, state) {
   for (const release of [...channel.releases].sort((left, right) => compare(right.version, left.version))) {
     const reason = objection(release, phone, state);
     if (reason === null) {
-      if (newest === null || compare(release.version, newest) > 0) return { action: 'install', version: release.version };
+      if (newest === null || compare(release.version, newest) > 0) return { action: 'install', version: release.version, leaving: runs && newest === null };
       picked = refused ?? { reason: null };
       break;
     }
@@ -238,6 +238,7 @@ export async function update(updater, { id, shell, groups, isKeyed = false, ...o
   if (verdict.action !== 'install') return verdict;
   const folder = `${channel.base}releases/v${verdict.version}/`;
   const found = await read(options.fetch ?? globalThis.fetch, `${folder}phone.json`);
+  if (!found.document && verdict.leaving) await updater.reset({ toLastSuccessful: false });
   if (!found.document) refuse(`Version ${verdict.version} was published without --phone.`);
   const { value } = await opened(found.document, 'phone', channel.trust.roles.release, 'phone bundle');
   const release = channel.value.releases.find((one) => one.version === verdict.version);
