@@ -79,7 +79,7 @@ import Testing
         (["publsih", "web"], "Unknown command publsih. Did you mean publish?"),
         (["release", "recal", "--version", "1.0.0"], "Unknown command recal. Did you mean recall?"),
         (["keys", "frobnicate"], "Give one of generate, show, passwd."),
-        (["feed", "frobnicate"], "Give one of serve, check, copy, export, offer, prune, page-module."),
+        (["feed", "frobnicate"], "Give one of serve, check, copy, export, offer, page-module, prune."),
         (["channel", "ls"], "Did you mean list?"),
         (["uninstall"], "`clientctl rollback` goes back to another client"),
         (["update"], "`clientctl install` updates a device, and `clientctl publish` publishes an update."),
