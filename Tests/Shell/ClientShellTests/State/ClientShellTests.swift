@@ -491,7 +491,7 @@ import Testing
         #expect(again.isTrial)
         #expect(await events.line() == "launched v1.0.0 on trial")
         await shell.startupDidFail(again.token, "white")
-        #expect(await events.line() == "error configInvalid")
+        #expect(await events.line() == "error versionBlocked")
     }
 
     @Test func `keeps the shown client when the bridge rejects another one`() async throws {
