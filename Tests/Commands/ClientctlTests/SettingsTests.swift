@@ -253,7 +253,7 @@ import Testing
             "access-log", "archive-maps", "ca-file", "cache", "channel", "channel-key", "channel-sign-public-key",
             "client-cert", "client-key", "delta-from", "feed", "guard-key", "guard-sign-public-key", "header-file",
             "key", "manifest", "metrics-file", "mirror-token-file", "new",
-            "new-passphrase-file", "notes", "old", "out", "passphrase-file", "previous", "public-key",
+            "new-passphrase-file", "notes", "old", "out", "passphrase-file", "phone-key", "previous", "public-key",
             "publisher-state", "rebuild", "release-key", "reports", "root-key", "roster", "roster-token-file", "seed",
             "sign-key", "sign-public-key", "store", "style", "texts", "to", "token-file", "trust",
             "upstream-token-file",

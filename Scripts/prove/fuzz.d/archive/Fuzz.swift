@@ -104,7 +104,8 @@ private func checkVerifier(_ outer: Directory, size: Int, _ content: SHA256Diges
     do {
         verified = try ArchiveVerifier.check(
             try outer.file("archive"), size: size, of: manifest, limits: limits,
-            scratch: try outer.directory(creating: "verifier"))
+            scratch: try outer.directory(creating: "verifier")
+        ).sha256
     } catch is ArchiveRejection {
         verified = nil
     }
