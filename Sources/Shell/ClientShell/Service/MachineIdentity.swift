@@ -1,6 +1,6 @@
 import BundleDisk
 import BundleSigning
-import Glibc
+import CLibrary
 
 /// The identity of this machine.
 package enum MachineIdentity {

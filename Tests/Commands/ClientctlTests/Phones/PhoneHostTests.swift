@@ -316,7 +316,7 @@ import Testing
         #expect(try word(host, early, ["version_build": "2.0"]) == "2.0.0")
         try site.publish("2.1.0", ["--phone"]).succeeded("published")
         try wait(host, until: "2.1.0", early)
-        try site.release("recall", "--below", "2.1.0", "--reason", "old").succeeded()
+        try site.release("recall", "--below", "2.1.0").succeeded()
         try wait(host, until: "2.1.0", early, running: "2.0.0")
         #expect(try word(host, early, running: "2.1.0") == "up_to_date no_new_version_available")
         // A release without a bundle does not keep a phone on one that it must leave.
