@@ -101,7 +101,7 @@ import Testing
                 "sh", "-c", line, Clientctl.path, web, folder.file("feed"), folder.file("k.key.pem"),
                 folder.file("c.key.pem"),
             ],
-            environment: Clientctl.environment(["XDG_STATE_HOME": folder.file("state")]))
+            environment: Clientctl.environment(["CLIENTCTL_PUBLISHER_STATE": folder.file("state")]))
         #expect(ending.status == 0, "\(ending.errors)")
     }
 
