@@ -84,8 +84,11 @@ struct StatePage {
             }
             return Self.escaped(sentence)
         }
-        let isUnattended = detail != nil || state == Self.starting.state || code == Self.withoutServe.code
-        let lines = [isUnattended ? Self.escaped(design.device) : "", detail.map(shown) ?? ""].filter { !$0.isEmpty }
+        // These states have no content. The others work as intended.
+        let isWithoutContent = ["starting", "waiting", "failure"].contains(state)
+        let lines = [isWithoutContent ? Self.escaped(design.device) : "", detail.map(shown) ?? ""].filter {
+            !$0.isEmpty
+        }
         let device = lines.isEmpty ? "" : "<p class=\"device\">\(lines.joined(separator: "<br>"))</p>"
         let before = "<!doctype html><html lang=\"\(language)\"><head><meta charset=\"utf-8\">"
         let after = """
