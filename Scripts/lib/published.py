@@ -105,8 +105,8 @@ def signed_content(path):
 
 
 def state(folder):
-    """Returns everything below a folder, without the publisher's state, the times, the checksum, the ids of reports and the routes in a ledger. The route of a
-    client that was recovered after a kill is unknown."""
+    """Returns everything below a folder, without the times, the checksum, the ids of reports and the routes in a ledger, and the digests in the publisher's state,
+    which depend on the times of channel files. The route of a client that was recovered after a kill is unknown."""
     folder = str(folder)
     found = {}
     for parent, folders, files in os.walk(folder):
@@ -122,6 +122,9 @@ def state(folder):
                     content = re.sub(r'"checksum": ".*"', "", TIME.sub("T", file.read()))
                     content = re.sub(r',\s*"route(Reason|Detail)?": [^\n]*?(?=,?\n)', "", content)
                     content = re.sub(r'"id": "[0-9a-f]{32}"', "I", content)
+            elif parent == os.path.join(folder, "publisher"):
+                with open(path, encoding="utf-8", errors="replace") as file:
+                    content = re.sub("[0-9a-f]{64}", "D", file.read())
             elif stat.S_ISREG(mode):
                 content = signed_content(path) if "/channels/" in path else digest(path)
             found[os.path.relpath(path, folder)] = (oct(mode), content)

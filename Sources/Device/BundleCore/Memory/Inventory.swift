@@ -158,12 +158,17 @@ struct StoredTrees: Sendable, Equatable {
             path: root.path, names: names, isStaging: isStaging || listFailure != nil, listFailure: listFailure)
     }
 
-    /// An unreadable folder must not hide the folders beside it.
+    /// An unreadable folder must not hide the folders beside it. It is read twice, because the change of a ledger forgets the
+    /// clients that a passing error of the disk hides.
     private static func list(
         _ folder: String, in root: Directory, failure listFailure: inout DiskError?
     ) throws(DiskError) -> [String] {
-        do {
-            return try root.directory(folder).list()
+        do throws(DiskError) {
+            do {
+                return try root.directory(folder).list()
+            } catch  where error.isUnreadable {
+                return try root.directory(folder).list()
+            }
         } catch  where error.kind == .missing {
             return []
         } catch  where error.isUnreadable {
