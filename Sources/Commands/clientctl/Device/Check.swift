@@ -3,7 +3,8 @@ import BundleCore
 import BundleValues
 import ClientShell
 
-struct CheckCommand: AsyncParsableCommand {
+struct CheckCommand: AsyncParsableCommand, RequiringCommand {
+    static let alsoRequired = UpdateOptions.required
     static let configuration = CommandConfiguration(
         commandName: "check",
         abstract: "Show what `install` would do, and why. Changes nothing.",

@@ -4,7 +4,8 @@ import BundleDisk
 import BundleValues
 import ClientShell
 
-struct Install: AsyncParsableCommand, ConfinedCommand {
+struct Install: AsyncParsableCommand, ConfinedCommand, RequiringCommand {
+    static let alsoRequired = UpdateOptions.required
     static let configuration = CommandConfiguration(
         commandName: "install",
         abstract: "Install the newest release that this device can run.",

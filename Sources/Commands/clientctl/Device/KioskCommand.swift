@@ -6,7 +6,8 @@ import ClientShell
 import Synchronization
 
 /// `clientctl kiosk`.
-struct KioskCommand: AsyncParsableCommand {
+struct KioskCommand: AsyncParsableCommand, RequiringCommand {
+    static let alsoRequired = [RequiredFlags.Need("browser <command>")]
     static let configuration = CommandConfiguration(
         commandName: "kiosk",
         abstract: "Run the browser of a device as another user than `serve`.",

@@ -47,7 +47,7 @@ struct SessionLogin: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "(required, except with --renew) File with the token that only its owner can read, or a pipe.",
+            "(required, or --renew) File with the token that only its owner can read, or a pipe.",
             valueName: "file"),
         completion: .file())
     var tokenFile: String?

@@ -3,6 +3,12 @@ import ArgumentParser
 
 /// The flags that `check`, `install`, `serve` and `doctor` share.
 struct UpdateOptions: ParsableArguments {
+    /// The needs of commands that cannot do without a feed or a Meteor server.
+    static let required = [
+        RequiredFlags.Need("channel <url|file>", "manifest <url|file>", "meteor <url>"),
+        RequiredFlags.Need("trust <path>", unless: "meteor"),
+    ]
+
     @Option(
         help: ArgumentHelp(
             "Manifest of the feed: a URL (https, http, file) or a path. Give --manifest, --channel or --meteor.",

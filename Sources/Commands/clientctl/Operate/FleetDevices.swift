@@ -4,7 +4,8 @@ import BundleFleet
 import BundleValues
 
 /// `clientctl fleet list`.
-struct FleetList: AsyncParsableCommand {
+struct FleetList: AsyncParsableCommand, RequiringCommand {
+    static let alsoRequired = [RequiredFlags.Need("roster <url|file>")]
     static let configuration = CommandConfiguration(
         commandName: "list",
         abstract: "List the devices of a roster: which version each runs, since when, and why not the newest.",
@@ -63,7 +64,8 @@ struct FleetList: AsyncParsableCommand {
 }
 
 /// `clientctl fleet show`.
-struct FleetShow: AsyncParsableCommand {
+struct FleetShow: AsyncParsableCommand, RequiringCommand {
+    static let alsoRequired = [RequiredFlags.Need("roster <url|file>")]
     static let configuration = CommandConfiguration(
         commandName: "show",
         abstract: "Show one device of a roster, and how to aim a release at it.",
@@ -89,7 +91,8 @@ struct FleetShow: AsyncParsableCommand {
 }
 
 /// `clientctl fleet forget`.
-struct FleetForget: AsyncParsableCommand {
+struct FleetForget: AsyncParsableCommand, RequiringCommand {
+    static let alsoRequired = [RequiredFlags.Need("roster <url|file>")]
     static let configuration = CommandConfiguration(
         commandName: "forget",
         abstract: "Remove one device from a roster, with the key that is pinned for it.",

@@ -5,7 +5,11 @@ import BundlePublish
 import BundleFleet
 import BundleValues
 
-struct FleetGuard: AsyncParsableCommand {
+struct FleetGuard: AsyncParsableCommand, RequiringCommand {
+    static let alsoRequired = [
+        RequiredFlags.Need(
+            "channel-key <file>", "sign-command <command>", "guard-key <file>", "guard-sign-command <command>")
+    ]
     static let configuration = CommandConfiguration(
         commandName: "guard",
         abstract: "Advance a rollout while few starts fail; stop it when too many do.",

@@ -192,7 +192,7 @@ enum Main {
         if let missing = error as? MissingFlag {
             let settings = Settings.readable
             return .usage(
-                message: RequiredFlags.message(missing, of: running.flatMap { CommandName.words(of: $0) }) { name in
+                message: RequiredFlags.message(missing, of: running) { name in
                     CommandLineFlags.contain(name)
                         || (try? settings.values(of: name, isRepeatable: true))?.contains { !$0.isEmpty } == true
                 })

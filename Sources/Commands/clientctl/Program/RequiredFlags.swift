@@ -7,8 +7,14 @@ struct MissingFlag: Error {
     let flags: [String]
 }
 
-/// The required flags of each command. They are optional for the parser, because their values may come from the environment and the
-/// configuration file.
+/// A command that requires flags which are optional in other commands that share them.
+protocol RequiringCommand: ParsableCommand {
+    static var alsoRequired: [RequiredFlags.Need] { get }
+}
+
+/// The required flags of commands, as their options declare them: the help of such an option begins with `(required)`, or with
+/// `(required, or --other)` if another flag replaces it. They are optional for the parser, because their values may come from the
+/// environment and the configuration file.
 enum RequiredFlags {
     /// A required flag, or several flags of which one is required.
     struct Need: Equatable {
@@ -22,6 +28,8 @@ enum RequiredFlags {
             self.unless = unless
         }
 
+        fileprivate init(_ flags: [String]) { self.flags = flags }
+
         var names: [String] { flags.map { String($0.prefix { $0 != " " }) } }
 
         /// The text in the usage of a command.
@@ -34,56 +42,49 @@ enum RequiredFlags {
         fileprivate var words: String { RequiredFlags.shown(names) }
     }
 
-    private static let store = Need("store <dir>")
-    private static let version = Need("version <version>")
-    private static let feed = Need("feed <place>")
-    private static let channel = Need("channel <name>")
-    private static let updates =
-        [
-            Need("channel <url|file>", "manifest <url|file>", "meteor <url>"), Need("trust <path>", unless: "meteor"),
-        ] + [store]
-    private static let key = Need("key <file>", "sign-command <command>")
-    private static let edit = [feed, channel, Need("channel-key <file>", "sign-command <command>")]
+    /// Returns the needs of `command`, in the order of its help.
+    static func needs(of command: any ParsableCommand.Type) -> [Need] {
+        var own = (command as? any RequiringCommand.Type)?.alsoRequired ?? []
+        var needs: [Need] = []
+        for need in declared(by: command) {
+            if let index = own.firstIndex(where: { !Set($0.names).isDisjoint(with: need.names) }) {
+                needs.append(own.remove(at: index))
+            } else {
+                needs.append(need)
+            }
+        }
+        return own + needs
+    }
 
-    static let byCommand: [String: [Need]] = [
-        "publish": [version, feed, key],
-        "channel list": [feed], "channel log": [feed, channel], "feed offer": [feed],
-        "feed page-module": [Need("trust <path>")],
-        "release rollout": [version] + edit, "release target": [version] + edit,
-        "release retry": [version] + edit,
-        "release set": [version, Need("urgent", "no-urgent")] + edit,
-        "release pause": [version] + edit, "release resume": [version] + edit, "release withdraw": [version] + edit,
-        "release recall": [Need("version <version>", "below <version>")] + edit,
-        "release promote": [version, Need("to <name>")] + edit,
-        "channel set": [Need("poll <duration>", "busy <duration>")] + edit,
-        "channel prune": [Need("keep <n>")] + edit, "channel delete": [Need("yes", "dry-run"), feed],
-        "channel renew": edit, "channel restore": edit, "release delta": [version, feed, key],
-        "fleet page": [feed, Need("out <file>")],
-        "fleet insights": [version, feed, channel, Need("prometheus <url>")],
-        "fleet guard": [
-            version, feed, channel, Need("prometheus <url>"),
-            Need("channel-key <file>", "sign-command <command>", "guard-key <file>", "guard-sign-command <command>"),
-        ],
-        "trust init": [Need("out <file>"), Need("root-key <file>"), Need("release-key <file>")], "trust sign": [key],
-        "trust publish": [feed], "trust update": [feed],
-        "trust add-key": [Need("role <role>"), Need("public-key <file>")],
-        "trust remove-key": [Need("role <role>"), Need("key-id <id>", "public-key <file>")],
-        "trust rotate": [Need("old <file>"), Need("new <file>")],
-        "fleet list": [Need("roster <url|file>")], "fleet show": [Need("roster <url|file>")],
-        "fleet forget": [Need("roster <url|file>")],
-        "feed export": [feed, Need("to <dir>")], "feed prune": [feed],
-        "check": updates, "install": updates, "serve": [store], "launch": [store],
-        "confirm": [store, version, Need("token <token>")], "fail": [store, version, Need("token <token>")],
-        "unblock": [store, version], "session login": [store, Need("token-file <file>")],
-        "report": [store, Need("report <url>", "off")],
-        "activate": [store], "keys generate": [Need("out <prefix>")],
-        "status": [store], "doctor": [store], "list": [store], "rollback": [store], "repair": [store], "prune": [store],
-        "session logout": [store], "screen lock": [store], "screen unlock": [store], "events": [store],
-    ]
+    private static func declared(by command: any ParsableCommand.Type) -> [Need] {
+        let dump = Array(command._dumpHelp().utf8)
+        let tool = (try? JSONScanner.parse(dump, maximumBytes: dump.count))?.objectValue
+        let arguments = tool?["command"]?.objectValue?["arguments"]?.arrayValue ?? []
+        var usages: [String: String] = [:]
+        var needs: [(name: String, others: [String])] = []
+        for argument in arguments.compactMap(\.objectValue) {
+            // Operands have no name.
+            guard let name = argument["preferredName"]?.objectValue?["name"]?.stringValue else { continue }
+            let value = argument["kind"] == .string("option") ? argument["valueName"]?.stringValue : nil
+            usages[name] = name + (value.map { " <\($0)>" } ?? "")
+            if let others = replacements(argument["abstract"]?.stringValue ?? "") { needs.append((name, others)) }
+        }
+        return needs.map { name, others in Need(([name] + others).map { usages[$0] ?? $0 }) }
+    }
 
-    /// Returns the message about `missing`, and about the other flags that the command `words` requires and `isGiven` does not find.
-    static func message(_ missing: MissingFlag, of words: [String]?, isGiven: (String) -> Bool) -> String {
-        let all = (words.flatMap { byCommand[$0.joined(separator: " ")] } ?? []).filter { need in
+    /// Returns the flags that replace the one with the help `abstract`; nil if it is not required, or only with other arguments.
+    private static func replacements(_ abstract: String) -> [String]? {
+        guard let rest = abstract.dropping(prefix: "(required"), let end = rest.firstIndex(of: ")") else { return nil }
+        let condition = rest[..<end]
+        guard condition.isEmpty || condition.hasPrefix(", or ") else { return nil }
+        return condition.split { " ,".contains($0) }.filter { $0.hasPrefix("--") }.map { String($0.dropFirst(2)) }
+    }
+
+    /// Returns the message about `missing`, and about the other flags that `command` requires and `isGiven` does not find.
+    static func message(
+        _ missing: MissingFlag, of command: (any ParsableCommand.Type)?, isGiven: (String) -> Bool
+    ) -> String {
+        let all = (command.map(needs) ?? []).filter { need in
             !need.names.contains(where: isGiven) && need.unless.map(isGiven) != true
         }
         let isListed = all.contains { !Set($0.names).isDisjoint(with: missing.flags) }
@@ -93,7 +94,7 @@ enum RequiredFlags {
         return "Missing \(list(named)): give the \(isOne ? "flag" : "flags"), "
             + (isOne ? "set " : "set variables such as ") + "\(FlagNames.variable(first ?? "")), or put "
             + (isOne ? "" : "keys such as ") + "\"\(first ?? "")\" into the configuration file."
-            + projectAdvice(missing.flags + all.flatMap(\.names), of: words)
+            + projectAdvice(missing.flags + all.flatMap(\.names), of: command.flatMap { CommandName.words(of: $0) })
     }
 
     /// Returns a sentence about the project file if the working folder has none and it usually sets one of `flags`.
@@ -128,16 +129,15 @@ enum RequiredFlags {
         let rest = text[start.upperBound...]
         let end = rest.firstRange(of: "\n")?.lowerBound ?? rest.endIndex
         let tokens = rest[..<end].split(separator: " ").map(String.init)
-        guard let count = [2, 1].first(where: { byCommand[tokens.prefix($0).joined(separator: " ")] != nil }) else {
-            return text
-        }
+        guard let (command, count) = CommandName.command(tokens) else { return text }
+        let needs = needs(of: command).map(\.usage)
+        if needs.isEmpty { return text }
         let words = tokens.prefix(count)
         var operands: [String] = []
         for (index, token) in tokens.enumerated().dropFirst(count) where !["<options>", "[<options>]"].contains(token) {
             let isValue = tokens[index - 1].hasPrefix("--") || tokens[index - 1].hasPrefix("[--")
             if token.hasPrefix("<") || token.hasPrefix("[<"), !isValue { operands.append(token) }
         }
-        let needs = (byCommand[words.joined(separator: " ")] ?? []).map(\.usage)
         let usage = (Array(words) + operands + needs + ["[<options>]"]).joined(separator: " ")
         return "\(text[..<start.upperBound])\(usage)\(rest[end...])"
     }

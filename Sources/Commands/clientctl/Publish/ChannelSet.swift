@@ -32,7 +32,7 @@ struct ChannelSet: ChannelEdit {
 
     @Option(
         help: ArgumentHelp(
-            "(required, or another setting) Time between two checks of a device, 10s to 7d; default leaves it to each device.",
+            "(required, or --busy or another setting) Time between two checks of a device, 10s to 7d; default leaves it to each device.",
             valueName: "duration"))
     var poll: String?
 

@@ -205,7 +205,8 @@ struct TrustSign: ParsableCommand {
             Signers.Flags(key: "key", command: "sign-command", publicKey: "sign-public-key"),
             keys: key.map { [$0] } ?? [], commands: signCommand.map { [$0] } ?? [],
             publicKeys: signPublicKey.map { [$0] } ?? [], passphrase: passphrase)
-        guard let signer = signers.first, signers.count == 1 else {
+        guard let signer = signers.first else { throw MissingFlag(flags: ["key", "sign-command"]) }
+        guard signers.count == 1 else {
             throw ValidationError(
                 "Give either --key, or --sign-command with --sign-public-key. Each run adds one signature.")
         }

@@ -45,7 +45,7 @@ struct Verify: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "(required, except with --store) Key, folder of keys or trust root to check signatures with.",
+            "(required without --store) Key, folder of keys or trust root to check signatures with.",
             valueName: "path"),
         completion: .file())
     var trust: String?
