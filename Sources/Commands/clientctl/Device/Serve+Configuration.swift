@@ -6,10 +6,84 @@ import BundleServe
 import MeteorSource
 
 extension Serve {
-    static func boot(
-        _ sessions: FileSessionRepository, shell: ClientShell, bridge: LoopbackBridge, agent: ServeAgent,
-        host: LoopbackHost, kiosk: Kiosk
-    ) -> ShellBootSequence {
+    /// The collaborators that `serve` makes of its flags.
+    ///
+    /// Opening a store counts a trial without a verdict as failed, so the store opens only with these: every flag is valid by then.
+    struct Parts {
+        let container: DeviceContainer
+        let endpoints: EndpointWatch
+        let bridge: LoopbackBridge
+        let agent: ServeAgent
+        let sessions: FileSessionRepository
+        let renewal: SessionRenewal?
+        let kiosk: Kiosk
+        let pages: Pages
+        let listening: Listening
+        let reporter: ReportSender?
+        let roster: RosterSender?
+
+        var store: String { container.configuration.device.store }
+    }
+
+    func parts() throws -> Parts {
+        let endpoints = EndpointWatch(try FlagValue.startupTimeout(startupTimeout))
+        let configuration = try shellConfiguration(endpoints)
+        let roster = try listed.sender(update, configuration: configuration)
+        let agent = try agent.agent(update.store, roster: roster)
+        var listening = try Wiring.listening(
+            update, push: push, environment: Environment(log: { Output.say($0) }))
+        listening.link = { agent.note(link: $0, isUp: $1) }
+        let sessions = Wiring.sessions(configuration.device.store)
+        let kiosk = try screen.kiosk(sessions)
+        let renewal = try screen.renewal(configuration.device.store)
+        let bridge = LoopbackBridge(try design(), within: try origins.bound())
+        let observer = UpdateObserver { event in
+            agent.note(event)
+            bridge.note(event)
+        }
+        let container = try Wiring.container(update, configuration: configuration, report: observer)
+        let reporter = try reporting.reporter(update)
+        return Parts(
+            container: container, endpoints: endpoints, bridge: bridge, agent: agent, sessions: sessions,
+            renewal: renewal, kiosk: kiosk,
+            pages: try pages(agent, kiosk: kiosk, server: container.followedServer), listening: listening,
+            reporter: reporter, roster: roster)
+    }
+
+    /// The page of an opened store, and what watches it.
+    struct PageScreen {
+        let shell: ClientShell
+        let host: LoopbackHost
+        let verdict: FirstVerdict
+        let file: ScreenFile
+        let boot: ShellBootSequence
+    }
+
+    func pageScreen(_ parts: Parts, of shell: ClientShell) throws -> PageScreen {
+        let (agent, kiosk) = (parts.agent, parts.kiosk)
+        let verdict = FirstVerdict()
+        let complaints = PageComplaints(parts.store)
+        let file = ScreenFile(store: parts.store)
+        let isTimed = parts.container.configuration.activation != nil
+        let lose: @Sendable (String) -> Void = { reason in
+            agent.notePageLost()
+            kiosk.lose(reason)
+        }
+        let host = try LoopbackHost(
+            shell, parts.bridge, heartbeat: kiosk.heartbeat, isKiosk: kiosk.startsBrowser, screenFile: file,
+            endpoints: parts.endpoints, isFollowed: { kiosk.isFollowed }, lose: lose
+        ) { event in
+            kiosk.observe(event)
+            agent.note(event, isTimed: isTimed)
+            verdict.hear(event)
+            complaints.hear(event)
+        }
+        return PageScreen(
+            shell: shell, host: host, verdict: verdict, file: file, boot: Self.boot(shell, host: host, parts))
+    }
+
+    private static func boot(_ shell: ClientShell, host: LoopbackHost, _ parts: Parts) -> ShellBootSequence {
+        let (bridge, sessions, agent, kiosk) = (parts.bridge, parts.sessions, parts.agent, parts.kiosk)
         let launch = ShellLaunch(shell) {
             guard await bridge.noteEnded(sessions, at: .now) else { return false }
             kiosk.endSession()
@@ -24,6 +98,54 @@ extension Serve {
                 if state.isLock { host.expectNextPage(isLocked: true) }
             },
             welcome: { await shell.checkSoon(within: .zero) })
+    }
+
+    /// Boots, and returns what the first page shows.
+    func showFirst(_ screen: PageScreen, _ parts: Parts) async throws -> ShellBootSequence.Shown {
+        let host = screen.host
+        parts.kiosk.follow(start: { host.browserStarts() }, hasPage: { host.hasPage })
+        return try await screen.boot.first(waits: parts.container.hasSource && !once)
+    }
+
+    /// Starts the server, on `port` if the seed is already shown there.
+    func startServer(_ screen: PageScreen, _ parts: Parts, port: Int?) async throws -> PageServer {
+        let application = try await screen.shell.meteorAppId()
+        if let port { warn(aboutPort: port, application: application, parts.pages) }
+        screen.file.expect(ScreenNote(.started, since: .now))
+        return try await PageServer.start(
+            parts.pages.configuration(port: port, application: application), host: screen.host)
+    }
+
+    func noteMissingFeed(_ parts: Parts) {
+        if parts.container.hasSource || once { return }
+        let text = "no feed is named, so only clients that `clientctl install` adds are shown"
+        Log.note(LogLine(level: .info, event: "noFeed", message: text))
+    }
+
+    /// Returns what runs until `serve` stops.
+    func tasks(
+        _ screen: PageScreen, _ parts: Parts, _ server: PageServer, after shown: ShellBootSequence.Shown
+    ) -> [@Sendable () async -> Void] {
+        let (shell, host, boot, verdict, isOnce) = (screen.shell, screen.host, screen.boot, screen.verdict, once)
+        let (kiosk, agent, renewal, reporter) = (parts.kiosk, parts.agent, parts.renewal, parts.reporter)
+        let (configuration, store, listening) = (parts.container.configuration, parts.store, parts.listening)
+        return [
+            { await host.run() },
+            {
+                await kiosk.keepBrowser(
+                    at: server.port, of: store, starting: { host.browserStarts() },
+                    restarting: agent.noteBrowserRestart)
+            },
+            { await kiosk.runHook() },
+            { await renewal?.run() },
+            { await boot.again(every: configuration.storeInterval, after: shown) },
+            { await agent.run(server, shell: shell) },
+            { if !isOnce { await reporter?.run(ReportCommand.note) } },
+            { if !isOnce { await agent.sendStates() } },
+            {
+                if isOnce { await verdict.limit(configuration.startupTimeout) } else { await listening.run(shell) }
+            },
+        ]
     }
 
     static func logState(_ message: String) {

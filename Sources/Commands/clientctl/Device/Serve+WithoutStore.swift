@@ -5,15 +5,13 @@ import BundleValues
 import BundleServe
 
 extension Serve {
-    static let diskInterval = Duration.seconds(2)
+    private static let diskInterval = Duration.seconds(2)
 
     /// Returns the shell when its store opens. The disk can be mounted, cleared or repaired later, so an error of the store does not end
     /// the process. Until the store opens, serves the seed from its folder. In that case, also returns the port and the signal handler.
     /// Returns nil if a signal to stop arrives first.
-    func shell(
-        _ container: DeviceContainer, bridge: LoopbackBridge, kiosk: Kiosk, agent: ServeAgent,
-        sessions: FileSessionRepository, pages: Pages
-    ) async throws -> (shell: ClientShell, port: Int?, signals: StopSignals?)? {
+    func open(_ parts: Parts) async throws -> (shell: ClientShell, port: Int?, signals: StopSignals?)? {
+        let (container, bridge, kiosk, agent) = (parts.container, parts.bridge, parts.kiosk, parts.agent)
         let refusal: any Error
         do {
             return (try container.shell(bridge: bridge), nil, nil)
@@ -29,8 +27,7 @@ extension Serve {
         let (running, end) = AsyncStream<Void>.makeStream()
         let signals = StopSignals()
         signals.then { end.finish() }
-        let screen = try await screenWithoutStore(
-            container, refusal: refusal, kiosk: kiosk, agent: agent, sessions: sessions, pages: pages)
+        let screen = try await screenWithoutStore(parts, refusal: refusal)
         let shell = try await withThrowingTaskGroup(of: ClientShell?.self) { group in
             group.addTask {
                 await withTaskGroup { group in
@@ -54,7 +51,7 @@ extension Serve {
     }
 
     /// Returns the shell when the store opens. Logs each new reason why it does not open.
-    static func shell(
+    private static func shell(
         _ container: DeviceContainer, bridge: LoopbackBridge, after refusal: any Error
     ) async throws -> ClientShell {
         var logged = UpdateFailure(refusal).message
@@ -71,11 +68,11 @@ extension Serve {
     }
 
     /// Starts a server that shows the seed, or the reason why there is no seed, until the store opens.
-    func screenWithoutStore(
-        _ container: DeviceContainer, refusal: any Error, kiosk: Kiosk, agent: ServeAgent,
-        sessions: FileSessionRepository, pages: Pages
+    private func screenWithoutStore(
+        _ parts: Parts, refusal: any Error
     ) async throws -> (server: PageServer, boot: ShellBootSequence, shown: ShellBootSequence.Shown) {
-        let device = container.configuration.device
+        let (agent, kiosk, sessions) = (parts.agent, parts.kiosk, parts.sessions)
+        let device = parts.container.configuration.device
         let reason = UpdateFailure(refusal)
         let bridge = LoopbackBridge(try design(), within: try origins.bound())
         let host = try SeedHost(bridge, of: device, because: refusal, .command)
@@ -91,7 +88,8 @@ extension Serve {
                 "\(reason.message) No client is shown until the store opens; serve tries again every 2 seconds.")
         }
         let application = try? device.seed.flatMap { try SeedFolder(at: $0, layout: device.layout).facts?.appId }
-        let server = try await PageServer.start(pages.configuration(port: nil, application: application), host: host)
+        let server = try await PageServer.start(
+            parts.pages.configuration(port: nil, application: application), host: host)
         try announce(server, names: name.map { [$0] } ?? [], next: name)
         agent.ready(server)
         return (server, boot, shown)

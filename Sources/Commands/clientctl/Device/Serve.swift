@@ -173,94 +173,29 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
     }
 
     func run() async throws {
-        let endpoints = EndpointWatch(try FlagValue.startupTimeout(startupTimeout))
-        let configuration = try shellConfiguration(endpoints)
-        let roster = try listed.sender(update, configuration: configuration)
-        let agent = try agent.agent(update.store, roster: roster)
-        defer { agent.end() }
-        var listening = try Wiring.listening(
-            update, push: push, environment: Environment(log: { Output.say($0) }))
-        listening.link = { agent.note(link: $0, isUp: $1) }
-        let sessions = Wiring.sessions(configuration.device.store)
-        let kiosk = try screen.kiosk(sessions)
-        let renewal = try screen.renewal(configuration.device.store)
-        let design = try design()
-        let bridge = LoopbackBridge(design, within: try origins.bound())
-        let observer = UpdateObserver { event in
-            agent.note(event)
-            bridge.note(event)
-        }
-        let container = try Wiring.container(update, configuration: configuration, report: observer)
-        let isOnce = once
-        let reporter = try reporting.reporter(update)
-        // Opening the store counts a trial without a verdict as failed, so every flag is checked before.
-        let pages = try pages(agent, kiosk: kiosk, server: container.followedServer)
-        guard
-            let begun = try await shell(
-                container, bridge: bridge, kiosk: kiosk, agent: agent, sessions: sessions, pages: pages)
-        else {
-            return agent.stopping()
-        }
-        let (shell, port) = (begun.shell, begun.port)
-        try reporting.turn(on: reporter != nil, update)
-        let verdict = FirstVerdict()
-        let complaints = PageComplaints(configuration.device.store)
-        let lose: @Sendable (String) -> Void = { reason in
-            agent.notePageLost()
-            kiosk.lose(reason)
-        }
-        let screenFile = ScreenFile(store: configuration.device.store)
-        let host = try LoopbackHost(
-            shell, bridge, heartbeat: kiosk.heartbeat, isKiosk: kiosk.startsBrowser, screenFile: screenFile,
-            endpoints: endpoints, isFollowed: { kiosk.isFollowed }, lose: lose
-        ) { event in
-            kiosk.observe(event)
-            agent.note(event, isTimed: configuration.activation != nil)
-            verdict.hear(event)
-            complaints.hear(event)
-        }
+        let parts = try parts()
+        defer { parts.agent.end() }
+        guard let opened = try await open(parts) else { return parts.agent.stopping() }
+        try reporting.turn(on: parts.reporter != nil, update)
+        let screen = try pageScreen(parts, of: opened.shell)
         try StartedProgram.reapOrphansAsInit()
-        if isOnce { try await shell.checkForUpdates() }
-        kiosk.follow(start: { host.browserStarts() }, hasPage: { host.hasPage })
-        let boot = Self.boot(sessions, shell: shell, bridge: bridge, agent: agent, host: host, kiosk: kiosk)
-        let shown = try await boot.first(waits: container.hasSource && !isOnce)
-        let application = try await shell.meteorAppId()
-        if let port { warn(aboutPort: port, application: application, pages) }
-        screenFile.expect(ScreenNote(.started, since: .now))
-        let server = try await PageServer.start(pages.configuration(port: port, application: application), host: host)
+        if once { try await opened.shell.checkForUpdates() }
+        let shown = try await showFirst(screen, parts)
+        let server = try await startServer(screen, parts, port: opened.port)
         // A program that reads the address can end this process at once.
-        let signals = begun.signals ?? StopSignals()
-        signals.then { verdict.stop() }
-        try await announce(server, shell: shell, isKnown: port != nil, agent: agent)
-        if !container.hasSource, !isOnce {
-            let text = "no feed is named, so only clients that `clientctl install` adds are shown"
-            Log.note(LogLine(level: .info, event: "noFeed", message: text))
-        }
-        let tasks: [@Sendable () async -> Void] = [
-            { await host.run() },
-            {
-                await kiosk.keepBrowser(
-                    at: server.port, of: configuration.device.store, starting: { host.browserStarts() },
-                    restarting: agent.noteBrowserRestart)
-            },
-            { await kiosk.runHook() },
-            { await renewal?.run() },
-            { await boot.again(every: configuration.storeInterval, after: shown) },
-            { await agent.run(server, shell: shell) },
-            { if !isOnce { await reporter?.run(ReportCommand.note) } },
-            { if !isOnce { await agent.sendStates() } },
-            { [listening] in
-                if isOnce { await verdict.limit(configuration.startupTimeout) } else { await listening.run(shell) }
-            },
-        ]
-        let status = await Self.run(tasks, agent) {
-            if isOnce { return await verdict.status() }
+        let signals = opened.signals ?? StopSignals()
+        signals.then { screen.verdict.stop() }
+        try await announce(server, shell: opened.shell, isKnown: opened.port != nil, agent: parts.agent)
+        noteMissingFeed(parts)
+        let isOnce = once
+        let status = await Self.run(tasks(screen, parts, server, after: shown), parts.agent) {
+            if isOnce { return await screen.verdict.status() }
             await signals.wait()
             return 0
         }
-        await Self.end(shell, server: server, reporter: isOnce ? reporter : nil)
-        if isOnce { await roster?.sendOnce() }
-        screenFile.settle()
+        await Self.end(opened.shell, server: server, reporter: isOnce ? parts.reporter : nil)
+        if isOnce { await parts.roster?.sendOnce() }
+        screen.file.settle()
         if status != 0 { throw ExitCode(status) }
     }
 }
