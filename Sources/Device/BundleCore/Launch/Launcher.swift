@@ -1,6 +1,6 @@
+import BundleDisk
 import BundleFormats
 public import BundleValues
-import BundleDisk
 
 /// Launches clients: select, organize, begin. `Verdicts` settles a launch.
 ///
@@ -281,4 +281,84 @@ public struct Launcher: Sendable {
     }
 
     private static func list(_ names: [ClientName]) -> String { names.map(\.description).joined(separator: ", ") }
+}
+
+extension Launcher {
+    /// Records a launch durably, before the first byte is shown. From then on the launch needs a verdict; with
+    /// `awaitsPage`, from the first report of its page on.
+    ///
+    /// A running trial of the same shell is ended without a failure. Returns nil if the client was blocked, recalled
+    /// or removed since `prepare`; the caller prepares again.
+    package func begin(_ prepared: PreparedLaunch, awaitsPage: Bool = false) throws -> Launched? {
+        let token = try LaunchToken.random()
+        let name = prepared.choice.name
+        do {
+            guard let ledger = try record(name, token, awaitsPage: awaitsPage), let launch = ledger.launch else {
+                return nil
+            }
+            let failures = name.version.flatMap(ledger.record(of:))?.failures ?? []
+            return Launched(
+                prepared: prepared, token: token, isTrial: launch.isTrial, isRecorded: true,
+                wasReportedFailed: failures.contains { $0.cause == .reported })
+        } catch  where isRefusal(error) {
+            refuseTrials()
+            if try inventory().ledger.isOnTrial(name) { return nil }
+            environment.log(
+                "\(UpdateFailure(error).message) \(name) is confirmed, and is shown without a record of this launch.")
+            return Launched(prepared: prepared, token: token, isTrial: false, isRecorded: false)
+        }
+    }
+
+    /// Shows the seed to guests. Nothing is recorded, since the display for guests does not affect the other
+    /// launches.
+    package func show(_ prepared: PreparedLaunch) throws -> Launched {
+        Launched(prepared: prepared, token: try .random(), isTrial: false, isRecorded: false)
+    }
+
+    /// Records a launch that the disk refused before. Returns the same launch if the disk still refuses.
+    public func record(again launched: Launched) -> Launched {
+        guard !launched.isRecorded, (try? record(launched.name, launched.token)) != nil else { return launched }
+        return Launched(
+            prepared: launched.prepared, token: launched.token, isTrial: launched.isTrial, isRecorded: true)
+    }
+
+    /// Stops the choice of clients on trial, because the disk refuses to record their launches.
+    public func refuseTrials() { writes.refuse() }
+
+    private func record(_ name: ClientName, _ token: LaunchToken, awaitsPage: Bool = false) throws -> Ledger? {
+        let time = environment.now()
+        let launch = LedgerChange.launched(
+            try LaunchClaim(name, token), shell: device.shell, at: time, awaitsPage: awaitsPage)
+        guard case .written(let update) = try keeper.propose(standing(at: time) + [launch]) else { return nil }
+        writes.settle()
+        keeper.updatePrevious(in: folders, environment: environment)
+        return update.after.ledger
+    }
+}
+
+extension Launcher {
+    /// Returns whether `error` means that the store cannot be used: it is full, read-only or broken, or belongs to
+    /// another user or a newer program. A store in use and a folder that is not a store do not count.
+    package static func isWithoutStore(_ error: any Error) -> Bool {
+        error is DiskError || error is NewerLedger || (error as? UpdateFailure)?.code == .permissionDenied
+    }
+
+    /// Launches the seed from its own folder if the store cannot be used; throws `error` otherwise. Nothing is
+    /// stored, so the launch needs no verdict.
+    package static func launch(
+        _ device: LaunchDevice, withoutStore error: any Error, log: (String) -> Void
+    ) throws -> Launched {
+        guard isWithoutStore(error), let path = device.seed else { throw error }
+        let seed = try SeedFolder(at: path, layout: device.layout)
+        let root = try ServingRoots.inPlace(seed, layout: device.layout)
+        log(
+            "\(UpdateFailure(error).message) Until then the seed is shown from \(root.path), and nothing is stored."
+        )
+        let client = ReadyClient(
+            name: .embedded, source: "embedded", root: root, use: nil, receipt: nil,
+            manifest: seed.facts == nil ? nil : seed.directory, layout: device.layout, facts: nil)
+        return Launched(
+            prepared: PreparedLaunch(choice: .init(name: .embedded, reason: .onlyOne), client: client),
+            token: try .random(), isTrial: false, isRecorded: false)
+    }
 }

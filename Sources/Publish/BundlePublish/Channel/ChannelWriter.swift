@@ -1,6 +1,6 @@
 import BundleFormats
-import BundleValues
 import BundleSigning
+import BundleValues
 
 /// Reads, verifies, edits, signs and writes channel files. The caller holds the lock of the feed while it calls
 /// `put`.
@@ -96,7 +96,7 @@ package struct ChannelWriter {
     }
 
     /// Returns a warning if the caller asked to create a channel that exists.
-    func creationWarning(present: VerifiedChannelDocument?) -> String? {
+    private func creationWarning(present: VerifiedChannelDocument?) -> String? {
         guard let sequence = present?.document.sequence, options.firstSequence != nil else { return nil }
         return "it already exists, with sequence \(sequence), so --create had no effect"
     }
@@ -132,4 +132,306 @@ extension Timestamp {
     func adding(_ duration: Duration) -> Timestamp {
         Timestamp(clamping: secondsSinceEpoch + Int(clamping: duration.components.seconds))
     }
+}
+
+extension ChannelWriter {
+    /// A signed channel file that devices would accept. Only `verifySigned` creates one.
+    struct SignedChannel {
+        let bytes: [UInt8]
+        let envelope: SignedEnvelope
+        let payloadSha256: SHA256Digest
+
+        fileprivate init(_ bytes: [UInt8], envelope: SignedEnvelope, payloadSha256: SHA256Digest) {
+            self.bytes = bytes
+            self.envelope = envelope
+            self.payloadSha256 = payloadSha256
+        }
+    }
+
+    /// A channel file that is ready to be written.
+    struct PreparedChannel {
+        let name: String
+        /// The signed file; nil if the channel file stays as it is.
+        let file: SignedChannel?
+        var report: ChannelReport
+        let base: ChannelBase
+        /// The change of the feed's `manifest.json`; nil if it stays as it is.
+        let newest: NewestManifest.Replacement?
+        /// The time of the preparation, which devices will measure the file by.
+        let clock: Timestamp
+
+        init(
+            name: String, file: SignedChannel?, base: ChannelBase, _ report: ChannelReport,
+            in location: any FeedLocation,
+            at clock: Timestamp
+        ) throws {
+            self.name = name
+            self.file = file
+            self.base = base
+            self.clock = clock
+            var report = report
+            (report.newest, newest) = try NewestManifest.change(
+                for: report.document, after: base.document?.document, in: location, at: clock)
+            if file == nil { report.outcome = newest == nil ? .unchanged : .completed }
+            self.report = report
+        }
+    }
+
+    /// Prepares the next channel file: `base`, or an empty file for `appId`, with `change` applied. Nothing is
+    /// written if `change` returns no changes.
+    /// Releases that a guard holds are paused before and after `change`, except `resumed`. A restored file is paused
+    /// after it only.
+    func prepare(
+        _ name: String, creatingFor appId: String?, onto base: ChannelBase, resumed: SemanticVersion? = nil,
+        change: (inout ChannelDocument) throws -> [String]
+    ) throws -> PreparedChannel {
+        let present = base.document
+        try requireChannel(name, present: present)
+        let issuedAt = self.issuedAt(after: present)
+        let unchanged =
+            present?.document
+            ?? ChannelDocument(
+                appId: appId, channel: name, sequence: 0, issuedAt: issuedAt,
+                expires: issuedAt.adding(options.lifetime))
+        var document = unchanged
+        document.sequence = present == nil ? firstSequence ?? 1 : base.taken + 1
+        let held = try HoldEditor.judge(unchanged, in: location, trust: options.trust, clock: options.clock)
+        var changes = base.isRestored ? [] : try document.apply(held, at: issuedAt)
+        changes += try change(&document)
+        changes += try document.apply(held.releasing(resumed), at: issuedAt)
+        let stillHeld = try resumed.flatMap { try holdWarning(for: $0, in: changes.isEmpty ? unchanged : document) }
+        if changes.isEmpty {
+            return try PreparedChannel(
+                name: name, file: nil, base: base,
+                ChannelReport(
+                    outcome: .unchanged, document: unchanged, previousSequence: present?.document.sequence, changes: [],
+                    warnings: expiryWarnings(unchanged) + [stillHeld].compactMap(\.self)),
+                in: location, at: options.clock)
+        }
+        (document.issuedAt, document.expires) = (issuedAt, issuedAt.adding(options.lifetime))
+        return try sign(document, changes: base.losses + changes, onto: base, stillHeld: stillHeld)
+    }
+
+    /// Signs `document`, which continues `base` by `changes`, if devices would accept it.
+    private func sign(
+        _ draft: ChannelDocument, changes: [String], onto base: ChannelBase, stillHeld: String?
+    ) throws -> PreparedChannel {
+        let (name, present) = (draft.channel, base.document)
+        try FeedRecalls(in: location).require(draft, after: present?.document)
+        try requirePlausibleTime(of: name, after: present)
+        try requireKeptKeys(name, after: base)
+        var document = draft
+        document.previous = present?.payloadSha256
+        let bytes = try options.signers.sign(ChannelFormat.envelope(document)).document
+        let known = Set(present?.document.releases.map(\.version) ?? [])
+        let size = try ChannelSize.require(
+            bytes.count, of: name, adds: !document.releases.allSatisfy { known.contains($0.version) })
+        let file = try verifySigned(bytes, of: name, after: present)
+        return try PreparedChannel(
+            name: name, file: file, base: base,
+            ChannelReport(
+                outcome: options.isDryRun ? .dryRun : .changed, document: document,
+                previousSequence: present?.document.sequence, changes: changes,
+                warnings: warnings(after: present, expires: document.expires)
+                    + [
+                        size, stillHeld, similarityWarning(name, present: present),
+                        creationWarning(present: present),
+                    ].compactMap(\.self)
+                    + document.warnings(after: present?.document, at: options.clock)),
+            in: location, at: options.clock)
+    }
+
+    /// Returns a warning about a new channel whose name is similar to that of another channel.
+    private func similarityWarning(_ name: String, present: VerifiedChannelDocument?) throws -> String? {
+        guard present == nil, let other = SimilarWord.closest(to: name, in: try Self.channels(in: location)) else {
+            return nil
+        }
+        return
+            "it is new, and the feed already has \(other): no device follows \(name) yet. If it is misspelled, remove it with "
+            + "`clientctl channel delete \(name)`."
+    }
+
+    /// Returns a warning if a guard's hold still covers `version` in `document`.
+    private func holdWarning(for version: SemanticVersion, in document: ChannelDocument) throws -> String? {
+        let rule = try HoldEditor.judge(document, in: location, trust: options.trust, clock: options.clock)
+        guard rule.isHolding(version) else { return nil }
+        return
+            "a guard's hold still blocks \(version) on further devices, because it names later sequences than \(document.sequence). See "
+            + "\(HoldEditor.path(of: document.channel)); it expires on its own, and `clientctl trust rotate` replaces a stolen guard key"
+    }
+
+    // MARK: Time
+
+    /// Returns a time that is never earlier than that of `present`, because devices refuse such a file. If other keys
+    /// signed `present`, devices ignore its time.
+    private func issuedAt(after present: VerifiedChannelDocument?) -> Timestamp {
+        let own = Set(options.signers.map(\.publicKey.id))
+        guard let present, present.signers.contains(where: { own.contains($0.id) }) else { return options.issuedAt }
+        return max(options.issuedAt, present.document.issuedAt)
+    }
+
+    private func requirePlausibleTime(of name: String, after present: VerifiedChannelDocument?) throws {
+        if options.isClockAccepted { return }
+        let verdict = PublisherClock.judge(
+            issuedAt: options.issuedAt, clock: options.clock, before: present?.document.expires)
+        if let failure = verdict.failure(of: "channel \(name)", issuedAt: options.issuedAt) { throw failure }
+    }
+
+    private func expiryWarnings(_ document: ChannelDocument) -> [String] {
+        guard document.expires <= options.clock else { return [] }
+        return [
+            "its file expired at \(document.expires), so devices install nothing from it. Sign it again with `clientctl channel renew`."
+        ]
+    }
+
+    private func warnings(after present: VerifiedChannelDocument?, expires: Timestamp) -> [String] {
+        guard let before = present?.document.issuedAt, before > options.clock.adding(PublisherClock.tolerance) else {
+            return []
+        }
+        return [
+            "this machine's clock says \(options.clock), and the previous channel file was issued at \(before), which devices accept as the "
+                + "time: set the clock. If it is right, replace the channel key (guide, page on channels, \"When a publisher's clock was "
+                + "wrong\"); the new file is valid until \(expires)"
+        ]
+    }
+
+    // MARK: Verification
+
+    /// Verifies the signed file as a device would.
+    private func verifySigned(
+        _ bytes: [UInt8], of name: String, after present: VerifiedChannelDocument?
+    ) throws -> SignedChannel {
+        let envelope = try ChannelFormat.envelope(parsing: bytes)
+        let own = options.signers.trusted
+        let verified = try ChannelVerifier.verify(envelope, channel: name, trusted: own)
+        do {
+            try ChannelVerifier.requireFresh(verified, after: present, trusted: own, now: options.clock)
+        } catch let failure as UpdateFailure where failure.code == .expired {
+            throw UpdateFailure(
+                .expired, subject: failure.subject,
+                "Channel \(name) would already be expired (\(verified.document.expires)). Give a longer "
+                    + "--expires-in.")
+        }
+        try FeedTrust(in: location, clock: options.clock)?.require(envelope, channel: name)
+        return SignedChannel(bytes, envelope: envelope, payloadSha256: verified.payloadSha256)
+    }
+}
+
+extension ChannelWriter {
+    /// Writes a prepared channel file, then `manifest.json`.
+    func put(_ prepared: PreparedChannel) throws -> ChannelReport {
+        // The feed may have changed between the preparation and its lock.
+        var current = try PreparedChannel(
+            name: prepared.name, file: prepared.file, base: prepared.base, prepared.report, in: location,
+            at: prepared.clock)
+        if let file = current.file {
+            try FeedTrust(in: location, clock: options.clock)?.require(file.envelope, channel: current.name)
+            try writeCopy(file.bytes, of: current)
+            try replaceFile(with: file.bytes, of: current)
+            // Keeping every copy would let a feed grow with the square of its releases.
+            let old = current.report.document.sequence - ChannelUpkeep.keptCopies
+            if old > 0 { try location.remove(Self.copyPath(of: current.name, sequence: old)) }
+        } else {
+            try location.sync(Self.folder)
+        }
+        // A previous run may have stopped before it wrote `manifest.json`.
+        if let newest = current.newest {
+            try writeNewest(newest, of: current)
+        } else {
+            try location.sync("")
+        }
+        if !options.isDryRun { remember(&current) }
+        return current.report
+    }
+
+    /// Stores the current channel file as the last one that this publisher signed. The feed has changed by now, so a
+    /// failure is a warning.
+    private func remember(_ prepared: inout PreparedChannel) {
+        do {
+            if let file = prepared.file {
+                let document = prepared.report.document
+                try remember(
+                    sequence: document.sequence, digest: file.payloadSha256, of: document,
+                    hadFile: prepared.base.document != nil, signers: options.signers.map(\.publicKey.id))
+            } else if let seen = prepared.base.document {
+                try remember(seen)
+            }
+        } catch {
+            prepared.report.warnings.append(
+                "the signed file could not be recorded on this machine, so the next change cannot be compared with it: "
+                    + UpdateFailure(error).message)
+        }
+    }
+
+    /// Writes the numbered copy of a channel file, which records who signed what. It is written before the file, so
+    /// that no signed file is lost.
+    private func writeCopy(_ bytes: [UInt8], of prepared: PreparedChannel) throws {
+        let path = Self.copyPath(of: prepared.name, sequence: prepared.report.document.sequence)
+        if try location.create(path, with: .bytes(bytes)) { return }
+        guard let record = try location.read(path, maximumBytes: ChannelFormat.maximumBytes) else {
+            throw FeedConflict(path, in: location)
+        }
+        if record.bytes == bytes { return }
+        // Another publisher wrote the copy and stopped, or is about to write the file. Its signed copy goes first.
+        guard try verified(record.bytes, of: prepared.name).document.sequence == prepared.report.document.sequence
+        else {
+            throw UpdateFailure(
+                .manifestMalformed, subject: "\(location.address)/\(path)",
+                "\(location.address)/\(path) contains a sequence that differs from its name. It was placed there by hand: remove it."
+            )
+        }
+        try location.replace(Self.path(of: prepared.name), with: record.bytes, version: prepared.base.version)
+        throw FeedConflict(path, in: location)
+    }
+
+    /// Replaces the channel file that `prepared` was made from.
+    private func replaceFile(with bytes: [UInt8], of prepared: PreparedChannel) throws {
+        do {
+            try location.replace(Self.path(of: prepared.name), with: bytes, version: prepared.base.version)
+        } catch let conflict as FeedConflict {
+            // Another publisher that found the copy may have written the file, and newer ones after it.
+            guard let record = try Self.record(of: prepared.name, in: location),
+                try record.bytes == bytes
+                    || verified(record.bytes, of: prepared.name).document.sequence > prepared.report.document.sequence
+            else { throw conflict }
+        }
+    }
+
+    /// Writes or removes `manifest.json`. If the location cannot lock out other publishers, one of them may have replaced it or
+    /// followed it: the current channel file then decides.
+    private func writeNewest(_ first: NewestManifest.Replacement, of prepared: PreparedChannel) throws {
+        var next = Optional(first)
+        var bytes = try location.hasLock ? nil : Self.record(of: prepared.name, in: location)?.bytes
+        // A removal cannot be conditional, so it follows the current channel file.
+        if first.bytes == nil, let bytes { next = try newest(after: prepared, by: bytes) }
+        for _ in 0..<Self.attempts {
+            do {
+                if let next { try write(next) }
+                if location.hasLock { return }
+                let now = try Self.record(of: prepared.name, in: location)?.bytes
+                if now == bytes { return }
+                bytes = now
+            } catch is FeedConflict {
+                bytes = try Self.record(of: prepared.name, in: location)?.bytes
+            }
+            guard let bytes else { return }
+            next = try newest(after: prepared, by: bytes)
+        }
+        throw FeedConflict(ReleaseFeed.manifestName, in: location)
+    }
+
+    private func write(_ next: NewestManifest.Replacement) throws {
+        if let bytes = next.bytes { return try ReleaseFeed.setNewest(bytes, in: location, after: next.present) }
+        try location.remove(ReleaseFeed.manifestName)
+    }
+
+    /// Returns the change of `manifest.json` that the channel file `bytes` causes.
+    private func newest(after prepared: PreparedChannel, by bytes: [UInt8]) throws -> NewestManifest.Replacement? {
+        try NewestManifest.change(
+            for: ChannelFormat.document(in: bytes),
+            after: prepared.base.document?.document, in: location, at: prepared.clock
+        ).next
+    }
+
+    private static let attempts = 6
 }
