@@ -13,6 +13,8 @@ enum FeedRoute: Equatable {
     case post
     /// The roster as JSON, and as a page.
     case roster, rosterPage
+    /// The page of a device.
+    case rosterDevice(String)
     /// The removal of a device from the roster.
     case forget
     /// A request of a phone.
@@ -25,6 +27,7 @@ enum FeedRoute: Equatable {
     private static let metricsPath = Array("metrics".utf8)
     private static let rosterPath = Array("roster".utf8)
     private static let rosterDocument = Array("roster.json".utf8)
+    private static let rosterDevices = Array("roster/".utf8)
 
     /// The services of a server besides its files.
     struct Services: Equatable {
@@ -48,6 +51,9 @@ enum FeedRoute: Equatable {
             self = reads ? .rosterPage : .refused(.methodNotAllowed, allow: "GET, HEAD, POST")
         } else if services.reader && path.bytes == Self.rosterDocument {
             self = method == .post ? .forget : reads ? .roster : .refused(.methodNotAllowed, allow: "GET, HEAD, POST")
+        } else if services.reader && path.bytes.starts(with: Self.rosterDevices) {
+            let device = String(decoding: path.bytes.dropFirst(Self.rosterDevices.count), as: UTF8.self)
+            self = reads ? .rosterDevice(device) : .refused(.methodNotAllowed, allow: "GET, HEAD")
         } else if services.reports && path.bytes == Self.reportPath {
             self = method == .post ? .report : .refused(.methodNotAllowed, allow: "POST")
         } else if isPush && method != .get {

@@ -66,7 +66,7 @@ final class FeedService: Service {
         let content = content.withLock { $0 }
         switch route {
         case .health: break
-        case .roster, .rosterPage, .forget:
+        case .roster, .rosterPage, .rosterDevice, .forget:
             if !isOperator(request) { return demandOperator(request) }
         case _ where !content.mayRead(request): return demandToken(request)
         default: break
@@ -87,7 +87,10 @@ final class FeedService: Service {
         case .push: return await upgrade(request)
         case .metrics: return await showMetrics()
         case .roster: return await showRoster(request)
-        case .rosterPage: return await showPage(request)
+        case .rosterPage:
+            let query = String(request.query)
+            return await showPage { try await $0.page(query: query) }
+        case .rosterDevice(let device): return await showPage(else: .notFound) { try await $0.page(of: device) }
         case .file(let file):
             if let fill { return await show(file, of: content.files, request, filledBy: fill) }
             return show(file, of: content.files, request)
@@ -231,13 +234,14 @@ final class FeedService: Service {
         )
     }
 
-    /// Responds with the result of `work`. A nil result is a request that is invalid.
+    /// Responds with the result of `work`, or with `status` if there is none.
     private nonisolated(nonsending) func read<Value: Sendable>(
+        else status: Status = .badRequest,
         _ work: @escaping @Sendable (any RosterReader) async throws -> Value?, _ response: (Value) -> Response
     ) async -> Response {
         guard let reader = roster?.reader else { return .refusal(.notFound) }
         do {
-            return try await elsewhere { try await work(reader) }.map(response) ?? .refusal(.badRequest)
+            return try await elsewhere { try await work(reader) }.map(response) ?? .refusal(status)
         } catch {
             return .refusal(.failed)
         }
@@ -250,12 +254,14 @@ final class FeedService: Service {
         }
     }
 
-    private nonisolated(nonsending) func showPage(_ request: Request) async -> Response {
-        let query = String(request.query)
-        return await read({ try await $0.page(query: query) }) { html, policy in
+    private nonisolated(nonsending) func showPage(
+        else status: Status = .badRequest,
+        _ page: @escaping @Sendable (any RosterReader) async throws -> RosterDisplay?
+    ) async -> Response {
+        await read(else: status, page) { page in
             var response = Response(
                 .ok, type: MediaType.html, caching: Caching.never,
-                fields: "Content-Security-Policy: \(policy)\r\n", ByteBuffer(string: html))
+                fields: "Content-Security-Policy: \(page.policy)\r\n", ByteBuffer(string: page.html))
             response.hasPolicy = true
             return response
         }

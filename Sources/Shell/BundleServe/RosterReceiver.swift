@@ -21,12 +21,23 @@ package struct RosterMessenger: Sendable {
 package protocol RosterReader: Sendable {
     /// Returns one part of the roster as JSON; nil if the query is invalid.
     func document(query: String) async throws -> [UInt8]?
-    /// Returns the roster as an HTML page with its policy; nil if the query is invalid.
-    func page(query: String) async throws -> (html: String, policy: String)?
+    /// Returns the list of devices as a page; nil if the query is invalid.
+    func page(query: String) async throws -> RosterDisplay?
+    /// Returns the page of one device; nil if the roster does not have it.
+    func page(of device: String) async throws -> RosterDisplay?
     /// Removes the device that the body of a request names. Returns whether the roster had it; nil if the body is invalid.
     func forget(_ message: [UInt8]) async throws -> Bool?
     /// Returns the totals in the text format of Prometheus.
     func metrics() async -> String
+}
+
+/// An HTML page of a roster.
+package struct RosterDisplay: Sendable {
+    package let html: String
+    /// Its content security policy.
+    package let policy: String
+
+    package init(html: String, policy: String) { (self.html, self.policy) = (html, policy) }
 }
 
 /// The result of a message to a roster.

@@ -69,4 +69,10 @@ struct RosterHostOptions: ParsableArguments {
             "(required with --roster) File of the operators' bearer tokens for /roster, one per line. Devices must not have them.",
             valueName: "file"), completion: .file())
     var rosterTokenFile: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "With --roster, a file with the names of all devices that should be in it, one per line. The others are shown as never seen.",
+            valueName: "file"), completion: .file())
+    var expect: String?
 }

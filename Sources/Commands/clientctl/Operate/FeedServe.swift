@@ -20,7 +20,7 @@ struct FeedServe: AsyncParsableCommand {
             A feed without push needs only a static web server. Under systemd, the host
             reports when it is ready and, with WatchdogSec=, that it works. If another
             folder or link replaces the feed, the host serves it at once. SIGHUP reads the
-            tokens again and reopens the access log. SIGTERM and SIGINT stop the host.
+            tokens and --expect again and reopens the access log. SIGTERM and SIGINT stop the host.
 
             With --reports, the host counts the events that devices send (--report of serve
             and install). /metrics provides the counts for Prometheus. Every client that
@@ -28,9 +28,10 @@ struct FeedServe: AsyncParsableCommand {
             host at a time can use the file.
 
             With --roster, the host lists the devices that send their state (--roster of
-            serve and install) in an SQLite database. GET /roster shows them as a page,
-            GET /roster.json as JSON, both with a token of --roster-token-file only.
-            /metrics provides the totals. A relay passes messages to the roster at a URL.
+            serve and install) in an SQLite database. GET /roster shows them as a page, and
+            GET /roster.json as JSON, both with a token of --roster-token-file only. With
+            --expect, it also shows the devices that were never seen. /metrics provides the
+            totals. A relay passes messages to the roster at a URL.
 
             With --upstream, the host is a relay and serves no files. It watches the
             channels of a feed on another server, such as a CDN, and announces changes. It
@@ -115,12 +116,16 @@ struct FeedServe: AsyncParsableCommand {
         configuration.reports = counts
         configuration.phones = try phoneHost.desk(source.folder, reports: counts, needsToken: tokens != nil)
         let operators = devices.rosterTokenFile
-        configuration.roster = try roster(of: source, operators)
+        let roster = try roster(of: source, operators)
+        configuration.roster = roster?.service
         configuration.limits.connections = min(configuration.limits.connections, max(16, OpenFiles.raiseLimit() - 128))
         let log = try AccessLog(to: accessLog)
         configuration.log = { log.note($0) }
         let host = try await source.start(configuration, environment: Environment(log: { Output.say($0) }))
-        let hangup = HangupSignal { Self.readAgain(tokens, operators: operators, host: host, log: log) }
+        let (expect, store) = (devices.expect, roster?.store)
+        let hangup = HangupSignal {
+            Self.readAgain(tokens, operators: operators, expect: expect, host: host, store: store, log: log)
+        }
         // A program that reads the address can stop the host at once.
         let signals = StopSignals()
         try announce(configuration, port: host.port)
@@ -135,14 +140,22 @@ struct FeedServe: AsyncParsableCommand {
         withExtendedLifetime(hangup) { log.finish() }
     }
 
-    /// Reads the tokens again, reopens the access log, and logs what was done. If a file cannot be opened, the previous one stays in use.
-    private static func readAgain(_ tokens: String?, operators: String?, host: FeedHost, log: AccessLog) {
+    /// Reads the tokens and the expected devices again, reopens the access log, and logs what was done. If a file cannot be opened, the
+    /// previous one stays in use.
+    private static func readAgain(
+        _ tokens: String?, operators: String?, expect: String?, host: FeedHost, store: RosterStore?, log: AccessLog
+    ) {
         do {
             if let tokens { host.admit(try BearerTokens(file: tokens)) }
             if let operators { host.admitOperators(try BearerTokens(file: operators)) }
+            if let expect, let store {
+                let devices = try ExpectedDevices(file: expect)
+                Task { await store.expect(devices) }
+            }
             try log.reopen()
             let done = [
                 tokens == nil && operators == nil ? nil : "the tokens were read again",
+                expect == nil ? nil : "the expected devices were read again",
                 log.isFile ? "the access log was reopened" : nil,
             ].compactMap(\.self)
             Output.say(
@@ -169,19 +182,28 @@ struct FeedServe: AsyncParsableCommand {
     }
 
     /// Returns the roster: the file of a host, or the roster to which a relay passes messages.
-    private func roster(of source: ServedFeed, _ operators: String?) throws -> RosterService? {
-        guard let place = devices.roster else { return nil }
+    private func roster(
+        of source: ServedFeed, _ operators: String?
+    ) throws -> (service: RosterService, store: RosterStore?)? {
+        let expect = devices.expect
+        guard let place = devices.roster else {
+            if expect != nil { throw ValidationError("--expect needs --roster, which lists the devices.") }
+            return nil
+        }
         switch (source, place.contains("://")) {
-        case (.folder, false):
+        case (.folder(let feed), false):
             guard let operators else { throw MissingFlag(flags: ["roster-token-file"]) }
-            return RosterService(
-                try RosterStore(try Wiring.absolute(place)), operators: try BearerTokens(file: operators))
+            let store = try RosterStore(
+                try Wiring.absolute(place), of: feed, expecting: try expect.map { try ExpectedDevices(file: $0) })
+            return (RosterService(store, operators: try BearerTokens(file: operators)), store)
+        case (.upstream, true) where expect != nil:
+            throw ValidationError("A relay lists no devices. Give --expect to the host of the roster.")
         case (.upstream, true):
             let url = try FlagValue.url(place, of: "roster")
             // A relay lends its token only to senders that it has authorized itself.
             let lends = tokenFile != nil || isLocal
             let fetcher = try lends ? Wiring.fetcher(relay, for: url) : Wiring.tokenlessFetcher(relay)
-            return RosterService(passing: RosterRelay(to: url, by: fetcher, passesTokens: !lends))
+            return (RosterService(passing: RosterRelay(to: url, by: fetcher, passesTokens: !lends)), nil)
         case (.folder, true):
             throw ValidationError("--roster takes a file. Only a relay (--upstream) passes messages to a URL.")
         case (.upstream, false):

@@ -11,13 +11,16 @@ struct FleetList: AsyncParsableCommand, RequiringCommand {
         abstract: "List the devices of a roster: which version each runs, since when, and why not the newest.",
         discussion: """
             `feed serve --roster` keeps the roster, and `serve --roster` of each device
-            fills it. A device is silent if it sent nothing for two of its intervals. With
-            --silent, only devices that sent nothing for that time are listed, and the
-            exit status is 63 if there are any.
+            fills it. The first line counts the devices that have the newest release of
+            their channel. Devices that need attention come first. A device is silent if
+            it sent nothing for two of its intervals. With --silent, only devices that sent
+            nothing for that time are listed, and the exit status is 63 if there are any.
+            With --expect, the names in the file that no device has are rows, too.
 
             Examples:
               clientctl fleet list --roster https://updates.example.com/roster \\
                 --roster-token-file operator.token
+              clientctl fleet list --roster /var/lib/clientctl/roster.db --attention
               clientctl fleet list --roster /var/lib/clientctl/roster.db --silent 24h
               clientctl fleet list --roster /var/lib/clientctl/roster.db --version 1.5.0
             """)
@@ -37,6 +40,24 @@ struct FleetList: AsyncParsableCommand, RequiringCommand {
     @Option(help: ArgumentHelp("Only devices whose name contains this text.", valueName: "text"))
     var name: String?
 
+    @Flag(help: "Only devices for which a person must do something.")
+    var attention = false
+
+    @Flag(help: "Only devices that work as intended and wait for something.")
+    var waits = false
+
+    @Flag(help: "Only devices with an older version than the newest release of their channel.")
+    var behind = false
+
+    @Flag(help: "Only expected devices that were never seen.")
+    var neverSeen = false
+
+    @Option(
+        help: ArgumentHelp(
+            "File with the names of all devices that should be in the roster, one per line (default: that of the host).",
+            valueName: "file"), completion: .file())
+    var expect: String?
+
     @OptionGroup var source: RosterPlaceOptions
     @OptionGroup(title: "Network") var way: WayOptions
     @OptionGroup var common: CommonOptions
@@ -54,12 +75,25 @@ struct FleetList: AsyncParsableCommand, RequiringCommand {
         if let name = filter.name, !RosterPost.isShort(name) {
             throw ValidationError("--name takes at most \(RosterPost.longestName) characters.")
         }
+        let groups: [(RosterGroup, Bool)] = [
+            (.attention, attention), (.waits, waits), (.behind, behind), (.never, neverSeen),
+        ]
+        filter.groups = Set(groups.filter(\.1).map(\.0))
+        let expected = try expect.map { try ExpectedDevices(file: $0) }
         let now = Timestamp.now
-        let rows = try await source.access(way).rows(filter, at: now)
+        let list = try await source.access(way).list(filter, expecting: expected, at: now)
+        if neverSeen, let inventory = list.inventory, inventory.neverSeen == nil {
+            throw ValidationError("--never-seen needs the names of the devices that should be there: give --expect.")
+        }
+        let missing = filter.neverSeen(list.inventory?.neverSeen ?? [])
         Output.give(
             json: common.json,
-            ["devices": .array(rows.map { .object($0.json(at: now)) })], lines: FleetText.lines(rows, at: now))
-        if filter.silent != nil && !rows.isEmpty { throw ExitCode(ExitTable.silent) }
+            [
+                "devices": .array(list.rows.map { .object($0.json(at: now)) }),
+                "neverSeen": .array(missing.map(JSONValue.string)),
+                "inventory": list.inventory.map { .object($0.json) } ?? .null,
+            ], lines: FleetText.lines(list, missing: missing, at: now))
+        if filter.silent != nil && !list.rows.isEmpty { throw ExitCode(ExitTable.silent) }
     }
 }
 
@@ -68,9 +102,10 @@ struct FleetShow: AsyncParsableCommand, RequiringCommand {
     static let alsoRequired = [RequiredFlags.Need("roster <url|file>")]
     static let configuration = CommandConfiguration(
         commandName: "show",
-        abstract: "Show one device of a roster, and how to aim a release at it.",
+        abstract: "Show one device of a roster, what to do, and how to aim a release at it.",
         discussion: """
-            It also shows the codes of what `doctor` found on the device.
+            Shows each reason for which the device needs attention with its code and its
+            remedy, and everything that the device sent. The code has a page in the guide.
 
             Example:
               clientctl fleet show "Lobby 3" --roster /var/lib/clientctl/roster.db
@@ -95,22 +130,33 @@ struct FleetForget: AsyncParsableCommand, RequiringCommand {
     static let alsoRequired = [RequiredFlags.Need("roster <url|file>")]
     static let configuration = CommandConfiguration(
         commandName: "forget",
-        abstract: "Remove one device from a roster, with the key that is pinned for it.",
+        abstract: "Remove devices from a roster, with the keys that are pinned for them.",
         discussion: """
-            The next message of the device adds it again, with the key that signs it. Do
-            this when a device is gone. After the store of a device was replaced, give
-            --pin-key: the device stays in the roster, and only this key signs for it.
+            The next message of a device adds it again, with the key that signs it. Do this
+            when a device is gone. --silent removes all devices without a message for that
+            time, and --dry-run only prints them. After the store of a device was replaced,
+            give --pin-key: the device stays in the roster, and only this key signs for it.
             `clientctl keys show STORE/roster.key.pem` prints it on the device, and `fleet
             show` prints the keys that the host pinned and refused.
 
             Examples:
-              clientctl fleet forget "Lobby 3" --roster /var/lib/clientctl/roster.db
+              clientctl fleet forget "Lobby 3" "Canteen" \\
+                --roster /var/lib/clientctl/roster.db
+              clientctl fleet forget --silent 30d --roster /var/lib/clientctl/roster.db \\
+                --dry-run
               clientctl fleet forget "Lobby 3" --pin-key KEY-ID \\
                 --roster /var/lib/clientctl/roster.db
             """)
 
-    @Argument(help: "The name of the device, or its ID, such as device:1f0a2b3c4d5e6f70.")
-    var device: String
+    @Argument(help: "(required, or --silent) Names of devices, or IDs, such as device:1f0a2b3c4d5e6f70.")
+    var devices: [String] = []
+
+    @Option(
+        help: ArgumentHelp("The devices without a message for this time, such as 30d.", valueName: "duration"))
+    var silent: String?
+
+    @Flag(help: "Print what would be removed, and remove nothing.")
+    var dryRun = false
 
     @Option(
         help: ArgumentHelp(
@@ -127,17 +173,53 @@ struct FleetForget: AsyncParsableCommand, RequiringCommand {
         if let key, !RosterFile.isKey(key) {
             throw ValidationError("--pin-key takes the ID of a key, 64 hex digits, not \(UntrustedName.display(key)).")
         }
+        let silent = try FlagValue.duration(silent, of: "silent")
+        switch (devices.isEmpty, silent) {
+        case (true, nil): throw ValidationError("Name a device, or give --silent.")
+        case (false, _?): throw ValidationError("Name devices or give --silent, not both.")
+        case (false, nil) where devices.contains(""): throw ValidationError("The name of a device is empty.")
+        case (true, _?) where key != nil: throw ValidationError("--pin-key needs the name of one device.")
+        case (false, nil) where key != nil && devices.count > 1:
+            throw ValidationError("--pin-key takes the key of one device: name one.")
+        default: break
+        }
         let access = try source.access(way)
-        let row = try await access.device(device, at: .now)
-        try await access.forget(row, pinning: key)
-        let name = "\(row.target) \(UntrustedName.display(row.post.name))"
+        // Nothing is removed if a name is wrong.
+        let rows = try await selected(by: silent, from: access)
+        if !dryRun { for row in rows { try await access.forget(row, pinning: key) } }
+        let outcome = dryRun ? "dryRun" : rows.isEmpty ? "unchanged" : key == nil ? "forgotten" : "pinned"
+        let devices = rows.map { row in
+            JSONValue.object(["device": .string(row.post.device), "name": .string(row.post.name)])
+        }
         Output.give(
-            json: common.json, afterChange: true,
-            [
-                "outcome": .string(key == nil ? "forgotten" : "pinned"), "device": .string(row.post.device),
-                "name": .string(row.post.name), "key": .string(orNull: key),
-            ],
-            lines: [key.map { "only the key \($0) signs for \(name) now" } ?? "forgot \(name)"])
+            json: common.json, afterChange: !dryRun && !rows.isEmpty,
+            ["outcome": .string(outcome), "devices": .array(devices), "key": .string(orNull: key)],
+            lines: rows.map { line($0, key) } + (rows.isEmpty ? ["no device was silent for that time"] : []))
+    }
+
+    private func selected(by silent: Duration?, from access: RosterAccess) async throws -> [RosterRow] {
+        let now = Timestamp.now
+        if silent != nil {
+            var filter = RosterFilter()
+            filter.silent = silent
+            return try await access.list(filter, at: now).rows
+        }
+        var rows: [RosterRow] = []
+        for name in devices {
+            let row = try await access.device(name, at: now)
+            if !rows.contains(where: { $0.post.device == row.post.device }) { rows.append(row) }
+        }
+        return rows
+    }
+
+    private func line(_ row: RosterRow, _ key: String?) -> String {
+        let name = "\(row.target) \(UntrustedName.display(row.post.name))"
+        return switch (key, dryRun) {
+        case (let key?, true): "would pin the key \(key) for \(name)"
+        case (let key?, false): "only the key \(key) signs for \(name) now"
+        case (nil, true): "would forget \(name)"
+        case (nil, false): "forgot \(name)"
+        }
     }
 }
 
@@ -145,14 +227,13 @@ struct FleetForget: AsyncParsableCommand, RequiringCommand {
 enum FleetText {
     private static let nameWidth = 24
 
-    static func lines(_ rows: [RosterRow], at now: Timestamp) -> [String] {
-        var table: [[String]] = [["NAME", "RUNS", "STATE", "SEEN", "NEEDS ATTENTION", "WAITS FOR"]]
-        for row in rows {
-            table.append([
-                name(row), row.post.runs ?? "-", row.post.state.rawValue, ago(row.seen, now: now),
-                RosterRule.reason(row, at: now) ?? "-", RosterRule.waits(row) ?? "-",
-            ])
-        }
+    static func lines(_ list: RosterAccess.List, missing: [String], at now: Timestamp) -> [String] {
+        let header = ["NAME", "RUNS", "STATE", "SEEN", "NEEDS ATTENTION", "WAITS FOR"]
+        let urgent = list.rows.prefix { $0.place(at: now).isUrgent }
+        let never = missing.map { [UntrustedName.display($0, limit: nameWidth), "-", "-", "never", "never seen", "-"] }
+        let table =
+            [header] + urgent.map { cells($0, at: now) } + never
+            + list.rows.dropFirst(urgent.count).map { cells($0, at: now) }
         let widths = (0..<5).map { column in table.map { $0[column].count }.max() ?? 0 }
         let lines = table.map { cells in
             let padded = zip(cells, widths).map { cell, width in
@@ -160,7 +241,15 @@ enum FleetText {
             }
             return (padded + cells.suffix(1)).joined(separator: "  ")
         }
-        return lines + [counted(rows.count, "device")]
+        return [list.inventory?.text].compactMap(\.self) + lines + [counted(table.count - 1, "device")]
+    }
+
+    private static func cells(_ row: RosterRow, at now: Timestamp) -> [String] {
+        let reason = row.reasons(at: now).first.map { UntrustedName.display($0.text(at: now)) }
+        return [
+            name(row), UntrustedName.display(row.post.runs ?? "-"), row.post.state.rawValue, ago(row.seen, now: now),
+            reason ?? "-", RosterRule.waits(row) ?? "-",
+        ]
     }
 
     private static func name(_ row: RosterRow) -> String {
@@ -168,36 +257,14 @@ enum FleetText {
     }
 
     static func details(_ row: RosterRow, at now: Timestamp) -> [String] {
-        let post = row.post
-        func line(_ label: String, value: String?) -> [String] { value.map { ["  \(label): \($0)"] } ?? [] }
-        let channel = post.channel.map { $0 + (post.sequence.map { ", sequence \($0)" } ?? "") }
-        var lines = ["\(name(row)) (\(row.target))"]
-        lines += line("runs", value: "\(post.runs ?? "nothing") (\(post.state.rawValue)) since \(row.since)")
-        lines += line("next", value: post.next)
-        let reasons = RosterRule.reasons(row, at: now)
-        lines += line("needs attention", value: reasons.isEmpty ? nil : reasons.joined(separator: ", "))
-        lines += line("waits for", value: RosterRule.waits(row))
-        lines += line("screen", value: post.screen?.rawValue)
-        lines += line("channel", value: channel)
-        lines += line("last check", value: post.checked.map { "\($0)\(post.code.map { ", failed with \($0)" } ?? "")" })
-        lines += line("blocked", value: post.blocked.isEmpty ? nil : post.blocked.joined(separator: ", "))
-        let interval = DurationText(.seconds(post.interval))
-        lines += line("last message", value: "\(row.seen), \(ago(row.seen, now: now)) ago; one every \(interval)")
-        lines += line(
-            "another key signed",
-            value: row.conflict.map {
-                "\(counted(row.conflicts, "message")), the last at \($0)"
-                    + (row.refusedKey.map { ", key \(UntrustedName.display($0))" } ?? "")
-            })
-        lines += line("pinned key", value: row.key.map { UntrustedName.display($0) })
-        lines += line("refused an old message", value: row.older.map { "at \($0)" })
-        lines += line("application", value: post.appId)
-        lines += line("programs", value: "clientctl \(post.program)" + (post.shell.map { ", shell \($0)" } ?? ""))
-        lines += post.findings.map { "  doctor: \($0), see the guide's page on doctor" }
-        let target = "clientctl release target \(row.target) --only --version VERSION --feed FEED"
-        lines += line(
-            "aim a release at it", value: "\(target) --channel \(post.channel ?? "CHANNEL") --channel-key KEY")
-        return lines
+        let reasons = row.reasons(at: now).flatMap { reason in
+            let code = reason.code.map { " (\(UntrustedName.display($0)))" } ?? ""
+            return [
+                "  needs attention: \(UntrustedName.display(reason.text(at: now)))\(code)", "    \(reason.remedy)",
+            ]
+        }
+        return [row.displayName] + reasons
+            + row.facts(at: now).map { "  \($0.name): \(UntrustedName.display($0.value, limit: 400))" }
     }
 
     private static func ago(_ moment: Timestamp, now: Timestamp) -> String {

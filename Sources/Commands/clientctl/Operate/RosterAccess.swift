@@ -61,23 +61,49 @@ enum RosterAccess {
 
     private static let longestResponse = 16 << 20
 
-    /// Returns the devices that `filter` selects, by name.
-    func rows(_ filter: RosterFilter, at now: Timestamp) async throws -> [RosterRow] {
-        var (filter, rows) = (filter, [RosterRow]())
+    /// The devices that a filter selects, those first that need attention, and the inventory of the whole roster.
+    struct List {
+        var rows: [RosterRow]
+        /// nil if a host of an earlier clientctl did not send it.
+        var inventory: RosterInventory?
+    }
+
+    /// Returns the devices that `filter` selects. Without `expected`, a host uses its own list of expected devices.
+    func list(
+        _ filter: RosterFilter, expecting expected: ExpectedDevices? = nil, at now: Timestamp
+    ) async throws -> List {
+        var list = try await rows(filter, at: now)
+        switch self {
+        case .file(let path):
+            list.inventory = try RosterFile(path, isReadOnly: true).inventory(expecting: expected, at: now)
+        case .host:
+            guard let expected else { break }
+            let all = try await filter == RosterFilter() ? list : rows(RosterFilter(), at: now)
+            var inventory = RosterInventory(expecting: expected)
+            for row in all.rows { inventory.add(row, at: now) }
+            list.inventory = inventory
+        }
+        return list
+    }
+
+    private func rows(_ filter: RosterFilter, at now: Timestamp) async throws -> List {
+        var (filter, list) = (filter, List(rows: []))
         while true {
             let (part, after) = try await part(filter, at: now)
-            rows += part
+            list.rows += part.rows
+            list.inventory = list.inventory ?? part.inventory
             guard let after else { break }
             filter.after = after
         }
-        return rows.sorted { ($0.post.name, $0.post.device) < ($1.post.name, $1.post.device) }
+        list.rows = list.rows.placed(at: now)
+        return list
     }
 
-    private func part(_ filter: RosterFilter, at now: Timestamp) async throws -> (rows: [RosterRow], after: String?) {
+    private func part(_ filter: RosterFilter, at now: Timestamp) async throws -> (list: List, after: String?) {
         switch self {
         case .file(let path):
             let rows = try RosterFile(path, isReadOnly: true).rows(filter, at: now).rows
-            return (rows, rows.count == RosterFile.pageSize ? rows.last?.post.device : nil)
+            return (List(rows: rows), rows.count == RosterFile.pageSize ? rows.last?.post.device : nil)
         case .host(let url, let fetcher):
             let address = try FetchURL(parsing: "\(url).json?\(filter.query)")
             let bytes = try await fetcher.fetchBytes(address, maximumBytes: Self.longestResponse)
@@ -88,7 +114,8 @@ enum RosterAccess {
                 let after = try reader.optionalString("after")
                 // A host that repeats a device would never end.
                 if let after, after <= filter.after ?? "" { throw reader.refusal("after", "does not increase") }
-                return (rows, after)
+                let inventory = try reader.optionalObject("inventory").map { try RosterInventory($0) }
+                return (List(rows: rows, inventory: inventory), after)
             } catch {
                 throw UpdateFailure(
                     .manifestMalformed, subject: url.display,
@@ -109,7 +136,7 @@ enum RosterAccess {
         var filter = RosterFilter()
         filter.name = name
         let id = Self.id(name)
-        let found = try await rows(filter, at: now)
+        let found = try await rows(filter, at: now).rows
         let exact = found.filter { row in id.map { row.post.device == $0 } ?? (row.post.name == name) }
         let shown = UntrustedName.display(name)
         if let row = exact.first, exact.count == 1 { return row }

@@ -3,7 +3,7 @@ enum PathFlags {
     /// The flags that take only a path, an address or `none`.
     private static let plain: Set = [
         "access-log", "archive-maps", "ca-file", "cache", "channel-key", "channel-sign-public-key", "client-cert",
-        "client-key", "feed", "guard-key", "guard-sign-public-key", "header-file", "key", "manifest", "metrics-file",
+        "client-key", "expect", "feed", "guard-key", "guard-sign-public-key", "header-file", "key", "manifest", "metrics-file",
         "mirror-token-file",
         "new", "new-passphrase-file", "notes", "out", "passphrase-file", "previous", "public-key", "publisher-state",
         "phone-key", "rebuild", "release-key", "reports", "root-key", "roster", "roster-token-file", "seed", "sign-key",

@@ -8,8 +8,8 @@ package struct RosterFile: Sendable {
 
     private let database: SQLite
     private let path: String
-    /// Whether the table has the columns that clientctl 0.9.0 did not create. A file that is only read may lack them.
-    private let hasRefusals: Bool
+    /// The columns of a row. A file that is only read may lack those that an earlier clientctl did not create.
+    private let selection: String
 
     /// Opens the roster at `path`, and creates it unless it is `isReadOnly`. Throws `UpdateFailure` with `configInvalid` if the file is
     /// not a roster.
@@ -23,20 +23,14 @@ package struct RosterFile: Sendable {
                 throw SQLiteFailure(code: 26, description: "it is not a roster of this version of clientctl")
             }
             if isReadOnly {
-                hasRefusals = try Self.number(Self.refusals, in: database) == 2
+                selection = try Self.selection(in: database)
                 return
             }
             // A commit returns after the log is synced, so that a power failure loses nothing that was acknowledged.
             try database.run("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -4096;")
             if found == 0 { try database.run(Self.schema) }
-            if try Self.number(Self.refusals, in: database) < 2 {
-                try database.run(
-                    """
-                    BEGIN IMMEDIATE; ALTER TABLE devices ADD COLUMN refused TEXT;
-                    ALTER TABLE devices ADD COLUMN older INTEGER; COMMIT;
-                    """)
-            }
-            hasRefusals = true
+            try Self.upgrade(database)
+            selection = try Self.selection(in: database)
         } catch let failure as SQLiteFailure {
             throw UpdateFailure(
                 .configInvalid, subject: path,
@@ -52,14 +46,43 @@ package struct RosterFile: Sendable {
           waiting TEXT, screen TEXT, shell TEXT, channel TEXT, sequence INTEGER, checked INTEGER, code TEXT,
           blocked TEXT NOT NULL, findings TEXT NOT NULL, program TEXT NOT NULL, interval INTEGER NOT NULL,
           seen INTEGER NOT NULL, first INTEGER NOT NULL, since INTEGER NOT NULL,
-          key TEXT NOT NULL, conflict INTEGER, conflicts INTEGER NOT NULL DEFAULT 0, refused TEXT, older INTEGER
+          key TEXT NOT NULL, conflict INTEGER, conflicts INTEGER NOT NULL DEFAULT 0, refused TEXT, older INTEGER,
+          began TEXT
         ) WITHOUT ROWID;
         CREATE INDEX devices_seen ON devices (seen);
         PRAGMA user_version = \(schemaVersion);
         COMMIT;
         """
 
-    private static let refusals = "SELECT count(*) FROM pragma_table_info('devices') WHERE name IN ('refused', 'older')"
+    /// The columns that clientctl 0.9.0 did not create, with their types.
+    private static let added = [("refused", "TEXT"), ("older", "INTEGER"), ("began", "TEXT")]
+    private static let releases = "releases (channel TEXT PRIMARY KEY, newest TEXT NOT NULL, since INTEGER NOT NULL)"
+
+    private static func has(_ column: String, in database: SQLite) throws(SQLiteFailure) -> Bool {
+        try number(
+            "SELECT count(*) FROM pragma_table_info('devices') WHERE name = ?", in: database, with: [.text(column)]) > 0
+    }
+
+    /// Adds what an earlier clientctl did not create.
+    private static func upgrade(_ database: SQLite) throws(SQLiteFailure) {
+        var statements = ["CREATE TABLE IF NOT EXISTS \(releases) WITHOUT ROWID"]
+        for (column, type) in added where try !has(column, in: database) {
+            statements.append("ALTER TABLE devices ADD COLUMN \(column) \(type)")
+        }
+        try database.run("BEGIN IMMEDIATE; \(statements.joined(separator: "; ")); COMMIT;")
+    }
+
+    private static func selection(in database: SQLite) throws(SQLiteFailure) -> String {
+        var columns = [Self.columns, "key"]
+        for (column, _) in added { columns.append(try has(column, in: database) ? column : "NULL") }
+        let tables = try number("SELECT count(*) FROM sqlite_master WHERE name = 'releases'", in: database)
+        for value in ["newest", "since"] {
+            columns.append(
+                tables == 0
+                    ? "NULL" : "(SELECT r.\(value) FROM releases r WHERE r.channel = ifnull(devices.channel, ''))")
+        }
+        return columns.joined(separator: ", ")
+    }
 
     private static let columns = """
         device, name, appId, runs, state, next, waiting, screen, shell, channel, sequence, checked, code, blocked, findings, \
@@ -121,6 +144,7 @@ package struct RosterFile: Sendable {
                 case .older: try pass.run([.number(now), .text(post.device)])
                 case .full: break
                 }
+                if verdict != .full { try noteReasons(of: post.device, at: arrival.at) }
                 verdicts.append(verdict)
             }
             try database.run("COMMIT")
@@ -129,6 +153,49 @@ package struct RosterFile: Sendable {
         } catch {
             try? database.run("ROLLBACK")
             throw error
+        }
+    }
+
+    /// Records the time for each reason that the device did not have before.
+    private func noteReasons(of device: String, at now: Timestamp) throws(SQLiteFailure) {
+        var row: RosterRow?
+        try database.query("SELECT \(selection) FROM devices WHERE device = ?", [.text(device)]) { row = Self.row($0) }
+        guard let row else { return }
+        var began: [String: Timestamp] = [:]
+        for reason in row.reasons(at: now) where reason.kind != .silent {
+            began[reason.key] = row.began[reason.key] ?? now
+        }
+        if began == row.began { return }
+        let words = began.sorted { $0.key < $1.key }.map { "\($0.key)@\($0.value.secondsSinceEpoch)" }
+        try database.query(
+            "UPDATE devices SET began = ? WHERE device = ?",
+            [.text(orNull: words.isEmpty ? nil : words.joined(separator: " ")), .text(device)]
+        ) { _ in }
+    }
+
+    /// Reads the times that `noteReasons` wrote.
+    private static func began(_ text: String) -> [String: Timestamp] {
+        var began: [String: Timestamp] = [:]
+        for word in text.split(separator: " ") {
+            guard let at = word.lastIndex(of: "@"), let seconds = Int(word[word.index(after: at)...]) else { continue }
+            began[String(word[..<at])] = Timestamp(clamping: seconds)
+        }
+        return began
+    }
+
+    /// Records the newest release of each channel, and the time at which it became that. The channel of a feed without channels is
+    /// empty.
+    func note(_ newest: [String: SemanticVersion], at now: Timestamp) throws(SQLiteFailure) {
+        var known: [String: String] = [:]
+        try database.query("SELECT channel, newest FROM releases", []) { known[$0.text(0)] = $0.text(1) }
+        for (channel, version) in newest where known[channel] != version.description {
+            try database.query(
+                "INSERT INTO releases VALUES (?1, ?2, ?3) ON CONFLICT (channel) DO UPDATE SET newest = ?2, since = ?3",
+                [.text(channel), .text(version.description), .number(now.secondsSinceEpoch)]
+            ) { _ in }
+        }
+        for channel in known.keys where newest[channel] == nil {
+            try database.query("DELETE FROM releases WHERE channel = ?", [.text(channel)]) { _ in }
         }
     }
 
@@ -188,6 +255,7 @@ package struct RosterFile: Sendable {
                 refused = NULL, older = NULL WHERE device = ?
                 """, [.text(key), .text(key), .text(device)]
             ) { _ in }
+            try noteReasons(of: device, at: .now)
             return count > 0
         }
     }
@@ -205,10 +273,53 @@ package struct RosterFile: Sendable {
 
     func count() throws(SQLiteFailure) -> Int { try Self.number("SELECT count(*) FROM devices", in: database) }
 
-    /// Returns the devices that `filter` selects, by device, at most `limit`; and the number of all that it selects.
+    /// Returns the devices that `filter` selects, by device, at most `limit`; and the number of all that it selects. The number is nil
+    /// for a further part of a group.
     package func rows(
-        _ filter: RosterFilter, at now: Timestamp, limit: Int = RosterFile.pageSize, byName: Bool = false
-    ) throws -> (rows: [RosterRow], total: Int) {
+        _ filter: RosterFilter, at now: Timestamp, limit: Int = RosterFile.pageSize
+    ) throws -> (rows: [RosterRow], total: Int?) {
+        if filter.groups.isEmpty {
+            return try readable {
+                let (which, values) = Self.condition(filter, at: now, after: nil)
+                let total = try Self.number("SELECT count(*) FROM devices\(which)", in: database, with: values)
+                return (try part(filter, at: now, after: filter.after, limit: limit), total)
+            }
+        }
+        var (rows, total) = ([RosterRow](), 0)
+        try each(filter, at: now) { row in
+            total += 1
+            if rows.count < limit { rows.append(row) }
+            return filter.after == nil || rows.count < limit
+        }
+        return (rows, filter.after == nil ? total : nil)
+    }
+
+    /// Calls `body` with each device that `filter` selects, by device, until it returns false.
+    package func each(_ filter: RosterFilter, at now: Timestamp, _ body: (RosterRow) -> Bool) throws {
+        var after = filter.after
+        while true {
+            let rows = try readable { try part(filter, at: now, after: after, limit: Self.pageSize) }
+            for row in rows where filter.includes(row, at: now) && !body(row) { return }
+            guard rows.count == Self.pageSize, let last = rows.last else { return }
+            after = last.post.device
+        }
+    }
+
+    /// Returns the devices that `filter` selects in any group, by device, after `device`.
+    private func part(
+        _ filter: RosterFilter, at now: Timestamp, after device: String?, limit: Int
+    ) throws(SQLiteFailure) -> [RosterRow] {
+        let (which, values) = Self.condition(filter, at: now, after: device)
+        var rows: [RosterRow] = []
+        try database.query(
+            "SELECT \(selection) FROM devices\(which) ORDER BY device LIMIT \(limit)", values
+        ) { if let row = Self.row($0) { rows.append(row) } }
+        return rows
+    }
+
+    private static func condition(
+        _ filter: RosterFilter, at now: Timestamp, after device: String?
+    ) -> (which: String, values: [SQLite.SQLValue]) {
         var (conditions, values) = ([String](), [SQLite.SQLValue]())
         func require(_ condition: String, _ value: SQLite.SQLValue) {
             conditions.append(condition)
@@ -223,19 +334,19 @@ package struct RosterFile: Sendable {
             conditions.append("(instr(lower(name), lower(?)) > 0 OR device = ?)")
             values += [.text(name), .text(name.dropping(prefix: "device:") ?? name)]
         }
-        let common = conditions.isEmpty ? "" : " WHERE " + conditions.joined(separator: " AND ")
-        return try readable {
-            let total = try Self.number("SELECT count(*) FROM devices\(common)", in: database, with: values)
-            if let after = filter.after { require("device > ?", .text(after)) }
-            let which = conditions.isEmpty ? "" : " WHERE " + conditions.joined(separator: " AND ")
-            let order = byName ? "name COLLATE NOCASE, device" : "device"
-            var rows: [RosterRow] = []
-            try database.query(
-                "SELECT \(Self.columns), key, \(hasRefusals ? "refused, older" : "NULL, NULL") FROM devices\(which) ORDER BY \(order) LIMIT \(limit)",
-                values
-            ) { if let row = Self.row($0) { rows.append(row) } }
-            return (rows, total)
+        if let device { require("device > ?", .text(device)) }
+        return (conditions.isEmpty ? "" : " WHERE " + conditions.joined(separator: " AND "), values)
+    }
+
+    /// Returns the device with this ID; nil if the roster does not have it.
+    func row(of device: String) throws -> RosterRow? {
+        var row: RosterRow?
+        try readable {
+            try database.query("SELECT \(selection) FROM devices WHERE device = ?", [.text(device)]) {
+                row = Self.row($0)
+            }
         }
+        return row
     }
 
     /// Returns the row of the database as a value; nil for a row that another program wrote.
@@ -251,12 +362,16 @@ package struct RosterFile: Sendable {
             checked: row.optionalNumber(11).map { Timestamp(clamping: $0) }, code: row.optionalText(12),
             blocked: row.text(13).split(separator: " ").map(String.init),
             findings: row.text(14).split(separator: " ").map(String.init))
+        let newest = row.optionalText(26).flatMap { try? SemanticVersion(parsing: $0) }.map {
+            RosterRow.NewestRelease(version: $0, since: Timestamp(clamping: row.number(27)))
+        }
         return RosterRow(
             post: post, seen: Timestamp(clamping: row.number(17)), first: Timestamp(clamping: row.number(18)),
             since: Timestamp(clamping: row.number(19)),
             conflict: row.optionalNumber(20).map { Timestamp(clamping: $0) }, conflicts: row.number(21),
             key: row.text(22), refusedKey: row.optionalText(23),
-            older: row.optionalNumber(24).map { Timestamp(clamping: $0) })
+            older: row.optionalNumber(24).map { Timestamp(clamping: $0) },
+            began: row.optionalText(25).map(began) ?? [:], newest: newest)
     }
 
     /// The numbers of devices by version and state, the largest first.

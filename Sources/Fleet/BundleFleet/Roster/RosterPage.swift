@@ -1,8 +1,8 @@
 import BundleCore
 import BundleServe
-import BundleValues
+package import BundleValues
 
-/// The page of a roster, without scripts.
+/// The list of a roster as a page without scripts.
 struct RosterPage {
     /// The number of devices on one page.
     static let most = 500
@@ -11,10 +11,7 @@ struct RosterPage {
     let rows: [RosterRow]
     /// The number of devices that the filter selects.
     let total: Int
-    let tallies: [RosterFile.Tally]
-    /// The number of devices without a message for a day.
-    let silent: Int
-    let conflicts: Int
+    let inventory: RosterInventory
     let clock: Timestamp
 
     /// The content security policy of the page.
@@ -24,68 +21,61 @@ struct RosterPage {
     }
 
     func html() -> String {
-        "<!doctype html>\n" + Markup("html", ["lang": "en"], [head, body]).html + "\n"
+        RosterFrame.html("Devices", "As of \(RosterFrame.minute(clock)).", [sentence, summary, search, result, table])
     }
 
-    private var head: Markup {
-        Markup(
-            "head", [:],
-            [
-                Markup("meta", ["charset": "utf-8"], isVoid: true),
-                Markup(
-                    "meta", ["name": "viewport", "content": "width=device-width, initial-scale=1"], isVoid: true),
-                Markup("meta", ["name": "color-scheme", "content": "light dark"], isVoid: true),
-                Markup("meta", ["name": "robots", "content": "noindex"], isVoid: true),
-                Markup("title", [:], ["Devices"]), Markup(style: RosterStyle.sheet),
-            ])
-    }
-
-    private var body: Markup {
-        Markup(
-            "body", [:],
-            [
-                Markup(
-                    "header", [:],
-                    [Markup("h1", [:], ["Devices"]), Markup("p", ["class": "quiet"], ["As of \(Self.minute(clock))."])]),
-                Markup("main", [:], [summary, search, result, table]),
-            ])
-    }
+    private var sentence: Markup { Markup("p", ["class": "inventory"], ["\(Self.shown(inventory.text))."]) }
 
     // MARK: Summary
 
     private var summary: Markup {
-        let all = tallies.reduce(0) { $0 + $1.devices }
+        let groups = RosterGroup.allCases.filter { $0 != .never || inventory.neverSeen != nil }
         return Markup(
             "ul", ["class": "sums"],
-            [
-                sum(all, words: "in total", link: "/roster", kind: ""),
-                sum(silent, words: "silent for a day", link: "/roster?silent=24h", kind: "bad"),
-            ]
-                + (conflicts > 0 ? [sum(conflicts, words: "with a conflict", link: nil, kind: "bad")] : [])
+            [sum(inventory.devices, words: "in total", filter: RosterFilter(), kind: "")]
+                + groups.map { group in
+                    var filter = RosterFilter()
+                    filter.groups = [group]
+                    return sum(
+                        inventory.count(of: group), words: Self.words(group), filter: filter,
+                        kind: [.waits, .behind].contains(group) ? "" : "bad")
+                }
                 + versions.prefix(6).map { version, count in
-                    sum(
-                        count, words: version.isEmpty ? "run nothing" : "on \(version)", link: link(toVersion: version),
-                        kind: "")
+                    var filter = RosterFilter()
+                    filter.version = version
+                    return sum(
+                        count, words: version.isEmpty ? "run nothing" : "on \(version)",
+                        filter: version.isEmpty ? nil : filter, kind: "")
                 })
     }
 
+    private static func words(_ group: RosterGroup) -> String {
+        switch group {
+        case .attention: "need attention"
+        case .failed: "failed"
+        case .silent: "silent"
+        case .waits: "wait"
+        case .behind: "behind"
+        case .never: "never seen"
+        }
+    }
+
     private var versions: [(String, Int)] {
-        var counts: [String: Int] = [:]
-        for tally in tallies { counts[tally.version, default: 0] += tally.devices }
-        return counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map { ($0.key, $0.value) }
+        inventory.versions.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map { ($0.key, $0.value) }
     }
 
-    private func link(toVersion version: String) -> String? {
-        if version.isEmpty { return nil }
-        var filter = RosterFilter()
-        filter.version = version
-        return "/roster?\(filter.query)"
-    }
-
-    private func sum(_ count: Int, words: String, link: String?, kind: String) -> Markup {
+    private func sum(_ count: Int, words: String, filter: RosterFilter?, kind: String) -> Markup {
         let content: [Markup] = [Markup("b", [:], ["\(PageDocument.number(count))"]), " \(Self.shown(words))"]
+        guard let filter else { return Markup("li", [:], content) }
+        let link = filter.query.isEmpty ? "/roster" : "/roster?\(filter.query)"
+        let isShown = filter == self.filter
         return Markup(
-            "li", ["class": count > 0 ? kind : ""], link.map { [Markup("a", ["href": $0], content)] } ?? content)
+            "li", ["class": count > 0 ? kind : ""],
+            [
+                isShown
+                    ? Markup("a", ["href": link, "aria-current": "true"], content)
+                    : Markup("a", ["href": link], content)
+            ])
     }
 
     // MARK: Search
@@ -93,7 +83,7 @@ struct RosterPage {
     private var search: Markup {
         Markup(
             "form", ["action": "/roster", "method": "get"],
-            [
+            group + [
                 field("Name or device", name: "name", value: filter.name),
                 field("Version", name: "version", value: filter.version),
                 field(
@@ -101,6 +91,14 @@ struct RosterPage {
                     example: "24h"),
                 Markup("button", ["type": "submit"], ["Search"]),
             ])
+    }
+
+    /// A search keeps the group that is shown.
+    private var group: [Markup] {
+        var shown = RosterFilter()
+        shown.groups = filter.groups
+        let value = shown.query.split(separator: "=").last.map(String.init)
+        return value.map { [Markup("input", ["type": "hidden", "name": "only", "value": $0], isVoid: true)] } ?? []
     }
 
     private func field(_ label: String, name: String, value: String?, example: String = "") -> Markup {
@@ -121,7 +119,7 @@ struct RosterPage {
         let all = PageDocument.number(total)
         let words =
             rows.count < total
-            ? "The first \(rows.count) of \(all) devices by name. Search to see others."
+            ? "The first \(rows.count) of \(all) devices. Those that need attention come first; search to see others."
             : total == 1 ? "1 device." : "\(all) devices. Those that need attention come first."
         return Markup("p", ["class": "quiet"], ["\(words)"])
     }
@@ -129,72 +127,167 @@ struct RosterPage {
     // MARK: Devices
 
     private var table: Markup {
-        let names = ["Name", "Runs", "Needs attention", "Seen", "Device"]
+        let names = ["Name", "Runs", "Needs attention", "Waits for", "Seen"]
+        let urgent = rows.prefix { $0.place(at: clock).isUrgent }
+        let missing = filter.neverSeen(inventory.neverSeen ?? []).prefix(Self.most).map(missing)
         return Markup(
             "table", [:],
             [
                 Markup("thead", [:], [Markup("tr", [:], names.map { Markup("th", ["scope": "col"], ["\($0)"]) })]),
-                Markup("tbody", [:], sorted.map(line)),
+                Markup("tbody", [:], urgent.map(line) + missing + rows.dropFirst(urgent.count).map(line)),
             ])
     }
 
-    /// The urgency of a device for its operator. The raw value is the class of its row.
-    private enum Attention: String, CaseIterable { case bad, warn, none = "" }
-
-    private func attention(_ row: RosterRow) -> Attention {
-        if !RosterRule.urgent(row, at: clock).isEmpty { return .bad }
-        return RosterRule.reason(row, at: clock) == nil ? .none : .warn
+    private func missing(_ name: String) -> Markup {
+        Markup(
+            "tr", ["class": "warn"],
+            [
+                Markup("th", ["scope": "row"], [Markup("bdi", [:], ["\(Self.shown(name))"])]), cell("Runs", []),
+                cell("Needs attention", ["never seen"]), cell("Waits for", []), cell("Seen", ["never"]),
+            ])
     }
 
-    /// The devices by the attention that they need, then by name.
-    private var sorted: [RosterRow] {
-        Attention.allCases.flatMap { attention in rows.filter { self.attention($0) == attention } }
+    /// Returns a cell, which a phone does not show if it has no content.
+    private func cell(_ label: String, _ content: [Markup]) -> Markup {
+        content.isEmpty
+            ? Markup("td", ["class": "none"], ["–"]) : Markup("td", ["data-label": label], content)
     }
 
     private func line(_ row: RosterRow) -> Markup {
         let post = row.post
-        let reasons = RosterRule.reasons(row, at: clock).map { Self.shown($0) }
+        let reasons = row.reasons(at: clock)
         let version: [Markup] =
             [Markup("b", [:], ["\(post.runs.map { Self.shown($0) } ?? "nothing")"])]
             + (post.state == .none ? [] : [" \(post.state.rawValue)"])
             + (post.next.map { [", next \(Self.shown($0))"] } ?? [])
-        let others: [Markup] =
-            (reasons.count < 2
-                ? [] : [Markup("small", [:], ["also \(reasons.dropFirst().joined(separator: ", "))"])])
-            + (row.conflict == nil ? [] : [Markup("small", [:], ["\(Self.keys(row))"])])
-        let waits = RosterRule.waits(row).map { [Markup("small", [:], ["waits for \($0)"])] } ?? []
-        func cell(_ label: String, _ content: [Markup]) -> Markup { Markup("td", ["data-label": label], content) }
+        let others = reasons.dropFirst().map { Self.shown($0.words) }.joined(separator: ", ")
+        let attention: [Markup] =
+            reasons.first.map { first in
+                ["\(Self.shown(first.text(at: clock)))", Markup("small", [:], RosterFrame.prose(first.remedy))]
+                    + (others.isEmpty ? [] : [Markup("small", [:], ["also \(others)"])])
+            } ?? []
+        let kind = reasons.first.map { $0.kind.isUrgent ? "bad" : "warn" } ?? ""
+        let name = post.name.isEmpty ? row.target : post.name
         return Markup(
-            "tr", ["class": attention(row).rawValue],
+            "tr", ["class": kind],
             [
                 Markup(
                     "th", ["scope": "row"],
-                    [Markup("bdi", [:], ["\(post.name.isEmpty ? "(no name)" : Self.shown(post.name))"])]),
-                cell("Runs", version + [Markup("small", [:], ["for ", moment(row.since, RosterRule.span)])] + waits),
-                cell("Needs attention", ["\(reasons.first ?? "–")"] + others),
-                cell("Seen", [moment(row.seen) { "\(RosterRule.span($0)) ago" }]),
-                cell("Device", [Markup("code", [:], ["\(Self.shown(row.target))"])]),
+                    [Markup("a", ["href": "/roster/\(post.device)"], [Markup("bdi", [:], ["\(Self.shown(name))"])])]),
+                cell(
+                    "Runs",
+                    version + [
+                        Markup("small", [:], ["for ", RosterFrame.moment(row.since, at: clock, RosterRule.span)])
+                    ]),
+                cell("Needs attention", attention), cell("Waits for", RosterRule.waits(row).map { ["\($0)"] } ?? []),
+                cell("Seen", [RosterFrame.moment(row.seen, at: clock) { "\(RosterRule.span($0)) ago" }]),
             ])
     }
 
     private static func shown(_ text: String) -> String { UntrustedName.display(text) }
+}
 
-    /// Returns the first digits of the pinned key and of the last other one.
-    private static func keys(_ row: RosterRow) -> String {
-        [("pinned", row.key), ("refused", row.refusedKey)].compactMap { word, key in
-            key.map { "\(word) key \(shown(String($0.prefix(12))))…" }
-        }.joined(separator: ", ")
+/// The page of one device of a roster.
+struct DevicePage {
+    let row: RosterRow
+    let clock: Timestamp
+
+    func html() -> String {
+        let reasons = row.reasons(at: clock)
+        let list =
+            reasons.isEmpty
+            ? Markup("p", ["class": "quiet"], ["This device needs no attention."])
+            : Markup("ul", ["class": "reasons"], reasons.map(item))
+        let facts = Markup(
+            "dl", [:],
+            row.facts(at: clock).map { name, value in
+                Markup(
+                    "div", [:],
+                    [Markup("dt", [:], ["\(name)"]), Markup("dd", [:], ["\(UntrustedName.display(value))"])])
+            })
+        let back = Markup("p", [:], [Markup("a", ["href": "/roster"], ["All devices"])])
+        return RosterFrame.html(row.displayName, "As of \(RosterFrame.minute(clock)).", [back, list, facts])
+    }
+
+    private func item(_ reason: RosterReason) -> Markup {
+        let code: [Markup] = reason.code.map { [" ", Markup("code", [:], ["\(UntrustedName.display($0))"])] } ?? []
+        return Markup(
+            "li", ["class": reason.kind.isUrgent ? "bad" : "warn"],
+            [Markup("b", [:], ["\(UntrustedName.display(reason.text(at: clock)))"])] + code
+                + [Markup("small", [:], RosterFrame.prose(reason.remedy))])
+    }
+}
+
+extension RosterRow {
+    /// The name for people, or else the ID, on one line.
+    package var displayName: String { post.name.isEmpty ? target : UntrustedName.display(post.name) }
+
+    /// Everything about the device besides its reasons, by label.
+    package func facts(at now: Timestamp) -> [(name: String, value: String)] {
+        func ago(_ moment: Timestamp) -> String {
+            "\(moment), \(RosterRule.span(now.secondsSinceEpoch - moment.secondsSinceEpoch)) ago"
+        }
+        let conflict = conflict.map {
+            "\(counted(conflicts, "message")), the last at \($0)" + (refusedKey.map { ", key \($0)" } ?? "")
+        }
+        let aim =
+            "clientctl release target \(target) --only --version \(newest?.version.description ?? "VERSION") --feed FEED "
+            + "--channel \(post.channel ?? "CHANNEL") --channel-key KEY"
+        let facts: [(String, String?)] = [
+            ("device", target), ("runs", "\(post.runs ?? "nothing") (\(post.state.rawValue)) since \(since)"),
+            ("next", post.next),
+            ("newest", newest.map { "\($0.version) since \($0.since)" + (isBehind ? "; this device is behind" : "") }),
+            ("waits for", RosterRule.waits(self)), ("screen", post.screen?.rawValue),
+            ("channel", post.channel.map { $0 + (post.sequence.map { ", sequence \($0)" } ?? "") }),
+            ("last check", post.checked.map { "\($0)\(post.code.map { ", failed with \($0)" } ?? "")" }),
+            ("blocked", post.blocked.isEmpty ? nil : post.blocked.joined(separator: ", ")),
+            ("doctor", post.findings.isEmpty ? nil : "found \(post.findings.joined(separator: ", "))"),
+            ("last message", "\(ago(seen)); one every \(DurationText(.seconds(post.interval)))"),
+            ("first message", first.description), ("another key signed", conflict), ("pinned key", key),
+            ("refused an old message", older.map { "at \($0)" }), ("application", post.appId),
+            ("programs", "clientctl \(post.program)" + (post.shell.map { ", shell \($0)" } ?? "")),
+            ("aim a release at it", aim),
+        ]
+        return facts.compactMap { name, value in value.map { (name, $0) } }
+    }
+}
+
+/// The parts that the pages of a roster have in common.
+private enum RosterFrame {
+    static func html(_ title: String, _ time: String, _ content: [Markup]) -> String {
+        let head = Markup(
+            "head", [:],
+            [
+                Markup("meta", ["charset": "utf-8"], isVoid: true),
+                Markup(
+                    "meta", ["name": "viewport", "content": "width=device-width, initial-scale=1"], isVoid: true),
+                Markup("meta", ["name": "color-scheme", "content": "light dark"], isVoid: true),
+                Markup("meta", ["name": "robots", "content": "noindex"], isVoid: true),
+                Markup("title", [:], ["\(title)"]), Markup(style: RosterStyle.sheet),
+            ])
+        let header = Markup(
+            "header", [:],
+            [Markup("h1", [:], [Markup("bdi", [:], ["\(title)"])]), Markup("p", ["class": "quiet"], ["\(time)"])])
+        let body = Markup("body", [:], [header, Markup("main", [:], content)])
+        return "<!doctype html>\n" + Markup("html", ["lang": "en"], [head, body]).html + "\n"
+    }
+
+    /// Returns a sentence whose commands are between backticks.
+    static func prose(_ text: String) -> [Markup] {
+        text.split(separator: "`", omittingEmptySubsequences: false).enumerated().map { index, part in
+            index.isMultiple(of: 2) ? Markup(text: String(part)) : Markup("code", [:], ["\(String(part))"])
+        }
     }
 
     /// Returns the time since `moment` in the words of `words`, which gets it in seconds.
-    private func moment(_ moment: Timestamp, _ words: (Int) -> String) -> Markup {
+    static func moment(_ moment: Timestamp, at now: Timestamp, _ words: (Int) -> String) -> Markup {
         Markup(
             "time", ["datetime": moment.description, "title": moment.description],
-            ["\(words(clock.secondsSinceEpoch - moment.secondsSinceEpoch))"])
+            ["\(words(now.secondsSinceEpoch - moment.secondsSinceEpoch))"])
     }
 
     /// Returns a time without its seconds, such as `2026-11-26 08:00 UTC`.
-    private static func minute(_ moment: Timestamp) -> String {
+    static func minute(_ moment: Timestamp) -> String {
         moment.description.prefix(16).replacing("T", with: " ") + " UTC"
     }
 }
@@ -215,6 +308,14 @@ private enum RosterStyle {
         .sums{list-style:none;margin:1rem 0;padding:0;display:grid;grid-template-columns:repeat(auto-fill,minmax(9rem,1fr));gap:.5rem}
         .sums li{padding:.5rem .75rem;background:var(--card);border:1px solid var(--rule);border-radius:.5rem}
         .sums b{display:block;font-size:1.25rem}.sums .bad b{color:var(--bad)}
+        .sums li:has([aria-current]){border-color:var(--link);box-shadow:0 0 0 1px var(--link)}
+        .sums a{display:block;color:inherit}.inventory{font-size:1.125rem;font-weight:600;margin-top:.75rem}
+        .reasons{list-style:none;margin:1rem 0;padding:0}
+        .reasons li{padding:.5rem .75rem;margin:.5rem 0;background:var(--card);border:1px solid var(--rule);box-shadow:inset .25rem 0 var(--mark)}
+        .reasons .bad b{color:var(--bad)}.reasons .warn b{color:var(--warn)}.bad{--mark:var(--bad)}.warn{--mark:var(--warn)}
+        dl{margin:1rem 0;background:var(--card);border:1px solid var(--rule)}
+        dl div{display:flex;flex-wrap:wrap;padding:.5rem .75rem}dl div+div{border-top:1px solid var(--rule)}
+        dt{flex:0 0 12rem;color:var(--quiet)}dd{flex:1 1 16rem;margin:0}
         form{display:flex;flex-wrap:wrap;gap:.75rem;align-items:end;margin:1rem 0}
         label{flex:1 1 10rem;font-size:.8125rem;color:var(--quiet)}
         input{display:block;width:100%;padding:.5rem;font:inherit;font-size:1rem;color:var(--text);background:var(--card);\
@@ -226,12 +327,11 @@ private enum RosterStyle {
         th,td{padding:.5rem .75rem;text-align:left;vertical-align:top;font-weight:400}
         tbody th{font-weight:600}tbody tr+tr{border-top:1px solid var(--rule)}
         @media(min-width:45.01rem){tr.bad>:first-child,tr.warn>:first-child{box-shadow:inset .25rem 0 var(--mark)}}
-        tr.bad{--mark:var(--bad)}tr.warn{--mark:var(--warn)}
-        .bad td:nth-child(3){color:var(--bad)}.warn td:nth-child(3){color:var(--warn)}
+        .bad td:nth-child(3){color:var(--bad)}.warn td:nth-child(3){color:var(--warn)}td:nth-child(3){min-width:14rem}
         @media(max-width:45rem){thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
         table,tbody,tr,td,tbody th{display:block}tbody tr{padding:.5rem 0}
         tr.bad,tr.warn{box-shadow:inset .25rem 0 var(--mark)}th,td{padding:.125rem .75rem}td::before{content:attr(data-label) ": ";color:var(--quiet)}
-        td small{display:inline;margin-left:.25rem}}
+        td small{display:inline;margin-left:.25rem}td:nth-child(3) small{display:block;margin:0}td.none{display:none}}
 
         """
 }

@@ -1,7 +1,16 @@
+import ArchiveSource
+import BundleCore
 package import BundleValues
 
 /// One device of a roster: its last message, and the record of the host.
 package struct RosterRow: Sendable, Equatable {
+    /// The newest release that the host's feed offers in the channel of a device.
+    package struct NewestRelease: Sendable, Equatable {
+        package let version: SemanticVersion
+        /// The time at which the host saw it first.
+        package let since: Timestamp
+    }
+
     package let post: RosterPost
     /// The time of the last message, by the clock of the host.
     package let seen: Timestamp
@@ -18,6 +27,10 @@ package struct RosterRow: Sendable, Equatable {
     package let refusedKey: String?
     /// The time at which the host refused a message that is older than the last one; nil if a newer one came since.
     package let older: Timestamp?
+    /// The times at which the present reasons began, by the key of the reason.
+    package let began: [String: Timestamp]
+    /// nil if the host does not know it.
+    package let newest: NewestRelease?
 
     /// The group that a release targets to reach only this device.
     package var target: String { "device:\(post.device)" }
@@ -31,19 +44,58 @@ package struct RosterRow: Sendable, Equatable {
         object["first"] = .string(first.description)
         object["since"] = .string(since.description)
         object["silent"] = .bool(RosterRule.isSilent(self, at: now))
-        object["reasons"] = .array(RosterRule.reasons(self, at: now).map(JSONValue.string))
+        let reasons = reasons(at: now)
+        object["reasons"] = .array(reasons.map { .string($0.words) })
         object["conflict"] = .string(orNull: conflict?.description)
         object["conflicts"] = .integer(conflicts)
         object["waitsFor"] = .string(orNull: RosterRule.waits(self))
         object["key"] = .string(orNull: key)
         object["refusedKey"] = .string(orNull: refusedKey)
         object["older"] = .string(orNull: older?.description)
+        object["attention"] = .array(
+            reasons.map { reason in
+                .object([
+                    "reason": .string(reason.key), "words": .string(reason.words),
+                    "since": .string(orNull: reason.since?.description), "remedy": .string(reason.remedy),
+                    "code": .string(orNull: reason.code),
+                ])
+            })
+        object["newest"] = .string(orNull: newest?.version.description)
+        object["newestSince"] = .string(orNull: newest?.since.description)
+        object["behind"] = .bool(isBehind)
         return object
+    }
+
+    /// The reasons for which the device needs attention, the most important one first.
+    package func reasons(at now: Timestamp) -> [RosterReason] { RosterReason.all(self, at: now) }
+
+    /// Whether the device runs an older version than the newest release of its channel.
+    package var isBehind: Bool { newest.map { RosterRule.isBehind(post, $0.version) } ?? false }
+
+    /// Returns whether the device, with these reasons, is in `group`.
+    package func isIn(_ group: RosterGroup, at now: Timestamp, _ reasons: [RosterReason]) -> Bool {
+        switch group {
+        case .attention: !reasons.isEmpty
+        case .failed: reasons.contains { [.failed, .blocked].contains($0.kind) }
+        case .silent: RosterRule.isSilent(self, at: now)
+        case .waits: RosterRule.waits(self) != nil
+        case .behind: isBehind
+        case .never: false
+        }
+    }
+
+    /// The place of the device in a list: those that need attention first, then by name.
+    package func place(at now: Timestamp) -> RosterPlace {
+        let kind = reasons(at: now).first?.kind
+        return RosterPlace(
+            rank: kind?.rawValue ?? RosterReason.Kind.allCases.count, isUrgent: kind?.isUrgent ?? false,
+            name: post.name.lowercased(), device: post.device)
     }
 
     package init(
         post: RosterPost, seen: Timestamp, first: Timestamp, since: Timestamp, conflict: Timestamp?, conflicts: Int,
-        key: String? = nil, refusedKey: String? = nil, older: Timestamp? = nil
+        key: String? = nil, refusedKey: String? = nil, older: Timestamp? = nil, began: [String: Timestamp] = [:],
+        newest: NewestRelease? = nil
     ) {
         self.post = post
         self.seen = seen
@@ -54,6 +106,8 @@ package struct RosterRow: Sendable, Equatable {
         self.key = key
         self.refusedKey = refusedKey
         self.older = older
+        self.began = began
+        self.newest = newest
     }
 
     /// Parses a row of `GET /roster.json`. Throws `MemberReader.Refusal`.
@@ -67,7 +121,38 @@ package struct RosterRow: Sendable, Equatable {
             conflict: reader.optional("conflict") == nil ? nil : try reader.timestamp("conflict"),
             conflicts: try reader.integer("conflicts"), key: try reader.optionalString("key"),
             refusedKey: try reader.optionalString("refusedKey"),
-            older: reader.optional("older") == nil ? nil : try reader.timestamp("older"))
+            older: reader.optional("older") == nil ? nil : try reader.timestamp("older"),
+            began: try Self.began(reader), newest: try Self.newest(reader))
+    }
+
+    private static func began(_ reader: MemberReader) throws -> [String: Timestamp] {
+        // A host of clientctl 0.9.0 does not send it.
+        guard reader.optional("attention") != nil else { return [:] }
+        var began: [String: Timestamp] = [:]
+        for reason in try reader.objects("attention") where reason.optional("since") != nil {
+            began[try reason.string("reason")] = try reason.timestamp("since")
+        }
+        // Silence begins with the last message.
+        began["silent"] = nil
+        return began
+    }
+
+    private static func newest(_ reader: MemberReader) throws -> NewestRelease? {
+        guard let version = try reader.optionalVersion("newest") else { return nil }
+        return NewestRelease(version: version, since: try reader.timestamp("newestSince"))
+    }
+}
+
+/// The place of a device in a list.
+package struct RosterPlace: Sendable, Equatable, Comparable {
+    let rank: Int
+    /// Whether it belongs before the devices that were never seen.
+    package let isUrgent: Bool
+    let name: String
+    let device: String
+
+    package static func < (left: RosterPlace, right: RosterPlace) -> Bool {
+        (left.rank, left.name, left.device) < (right.rank, right.name, right.device)
     }
 }
 
@@ -113,39 +198,6 @@ package enum RosterRule {
         return post.checked.map { $0 >= bound } == true ? .known : .older
     }
 
-    /// Returns the reasons why a device needs attention, in a few words each, the most important reason first.
-    package static func reasons(_ row: RosterRow, at now: Timestamp) -> [String] {
-        urgent(row, at: now) + [row.post.screen.flatMap(reason), shell(row.post)].compactMap(\.self) + row.post.findings
-    }
-
-    /// Returns the reasons for which a device gets no updates, or does not show its client.
-    static func urgent(_ row: RosterRow, at now: Timestamp) -> [String] {
-        let post = row.post
-        let blocked = newestBlocked(post).map { "blocked \($0)" }
-        let code = code(post, isBlockedShown: blocked != nil)
-        let reasons: [String?] = [
-            row.conflict == nil ? nil : "another key signs for it", isSilent(row, at: now) ? "silent" : nil,
-            row.older == nil ? nil : "sends old messages", clockError(row).map { "clock \($0)" },
-            post.screen == .failure ? "shows nothing" : nil, post.state == .failed ? "failed" : nil,
-            post.state == .blocked ? "blocked \(post.runs ?? "")" : nil, blocked, code == blocked ? nil : code,
-        ]
-        return reasons.compactMap(\.self)
-    }
-
-    /// Returns the failure of the last check in words; nil if another reason says the same.
-    private static func code(_ post: RosterPost, isBlockedShown: Bool) -> String? {
-        guard let code = post.code else { return nil }
-        let parts = code.split(separator: ":", maxSplits: 1)
-        switch (parts.first, parts.last) {
-        case ("versionBlocked", let version?) where parts.count == 2: return "blocked \(version)"
-        case ("versionBlocked", _) where isBlockedShown: return nil
-        case ("incompatibleShell", _) where post.waiting == .shell: return nil
-        default: return parts.joined(separator: " ")
-        }
-    }
-
-    private static func shell(_ post: RosterPost) -> String? { post.waiting == .shell ? "needs a newer shell" : nil }
-
     /// Returns what the device rightly waits for; nil if it waits for nothing.
     package static func waits(_ row: RosterRow) -> String? {
         switch row.post.waiting {
@@ -160,20 +212,8 @@ package enum RosterRule {
         }
     }
 
-    /// Returns the most important reason why a device needs attention; nil if it does not.
-    package static func reason(_ row: RosterRow, at now: Timestamp) -> String? { reasons(row, at: now).first }
-
-    private static func reason(_ screen: RosterPost.ShownScreen) -> String? {
-        switch screen {
-        case .locked: "locked"
-        case .maintenance: "maintenance"
-        case .signedOut: "signed out"
-        case .failure, .starting, .client, .guests, .updateRequired, .waiting: nil
-        }
-    }
-
     /// Returns the last blocked version that is newer than the client that runs.
-    private static func newestBlocked(_ post: RosterPost) -> String? {
+    static func newestBlocked(_ post: RosterPost) -> String? {
         let runs = version(post.runs)
         return post.blocked.last { text in
             guard let runs, let blocked = version(text) else { return true }
@@ -185,12 +225,34 @@ package enum RosterRule {
         text.flatMap { try? SemanticVersion(parsing: $0) }
     }
 
+    /// The states of a client that can be the newest release: the version of a seed is that of the shell.
+    private static let running: Set<RosterPost.ClientState> = [.good, .trial]
+
+    /// Returns whether the device runs `newest` or a newer version, which did not fail.
+    static func has(_ post: RosterPost, _ newest: SemanticVersion) -> Bool {
+        running.contains(post.state) && version(post.runs).map { $0 >= newest } == true
+    }
+
+    /// Returns whether the device runs nothing, its seed, a version that failed, or an older version than `newest`. The versions of
+    /// Meteor have no order.
+    static func isBehind(_ post: RosterPost, _ newest: SemanticVersion) -> Bool {
+        !running.contains(post.state) || version(post.runs).map { $0 < newest } == true
+    }
+
+    /// Returns the highest release of a channel that devices may install without a group; nil if there is none.
+    static func newest(of channel: ChannelDocument, at time: Timestamp) -> SemanticVersion? {
+        channel.releases.filter { release in
+            !release.isPaused && release.share(at: time) > 0
+                && !channel.recalled.contains { $0.version == release.version }
+        }.map(\.version).max()
+    }
+
     /// The smallest reported difference of a clock that is ahead, in seconds.
     private static let clockSkew = 300
 
     /// Returns the difference between the clocks of the device and of the host; nil if there is no certain one. The last check was
     /// before the last message, by at most some intervals.
-    private static func clockError(_ row: RosterRow) -> String? {
+    static func clockError(_ row: RosterRow) -> String? {
         guard let checked = row.post.checked else { return nil }
         let ahead = checked.secondsSinceEpoch - row.seen.secondsSinceEpoch
         if ahead > clockSkew { return "\(span(ahead)) ahead" }
@@ -206,6 +268,22 @@ package enum RosterRule {
     }
 }
 
+/// The devices in the same situation.
+package enum RosterGroup: String, Sendable, CaseIterable {
+    /// A person must do something.
+    case attention
+    /// A version failed or is blocked.
+    case failed
+    /// No message for two intervals.
+    case silent
+    /// The device works as intended and waits for something.
+    case waits
+    /// The device runs an older version than the newest release of its channel.
+    case behind
+    /// The device is expected and was never seen.
+    case never
+}
+
 /// The devices that a question is about.
 package struct RosterFilter: Sendable, Equatable {
     /// Only devices without a message for this time.
@@ -214,10 +292,29 @@ package struct RosterFilter: Sendable, Equatable {
     package var state: String?
     /// A part of the name, in any case; or a device.
     package var name: String?
+    /// Only devices that are in all of these groups.
+    package var groups: Set<RosterGroup> = []
     /// Only devices after this one.
     package var after: String?
 
     package init() {}
+
+    /// Whether it selects by groups only.
+    var isByGroup: Bool { silent == nil && version == nil && state == nil && name == nil && after == nil }
+
+    /// Returns whether the groups include the device.
+    func includes(_ row: RosterRow, at now: Timestamp) -> Bool {
+        if groups.isEmpty { return true }
+        let reasons = row.reasons(at: now)
+        return groups.allSatisfy { row.isIn($0, at: now, reasons) }
+    }
+
+    /// Returns those of `names` that the filter selects: expected devices that were never seen.
+    package func neverSeen(_ names: [String]) -> [String] {
+        guard silent == nil, version == nil, state == nil, groups.isSubset(of: [.never, .attention]) else { return [] }
+        guard let name = name?.lowercased() else { return names }
+        return names.filter { $0.lowercased().contains(name) }
+    }
 
     /// Parses the query of a URL, with or without its question mark. Returns nil for an unknown name, a repeated one or an invalid value;
     /// empty values are ignored, because a form sends them.
@@ -236,6 +333,12 @@ package struct RosterFilter: Sendable, Equatable {
             case "version": version = value
             case "state": state = value
             case "name": self.name = value
+            case "only":
+                let groups = value.split(separator: ",", omittingEmptySubsequences: false).map {
+                    RosterGroup(rawValue: String($0))
+                }
+                guard !groups.contains(nil) else { return nil }
+                self.groups = Set(groups.compactMap(\.self))
             case "after": after = value
             default: return nil
             }
@@ -246,7 +349,8 @@ package struct RosterFilter: Sendable, Equatable {
     package var query: String {
         let pairs = [
             ("silent", silent.map { DurationText($0).description }), ("version", version), ("state", state),
-            ("name", name), ("after", after),
+            ("name", name), ("only", groups.isEmpty ? nil : groups.map(\.rawValue).sorted().joined(separator: ",")),
+            ("after", after),
         ]
         return pairs.compactMap { name, value in value.map { "\(name)=\(Self.encoded($0))" } }.joined(separator: "&")
     }

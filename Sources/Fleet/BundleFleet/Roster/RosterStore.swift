@@ -1,3 +1,5 @@
+import ArchiveSource
+package import BundleDisk
 package import BundleServe
 import BundleSigning
 package import BundleValues
@@ -9,9 +11,13 @@ package actor RosterStore: RosterReceiver, RosterReader {
     /// The largest number of messages that wait for a commit.
     private static let mostWaiting = 2000
     private static let sweepInterval = 3600
+    /// The age up to which the newest releases of the feed are not read again for a message.
+    private static let feedInterval = Duration.seconds(10)
 
     private let path: String
     private let file: RosterFile
+    private let feed: Directory?
+    private var expected: ExpectedDevices?
     private let environment: Environment
     private let stopwatch: Stopwatch
     private var allowance = AddressAllowance()
@@ -26,12 +32,17 @@ package actor RosterStore: RosterReceiver, RosterReader {
     private var waiting: [PendingPost] = []
     private var isWriting = false
     private var committedAt: Duration?
+    private var feedReadAt: Duration?
     private(set) var commits = 0
 
     /// Opens or creates the roster at `path`, and forgets devices without a message for 90 days. Throws `UpdateFailure` if it is not a
-    /// roster.
-    package init(_ path: String, environment: Environment = Environment()) throws {
+    /// roster. `feed` has the releases that devices should run, and `expected` the devices that should be there.
+    package init(
+        _ path: String, of feed: Directory? = nil, expecting expected: ExpectedDevices? = nil,
+        environment: Environment = Environment()
+    ) throws {
         self.path = path
+        (self.feed, self.expected) = (feed, expected)
         self.environment = environment
         stopwatch = Stopwatch(environment.clock)
         file = try RosterFile(path)
@@ -39,6 +50,18 @@ package actor RosterStore: RosterReceiver, RosterReader {
         // The roster is served from a full disk, too.
         try? file.forgetOld(at: swept)
         devices = try file.count()
+    }
+
+    /// Expects these devices from now on.
+    package func expect(_ devices: ExpectedDevices) { expected = devices }
+
+    /// Records the newest releases of the feed, unless they were read within `age`.
+    private func readFeed(unlessYoungerThan age: Duration = .zero) async {
+        guard let feed, feedReadAt.map({ stopwatch.elapsed - $0 >= age }) ?? true else { return }
+        feedReadAt = stopwatch.elapsed
+        let time = environment.now()
+        // A roster is served from a full disk, too.
+        try? await onThread { [file] in try file.note(NewestReleases.read(from: feed, at: time), at: time) }
     }
 
     package func take(_ message: [UInt8], from sender: RosterMessenger) async -> RosterVerdict {
@@ -69,6 +92,7 @@ package actor RosterStore: RosterReceiver, RosterReader {
                 try? await environment.clock.sleep(
                     for: max(.zero, Self.commitPause - (stopwatch.elapsed - committedAt)))
             }
+            await readFeed(unlessYoungerThan: Self.feedInterval)
             let (served, before, time) = (waiting, devices, environment.now())
             waiting = []
             let isSweep = time.secondsSinceEpoch - swept.secondsSinceEpoch >= Self.sweepInterval
@@ -112,27 +136,57 @@ package actor RosterStore: RosterReceiver, RosterReader {
 
     package func document(query: String) async throws -> [UInt8]? {
         guard let filter = RosterFilter(query: query) else { return nil }
-        let time = environment.now()
+        await readFeed()
+        let (time, expected) = (environment.now(), expected)
         return try await read { file in
             let (rows, total) = try file.rows(filter, at: time)
             let next = rows.count == RosterFile.pageSize ? rows.last?.post.device : nil
-            let object: JSONObject = [
-                "at": .string(time.description), "total": .integer(total),
-                "devices": .array(rows.map { .object($0.json(at: time)) }), "after": .string(orNull: next),
+            var object: JSONObject = [
+                "at": .string(time.description), "total": total.map(JSONValue.integer) ?? .null,
+                "devices": .array(rows.placed(at: time).map { .object($0.json(at: time)) }),
+                "after": .string(orNull: next),
             ]
+            if filter.after == nil {
+                object["inventory"] = .object(try file.inventory(expecting: expected, at: time).json)
+            }
             return JSONWriter.bytes(of: .object(object))
         }
     }
 
-    package func page(query: String) async throws -> (html: String, policy: String)? {
+    package func page(query: String) async throws -> RosterDisplay? {
         guard let filter = RosterFilter(query: query) else { return nil }
+        await readFeed()
+        let (time, expected) = (environment.now(), expected)
+        return try await read { file in
+            var (best, total) = ([RosterRow](), 0)
+            func add(_ row: RosterRow) {
+                total += 1
+                best.append(row)
+                if best.count == 4 * RosterPage.most { best = Array(best.placed(at: time).prefix(RosterPage.most)) }
+            }
+            let inventory = try file.inventory(expecting: expected, at: time) { row in
+                if filter.isByGroup && filter.includes(row, at: time) { add(row) }
+            }
+            if !filter.isByGroup {
+                try file.each(filter, at: time) { row in
+                    add(row)
+                    return true
+                }
+            }
+            let page = RosterPage(
+                filter: filter, rows: Array(best.placed(at: time).prefix(RosterPage.most)), total: total,
+                inventory: inventory, clock: time)
+            return try RosterDisplay(html: page.html(), policy: RosterPage.policy())
+        }
+    }
+
+    package func page(of device: String) async throws -> RosterDisplay? {
+        guard RosterPost.isDevice(device) else { return nil }
+        await readFeed()
         let time = environment.now()
         return try await read { file in
-            let (rows, total) = try file.rows(filter, at: time, limit: RosterPage.most, byName: true)
-            let page = RosterPage(
-                filter: filter, rows: rows, total: total, tallies: try file.tallies(),
-                silent: try file.silent(for: 86_400, at: time), conflicts: try file.conflicts(), clock: time)
-            return try (page.html(), RosterPage.policy())
+            guard let row = try file.row(of: device) else { return nil }
+            return try RosterDisplay(html: DevicePage(row: row, clock: time).html(), policy: RosterPage.policy())
         }
     }
 
@@ -154,6 +208,26 @@ package actor RosterStore: RosterReceiver, RosterReader {
         let time = environment.now()
         let families = try? await read { file in try RosterMetrics.families(file, at: time) }
         return MetricsText.text(of: families ?? [])
+    }
+}
+
+/// The newest releases of a feed's channels. Signatures are not checked: the roster only shows them, and each device checks its own.
+private enum NewestReleases {
+    static func read(from feed: Directory, at time: Timestamp) throws -> [String: SemanticVersion] {
+        // Another folder may have replaced the feed.
+        let feed = try Directory.open(feed.path)
+        var newest: [String: SemanticVersion] = [:]
+        let folder = ChannelSequences.folder(in: feed)
+        for channel in ChannelSequences.names(in: feed) {
+            guard let bytes = try folder?.contents("\(channel).json", maximumBytes: ChannelFormat.maximumBytes) else {
+                continue
+            }
+            newest[channel] = RosterRule.newest(of: try ChannelSequences.document(in: bytes, of: channel), at: time)
+        }
+        if let bytes = try feed.contents("manifest.json", maximumBytes: ManifestFormat.maximumBytes) {
+            newest[""] = try ManifestFormat.parse(bytes).claims.version
+        }
+        return newest
     }
 }
 

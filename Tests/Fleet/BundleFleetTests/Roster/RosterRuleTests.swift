@@ -1,3 +1,5 @@
+import ArchiveSource
+import BundleTesting
 import BundleValues
 import Testing
 
@@ -14,8 +16,8 @@ import Testing
             device: "3f9a0b1c2d3e4f50", name: "Lobby", state: .good, program: "0.9.0", interval: 900, runs: "1.5.0",
             checked: seconds.map { Timestamp(clamping: seen.secondsSinceEpoch + $0) })
         change(&post)
-        return RosterRule.reasons(
-            RosterRow(post: post, seen: seen, first: seen, since: seen, conflict: nil, conflicts: 0), at: seen)
+        return RosterRow(post: post, seen: seen, first: seen, since: seen, conflict: nil, conflicts: 0)
+            .reasons(at: seen).map(\.words)
     }
 
     @Test func `returns no reason for a device that works`() {
@@ -26,7 +28,10 @@ import Testing
     @Test func `names a clock that is ahead of the host or behind it`() {
         #expect(Self.reasons(checked: 300).isEmpty)
         #expect(Self.reasons(checked: 301) == ["clock 5 minutes ahead"])
-        #expect(Self.reasons(checked: 400 * 86_400) { $0.code = "expired" } == ["clock 400 days ahead", "expired"])
+        #expect(
+            Self.reasons(checked: 400 * 86_400) { $0.code = "expired" } == [
+                "clock 400 days ahead", "channel or trust root expired",
+            ])
         // The pause between checks grows while the feed fails.
         #expect(Self.reasons(checked: -86_400).isEmpty)
         #expect(Self.reasons(checked: -3 * 86_400) == ["clock 3 days behind"])
@@ -43,7 +48,10 @@ import Testing
             ($0.screen, $0.code, $0.waiting) = (.locked, "diskFull", .shell)
             ($0.blocked, $0.findings) = (["1.6.0"], ["diskSpace", "inodes"])
         }
-        #expect(reasons == ["blocked 1.6.0", "diskFull", "locked", "needs a newer shell", "diskSpace", "inodes"])
+        #expect(
+            reasons == [
+                "blocked 1.6.0", "disk full", "little free space", "few free inodes", "needs a newer shell", "locked",
+            ])
     }
 
     @Test func `a device that rightly waits needs no attention`() {
@@ -61,8 +69,8 @@ import Testing
     }
 
     @Test(arguments: [
-        ("httpStatus:404", "httpStatus 404"), ("httpStatus", "httpStatus"), ("versionBlocked:1.6.0", "blocked 1.6.0"),
-        ("versionBlocked", "versionBlocked"), ("diskFull", "diskFull"),
+        ("httpStatus:404", "the server answers 404"), ("httpStatus", "the server refuses"),
+        ("versionBlocked:1.6.0", "blocked 1.6.0"), ("versionBlocked", "version blocked"), ("diskFull", "disk full"),
     ])
     func `names the status or the version of the last failure, also in messages of older devices`(
         code: String, words: String
@@ -79,6 +87,123 @@ import Testing
         #expect(Self.reasons { ($0.code, $0.waiting) = ("incompatibleShell", .shell) } == ["needs a newer shell"])
         #expect(RosterPost.code("versionBlocked", value: "1.5.0") == "versionBlocked:1.5.0")
         #expect(RosterPost.code("versionBlocked", value: "1.5.0-a-very-long-label") == "versionBlocked")
+    }
+
+    private static func row(_ change: (inout RosterPost) -> Void = { _ in }, newest: String? = nil) throws -> RosterRow
+    {
+        var post = RosterPost(
+            device: "3f9a0b1c2d3e4f50", name: "Lobby", state: .good, program: "0.9.0", interval: 900, runs: "1.5.0")
+        change(&post)
+        let newest = try newest.map {
+            RosterRow.NewestRelease(version: try SemanticVersion(parsing: $0), since: seen)
+        }
+        return RosterRow(
+            post: post, seen: seen, first: seen, since: seen, conflict: nil, conflicts: 0, newest: newest)
+    }
+
+    @Test func `every reason has words and one sentence as its remedy`() throws {
+        let long = Timestamp(clamping: Self.seen.secondsSinceEpoch + 5000)
+        let codes = FailureCode.allCases.map(\.rawValue) + ["httpStatus:500", "versionBlocked:2.0.0", "codeOfTomorrow"]
+        for code in codes {
+            let reasons = try Self.row { ($0.code, $0.state, $0.screen) = (code, .failed, .failure) }.reasons(at: long)
+            #expect(reasons.map(\.kind).prefix(1) == [.failed] && reasons.contains { $0.kind == .silent })
+            for reason in reasons {
+                #expect(!reason.words.isEmpty && reason.remedy.hasSuffix(".") && !reason.key.contains(" "), "\(reason)")
+                #expect(reason.remedy.count { $0 == "." } < 12 && !reason.remedy.contains(". "), "\(reason.remedy)")
+            }
+        }
+        for finding in FindingCode.allCases {
+            let reasons = try Self.row { $0.findings = [finding.rawValue] }.reasons(at: Self.seen)
+            #expect(reasons.map(\.code) == [finding.rawValue])
+            #expect(reasons.allSatisfy { $0.words == finding.words && $0.remedy == finding.remedy })
+        }
+    }
+
+    @Test func `two facts with one cause are one reason`() throws {
+        func words(_ change: (inout RosterPost) -> Void) throws -> [String] {
+            try Self.row(change).reasons(at: Self.seen).map(\.words)
+        }
+        #expect(try words { ($0.screen, $0.findings) = (.locked, ["session"]) } == ["locked"])
+        #expect(try words { ($0.state, $0.findings) = (.failed, ["clients"]) } == ["failed"])
+        #expect(try words { ($0.code, $0.findings) = ("diskFull", ["wanted"]) } == ["disk full"])
+        let ahead = Timestamp(clamping: Self.seen.secondsSinceEpoch + 7200)
+        #expect(try words { ($0.checked, $0.findings) = (ahead, ["clock"]) } == ["clock 2 hours ahead"])
+    }
+
+    @Test func `failed, blocked, nothing shown, silent, clock, disk and conflict come first and are urgent`() {
+        let kinds = RosterReason.Kind.allCases
+        #expect(kinds.prefix(7) == [.failed, .blocked, .nothingShown, .silent, .clock, .disk, .conflict])
+        #expect(kinds.filter { !$0.isUrgent } == [.shell, .screen, .finding])
+    }
+
+    @Test(arguments: [
+        ("1.5.0" as String?, RosterPost.ClientState.good, "1.5.1" as String?, true), ("1.5.1", .good, "1.5.1", false),
+        ("1.6.0", .trial, "1.5.1", false), ("9.0.0", .seed, "1.5.1", true), (nil, .none, "1.5.1", true),
+        ("1.5.1", .failed, "1.5.1", true), ("abcdef", .good, "1.5.1", false), ("1.5.0", .good, nil, false),
+    ])
+    func `a device is behind if it runs nothing, its seed, a failed version, or an older one than the newest release`(
+        runs: String?, state: RosterPost.ClientState, newest: String?, isBehind: Bool
+    ) throws {
+        let row = try Self.row({ ($0.runs, $0.state) = (runs, state) }, newest: newest)
+        #expect(row.isBehind == isBehind)
+        #expect(row.isIn(.behind, at: Self.seen, []) == isBehind)
+    }
+
+    @Test func `counts the devices with the newest release, and why the others do not have it`() throws {
+        let folder = try TemporaryFolder()
+        let names = ["Lobby", "Hall", "Attic "].joined(separator: "\r\n")
+        let expected = try ExpectedDevices(file: folder.write([0xEF, 0xBB, 0xBF] + Array(names.utf8), to: "names"))
+        var inventory = RosterInventory(expecting: expected)
+        #expect(inventory.text == "3 devices; 3 never seen")
+        inventory.add(try Self.row({ $0.runs = "1.5.1" }, newest: "1.5.1"), at: Self.seen)
+        inventory.add(try Self.row({ $0.name = "Other" }, newest: "1.5.1"), at: Self.seen)
+        inventory.add(try Self.row({ ($0.name, $0.code) = ("Attic", "diskFull") }, newest: "1.5.1"), at: Self.seen)
+        inventory.add(try Self.row({ ($0.name, $0.waiting) = ("R", .rollout) }, newest: "1.5.1"), at: Self.seen)
+        #expect(
+            inventory.text
+                == "1 of 5 has 1.5.1; 3 behind since 2027-01-15 (1 disk, 1 on their way, 1 wait for the rollout); 1 never seen"
+        )
+        #expect(inventory.neverSeen == ["Hall"])
+        let counts = RosterGroup.allCases.map { inventory.count(of: $0) }
+        #expect(counts == [2, 0, 0, 1, 3, 1])
+        let parsed = try RosterInventory(MemberReader(.object(inventory.json), of: "inventory"))
+        #expect(parsed.text == inventory.text && RosterGroup.allCases.map { parsed.count(of: $0) } == counts)
+        inventory.add(
+            try Self.row({ ($0.channel, $0.runs) = ("beta", "2.0.0") }, newest: "2.0.0"), at: Self.seen)
+        #expect(inventory.text.hasSuffix("; beta: 1 of 1 has 2.0.0; 1 never seen"))
+    }
+
+    @Test func `refuses a list of expected devices that is not text in UTF-8 with one name per line`() throws {
+        let folder = try TemporaryFolder()
+        for bytes in [[0xFF, 0xFE, 0x4C, 0], [0x4C, 0xC3, 0x28], Array(String(repeating: "n", count: 65).utf8)]
+            as [[UInt8]]
+        {
+            let path = try folder.write(bytes, to: "names")
+            #expect { try ExpectedDevices(file: path) } throws: { ($0 as? UpdateFailure)?.code == .configInvalid }
+        }
+        #expect { try ExpectedDevices(file: folder.file("none")) } throws: { _ in true }
+    }
+
+    @Test func `the newest release is the highest one that is neither recalled, paused nor for groups only`() throws {
+        func release(_ version: String, _ change: (inout ChannelDocument.Release) -> Void = { _ in }) throws
+            -> ChannelDocument.Release
+        {
+            let json =
+                #"{"version":"\#(version)","url":"a.zip","sha256":"\#(String(repeating: "0", count: 64))","minShellVersion":"1.0.0","signature":"AAAA"}"#
+            var release = ChannelDocument.Release(try ManifestFormat.parse(Array(json.utf8)))
+            change(&release)
+            return release
+        }
+        var channel = ChannelDocument(
+            appId: nil, channel: "stable", sequence: 1, issuedAt: Self.seen,
+            expires: Timestamp(clamping: Self.seen.secondsSinceEpoch + 1))
+        #expect(RosterRule.newest(of: channel, at: Self.seen) == nil)
+        channel.releases = [
+            try release("1.0.0"), try release("1.1.0") { $0.rollout = 10 }, try release("1.2.0") { $0.isPaused = true },
+            try release("1.3.0") { ($0.groups, $0.isOnlyForGroups) = (["qa"], true) },
+            try release("1.4.0") { $0.rollout = 0 },
+        ]
+        #expect(RosterRule.newest(of: channel, at: Self.seen) == (try SemanticVersion(parsing: "1.1.0")))
     }
 
     @Test func `refuses a message that is older than the last one of its device`() {

@@ -1,3 +1,5 @@
+import ArchiveSource
+import BundleDisk
 import BundleServe
 import BundleSigning
 import BundleTesting
@@ -87,8 +89,8 @@ import Testing
         let row = try #require(try rows().first)
         #expect(row.post.name == "Lobby" && row.post.runs == "1.5.0")
         #expect(row.conflicts == 1 && row.conflict != nil)
-        #expect(RosterRule.reason(row, at: row.seen) == "another key signs for it")
-        #expect(try await store.page(query: "")?.html.contains("another key signs for it") == true)
+        #expect(row.reasons(at: row.seen).map(\.words) == ["another key signs"])
+        #expect(try await store.page(query: "")?.html.contains("another key signs for 0 seconds") == true)
         #expect(await store.metrics().contains("clientctl_roster_conflicts 1"))
         // After an operator has forgotten the device, the next key is pinned.
         #expect(try await store.forget(Array(#"{"forget":"\#(row.post.device)"}"#.utf8)) == true)
@@ -112,7 +114,7 @@ import Testing
         }
         let row = try #require(try rows().first)
         #expect(row.post == now && row.older != nil)
-        #expect(RosterRule.reasons(row, at: row.seen).contains("sends old messages"))
+        #expect(row.reasons(at: row.seen).map(\.words).contains("sends old messages"))
         #expect(try RosterRow(.object(row.json(at: row.seen))) == row)
         #expect(try await send(post(1_800_000_000, .good), key, to: store) == .taken)
         #expect(try rows().first?.older == nil)
@@ -127,7 +129,8 @@ import Testing
         let row = try #require(try rows().first)
         let (pinned, refused) = (try #require(row.key), try #require(row.refusedKey))
         #expect(pinned != refused && RosterFile.isKey(pinned) && RosterFile.isKey(refused))
-        #expect(try await store.page(query: "")?.html.contains("refused key \(refused.prefix(12))") == true)
+        let page = try #require(try await store.page(of: row.post.device)?.html)
+        #expect(page.contains(pinned) && page.contains(refused))
         func forget(_ more: JSONObject) async throws -> Bool? {
             var object: JSONObject = ["forget": .string(Self.post().device)]
             for member in more.members { object[member.name] = member.value }
@@ -179,6 +182,8 @@ import Testing
         #expect(try await send(post, key, to: store()) == .conflict)
         #expect(try rows().first?.refusedKey != nil)
         #expect(try RosterFile(path, isReadOnly: true).rows(RosterFilter(), at: .now).total == 1)
+        let added = try rows().map { $0.began.keys.sorted() }
+        #expect(added == [["conflict"]])
     }
 
     @Test func `refuses messages that no device sends`() async throws {
@@ -246,6 +251,126 @@ import Testing
         filter.silent = .seconds(86_400)
         #expect(try rows(filter, after: 86_400).isEmpty)
         #expect(try rows(filter, after: 86_401).count == 1)
+    }
+
+    @Test func `each reason keeps its time until it ends`() async throws {
+        let key = try DeviceKey()
+        let start = time.withLock(\.self)
+        func step(_ seconds: Int, _ change: (inout RosterPost) -> Void) async throws -> [String] {
+            time.withLock { $0 = Timestamp(clamping: start.secondsSinceEpoch + seconds) }
+            var post = Self.post()
+            change(&post)
+            #expect(try await send(post, key, to: store()) == .taken)
+            let row = try #require(try rows().first)
+            #expect(try RosterRow(.object(row.json(at: row.seen))) == row)
+            return row.reasons(at: row.seen).map { $0.text(at: row.seen) }
+        }
+        #expect(try await step(0) { $0.state = .failed } == ["failed for 0 seconds"])
+        #expect(
+            try await step(7200) { ($0.state, $0.code) = (.failed, "diskFull") }
+                == ["failed for 2 hours", "disk full for 0 seconds"])
+        // Another status is the same reason.
+        #expect(
+            try await step(7300) { $0.code = "httpStatus:404" } == ["the server answers 404 for 0 seconds"])
+        #expect(
+            try await step(7400) { $0.code = "httpStatus:500" } == ["the server answers 500 for 1 minute"])
+        #expect(try await step(180_000) { $0.state = .failed } == ["failed for 0 seconds"])
+        #expect(try await step(360_000) { $0.state = .failed } == ["failed for 2 days"])
+        #expect(try await step(360_100) { _ in }.isEmpty)
+        time.withLock { $0 = Timestamp(clamping: start.secondsSinceEpoch + 360_100 + 7200) }
+        let row = try #require(try rows().first)
+        #expect(
+            row.reasons(at: time.withLock(\.self)).map { $0.text(at: time.withLock(\.self)) } == ["silent for 2 hours"])
+    }
+
+    // MARK: Fifty screens
+
+    /// Sends the messages of 50 devices: 3 are broken, 36 wait for the rollout. Their names do not help to sort them.
+    private func fifty(of store: RosterStore) async throws {
+        let key = try DeviceKey()
+        for number in 0..<50 {
+            var post = Self.post(number, name: "Screen \(number)", runs: "1.5.0")
+            post.channel = "stable"
+            switch number {
+            case 17: post.state = .failed
+            case 33: (post.state, post.blocked) = (.good, ["1.5.1"])
+            case 49: post.code = "diskFull"
+            case 0..<38: post.waiting = .rollout
+            default: post.runs = "1.5.1"
+            }
+            #expect(try await send(post, key, to: store, from: "192.0.2.\(number)") == .taken)
+        }
+    }
+
+    private func feed(_ version: String) throws -> Directory {
+        let manifest =
+            #"{"version":"\#(version)","url":"a.zip","sha256":"\#(String(repeating: "0", count: 64))","minShellVersion":"1.0.0","signature":"AAAA"}"#
+        let release = #"{"rollout":10,\#(manifest.dropFirst())"#
+        let payload = """
+            {"schema":1,"channel":"stable","sequence":1,"issuedAt":"2027-01-15T08:00:00Z","expires":"2027-02-15T08:00:00Z",\
+            "releases":[\(release)]}
+            """
+        let envelope = SignedEnvelope(payloadType: ChannelFormat.payloadType, payload: Array(payload.utf8))
+        let name = "feed-\(Int.random(in: 0..<Int.max))"
+        return try Directory.open(folder.writeTree(["channels/stable.json": envelope.document], to: name))
+    }
+
+    @Test func `the broken ones of 50 devices are the first rows of page and JSON, in each group`() async throws {
+        let expected = try ExpectedDevices(
+            file: folder.write(Array("Screen 1\nCanteen\nLobby\n".utf8), to: "expected"))
+        let time = time.withLock(\.self)
+        let store = try RosterStore(
+            folder.file("roster.db"), of: feed("1.5.1"), expecting: expected, environment: Environment(now: { time }))
+        try await fifty(of: store)
+        func names(_ query: String) async throws -> [String] {
+            let html = try #require(try await store.page(query: query)?.html)
+            return html.matches(of: /<th scope="row">.*?<bdi>([^<]*)<\/bdi>/).map { String($0.output.1) }
+        }
+        let all = try await names("")
+        #expect(all.prefix(5) == ["Screen 17", "Screen 33", "Screen 49", "Canteen", "Lobby"] && all.count == 52)
+        let text = String(decoding: try #require(try await store.document(query: "")), as: UTF8.self)
+        let object = try #require(try JSONScanner.parse(Array(text.utf8), maximumBytes: 1 << 20).objectValue)
+        let devices = object["devices"]?.arrayValue?.compactMap { $0.objectValue?["name"]?.stringValue } ?? []
+        #expect(devices.prefix(3) == ["Screen 17", "Screen 33", "Screen 49"] && devices.count == 50)
+        let sentence = try #require(object["inventory"]?.objectValue?["text"]?.stringValue)
+        #expect(
+            sentence
+                == "11 of 52 have 1.5.1; 39 behind since 2027-01-15 (36 wait for the rollout, 1 blocked, 1 disk, 1 failed); 2 never seen"
+        )
+        let html = try #require(try await store.page(query: "")?.html)
+        #expect(html.contains("\(sentence).") && html.contains("failed for 0 seconds"))
+        #expect(html.ranges(of: "<tr class=\"bad\"").count == 3, "a device that waits is neutral")
+        #expect(html.ranges(of: "<tr class=\"warn\"").count == 2, "only those that were never seen")
+        for (query, count) in [
+            ("only=attention", 5), ("only=failed", 2), ("only=silent", 0), ("only=waits", 36), ("only=behind", 39),
+            ("only=never", 2), ("only=behind,attention", 3), ("only=waits&name=screen+1", 10),
+        ] {
+            #expect(try await names(query).count == count, "\(query)")
+        }
+        let group = try #require(try await store.document(query: "only=behind,attention"))
+        #expect(try JSONScanner.parse(group, maximumBytes: 1 << 20).objectValue?["total"] == .integer(3))
+        await store.expect(try ExpectedDevices(file: folder.write([], to: "expected")))
+        #expect(try await names("only=never").isEmpty)
+    }
+
+    @Test func `a broken device is the first row among thousands`() async throws {
+        let path = folder.file("roster.db")
+        _ = try store()
+        let database = try SQLite(path)
+        try database.run(
+            """
+            WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 4999)
+            INSERT INTO devices SELECT printf('%016x', i), printf('Screen %04d', i), NULL, '1.5.0',
+              CASE i WHEN 4321 THEN 'failed' ELSE 'good' END, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '', '', '0.9.0', 900,
+              1800000000, 1800000000, 1800000000, 'k', NULL, 0, NULL, NULL, NULL FROM n
+            """)
+        let html = try #require(try await store().page(query: "")?.html)
+        let first = html.firstMatch(of: /<th scope="row">.*?<bdi>([^<]*)<\/bdi>/)?.output.1
+        #expect(first == "Screen 4321")
+        #expect(html.ranges(of: "<th scope=\"row\">").count == RosterPage.most)
+        var filter = RosterFilter()
+        filter.groups = [.failed]
+        #expect(try RosterFile(path, isReadOnly: true).rows(filter, at: time.withLock(\.self)).total == 1)
     }
 
     @Test func `the version that runs keeps its time until it changes`() async throws {
@@ -320,7 +445,8 @@ import Testing
         for (index, name) in names.enumerated() {
             #expect(try await send(Self.post(index, name: name), key, to: store) == .taken)
         }
-        let (html, policy) = try #require(try await store.page(query: ""))
+        let display = try #require(try await store.page(query: ""))
+        let (html, policy) = (display.html, display.policy)
         let body = html.split(separator: "</style>")[1]
         for mark in [
             "<script", "<img", "onerror=alert(1)>", "\u{202E}", "\u{1B}", "\u{0}", "\u{2066}", "' onmouseover",
@@ -337,7 +463,13 @@ import Testing
         let filter = try #require(RosterFilter(query: "?name=Lobby+3%21&version=1.5.0&silent=24h&state="))
         #expect(filter.name == "Lobby 3!" && filter.version == "1.5.0" && filter.silent == .seconds(86_400))
         #expect(RosterFilter(query: filter.query) == filter)
-        for query in ["?silent=soon", "?name=%", "?name=%zz", "?sql=1", "?name=a&name=b", "?name=%FF"] {
+        let groups = try #require(RosterFilter(query: "?only=behind,attention"))
+        #expect(groups.groups == [.behind, .attention] && groups.query == "only=attention%2Cbehind")
+        #expect(RosterFilter(query: groups.query) == groups)
+        for query in [
+            "?only=all", "?only=behind,", "?silent=soon", "?name=%", "?name=%zz", "?sql=1", "?name=a&name=b",
+            "?name=%FF",
+        ] {
             #expect(RosterFilter(query: query) == nil, "\(query)")
         }
     }
