@@ -44,9 +44,11 @@ def blocks(page):
 # Values in outputs that differ from run to run.
 VARYING = re.compile("|".join((
     r"(?P<digest>\b(?:[0-9a-f]{64}|[0-9a-f]{16})\b)", r"(?P<time>\d{4}-\d\d-\d\dT[\d:]{8}Z)", r"(?P<size>\d[\d.]* (?:bytes|[kMG]B)\b)",
-    r"(?P<percentage>\b\d+ %)", r"(?P<age>\b\d+s\b *)",
+    r"(?P<percentage>\b\d+ %)", r"(?P<age>\b\d+(?:s| seconds?)\b *)",
+    r"(?P<day>\d{4}-\d\d-\d\d\b)",
 )))
-ANY = {"digest": "[0-9a-f]+", "time": r"[\d-]+T[\d:]+Z", "size": r"[\d.]+ (?:bytes|[kMG]B)", "percentage": r"\d+ %", "age": r"\d+s *"}
+ANY = {"digest": "[0-9a-f]+", "time": r"[\d-]+T[\d:]+Z", "size": r"[\d.]+ (?:bytes|[kMG]B)", "percentage": r"\d+ %", "age": r"\d+(?:s| seconds?) *",
+       "day": r"\d{4}-\d\d-\d\d"}
 
 
 def line_pattern(line):

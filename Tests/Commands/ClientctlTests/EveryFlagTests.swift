@@ -184,6 +184,7 @@ import Testing
             arguments += ["--sign-public-key", "release.pub.pem"]
         case ("activate", "wait"): drop("--wait")
         case ("release", "no-urgent"): arguments.removeFirst()
+        case ("fleet", "silent") where words.last == "forget": arguments.removeFirst()
         case ("fleet", "trust-reports"): arguments.removeAll { $0 == "--trust-reports" }
         case ("fleet", "guard-key"): drop("--channel-key")
         case ("fleet", "guard-sign-command"):
@@ -217,7 +218,7 @@ import Testing
         case "notes", "texts", "style", "key", "public-key", "sign-public-key", "channel-key",
             "channel-sign-public-key", "trust",
             "token-file", "mirror-token-file", "ca-file", "seed",
-            "upstream-token-file", "roster-token-file", "client-cert", "header-file",
+            "upstream-token-file", "roster-token-file", "client-cert", "header-file", "expect",
             "passphrase-file", "new-passphrase-file", "root-key", "release-key", "guard-key", "guard-sign-public-key",
             "sign-key", "rebuild", "manifest", "phone-key",
             "channel", "access-log",
@@ -369,7 +370,8 @@ import Testing
         // `HistoryCommandTests` covers this flag.
         ["channel restore", "dry-run"],
         // `RosterTests` covers this flag.
-        ["fleet list", "version"],
+        ["fleet list", "version"], ["fleet list", "attention"], ["fleet list", "waits"], ["fleet list", "behind"],
+        ["fleet list", "never-seen"], ["fleet forget", "dry-run"],
         // No page is open here. `ActivateTests` covers this flag.
         ["activate", "now"], ["activate", "or-discard"],
         // `KioskCommandTests` covers this flag.

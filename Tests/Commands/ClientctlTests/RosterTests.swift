@@ -153,6 +153,25 @@ import Testing
             try host.ask("/metrics", ["Authorization: Bearer device-token"]).text.contains("clientctl_roster_silent"))
     }
 
+    @Test func `a row leads to the page of its device, for operators only`() throws {
+        let host = try host()
+        try install("anne", ["--roster", host.url + "roster"]).succeeded("installed")
+        let device = "/roster/" + (try #require(try devices().first?["device"]?.stringValue))
+        #expect(try host.ask(device).status == 401)
+        #expect(try host.ask(device, ["Authorization: Bearer device-token"]).status == 401)
+        let own = try host.ask(device, authorized)
+        #expect(own.status == 200 && own.text.contains("pinned key"))
+        #expect(
+            own.fields.contains {
+                $0.name == "Content-Security-Policy" && $0.value.hasPrefix("default-src 'none'; style-src 'sha256-")
+            })
+        #expect(try host.ask(device, method: "POST", authorized).status == 405)
+        for path in ["/roster/0000000000000000", "/roster/", "/roster/a/b"] {
+            #expect(try host.ask(path, authorized).status == 404, "\(path)")
+        }
+        #expect(try host.ask("/roster", authorized).text.contains("<a href=\"\(device)\">"))
+    }
+
     @Test func `a host without --roster has no roster`() throws {
         let host = try Hosting(site.feed)
         for path in ["/roster", "/roster.json", "/metrics"] { #expect(try host.ask(path, authorized).status == 404) }
@@ -186,6 +205,91 @@ import Testing
     }
 
     // MARK: Commands
+
+    /// Installs on devices with these names and changes their rows in the database, as their messages would.
+    private func fleet(of names: [String], at host: Hosting, _ changes: [String] = []) throws {
+        for name in names {
+            try install(name, ["--roster", host.url + "roster", "--name", name]).succeeded("installed")
+        }
+        for change in changes { try Clientctl.stock(["sqlite3", database, "UPDATE devices SET \(change)"]) }
+    }
+
+    @Test
+    func `fleet list begins with the inventory and the broken devices, and names expected ones that were never seen`()
+        throws
+    {
+        let host = try host()
+        try fleet(
+            of: ["a1", "a2", "b3", "z4"], at: host,
+            [
+                "runs = '1.0.0', state = 'good', next = NULL, waiting = 'rollout' WHERE name LIKE 'a%'",
+                "state = 'failed', runs = '0.9.0', next = NULL, waiting = NULL WHERE name = 'z4'",
+            ])
+        let expected = try site.folder.write(bytes("a1\r\nz4\r\nm5\r\n"), to: "expected")
+        for place in [["--roster", database], ["--roster", host.url + "roster", "--roster-token-file", operators]] {
+            let text = try Clientctl.run(["fleet", "list", "--expect", expected] + place).text
+            let lines = text.split(separator: "\n").map(String.init)
+            #expect(lines[0].hasPrefix("2 of 5 have 1.0.0; 2 behind since 20"), "\(text)")
+            #expect(lines[0].hasSuffix("(1 failed, 1 wait for its page); 1 never seen"), "\(text)")
+            #expect(lines.dropFirst(2).map { $0.prefix(2) } == ["z4", "m5", "a1", "a2", "b3", "5 "], "\(text)")
+            func names(_ more: [String]) throws -> [String] {
+                let json = try Clientctl.run(["fleet", "list", "--json"] + place + more).succeeded().json
+                return (json["devices"]?.arrayValue?.compactMap { $0.objectValue?["name"]?.stringValue } ?? [])
+                    + (json["neverSeen"]?.arrayValue?.compactMap(\.stringValue) ?? [])
+            }
+            #expect(try names(["--attention"]) == ["z4"])
+            #expect(try names(["--attention", "--expect", expected]) == ["z4", "m5"])
+            #expect(try names(["--waits"]) == ["a1", "a2", "b3"])
+            #expect(try names(["--behind"]) == ["z4", "b3"] && names(["--behind", "--waits"]) == ["b3"])
+            #expect(try names(["--never-seen", "--expect", expected]) == ["m5"])
+            try Clientctl.run(["fleet", "list", "--never-seen", "--json"] + place).failed(64, "usage")
+        }
+        let shown = try Clientctl.run(["fleet", "show", "z4", "--roster", database]).text
+        #expect(shown.contains("needs attention: failed") && shown.contains(FailureCode.healthFailed.remedy))
+    }
+
+    @Test func `a host with --expect names the devices that were never seen, and reads the names again on SIGHUP`()
+        throws
+    {
+        let expected = try site.folder.write(bytes("Lobby\nCanteen\n"), to: "expected")
+        let host = try host(["--expect", expected])
+        try fleet(of: ["Lobby"], at: host)
+        #expect(try host.ask("/roster", authorized).text.contains("1 never seen."))
+        let list = try fleet(["list", "--never-seen"], at: host.url + "roster").succeeded().json
+        #expect(list["neverSeen"] == .array([.string("Canteen")]) && list["devices"] == .array([]))
+        try site.folder.write(bytes("Lobby\n"), to: "expected")
+        host.program.send(SIGHUP)
+        let deadline = ContinuousClock.now + .seconds(60)
+        while try host.ask("/roster", authorized).text.contains("1 never seen.") {
+            try #require(ContinuousClock.now < deadline)
+            poll(nil, 0, 50)
+        }
+        try host.stop()
+        try Clientctl.run(["feed", "serve", site.feed, "--expect", expected, "--json"]).failed(64, "usage")
+    }
+
+    @Test func `fleet forget removes several devices, or the silent ones, and with --dry-run only prints them`() throws
+    {
+        let host = try host()
+        try fleet(
+            of: ["a", "b", "c", "d"], at: host, ["seen = seen - 40 * 86400 WHERE name IN ('c', 'd')"])
+        let url = host.url + "roster"
+        func names() throws -> [String] { try devices(at: url).compactMap { $0["name"]?.stringValue }.sorted() }
+        try fleet(["forget", "a", "nobody"], at: url).failed(64, "usage")
+        try fleet(["forget"], at: url).failed(64, "usage")
+        try fleet(["forget", "a", "--silent", "30d"], at: url).failed(64, "usage")
+        try fleet(["forget", "a", "b", "--pin-key", String(repeating: "0", count: 64)], at: url).failed(64, "usage")
+        #expect(try names() == ["a", "b", "c", "d"])
+        let dry = try fleet(["forget", "--silent", "30d", "--dry-run"], at: url).succeeded("dryRun")
+        #expect(dry.json["devices"]?.arrayValue?.count == 2)
+        #expect(try names() == ["a", "b", "c", "d"])
+        let text = try Clientctl.run(["fleet", "forget", "--silent", "30d", "--roster", database]).text
+        #expect(text.split(separator: "\n").count == 2 && text.hasPrefix("forgot device:"))
+        try fleet(["forget", "--silent", "30d"], at: url).succeeded("unchanged")
+        #expect(try names() == ["a", "b"])
+        try fleet(["forget", "a", "b", "a"], at: url).succeeded("forgotten")
+        #expect(try names().isEmpty)
+    }
 
     @Test func `fleet list ends with 63 if a device is silent`() throws {
         let host = try host()
@@ -301,7 +405,7 @@ import Testing
         let second = try #require(rows.first { $0["name"]?.stringValue == "Lobby" })
         #expect(second["reasons"]?.arrayValue == [] && second["waitsFor"]?.stringValue == "its page")
         let text = try Clientctl.run(["fleet", "list", "--roster", database]).text
-        #expect(text.contains("NEEDS ATTENTION  WAITS FOR"))
+        #expect(text.contains("NEEDS ATTENTION") && text.contains("WAITS FOR"))
     }
 
     @Test func `a relay that admits everybody does not lend its token to a stranger`() throws {

@@ -46,7 +46,7 @@ struct FleetList: AsyncParsableCommand, RequiringCommand {
     @Flag(help: "Only devices that work as intended and wait for something.")
     var waits = false
 
-    @Flag(help: "Only devices with an older version than the newest release of their channel.")
+    @Flag(help: "Only devices that do not run the newest release of their channel.")
     var behind = false
 
     @Flag(help: "Only expected devices that were never seen.")

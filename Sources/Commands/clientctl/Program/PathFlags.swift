@@ -3,11 +3,11 @@ enum PathFlags {
     /// The flags that take only a path, an address or `none`.
     private static let plain: Set = [
         "access-log", "archive-maps", "ca-file", "cache", "channel-key", "channel-sign-public-key", "client-cert",
-        "client-key", "expect", "feed", "guard-key", "guard-sign-public-key", "header-file", "key", "manifest", "metrics-file",
-        "mirror-token-file",
-        "new", "new-passphrase-file", "notes", "out", "passphrase-file", "previous", "public-key", "publisher-state",
-        "phone-key", "rebuild", "release-key", "reports", "root-key", "roster", "roster-token-file", "seed", "sign-key",
-        "sign-public-key", "store", "style", "texts", "token-file", "trust", "upstream-token-file",
+        "client-key", "expect", "feed", "guard-key", "guard-sign-public-key", "header-file", "key", "manifest",
+        "metrics-file", "mirror-token-file", "new", "new-passphrase-file", "notes", "out", "passphrase-file",
+        "phone-key", "previous", "public-key", "publisher-state", "rebuild", "release-key", "reports", "root-key",
+        "roster", "roster-token-file", "seed", "sign-key", "sign-public-key", "store", "style", "texts", "token-file",
+        "trust", "upstream-token-file",
     ]
     /// The flags that also take a name, a version or the id of a key. For these flags, only a path contains a slash.
     private static let mixed: Set = ["channel", "delta-from", "old", "to"]

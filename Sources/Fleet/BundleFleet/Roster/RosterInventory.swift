@@ -101,7 +101,7 @@ package struct RosterInventory: Sendable, Equatable {
             default:
                 lines.sorted { $0.key < $1.key }.map { channel, line in
                     let parts = Self.parts(line, of: line.devices).joined(separator: ", ")
-                    return (channel.isEmpty ? "" : "\(channel): ") + parts
+                    return "\(channel.isEmpty ? "no channel" : channel): \(parts)"
                 }
             }
         return (parts + [never].compactMap(\.self)).joined(separator: "; ")

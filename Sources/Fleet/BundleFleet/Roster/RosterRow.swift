@@ -69,7 +69,7 @@ package struct RosterRow: Sendable, Equatable {
     /// The reasons for which the device needs attention, the most important one first.
     package func reasons(at now: Timestamp) -> [RosterReason] { RosterReason.all(self, at: now) }
 
-    /// Whether the device runs an older version than the newest release of its channel.
+    /// Whether the device does not run the newest release of its channel.
     package var isBehind: Bool { newest.map { RosterRule.isBehind(post, $0.version) } ?? false }
 
     /// Returns whether the device, with these reasons, is in `group`.
@@ -278,7 +278,7 @@ package enum RosterGroup: String, Sendable, CaseIterable {
     case silent
     /// The device works as intended and waits for something.
     case waits
-    /// The device runs an older version than the newest release of its channel.
+    /// The device does not run the newest release of its channel.
     case behind
     /// The device is expected and was never seen.
     case never

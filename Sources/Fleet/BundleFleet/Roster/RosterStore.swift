@@ -1,3 +1,4 @@
+import BundleFormats
 import ArchiveSource
 package import BundleDisk
 package import BundleServe

@@ -1,3 +1,4 @@
+import BundleFormats
 import ArchiveSource
 import BundleTesting
 import BundleValues

@@ -1,3 +1,4 @@
+import BundleFormats
 import ArchiveSource
 import BundleDisk
 import BundleServe
@@ -353,6 +354,23 @@ import Testing
         #expect(try await names("only=never").isEmpty)
     }
 
+    @Test func `the newest release keeps the time at which the host saw it first`() async throws {
+        let start = time.withLock(\.self)
+        let key = try DeviceKey()
+        for (days, version, since) in [(0, "1.5.1", 0), (1, "1.5.1", 0), (2, "1.5.2", 2)] {
+            let now = Timestamp(clamping: start.secondsSinceEpoch + days * 86_400)
+            time.withLock { $0 = now }
+            let store = try RosterStore(
+                folder.file("roster.db"), of: feed(version), environment: Environment(now: { now }))
+            var post = Self.post()
+            post.channel = "stable"
+            #expect(try await send(post, key, to: store) == .taken)
+            let newest = try #require(try rows().first?.newest)
+            #expect(newest.version.description == version)
+            #expect(newest.since.secondsSinceEpoch == start.secondsSinceEpoch + since * 86_400)
+        }
+    }
+
     @Test func `a broken device is the first row among thousands`() async throws {
         let path = folder.file("roster.db")
         _ = try store()
@@ -371,6 +389,88 @@ import Testing
         var filter = RosterFilter()
         filter.groups = [.failed]
         #expect(try RosterFile(path, isReadOnly: true).rows(filter, at: time.withLock(\.self)).total == 1)
+    }
+
+    // MARK: Hostile text
+
+    @Test func `no name and no code makes an element or an attribute`() async throws {
+        let marks = [
+            "<script>alert(1)</script>", "\"><img src=x onerror=alert(1)>", "' onmouseover='alert(1)",
+            "</td></tr></table>",
+            "</style><style>*{display:none}", "<!--", "-->", "]]>", "<svg/onload=alert(1)>", "&lt;b&gt;", "&#60;b&#62;",
+            "javascript:alert(1)", "\" style=\"position:fixed", "\" href=\"//x", "<a href=//x>", "<base href=//x>",
+            "<meta http-equiv=refresh>", "<iframe src=//x>", "<form action=//x>", "<input autofocus onfocus=alert(1)>",
+            "</title><script>", "</bdi><b>", "`onerror=`", "a\u{0}b", "a\nb", "a\u{202E}b", "\u{2066}x", "\u{1B}[2J",
+            "\u{200B}",
+            "\u{FEFF}<b>", "{{7*7}}", "${7*7}", "..\\..\\x", "%3Cb%3E", "\\u003cb\\u003e", "＜script＞",
+            "=cmd|'/c calc'!A0", String(repeating: "\u{0301}", count: 64), String(repeating: "<", count: 64),
+            "\"'<>&",
+        ]
+        #expect(marks.count == 40)
+        let store = try store()
+        let key = try DeviceKey()
+        for (index, mark) in marks.enumerated() {
+            var post = Self.post(index, name: mark)
+            // Codes and versions are visible ASCII characters.
+            let word = String(String.UnicodeScalarView(mark.unicodeScalars.filter { (0x21..<0x7F).contains($0.value) }))
+            let short = word.isEmpty ? "x" : String(word.prefix(32))
+            (post.code, post.blocked, post.findings) = (short, [short], [short])
+            (post.runs, post.next, post.appId, post.program) = (short, short, short, short)
+            #expect(try await send(post, key, to: store, from: "192.0.2.\(index)") == .taken, "\(mark)")
+        }
+        let expected = try ExpectedDevices(
+            file: folder.write(Array(marks.filter { !$0.contains("\n") }.joined(separator: "\n").utf8), to: "expected"))
+        await store.expect(expected)
+        // Each tag as its name and the names of its attributes. A browser reads scalars, not characters.
+        func shape(_ html: String) -> [String] {
+            html.matches(of: /<[^>]*>/.matchingSemantics(.unicodeScalar)).map { tag in
+                let text = String(String.UnicodeScalarView(tag.output.unicodeScalars.dropLast()))
+                return String(text.prefix { $0 != " " }) + " "
+                    + text.matches(of: /\s([a-z-]+)="[^"]*"/).map { String($0.output.1) }.joined(separator: " ")
+            }
+        }
+        func count(of tag: String, in html: String) -> Int { Array(html.utf8).ranges(of: Array(tag.utf8)).count }
+        let elements: Set = [
+            "!doctype", "html", "head", "meta", "title", "style", "body", "header", "h1", "p", "main", "ul", "li", "a",
+            "b",
+            "form", "label", "input", "button", "table", "thead", "tbody", "tr", "th", "td", "small", "time", "bdi",
+            "code",
+            "dl", "div", "dt", "dd",
+        ]
+        var pages = [try #require(try await store.page(query: "")?.html)]
+        for index in marks.indices {
+            pages.append(try #require(try await store.page(of: Self.post(index).device)?.html))
+        }
+        for html in pages {
+            for tag in shape(html) {
+                let name = tag.prefix { $0 != " " }.drop { $0 == "<" || $0 == "/" }
+                #expect(elements.contains(String(name)), "\(tag)")
+                for attribute in tag.drop(while: { $0 != " " }).split(separator: " ") {
+                    #expect(!attribute.hasPrefix("on") && attribute != "style" && attribute != "src", "\(tag)")
+                }
+            }
+            for link in html.matches(of: /(?:href|action)="([^"]*)"/) { #expect(link.output.1.hasPrefix("/roster")) }
+            #expect(count(of: "<style>", in: html) == 1 && count(of: "<title>", in: html) == 1)
+            for scalar in ["\u{202E}", "\u{1B}", "\u{0}", "\u{2066}", "\u{200B}"] { #expect(!html.contains(scalar)) }
+        }
+        #expect(try await store.page(of: "00000000000000ff") == nil)
+        #expect(try await store.page(of: "<b>") == nil)
+    }
+
+    @Test func `the page of a device shows each reason with its remedy, and everything else about it`() async throws {
+        let store = try store()
+        var post = Self.post(7, name: "Lobby 3")
+        (post.state, post.code, post.findings) = (.failed, "diskFull", ["inodes"])
+        (post.channel, post.sequence, post.screen) = ("stable", 18, .client)
+        #expect(try await send(post, DeviceKey(), to: store) == .taken)
+        let row = try #require(try rows().first)
+        let html = try #require(try await store.page(of: post.device)?.html)
+        for reason in row.reasons(at: row.seen) {
+            let parts = reason.remedy.split(separator: "`")
+            #expect(html.contains(reason.words) && parts.allSatisfy { html.contains($0) }, "\(reason)")
+        }
+        for fact in row.facts(at: row.seen) { #expect(html.contains("<dt>\(fact.name)</dt>"), "\(fact)") }
+        #expect(html.contains("stable, sequence 18") && html.contains("<code>diskFull</code>"))
     }
 
     @Test func `the version that runs keeps its time until it changes`() async throws {
