@@ -16,6 +16,8 @@ package enum KeyError: Error, Hashable, CustomStringConvertible {
     case publicKeyGiven
     /// The bytes are not a key. The failure has OpenSSL's reasons.
     case malformedDER(OpenSSLFailure)
+    /// The key is in version 2 of PKCS#8, which OpenSSL does not read.
+    case secondPKCS8
     /// Bytes follow the key.
     case trailingBytes(count: Int)
     /// The key is not in canonical DER, so it would have another ID.
@@ -52,7 +54,7 @@ package enum KeyError: Error, Hashable, CustomStringConvertible {
     package var description: String {
         switch self {
         case .noPEMBlock:
-            "no PEM block found: a key file has a `-----BEGIN …-----` line"
+            "no PEM block found: a key file has a `-----BEGIN …-----` line, and `openssl pkey -inform DER` rewrites a file in DER"
         case .severalPEMBlocks(let labels):
             "several PEM blocks found (\(labels.joined(separator: ", "))): give one key in each file"
         case .unexpectedPEMBlock(let label):
@@ -68,6 +70,8 @@ package enum KeyError: Error, Hashable, CustomStringConvertible {
             "this is a public key, not a private key: public keys can only verify"
         case .malformedDER(let failure):
             "the content is not a readable key: \(failure)"
+        case .secondPKCS8:
+            "the key is in version 2 of PKCS#8 (RFC 5958), which OpenSSL does not read: write it in version 1, without the public key"
         case .trailingBytes(let count):
             "\(count) bytes follow the end of the key"
         case .notCanonical:

@@ -135,7 +135,9 @@ extension PrivateKey {
         defer { cleanse(&der) }
         let key: KeyHandle
         switch form {
-        case .plain: key = try KeyHandle(parsingPKCS8: der)
+        case .plain:
+            if Self.isSecondPKCS8(der) { throw KeyError.secondPKCS8 }
+            key = try KeyHandle(parsingPKCS8: der)
         case .encrypted:
             var passphrase = try passphrase()
             defer { cleanse(&passphrase) }
@@ -144,6 +146,13 @@ extension PrivateKey {
         case .traditionalEC: key = try KeyHandle(parsingTraditional: der, type: EVP_PKEY_EC)
         }
         try self.init(checking: key)
+    }
+
+    /// Whether `der` is a sequence that begins with the version 1, which stands for version 2. RFC 5958 adds the public key to it.
+    private static func isSecondPKCS8(_ der: [UInt8]) -> Bool {
+        guard der.count > 2, der[0] == 0x30 else { return false }
+        let lengthBytes = der[1] < 0x80 ? 1 : 1 + Int(der[1] & 0x7f)
+        return der.dropFirst(1 + lengthBytes).starts(with: [0x02, 0x01, 0x01])
     }
 
     /// Returns the private key of a file. `openssl ecparam -genkey` writes a separate block with the curve before it.

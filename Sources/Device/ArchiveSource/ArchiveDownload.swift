@@ -200,6 +200,7 @@ private final class ArchiveInspector: DownloadInspector {
     private let url: FetchURL
     private var hasher: SHA256Hasher
     private var size = 0
+    private var first: UInt8?
 
     init(_ file: SignedFile, at url: FetchURL) throws {
         self.file = file
@@ -212,21 +213,25 @@ private final class ArchiveInspector: DownloadInspector {
     func update(_ bytes: UnsafeRawBufferPointer) throws {
         try hasher.update(bytes)
         size += bytes.count
+        first = first ?? bytes.first
     }
 
     func finish() throws -> DownloadReceipt {
         let digest = try hasher.finish()
+        let cause =
+            first == UInt8(ascii: "<")
+            ? "it is a web page, perhaps the login page of a network."
+            : "the server or a proxy changed it."
         if let signed = file.size, signed != size {
             throw UpdateFailure(
                 .sizeMismatch, subject: url.display,
-                "The \(file.name) at \(url.display) has \(size) bytes, but \(signed) were signed: "
-                    + "the server or a proxy changed it.")
+                "The \(file.name) at \(url.display) has \(size) bytes, but \(signed) were signed: \(cause)")
         }
         if digest != file.sha256 {
             throw UpdateFailure(
                 .digestMismatch, subject: url.display,
                 "The \(file.name) at \(url.display) is not the one that was signed (SHA-256 \(digest.hex) instead of "
-                    + "\(file.sha256.hex)): the server or a proxy changed it.")
+                    + "\(file.sha256.hex)): \(cause)")
         }
         return DownloadReceipt(size: size, sha256: digest, evidence: "signed")
     }

@@ -135,6 +135,19 @@ import Testing
         }
     }
 
+    /// RFC 8410, section 10.3: the key with its public key.
+    @Test func `names version 2 of PKCS#8`() {
+        let pem = """
+            -----BEGIN PRIVATE KEY-----
+            MHICAQEwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC
+            oB8wHQYKKoZIhvcNAQkJFDEPDA1DdXJkbGUgQ2hhaXJzgSEAGb9ECWmEzf6FQbrB
+            Z9w7lshQhqowtrbLDFw4rXAxZuE=
+            -----END PRIVATE KEY-----
+
+            """
+        #expect(keyError { _ = try PrivateKey(parsingPEM: Array(pem.utf8), passphrase: noPassphrase) } == .secondPKCS8)
+    }
+
     @Test(arguments: ["PRIVATE KEY", "EC PRIVATE KEY", "ENCRYPTED PRIVATE KEY"])
     func `rejects bytes after a private key and bytes that are not a key`(label: String) throws {
         let bench = try Workbench()

@@ -58,6 +58,7 @@ import Testing
         let program = try Clientctl.start(["events", "--store", site.store])
         var count = 0
         #expect(try next(program, after: &count, until: "state embedded") == ["state embedded"])
+        #expect(try program.printed().errors.contains("there is no store at \(site.store)"))
         try site.publish("1.0.0")
         try site.install().succeeded("installed")
         #expect(try next(program, after: &count, until: "selected v1.0.0") == ["installed v1.0.0", "selected v1.0.0"])

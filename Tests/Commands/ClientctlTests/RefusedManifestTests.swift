@@ -121,6 +121,12 @@ import Testing
             }
         }
         let login = try LoopbackServer { _ in Route(bytes("<html>login</html>")) }
+        let manifest = try contents(ofFile: site.manifest)
+        let archive = try LoopbackServer { request in
+            Route(request.path == "/manifest.json" ? manifest : bytes("<html>login</html>"))
+        }
+        let replaced = try site.install(archive.url("/manifest.json").display).failed(23, "sizeMismatch")
+        #expect(replaced.errors.contains("it is a web page"), "\(replaced.errors)")
         let (target, redirect) = (try login.url("/login?user=secret"), try LoopbackServer())
         redirect.set("/manifest.json", .redirect(to: "\(target)"))
         let refused = try site.install(redirect.url("/manifest.json").display).failed(25, "manifestMalformed")

@@ -28,6 +28,12 @@ import Testing
         try Clientctl.run(["report", "--store", store(device), "--report", url, "--json"] + more)
     }
 
+    @Test func `report refuses a store that does not exist, and does not create it`() throws {
+        try report("nobody", to: "http://127.0.0.1:1/report").failed(78, "configInvalid")
+        try Clientctl.run(["report", "--store", store("nobody"), "--off", "--json"]).failed(78, "configInvalid")
+        #expect(access(store("nobody"), F_OK) != 0)
+    }
+
     private func start(_ device: String, failing: Bool = false) throws {
         let launched = try Clientctl.run(
             ["launch", "--store", store(device), "--shell-version", "1.5.0", "--json"]

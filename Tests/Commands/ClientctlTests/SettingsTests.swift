@@ -44,6 +44,25 @@ import Testing
         #expect(unknown.failed(78, "configInvalid").errors.contains("CLIENTCTL_STROE"))
     }
 
+    @Test(arguments: ["export CLIENTCTL_STORE=/x\n", "CLIENTCTL_STORE /x\n", "CLIENTCTL_JSON=true\nCLIENTCTL_STORE"])
+    func `names a line in a file of variables that the service manager ignores`(text: String) throws {
+        let folder = try TemporaryFolder()
+        try folder.write(bytes("export PATH=/bin\n" + text), to: "device.env")
+        let refused = try Clientctl.run(["list", "--config", folder.file("device.env"), "--json"])
+        let errors = refused.failed(78, "configInvalid").errors
+        #expect(errors.contains("CLIENTCTL_STORE") && errors.contains("the service manager ignores"), "\(errors)")
+    }
+
+    @Test func `an empty name of a configuration file is an error, and help needs no configuration`() throws {
+        let empty = ["CLIENTCTL_CONFIG": ""]
+        let refused = try Clientctl.run(["list", "--json"], environment: empty).failed(78, "configInvalid")
+        #expect(refused.errors.contains("CLIENTCTL_CONFIG is empty"), "\(refused.errors)")
+        for command in [["list", "--help"], ["release", "rollout", "-h"], ["help", "publish"], ["--help"]] {
+            let help = try Clientctl.run(command, environment: empty)
+            #expect(help.status == 0 && help.text.contains("USAGE: clientctl"), "\(command): \(help.errors)")
+        }
+    }
+
     @Test func `a file of variables may begin with the mark of a Windows editor, and its first line is checked`() throws
     {
         let folder = try TemporaryFolder()
@@ -251,7 +270,8 @@ import Testing
         // Those of `PathFlags`.
         let known: Set = [
             "access-log", "archive-maps", "ca-file", "cache", "channel", "channel-key", "channel-sign-public-key",
-            "client-cert", "client-key", "delta-from", "feed", "guard-key", "guard-sign-public-key", "header-file",
+            "client-cert", "client-key", "delta-from", "expect", "feed", "guard-key", "guard-sign-public-key",
+            "header-file",
             "key", "manifest", "metrics-file", "mirror-token-file", "new",
             "new-passphrase-file", "notes", "old", "out", "passphrase-file", "phone-key", "previous", "public-key",
             "publisher-state", "rebuild", "release-key", "reports", "root-key", "roster", "roster-token-file", "seed",

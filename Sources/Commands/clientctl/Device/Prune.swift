@@ -49,7 +49,7 @@ struct Prune: AsyncParsableCommand {
     private func prune(_ path: String, keep: Int, isDryRun: Bool) async throws -> RetentionPlan {
         try Wiring.requireStore(path)
         if isDryRun { return RetentionRule.plan(try Inventory.read(at: path), keep: keep) }
-        let store = try BundleStore.open(at: path, environment: .command)
+        let store = try await BundleStore.openWaiting(at: path, environment: .command)
         return try await store.retain(keeping: keep)
     }
 }

@@ -1,8 +1,16 @@
 /// Parses a file of variables as systemd does (`EnvironmentFile=` in systemd.exec(5)): one `NAME=value` a line, with quotes and comments.
 enum EnvironmentFile {
-    /// Returns the variables in their order. Ignores lines that are not assignments.
-    static func parse(_ text: String) -> [(name: String, value: String)] {
+    /// A file of variables.
+    struct Content {
+        /// The variables in their order.
         var variables: [(name: String, value: String)] = []
+        /// The beginnings of lines that are not assignments, such as `export NAME`. The service manager ignores these lines.
+        var ignored: [String] = []
+    }
+
+    /// Returns the variables of a file. The values of names in `ignored` are not part of the result.
+    static func parse(_ text: String) -> Content {
+        var content = Content()
         var rest = Substring(text.replacing("\r\n", with: "\n"))
         while !rest.isEmpty {
             rest = rest.drop { $0.isWhitespace }
@@ -12,13 +20,20 @@ enum EnvironmentFile {
             }
             let name = rest.prefix { $0 != "=" && $0 != "\n" }
             rest = rest[name.endIndex...]
-            guard rest.first == "=" else { continue }
+            let trimmed = String(name.reversed().drop { $0.isWhitespace }.reversed())
+            guard rest.first == "=" else {
+                if !trimmed.isEmpty { content.ignored.append(trimmed) }
+                continue
+            }
             rest = rest.dropFirst()
             let value = value(&rest)
-            let trimmed = name.drop { $0.isWhitespace }.reversed().drop { $0.isWhitespace }.reversed()
-            if !trimmed.isEmpty { variables.append((String(trimmed), value)) }
+            if trimmed.isEmpty || trimmed.contains(where: \.isWhitespace) {
+                content.ignored.append(trimmed)
+            } else {
+                content.variables.append((trimmed, value))
+            }
         }
-        return variables
+        return content
     }
 
     /// Removes a value from the start of `rest`: quoted and plain parts up to the end of the line, which a backslash continues.

@@ -55,7 +55,9 @@ enum Main {
             return try arguments[..<count] + Settings.arguments(of: command) + arguments[count...]
         } catch {
             // Help, and errors of the parser, do not need the settings.
-            _ = try Clientctl.parseAsRoot(arguments)
+            var parsed = try Clientctl.parseAsRoot(arguments)
+            // With --help, the parser returns a command of its own that prints the help.
+            if type(of: parsed) != command { try parsed.run() }
             end(with: error, of: command)
         }
     }

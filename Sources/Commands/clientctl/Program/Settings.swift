@@ -28,6 +28,11 @@ struct Settings {
         let home = HomeFolder.path("XDG_CONFIG_HOME", else: ".config")
         let defaults = ["/etc/clientctl.json"] + (home.map { [$0 + "/clientctl.json"] } ?? [])
         let named = try CommandLineFlags.value(of: "config") ?? Self.environment("config")
+        if named == "" {
+            throw UpdateFailure(
+                .configInvalid, subject: "config",
+                "--config or \(FlagNames.variable("config")) is empty: name a file, or give none.")
+        }
         let project = ProjectFile.path(for: CommandLine.arguments.dropFirst())
         guard named != "none", let path = named ?? project ?? defaults.first(where: File.exists) else {
             (file, path, folder, isAccepted) = ([:], "", "", nil)
@@ -84,7 +89,15 @@ struct Settings {
             throw UpdateFailure(.configInvalid, subject: path, "The configuration \(path) is not UTF-8 text.")
         }
         var file: JSONObject = [:]
-        for (name, value) in EnvironmentFile.parse(text) where name.hasPrefix(OwnVariables.prefix) {
+        let content = EnvironmentFile.parse(text)
+        if let line = content.ignored.first(where: { $0.contains(OwnVariables.prefix) }) {
+            let shown = UntrustedName.display(line)
+            throw UpdateFailure(
+                .configInvalid, subject: "\(path): \(shown)",
+                "The configuration \(path) has a line that the service manager ignores: \(shown). Write \(OwnVariables.prefix)NAME=value, "
+                    + "without export.")
+        }
+        for (name, value) in content.variables where name.hasPrefix(OwnVariables.prefix) {
             guard let flag = FlagNames.all.first(where: { FlagNames.variable($0) == name }) else {
                 throw UpdateFailure(
                     .configInvalid, subject: "\(path): \(UntrustedName.display(name))",

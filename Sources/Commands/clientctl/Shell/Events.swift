@@ -29,7 +29,7 @@ struct Events: ParsableCommand {
         _ = common.json
         let watch = try FolderWatch()
         follow(store, watch: watch)
-        var inventory = try Inventory.read(at: store)
+        var inventory = try Wiring.inventory(store)
         guard Output.giveLine(Self.beginning(inventory)) else { return }
         var (record, time) = (try? Wiring.sessions(store).record(), Timestamp.now)
         while true {

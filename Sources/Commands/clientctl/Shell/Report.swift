@@ -99,6 +99,7 @@ struct ReportCommand: AsyncParsableCommand {
 
     func run() async throws {
         let store = try place.required()
+        try Wiring.requireStore(store)
         let queue = ReportStore(store: store)
         if off {
             if CommandLineFlags.contain("report") { throw ValidationError("Give --report or --off, not both.") }

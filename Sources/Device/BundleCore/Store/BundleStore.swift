@@ -39,6 +39,19 @@ package actor BundleStore {
         return BundleStore(folders, lock: lock, environment: environment)
     }
 
+    /// Opens the store as `open(at:environment:)` does, and waits up to three seconds while another process works on it. The
+    /// process that shows a client removes old clients after a start, which takes moments.
+    package static func openWaiting(at path: String, environment: Environment) async throws -> BundleStore {
+        let end = ContinuousClock.now + .seconds(3)
+        while true {
+            do {
+                return try open(at: path, environment: environment)
+            } catch let failure as UpdateFailure where failure.code == .storeLocked && ContinuousClock.now < end {
+                try await Task.sleep(for: .milliseconds(20))
+            }
+        }
+    }
+
     /// Returns a snapshot of the store.
     package func inventory() throws -> Inventory { try Inventory.read(folders.root, ledger: try keeper.read()) }
 

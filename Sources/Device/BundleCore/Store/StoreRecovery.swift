@@ -187,17 +187,20 @@ struct StoreRecovery {
         let trees = folders.trees(of: source)
         let version = StoreLayout.version(ofTree: name, of: source)
         if let version, repairs.ledger.entry(version) != nil { return }
-        if let version,
-            let entry = try InstalledTree.entry(
-                matching: folders.receipts, for: version, in: trees, at: environment.now()),
-            repairs.ledger.fitsSeed(entry.identity)
-        {
+        let entry = try version.flatMap {
+            try InstalledTree.entry(matching: folders.receipts, for: $0, in: trees, at: environment.now())
+        }
+        if let entry, repairs.ledger.fitsSeed(entry.identity) {
             repairs.add(.adopted(entry, isNewest: wasInstalling))
             return environment.log(
-                "recovered \(ClientName.installed(version)): it was complete but missing from the ledger.")
+                "recovered \(ClientName.installed(entry.version)): it was complete but missing from the ledger.")
         }
         try trees.move(name, to: folders.staging, as: randomName(StoreLayout.trashPrefix))
-        environment.log("\(StoreLayout.trees(of: source))/\(name) was removed: it is not a client of this store.")
+        environment.log(
+            "\(StoreLayout.trees(of: source))/\(name) was removed: "
+                + (entry == nil
+                    ? "the ledger has no client of this name, perhaps because its removal was interrupted."
+                    : "it was downloaded for another seed."))
     }
 
     private func removeReceiptsWithoutEntry(in ledger: Ledger, leftovers left: inout Leftovers) {

@@ -93,7 +93,7 @@ package struct StoreRepair: Sendable {
 
     /// Repairs the store as far as possible.
     package func run() async throws -> RepairReport {
-        let store = try BundleStore.open(at: path, environment: environment)
+        let store = try await BundleStore.openWaiting(at: path, environment: environment)
         defer { withExtendedLifetime(store) {} }
         let inventory = try await store.inventory()
         var report = RepairReport()

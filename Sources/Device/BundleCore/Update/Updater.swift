@@ -93,7 +93,9 @@ package struct Updater<Source: UpdateSource>: Sendable {
         return try await follow(&inventory, remembering: true)
     }
 
-    private func open() throws -> BundleStore { try BundleStore.open(at: device.store, environment: environment) }
+    private func open() async throws -> BundleStore {
+        try await BundleStore.openWaiting(at: device.store, environment: environment)
+    }
 
     /// Stores the result of a feed scan, also while another process works on the store. Returns the store's new
     /// state.
@@ -168,7 +170,7 @@ package struct Updater<Source: UpdateSource>: Sendable {
     /// Installs `offer` if the rules accept it. After a failure the store is unchanged.
     package func update(to offer: Source.Offer) async throws -> UpdateOutcome {
         if let outcome = try settled(offer) { return outcome }
-        let store = try open()
+        let store = try await open()
         try await store.requireBound(to: device.appId)
         // A recall takes effect whatever the decision is.
         if let feed = offer.feed, isNew(feed, in: try await store.inventory()) {

@@ -30,7 +30,9 @@ extension ClientShell {
         // The removal of older clients locks the store, which must not fail the check.
         await removed()
         let result = await checks.update()
-        for report in result.installed {
+        // Concurrent checks share one installation.
+        for report in result.installed where report.bundle == nil || report.bundle?.entry != lastInstalled {
+            lastInstalled = report.bundle?.entry
             let size = report.bundle?.entry.installedSize ?? 0
             observers.yield(.installed(report.name, bytes: report.bytesDownloaded, size: size))
         }

@@ -52,6 +52,8 @@ public actor ClientShell {
     private var isStoreLost = false
     /// The removal of older clients. Removals run one after the other.
     private var removal: Task<Void, Never>?
+    /// The last installation that was an event.
+    var lastInstalled: Ledger.Entry?
     /// The failure of the feed's present offer, which every check repeats.
     var offerFailure: UpdateFailure?
     /// The failure of the last check, if the feed did not answer.

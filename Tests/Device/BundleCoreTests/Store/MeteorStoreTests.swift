@@ -110,7 +110,7 @@ struct MeteorStoreTests {
         try bench.editLedger { $0.seed = seed }
     }
 
-    private static func stray(_ name: String) -> String { "\(name) was removed: it is not a client of this store" }
+    private static func stray(_ name: String) -> String { "\(name) was removed: the ledger has no client of this name" }
 
     static let cases = [
         Case(testDescription: "nothing was interrupted", spoil: { _ in }),

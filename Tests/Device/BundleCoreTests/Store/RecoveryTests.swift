@@ -31,7 +31,7 @@ struct RecoveryTests {
         try also(bench)
     }
 
-    private static let gone = "v1.2.0 was removed: it is not a client of this store"
+    private static let gone = "v1.2.0 was removed: the ledger has no client of this name"
     private static let damaged = "ledger cannot be read"
 
     static let leftovers: [Case] = [
@@ -148,7 +148,7 @@ struct RecoveryTests {
             name: "a file with a client's name", spoil: { try $0.write("x", to: "clients/v1.2.0") }, warnings: [gone]),
         Case(
             name: "a folder without a version's name", spoil: { try $0.write("x", to: "clients/1.2.0/index.html") },
-            warnings: ["1.2.0 was removed: it is not a client of this store"]),
+            warnings: ["1.2.0 was removed: the ledger has no client of this name"]),
         Case(
             name: "a version whose removal was interrupted",
             spoil: { try $0.editLedger { $0.forget($0.entries[0].version) } }, previous: nil,
@@ -170,7 +170,8 @@ struct RecoveryTests {
                 try bench.write("x", to: "clients/v1.0.0")
             }, versions: ["1.1.0"], previous: nil,
             warnings: [
-                "v1.0.0 was removed from the ledger: its folder is missing", "v1.0.0 was removed: it is not a client",
+                "v1.0.0 was removed from the ledger: its folder is missing",
+                "v1.0.0 was removed: the ledger has no client",
             ]),
         Case(
             name: "a current client that was never installed",

@@ -195,6 +195,17 @@ struct UpdaterTests {
         #expect(clock?.secondsSinceEpoch == OfferRequest.maximumSteps + 1)
     }
 
+    @Test func `waits for a process that works on the store for a moment`() async throws {
+        let bench = try await StoreBench(installing: "1.0.0")
+        let updater = try bench.updater(try MemoryOffer("1.1.0"))
+        var lock = try FileLock.take("lock", in: try bench.root())
+        try #require(lock != nil)
+        let update = Task { try await updater.update() }
+        try await Task.sleep(for: .milliseconds(200))
+        lock = nil
+        #expect(Self.word(try await update.value) == "installed 1.1.0")
+    }
+
     @Test func `does not wait for the lock on a device that is up to date`() async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         let lock = try #require(try FileLock.take("lock", in: try bench.root()))

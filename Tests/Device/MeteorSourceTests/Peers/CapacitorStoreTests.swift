@@ -63,7 +63,7 @@ struct CapacitorStoreTests {
         #expect(
             device.warningLines.sorted()
                 == ["Downloading", "PartialDownload", "corrupt"].map {
-                    "meteor/\($0) was removed: it is not a client of this store."
+                    "meteor/\($0) was removed: the ledger has no client of this name, perhaps because its removal was interrupted."
                 })
     }
 

@@ -262,6 +262,22 @@ struct HotCodePushTests {
         #expect(fixture.bridge.reloads == 3)
     }
 
+    @Test("two checks at once report one installation once")
+    func reportsInstallationOnce() async throws {
+        let fixture = try PushFixture()
+        var session = try await fixture.start()
+        try fixture.server.serve(version: "version3")
+        let shell = session.shell
+        async let first: Void = shell.checkForUpdates()
+        async let second: Void = shell.checkForUpdates()
+        _ = try await (first, second)
+        try fixture.server.serve(version: "version2")
+        try await session.shell.checkForUpdates()
+        for version in ["version3", "version2"] {
+            #expect(await session.events.installation()?.name.description == "meteor-\(version)")
+        }
+    }
+
     @Test("reports the size of an installed push, and when its second trial starts")
     func reportsSecondTrial() async throws {
         let fixture = try PushFixture()
