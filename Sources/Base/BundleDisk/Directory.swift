@@ -1,5 +1,5 @@
-import CLinux
 import CLibrary
+import CLinux
 
 /// An open directory. All paths below it are resolved by descriptor, never through a link and never above it.
 ///
@@ -109,7 +109,7 @@ package final class Directory: Sendable {
         return file
     }
 
-    func openBeneath(
+    private func openBeneath(
         _ name: String, flags: Int32, to operation: String, mode: UInt32 = 0
     ) throws(DiskError) -> Int32 {
         try checkedNegative(clinux_open_beneath(descriptor, name, flags, mode), to: operation, at: display(name))
@@ -229,5 +229,182 @@ package final class Directory: Sendable {
         if name.utf8.contains(UInt8(ascii: "/")) || name == "." || name == ".." {
             throw DiskError(operation, at: display(name), code: EXDEV)
         }
+    }
+}
+
+/// Whole files.
+extension Directory {
+    /// Creates a file with these bytes. It does not sync the file.
+    package func createFile(_ name: String, with bytes: UnsafeRawBufferPointer) throws(DiskError) {
+        let file = try openBeneath(name, flags: O_WRONLY | O_CREAT | O_EXCL, to: "create", mode: 0o644)
+        defer { close(file) }
+        try writeAll(bytes, to: file, at: display(name))
+    }
+
+    /// Returns the bytes of a file, or nil if it does not exist. Throws if the file has more than `maximumBytes` bytes.
+    package func contents(_ name: String, maximumBytes: Int) throws(DiskError) -> [UInt8]? {
+        do {
+            return try file(name).readAll(maximumBytes: maximumBytes)
+        } catch  where error.kind == .missing {
+            return nil
+        }
+    }
+
+    /// Replaces a file atomically and durably: writes another file, syncs it, renames it and syncs the directory.
+    ///
+    /// After an interruption at any point, the file has the old or the new bytes.
+    package func replaceFile(_ name: String, with bytes: [UInt8], mode: UInt32 = 0o644) throws(DiskError) {
+        try writeAside(name, with: bytes, mode: mode) { aside throws(DiskError) in try rename(aside, to: name) }
+    }
+
+    /// Creates a file atomically and durably. Throws if it exists.
+    ///
+    /// After an interruption at any point, the file is complete or does not exist.
+    package func createFileAtomically(_ name: String, with bytes: [UInt8], mode: UInt32) throws(DiskError) {
+        try writeAside(name, with: bytes, mode: mode) { aside throws(DiskError) in try move(aside, to: self, as: name) }
+    }
+
+    /// Writes and syncs the file `name.new`, and syncs the directory after `publish` has renamed it.
+    private func writeAside(
+        _ name: String, with bytes: [UInt8], mode: UInt32, publish: (String) throws(DiskError) -> Void
+    ) throws(DiskError) {
+        let aside = name + ".new"
+        try removeFile(aside)
+        do throws(DiskError) {
+            try createDurableFile(aside, with: bytes, mode: mode)
+            try publish(aside)
+        } catch {
+            // If the removal fails too, the next call removes the file.
+            try? removeFile(aside)
+            throw error
+        }
+        try sync()
+    }
+
+    /// Replaces a file atomically without a sync, with exactly this mode. Readers see the old or the new file, but a
+    /// power failure can lose it. It saves disk writes.
+    package func replaceFileWithoutSync(_ name: String, with bytes: [UInt8], mode: UInt32) throws(DiskError) {
+        let aside = name + ".new"
+        try removeFile(aside)
+        let file = try file(creating: aside, mode: mode)
+        try file.write(bytes)
+        _ = try checked(fchmod(file.descriptor, mode), to: "change", at: file.path)
+        try rename(aside, to: name)
+    }
+
+    /// Creates a file with these bytes and syncs it. It does not sync the directory.
+    package func createDurableFile(_ name: String, with bytes: [UInt8], mode: UInt32 = 0o644) throws(DiskError) {
+        let file = try file(creating: name, mode: mode)
+        try file.write(bytes)
+        try file.sync()
+    }
+
+    /// Whether `name` is a file with exactly these bytes. `scratch` must be at least as long as `bytes`.
+    package func holds(
+        _ name: String, content bytes: UnsafeRawBufferPointer, scratch: UnsafeMutableRawBufferPointer
+    ) throws(DiskError) -> Bool {
+        let file = clinux_open_beneath(descriptor, name, O_RDONLY | O_NONBLOCK, 0)
+        if file < 0 { return false }
+        defer { close(file) }
+        var status = stat()
+        guard fstat(file, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_size == bytes.count else {
+            return false
+        }
+        guard let wanted = bytes.baseAddress, let found = scratch.baseAddress, bytes.count > 0 else { return true }
+        guard read(file, found, bytes.count) == bytes.count else { return false }
+        return memcmp(found, wanted, bytes.count) == 0
+    }
+}
+
+extension Directory {
+    package struct DirectoryEntry: Sendable, Equatable {
+        /// The name in the bytes of the kernel.
+        package let name: [UInt8]
+        /// The kind of the entry itself; links are not followed.
+        package let kind: Kind
+
+        package enum Kind: Sendable { case file, directory, symbolicLink, other }
+    }
+
+    /// Returns the entries in no particular order, without `.` and `..`.
+    package func entries() throws(DiskError) -> [DirectoryEntry] {
+        var entries: [DirectoryEntry] = []
+        try forEachName { name, type throws(DiskError) in
+            let kind = try kind(ofType: type, name)
+            let bytes = name.withUnsafeBytes { [UInt8]($0.dropLast()) }
+            entries.append(DirectoryEntry(name: bytes, kind: kind))
+        }
+        return entries
+    }
+
+    /// Returns the names in the bytes of the kernel, in no particular order, without `.` and `..`.
+    package func names() throws(DiskError) -> [[UInt8]] {
+        try rawNames().map { $0.dropLast().map(UInt8.init(bitPattern:)) }
+    }
+
+    /// Returns the names that are UTF-8, in no particular order. A store has no others.
+    package func list() throws(DiskError) -> [String] {
+        try names().compactMap { String(validating: $0, as: UTF8.self) }
+    }
+
+    /// Returns the names with their terminating zeros.
+    private func rawNames() throws(DiskError) -> [[CChar]] {
+        var names: [[CChar]] = []
+        try forEachName { name, _ in names.append(Array(name)) }
+        return names
+    }
+
+    /// Some file systems list names without their kinds (`DT_UNKNOWN`); these need an fstatat each.
+    func kind(ofType type: UInt8, _ name: ArraySlice<CChar>) throws(DiskError) -> DirectoryEntry.Kind {
+        switch Int(type == UInt8(DT_UNKNOWN) ? try examinedType(name) : type) {
+        case Int(DT_REG): .file
+        case Int(DT_DIR): .directory
+        case Int(DT_LNK): .symbolicLink
+        default: .other
+        }
+    }
+
+    private func examinedType(_ name: ArraySlice<CChar>) throws(DiskError) -> UInt8 {
+        var status = stat()
+        let result = name.withUnsafeBufferPointer { bytes in
+            bytes.baseAddress.map { fstatat(descriptor, $0, &status, AT_SYMLINK_NOFOLLOW) } ?? -1
+        }
+        _ = try checked(result, to: "examine", at: path)
+        return UInt8(truncatingIfNeeded: (status.st_mode & S_IFMT) >> 12)
+    }
+
+    /// Calls `body` with each name, including its terminating zero, and its `d_type`.
+    private func forEachName(_ body: (ArraySlice<CChar>, UInt8) throws(DiskError) -> Void) throws(DiskError) {
+        var failure: Int32 = 0
+        guard let stream = clinux_open_stream(descriptor, &failure) else {
+            throw DiskError("list", at: path, code: failure)
+        }
+        defer { clinux_close_stream(stream) }
+        var name = [CChar](repeating: 0, count: 256)
+        var type: UInt8 = 0
+        while true {
+            let length = Int(
+                try checkedNegative(clinux_read_entry(stream, &name, name.count, &type), to: "list", at: path))
+            if length == 0 { return }
+            try body(name[...length], type)
+        }
+    }
+    /// Returns the paths of all regular files below this directory, in the bytes of the kernel and in no particular
+    /// order. It lists each directory once and does not open files.
+    package func filePaths() throws(DiskError) -> [[UInt8]] {
+        var paths: [[UInt8]] = []
+        var directories: [[UInt8]] = [[]]
+        while let prefix = directories.popLast() {
+            // No client requests names that are not UTF-8.
+            guard let name = String(validating: prefix.dropLast(), as: UTF8.self) else { continue }
+            for entry in try (prefix.isEmpty ? self : directory(name)).entries() {
+                switch entry.kind {
+                case .file: paths.append(prefix + entry.name)
+                case .directory: directories.append(prefix + entry.name + [UInt8(ascii: "/")])
+                case .symbolicLink, .other: break
+                }
+            }
+        }
+        return paths
     }
 }

@@ -24,7 +24,7 @@ package enum KeyFile {
     private static func privateKey(
         of secret: Secret, path: String, passphrase: () throws -> [UInt8]
     ) throws -> PrivateKey {
-        if secret.isOpenToOthers {
+        if secret.isOpenToOthers, secret.bytes.firstRange(of: Array("-----BEGIN".utf8)) != nil {
             throw UpdateFailure(
                 .permissionDenied, subject: path,
                 "Others can read the private key \(path): run `chmod 600` on it, or better, create a new one.")

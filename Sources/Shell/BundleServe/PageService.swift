@@ -22,8 +22,8 @@ final class PageService: Service {
     /// The name of the cookie with the launch, and an equals sign.
     let cookie: String
     /// The name of the cookie with the last session that the browser was cleared after, and an equals sign.
-    let clearedCookie: String
-    let leavingPage: LeavingPage
+    private let clearedCookie: String
+    private let leavingPage: LeavingPage
     /// The WebSockets of pages; nil if there are none.
     let sockets: PageSockets?
 
@@ -89,7 +89,7 @@ final class PageService: Service {
     }
 
     /// Logs once which content the address of a window shows.
-    func sayAddress(of request: Request, _ what: String) {
+    private func sayAddress(of request: Request, _ what: String) {
         let address = String(request.wholeTarget.prefix { $0 != "?" })
         guard isNew(Array("address \(address)".utf8)) else { return }
         environment.log("the address \(UntrustedName.display(address)) of a window \(what)")
@@ -254,5 +254,203 @@ extension Request {
             }
             return value
         } ?? nil
+    }
+}
+
+extension PageService {
+    /// Carries out a call. It checks the whole head before it reads the body.
+    nonisolated(nonsending) func call(_ method: String, _ request: Request) async -> Response {
+        let token: String
+        switch PageCall(request, isFromOurPage: rules.isFromOurPage(request)) {
+        case .refused(let status): return status.errorResponse
+        case .accepted(let given): token = given
+        }
+        guard let bytes = try? await request.body.read(),
+            let object = try? JSONScanner.parse(bytes, maximumBytes: PageCall.longestBody).objectValue
+        else { return Status.badRequest.errorResponse }
+        if let response = leavingPage.response(to: method, object, clearedCookie) { return response }
+        do {
+            let result = try await elsewhere { [host] in try await host.call(method, token: token, body: object) }
+            return .json(result, caching: Caching.never)
+        } catch {
+            return refusal(error)
+        }
+    }
+
+    nonisolated(nonsending) func events(_ request: Request) async -> Response {
+        guard let token = request.text(.token), !token.isEmpty else { return Status.forbidden.errorResponse }
+        do {
+            let events = try await elsewhere { [host] in try await host.events(token: token) }
+            let head = "Content-Type: \(MediaType.events)\r\nCache-Control: \(Caching.never)\r\n\r\n"
+            let page = token + request.query
+            return Response(.ok, fields: ByteBuffer(string: head), .events(events, page: page)).closing
+        } catch {
+            return refusal(error)
+        }
+    }
+
+    private func refusal(_ error: any Error) -> Response {
+        .refusal(CallRefusal(of: error))
+    }
+
+    /// Opens the WebSocket of a page of this server.
+    nonisolated(nonsending) func openSocket(_ request: Request) async -> Response {
+        guard let sockets else { return .refusal(.notFound) }
+        guard rules.isFromOurPage(request) else { return Status.forbidden.errorResponse }
+        return await .changing(to: sockets, request)
+    }
+}
+
+extension CallRefusal {
+    /// Creates the refusal that a page receives for an error.
+    init(of error: any Error) {
+        let refusal = error as? CallRefusal
+        self =
+            refusal.flatMap { (400...599).contains($0.status) ? $0 : nil }
+            ?? CallRefusal(status: Status.failed.rawValue, code: "failed", message: "\(Status.failed.reason)")
+    }
+}
+
+extension Status {
+    fileprivate var errorResponse: Response { .error(rawValue, code: code, message: "\(reason)") }
+
+    /// A code for programs.
+    private var code: String {
+        switch self {
+        case .forbidden: "forbidden"
+        case .unsupportedMediaType: "notJSON"
+        case .lengthRequired: "lengthRequired"
+        case .bodyTooLarge: "tooLarge"
+        case .expectationFailed: "expectationFailed"
+        case .badRequest: "badRequest"
+        default: "failed"
+        }
+    }
+}
+
+extension PageService {
+    /// The document of a launch.
+    private struct LaunchedPage {
+        let bytes: [UInt8]
+        let tag: [UInt8]
+        let type: String
+        let scriptSources: [String]
+    }
+
+    nonisolated(nonsending) func launch(_ path: RequestPath, _ request: Request) async -> Response {
+        let generation = host.generation
+        do {
+            let (page, document) = try await elsewhere { [self] in try await pageOfHost(path, request) }
+            guard page.isWellFormed else { return .refusal(.failed) }
+            var response =
+                document.map { launchResponse(page, $0, request) } ?? responseWithoutPage(page, path, request)
+            response.navigation = Navigation(site: page.site, generation: generation)
+            return response
+        } catch {
+            return .refusal(.failed)
+        }
+    }
+
+    /// Returns the launch and its document at `path`, if it has one. The launch may show another client than before.
+    private func pageOfHost(_ path: RequestPath, _ request: Request) async throws -> (Page, LaunchedPage?) {
+        let page = try await host.page(isBrowser: request.isNavigation)
+        let content = SiteContent(path, in: page.site, for: request, fallback)
+        let cut = try page.site.page(content, at: path).map { cut in
+            page.translations?.page(for: request.text(.acceptLanguage)) ?? cut
+        }
+        if let cut, ContentSecurityPolicy.areTooMany(cut.scriptSources), isNew(cut.before + Array(page.id.utf8)) {
+            environment.log(
+                "\(Self.name(path)) has \(cut.scriptSources.count) "
+                    + "inline scripts, more than a header can name one by one: any inline script may run in it. Put them into files."
+            )
+        }
+        return (page, try cut.map { try document($0, of: page) })
+    }
+
+    /// Responds to a navigation to a page that the launched client lacks. A link of the client itself leads to a 404.
+    /// Other windows are redirected to the start: a window at the address of another client's page would stay empty.
+    private func responseWithoutPage(_ page: Page, _ path: RequestPath, _ request: Request) -> Response {
+        let shown = SiteContent(path, in: page.site, for: request, fallback)
+        if case .missing = shown, self.page(of: request) != page.id {
+            return .refusal(.seeOther, fields: "Location: /\r\n")
+        }
+        return response(shown, path, of: page.site, request)
+    }
+
+    private func launchResponse(_ page: Page, _ document: LaunchedPage, _ request: Request) -> Response {
+        let fields = """
+            \(policy.adding(page.site.origins).line(scriptSources: document.scriptSources))\(clearing(page, request))\
+            Set-Cookie: \(cookie)\(page.id); Path=/; HttpOnly; SameSite=Strict\r
+            ETag: \(String(decoding: document.tag, as: UTF8.self))\r\n
+            """
+        if request.with(.ifNoneMatch, { EntityTag.isNamed(document.tag, in: $0) }) ?? false {
+            let unchanged = fields + "Cache-Control: \(Caching.revalidated)\r\n\r\n"
+            return Response(.notModified, fields: ByteBuffer(string: unchanged))
+        }
+        return Response(
+            .ok, type: document.type, caching: Caching.revalidated, fields: fields, ByteBuffer(bytes: document.bytes))
+    }
+
+    /// Returns the fields that clear the data of an ended session with the first page that a browser receives
+    /// afterwards. A cookie records it beyond a restart of the browser. Cookies are deleted one by one, because the
+    /// header would delete those of this response as well.
+    private func clearing(_ page: Page, _ request: Request) -> String {
+        guard let ended = page.ended else { return "" }
+        // Browsers keep no cookie for more than 400 days.
+        var fields =
+            "Set-Cookie: \(clearedCookie)\(ended); Path=/; HttpOnly; SameSite=Strict; Max-Age=34560000\r\n"
+        if request.value(ofCookie: clearedCookie) == ended || page.site.keepsSiteData { return fields }
+        fields += "Clear-Site-Data: \"storage\"\r\n"
+        _ = request.with(.cookie) { value in
+            HTTPBytes.anyElement(of: value, separator: UInt8(ascii: ";")) { element in
+                let name = element.prefix { $0 != UInt8(ascii: "=") }
+                if !element.starts(with: "clientctl-".utf8), let text = String(validating: name, as: UTF8.self) {
+                    fields += "Set-Cookie: \(text)=; Path=/; Max-Age=0\r\n"
+                }
+                return false
+            }
+        }
+        return fields
+    }
+
+    /// Returns the launch that the cookie of a request names.
+    func page(of request: Request) -> String? { request.value(ofCookie: cookie) }
+
+    /// Returns a page with the token of its launch and with the bridge.
+    private func document(_ cut: IndexPage, of page: Page) throws -> LaunchedPage {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(cut.before.count + cut.after.count + bridge.count + 256)
+        bytes += cut.before
+        bytes += Array(
+            "<meta name=\"clientctl-token\" content=\"\(page.token)\" data-ended=\"\(host.leaving?.ended ?? "")\">".utf8
+        )
+        bytes += heartbeat
+        bytes += Array("<script>".utf8)
+        bytes += bridge
+        bytes += Array("</script>".utf8)
+        if let notice = page.notice { bytes += Array("<script>".utf8) + notice.script + Array("</script>".utf8) }
+        bytes += cut.after
+        return LaunchedPage(
+            bytes: bytes, tag: try Site.tag(of: [bytes]), type: cut.type,
+            scriptSources: cut.scriptSources + (page.notice.map { [$0.scriptSource] } ?? []))
+    }
+
+    // MARK: Leaving a session that has ended
+
+    /// Returns whether the browser has to show the page that clears the data of a session, including its way back
+    /// through the addresses of the window.
+    private func mustLeave(_ request: Request) -> Bool {
+        guard request.head.method == .get, request.has(.fetchMode, "navigate"),
+            request.has(.fetchDestination, "document"),
+            let leaving = host.leaving
+        else { return false }
+        return leaving.clears && request.value(ofCookie: clearedCookie) != leaving.ended
+            || leavingPage.isOpen(in: request)
+    }
+
+    func leave(_ request: Request) -> Response {
+        guard let leaving = host.leaving else { return .refusal(.seeOther, fields: "Location: /\r\n") }
+        let clears = leaving.clears && request.value(ofCookie: clearedCookie) != leaving.ended
+        return leavingPage.response(clearing: clears ? leaving.ended : nil, policy)
     }
 }

@@ -95,6 +95,12 @@ import Testing
         (["release", "list"], "`clientctl channel list`"),
         (["release", "yank", "--version", "1.0.0"], "Did you mean recall?"),
         (["release", "rollout", "5%", "--key", "x"], "Unknown option '--key'. Did you mean '--channel-key'?"),
+        (["release", "rollout", "5%", "--to", "x"], "Unknown option '--to'. `clientctl release rollout --help` lists"),
+        (["publish", "dist", "--verison", "1"], "Unknown option '--verison'. Did you mean '--version'?"),
+        (
+            ["keys", "generate", "--out", "a.key.pem"],
+            "--out takes the beginning of both names: give a, not a.key.pem."
+        ),
         (["publish", "web", "--version", "1"], "See 'clientctl publish --help' for more information."),
         (["trust", "add-key", "x.json"], "See 'clientctl trust add-key --help'"),
         (["install", "--bogus"], "clientctl install"),

@@ -127,6 +127,13 @@ import Testing
         }
         let replaced = try site.install(archive.url("/manifest.json").display).failed(23, "sizeMismatch")
         #expect(replaced.errors.contains("it is a web page"), "\(replaced.errors)")
+        let channel = #"{"payloadType":"x","payload":"e30=","signatures":[]}"#
+        let push = #"{"format":"web-program-pre1","manifest":[],"version":"verA"}"#
+        for (document, flag) in [(channel, "--channel"), (push, "--meteor")] {
+            let other = try site.folder.write(bytes(document), to: "other.json")
+            let refused = try site.install(other).failed(25, "manifestMalformed")
+            #expect(refused.errors.contains("with \(flag)"), "\(refused.errors)")
+        }
         let (target, redirect) = (try login.url("/login?user=secret"), try LoopbackServer())
         redirect.set("/manifest.json", .redirect(to: "\(target)"))
         let refused = try site.install(redirect.url("/manifest.json").display).failed(25, "manifestMalformed")

@@ -126,7 +126,18 @@ package enum ManifestFormat {
         } catch {
             throw ManifestRefusal(member: "manifest", problem: "is not strict JSON: \(error)")
         }
+        if let other = kind(of: document) { throw ManifestRefusal(member: "manifest", problem: other) }
         return try parse(document, of: "manifest")
+    }
+
+    /// Returns what another document of this product or of Meteor is; nil for any other document.
+    private static func kind(of document: JSONValue) -> String? {
+        guard let object = document.objectValue, object["url"] == nil else { return nil }
+        if object["payload"] != nil, object["signatures"] != nil { return "is a channel file: give it with --channel" }
+        if object["manifest"]?.arrayValue != nil {
+            return "lists the files of a Meteor app: give the address of the app with --meteor"
+        }
+        return nil
     }
 
     /// Parses a manifest within another document. `name` is its path there, for messages.

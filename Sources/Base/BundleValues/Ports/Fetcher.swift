@@ -252,7 +252,8 @@ extension FetchError: CustomStringConvertible {
             "\(url.shown) sent an invalid response: \(reason). Check the server and any proxy in between."
         case .tooLarge(let limit, let url):
             "\(url.shown) is larger than the \(limit) bytes allowed. Check that the address names the right file."
-        case .tooSlow(let url): "\(url.shown) sends too slowly. Try again later; the download then continues."
+        case .tooSlow(let url):
+            "\(url.shown) sends nothing, or too slowly. Try again later; the download then continues."
         case .timedOut(let url): "\(url.shown) took too long. Try again later; the download then continues."
         case .redirectRefused(let from, let to, let reason):
             "\(from.shown) redirects to \(to), which is refused: \(reason). Configure the final address instead."

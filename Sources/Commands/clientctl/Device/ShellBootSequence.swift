@@ -82,7 +82,7 @@ struct ShellBootSequence {
     /// Returns the line of the log about `state`; nil for a normal start.
     private static func describe(_ state: LaunchState, isFirst: Bool) -> String? {
         switch state {
-        case .authenticated: isFirst ? nil : "the device shows its client"
+        case .authenticated: isFirst ? nil : "the device has a client to show"
         case .unauthenticated: "no user is logged in: guests see the seed"
         case .signedOut(let reason): "no session: \(reason.message)"
         case .locked: "the device is locked"

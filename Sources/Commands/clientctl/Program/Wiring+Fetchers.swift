@@ -35,8 +35,9 @@ extension Wiring {
 
     /// Returns the fetcher of a relay for its upstream. Its timeouts are short, because a relay polls again soon.
     static func fetcher(_ relay: RelayOptions, for url: FetchURL) throws -> any Fetcher {
-        UpstreamFetcher(
-            fetcher: try fetcher(relay, credential: relay.upstreamTokenFile.map { try credential($0, for: url) }))
+        TokenFetcher(
+            fetcher: try fetcher(relay, credential: relay.upstreamTokenFile.map { try credential($0, for: url) }),
+            flag: "upstream-token-file")
     }
 
     /// Returns the fetcher of a relay that has no token of its own.
@@ -55,7 +56,7 @@ extension Wiring {
     static func fetcher(_ way: WayOptions, token: String?, for url: FetchURL) throws -> any Fetcher {
         var options = try way.fetching()
         options.credential = try token.map { try credential($0, for: url) }
-        return try DeviceContainer.fetcher(options)
+        return TokenFetcher(fetcher: try DeviceContainer.fetcher(options), flag: "roster-token-file")
     }
 
     /// Returns the token of `--token-file` for the origin of `url`; nil without the flag.
@@ -168,9 +169,10 @@ private struct MirrorFetcher: Fetcher {
     }
 }
 
-/// Fetches through `fetcher`. The error of a response 401 names the relay's own flag for the token.
-private struct UpstreamFetcher: Fetcher {
+/// Fetches through `fetcher`. The error of a response 401 names the flag for the token.
+private struct TokenFetcher: Fetcher {
     let fetcher: any Fetcher
+    let flag: String
 
     func fetch<Sink: FetchSink & ~Copyable>(_ request: FetchRequest, into sink: inout Sink) async throws -> FetchHead {
         do {
@@ -178,7 +180,7 @@ private struct UpstreamFetcher: Fetcher {
         } catch FetchError.httpStatus(401, let url, _) {
             throw UpdateFailure(
                 .httpStatus, subject: url.display,
-                "\(url.display) answered 401. It requires a valid token: give one with --upstream-token-file.")
+                "\(url.display) answered 401. It requires a valid token: give one with --\(flag).")
         }
     }
 }

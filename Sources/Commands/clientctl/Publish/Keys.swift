@@ -57,6 +57,10 @@ struct Keys: AsyncParsableCommand {
                 throw ValidationError("--algorithm takes ed25519, ecdsa-p256 or rsa-pss.")
             }
             let prefix = try FlagValue.required(out, of: "out")
+            if let end = [".key.pem", ".pub.pem"].first(where: prefix.hasSuffix) {
+                throw ValidationError(
+                    "--out takes the beginning of both names: give \(prefix.dropLast(end.count)), not \(prefix).")
+            }
             let secret = try prompt ? Passphrase.askTwice() : passphrase.read()
             if phone {
                 let made = try KeyFile.generatePhone(prefix: prefix, passphrase: secret)

@@ -1,10 +1,11 @@
-import BundleFormats
 import ArgumentParser
 import BundleArchive
-import BundleValues
 import BundleCore
 import BundleDisk
+import BundleFormats
 import BundlePublish
+import BundleSigning
+import BundleValues
 
 struct Publish: AsyncParsableCommand, ConfinedCommand {
     static let configuration = CommandConfiguration(
@@ -64,12 +65,12 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
 
     @Option(
         help: ArgumentHelp("Lowest shell version that can show the release (default: 0.0.0).", valueName: "version"))
-    var minShell: String?
+    private var minShell: String?
 
     @Option(
         help: ArgumentHelp("Highest shell version that can show the release (default: no limit).", valueName: "version")
     )
-    var maxShell: String?
+    private var maxShell: String?
 
     @Option(help: .appId) var appId: String?
 
@@ -86,7 +87,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         help: ArgumentHelp(
             "Address, such as /api/health or an https URL, that the page has to reach before a device confirms its start. Repeat it for more.",
             valueName: "url"))
-    var requiresEndpoint: [String] = []
+    private var requiresEndpoint: [String] = []
 
     @Option(help: ArgumentHelp("File with release notes.", valueName: "file"), completion: .file())
     var notes: String?
@@ -182,5 +183,164 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         case "ratio": "No flag raises this limit: publish the file compressed, or leave it out with --exclude."
         default: "Change it, or leave it out with --exclude."
         }
+    }
+}
+
+extension Publish {
+    static func warn(_ inspection: FolderInspection, release: ReleaseReport) {
+        for line in InspectionOutput.excluded(inspection) { Output.say(line) }
+        for line in InspectionOutput.lines(inspection) { Output.warn(line) }
+        for line in InspectionOutput.lines([release.sameContent].compactMap(\.self)) { Output.warn(line) }
+        if !release.raisedLimits.isEmpty {
+            Output.warn(
+                "this release is larger than devices allow by default: give every device "
+                    + "\(release.raisedLimits.joined(separator: " and ")), too")
+        }
+        for warning in release.warnings { Output.warn(warning) }
+        release.channel.map(ChannelOutput.warn)
+    }
+
+    func object(_ release: ReleaseReport, inspection: FolderInspection, feed: String) -> JSONObject {
+        let manifest = release.manifest
+        var object: JSONObject = [
+            "outcome": .string(release.outcome.rawValue), "version": .string(manifest.version.description),
+            "feed": .string(feed), "newest": .bool(release.isNewest), "files": .integer(manifest.fileCount ?? 0),
+            "installedSize": .integer(manifest.installedSize ?? 0), "archiveSize": .integer(manifest.size ?? 0),
+            "sha256": .string(manifest.sha256.hex), "contentSha256": .string(orNull: manifest.contentSha256?.hex),
+            "keyId": .string(orNull: manifest.keyId),
+            "largest": .array(
+                release.largest.map { .object(["path": .string($0.path.string), "size": .integer($0.size)]) }),
+        ]
+        object["origins"] = inspection.origins.json
+        object["offered"] = .string(orNull: release.offered?.description)
+        object["findings"] = InspectionOutput.objects([release.sameContent].compactMap(\.self) + inspection.findings)
+        object["dropped"] = InspectionOutput.objects(inspection.dropped)
+        object["warnings"] = .array(release.warnings.map(JSONValue.string))
+        object["raisedLimits"] = .array(release.raisedLimits.map(JSONValue.string))
+        object["deltas"] = .array(release.deltas.map(DeltaLines.value))
+        object["writes"] = release.writes.map(WriteOutput.value)
+        object["phone"] = release.phone.map { .object(PhoneOptions.object($0)) }
+        object["channel"] = release.channel.map { .object(ChannelOutput.object($0)) }
+        return object
+    }
+
+    func lines(_ release: ReleaseReport, inspection: FolderInspection, feed: String) -> [String] {
+        let manifest = release.manifest
+        let installed = manifest.installedSize ?? 0
+        let archive = manifest.size ?? 0
+        // An archive of a few small files can be larger than the files.
+        let percent = archive < installed ? " (\(archive * 100 / installed) %)" : ""
+        let what =
+            switch release.outcome {
+            case .published: "published \(manifest.version) to \(feed)"
+            case .unchanged: "\(manifest.version) was already in \(feed) with this content; nothing changed"
+            case .completed:
+                "\(manifest.version) was already in \(feed) with this content; the files that offer it were written"
+            case .dryRun: "would publish \(manifest.version) to \(feed) (dry run; nothing was written)"
+            }
+        let size = "\(counted(manifest.fileCount ?? 0, "file")), \(ByteCount(bytes: installed))"
+        return [what, "  size       \(size); archive \(ByteCount(bytes: archive))\(percent)"]
+            + DeltaLines.summary(release.deltas, archive: archive, isRequested: !deltas.deltaFrom.isEmpty) + [
+                target(release)
+            ] + (release.phone.map { [PhoneOptions.line($0)] } ?? [])
+            + inspection.origins.lines.map { "  declares   \($0)" } + WriteOutput.lines(release.writes)
+    }
+
+    /// Returns the line about the devices that get the release.
+    private func target(_ release: ReleaseReport) -> String {
+        let version = release.manifest.version
+        if let document = release.channel?.document {
+            let audience = document.releases.first { $0.version == version }?.audience(at: .now) ?? "no device"
+            return
+                "  channel    \(document.channel), for \(audience); sequence \(document.sequence) \(document.expires <= .now ? "expired at" : "until") \(document.expires)"
+        }
+        let verb = release.outcome == .dryRun ? "would offer" : "offers"
+        if release.isNewest { return "  manifest   manifest.json \(verb) \(version) to every device" }
+        return "  manifest   manifest.json still offers \(release.offered.map { "\($0)" } ?? "nothing")"
+    }
+}
+
+extension Publish {
+    /// Returns the release that the flags describe.
+    private func releaseOptions() throws -> ReleaseOptions {
+        var options = ReleaseOptions(
+            version: try version.semantic(), shells: try shells(), createdAt: try PublishTime.created())
+        if let appId, !AppId.isReverseDNS(appId) { throw ValidationError(AppId.usage) }
+        options.appId = appId
+        options.notes = try notes.map(Self.text)
+        if !requiresEndpoint.isEmpty, let refusal = RequiredEndpoints.refusal(requiresEndpoint) {
+            throw ValidationError("--requires-endpoint: \(refusal).")
+        }
+        options.requiredEndpoints = requiresEndpoint
+        try setFormat(of: &options)
+        options.wait = try waiting.feedWait()
+        options.excluded = try excluding.patterns()
+        options.drops = try excluding.drops()
+        options.budget = try looking.releaseBudget()
+        options.mapsFolder = looking.archiveMaps
+        options.allowed = try ExcludeOptions.patterns(allow, of: "allow")
+        let otherSecrets = [
+            passphrase.passphraseFile, BucketReading.sharedFile, BucketReading.configurationFile,
+        ]
+        options.secretFiles =
+            signing.key + channelOptions.channelKey + [phones.phoneKey].compactMap(\.self)
+            + otherSecrets.compactMap(\.self)
+        options.limits = try limits.limits()
+        options.trust = try channelOptions.anchor()
+        options.devicesTrustNewKey = channelOptions.limits.devicesTrustNewKey
+        if CommandLineFlags.contain("no-deltas"), CommandLineFlags.contain("delta-from") {
+            throw ValidationError("Give either --no-deltas or --delta-from.")
+        }
+        options.deltas = noDeltas ? nil : try deltas.terms()
+        options.isDryRun = dryRun
+        options.isForPhones = phones.isAsked
+        return options
+    }
+
+    private func shells() throws -> ShellRange {
+        let lowest = try minShell.map { try FlagValue.version($0, of: "min-shell") } ?? .zero
+        return try FlagValue.parsed(maxShell ?? "", of: "max-shell") { _ in
+            try ShellRange(minimum: lowest, maximum: try maxShell.map { try SemanticVersion(parsingArgument: $0) })
+        }
+    }
+
+    private func setFormat(of options: inout ReleaseOptions) throws {
+        if let format {
+            guard let known = ArchiveFormat(rawValue: format) else {
+                throw ValidationError("--format takes tar.zst, tar.gz, zip or tar.")
+            }
+            options.format = known
+        }
+        if let level {
+            let levels = options.format == .tarZstd ? 1...19 : 1...9
+            guard let number = Int(level), levels.contains(number) else {
+                throw ValidationError(
+                    "--level takes \(levels.lowerBound) to \(levels.upperBound) for \(options.format.rawValue).")
+            }
+            options.level = number
+        }
+        if let windowLog {
+            guard let number = Int(windowLog), ZstdCompressor.windowLogs.contains(number) else {
+                throw ValidationError("--window-log takes 10 to 27.")
+            }
+            options.windowLog = number
+        }
+    }
+
+    private static func text(of path: String) throws -> String {
+        let file = try File.open(reading: path)
+        let most = ReleaseNotes.maximumBytes
+        if try file.size() > most {
+            throw UpdateFailure(
+                .configInvalid, subject: path,
+                "The release notes \(path) have \(ByteCount(bytes: try file.size())), but the limit is \(ByteCount(bytes: most)). Shorten "
+                    + "them, or link to a page.")
+        }
+        let bytes = try EditedText.bytes(of: file.readAll(maximumBytes: most), in: path)
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            throw UpdateFailure(
+                .configInvalid, subject: path, "The release notes \(path) are not UTF-8 text. Save the file as UTF-8.")
+        }
+        return text
     }
 }

@@ -42,14 +42,14 @@ package actor BundleStore {
     /// Opens the store as `open(at:environment:)` does, and waits up to three seconds while another process works on it. The
     /// process that shows a client removes old clients after a start, which takes moments.
     package static func openWaiting(at path: String, environment: Environment) async throws -> BundleStore {
-        let end = ContinuousClock.now + .seconds(3)
-        while true {
+        for _ in 0..<150 {
             do {
                 return try open(at: path, environment: environment)
-            } catch let failure as UpdateFailure where failure.code == .storeLocked && ContinuousClock.now < end {
+            } catch let failure as UpdateFailure where failure.code == .storeLocked {
                 try await Task.sleep(for: .milliseconds(20))
             }
         }
+        return try open(at: path, environment: environment)
     }
 
     /// Returns a snapshot of the store.

@@ -58,6 +58,9 @@ package struct RosterInventory: Sendable, Equatable {
 
     package init(expecting expected: ExpectedDevices?) { missing = expected?.names }
 
+    /// The number of devices, with those that were never seen.
+    package var total: Int { devices + (missing?.count ?? 0) }
+
     /// The expected devices that were never seen, by name; nil without a list of expected devices.
     package var neverSeen: [String]? { missing?.sorted() }
 
@@ -93,7 +96,6 @@ package struct RosterInventory: Sendable, Equatable {
     /// The inventory in one sentence.
     package var text: String {
         let never = missing.flatMap { $0.isEmpty ? nil : "\($0.count) never seen" }
-        let total = devices + (missing?.count ?? 0)
         let parts: [String] =
             switch lines.count {
             case 0: [counted(total, "device")]

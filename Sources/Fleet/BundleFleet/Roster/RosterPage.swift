@@ -32,7 +32,7 @@ struct RosterPage {
         let groups = RosterGroup.allCases.filter { $0 != .never || inventory.neverSeen != nil }
         return Markup(
             "ul", ["class": "sums"],
-            [sum(inventory.devices, words: "in total", filter: RosterFilter(), kind: "")]
+            [sum(inventory.total, words: "in total", filter: RosterFilter(), kind: "")]
                 + groups.map { group in
                     var filter = RosterFilter()
                     filter.groups = [group]

@@ -25,7 +25,7 @@ package struct RosterReason: Sendable, Equatable {
             case .check: "cannot update"
             case .shell: "need a newer shell"
             case .screen: "locked"
-            case .finding: "other findings"
+            case .finding: "with other findings"
             }
         }
     }
@@ -65,7 +65,7 @@ package struct RosterReason: Sendable, Equatable {
         if row.older != nil { list.add(.oldMessages, "sends old messages", .clock, key: "oldMessages") }
         list.addCheck(row.post)
         list.addScreen(row.post)
-        for finding in row.post.findings { list.add(finding: finding, hasCode: row.post.code != nil) }
+        for finding in row.post.findings { list.add(finding: finding, of: row.post) }
         return Kind.allCases.flatMap { kind in list.found.filter { $0.kind == kind } }.map { reason in
             var reason = reason
             reason.since = reason.kind == .silent ? row.seen : row.began[reason.key]
@@ -135,7 +135,7 @@ package struct RosterReason: Sendable, Equatable {
         }
 
         /// Adds a finding of doctor, unless another reason says the same.
-        mutating func add(finding name: String, hasCode: Bool) {
+        mutating func add(finding name: String, of post: RosterPost) {
             let key = "finding:\(name)"
             guard let finding = FindingCode(rawValue: name) else {
                 let unknown = "This host does not have the words of the code: update its clientctl."
@@ -144,7 +144,9 @@ package struct RosterReason: Sendable, Equatable {
             switch finding {
             case .clock where has(.clock), .session where has(.screen), .clients where has(.failed, .nothingShown):
                 break
-            case .wanted where hasCode: break
+            case .wanted where post.code != nil: break
+            // The device shows a client, so another one failed.
+            case .clients where post.runs != nil: add(.failed, "a release did not start", .healthFailed, key: key)
             case .clock: add(.clock, finding.words, finding, key: key)
             case .diskSpace, .inodes: add(.disk, finding.words, finding, key: key)
             default: add(.finding, finding.words, finding, key: key)

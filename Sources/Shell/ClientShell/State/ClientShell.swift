@@ -53,9 +53,9 @@ public actor ClientShell {
     /// The removal of older clients. Removals run one after the other.
     private var removal: Task<Void, Never>?
     /// The last installation that was an event.
-    var lastInstalled: Ledger.Entry?
+    private var lastInstalled: Ledger.Entry?
     /// The failure of the feed's present offer, which every check repeats.
-    var offerFailure: UpdateFailure?
+    private var offerFailure: UpdateFailure?
     /// The failure of the last check, if the feed did not answer.
     package internal(set) var checkFailure: UpdateFailure?
 
@@ -176,7 +176,7 @@ public actor ClientShell {
     }
 
     /// Whether the device has activation windows and one of them is open.
-    var isInActivationWindow: Bool { configuration.activation?.isOpen(at: localTime()) == true }
+    private var isInActivationWindow: Bool { configuration.activation?.isOpen(at: localTime()) == true }
 
     // MARK: Removal of older clients
 
@@ -277,5 +277,156 @@ public actor ClientShell {
             self.checkForStall()
             self.send(.timerFired)
         }
+    }
+}
+
+// The calls of pages, and of the shell on their behalf.
+extension ClientShell {
+    /// Returns the launch of the page that is about to load: the running one, or a new one whose boot attempt has been written.
+    ///
+    /// With `takesNext`, a user loads the page to see it, so it shows the client that is ready. Outside the activation windows
+    /// no load changes the client.
+    public func pageWillLoad(takesNext: Bool = false) throws -> Launched {
+        let mayChange = configuration.activation == nil || isInActivationWindow
+        try handle(.load(.init(takesNext: takesNext, mayChange: mayChange)))
+        guard let launched = state.launched else { throw ShellError.notStarted }
+        return launched
+    }
+
+    /// Confirms the start of the launch with `token`. Throws for any other token.
+    public func startupDidComplete(_ token: LaunchToken) async throws { try handle(.page(.confirm, token)) }
+
+    /// Fails the launch with `token`, which the shell saw fail. A launch that no longer runs is ignored.
+    public func startupDidFail(_ token: LaunchToken, _ what: String) { send(.page(.fail(what), token)) }
+
+    /// Applies a failure that a page reports itself. It is valid on trial only, and once for each client; otherwise it throws.
+    public func pageDidFail(_ token: LaunchToken, _ what: String) throws { try handle(.page(.failTrial(what), token)) }
+
+    /// Records that the page is no longer on the screen. A client on trial has failed, unless no page has ever reported to this
+    /// shell: then another client is shown without a verdict.
+    public func pageIsLost(_ token: LaunchToken, _ what: String) { send(.page(.lose(what), token)) }
+
+    /// Records that the page leaves for `place`. On trial, another page of the client has to follow.
+    public func pageDidLeave(_ token: LaunchToken, for place: String, _ report: PageReport) {
+        send(.page(.leave(UntrustedName.display(place), report), token))
+    }
+
+    /// Records that the connection of a page ended without a report, so its window was closed or its process ended. On trial,
+    /// another page of the client has to follow a visible one.
+    package func pageDidVanish(_ token: LaunchToken, load: String) { send(.page(.vanish(load), token)) }
+
+    /// Reports a page error as an event, each text once. The first grave errors are kept as failure details until the page
+    /// confirms its start.
+    public func pageDidReport(_ token: LaunchToken, _ pageError: String, isGrave: Bool = true) {
+        send(.page(.error(UntrustedName.display(pageError, limit: 400), isGrave: isGrave), token))
+    }
+
+    /// Records that the page is hidden. The startup time is paused while all pages are. A `report` is valid if it is the newest
+    /// of its page.
+    public func pageDidHide(_ token: LaunchToken, _ report: PageReport? = nil) {
+        send(.page(.show(false, report), token))
+    }
+
+    /// Records that the page is visible again.
+    public func pageDidShow(_ token: LaunchToken, _ report: PageReport? = nil) {
+        send(.page(.show(true, report), token))
+    }
+
+    /// Marks the page busy or idle. A busy page delays changes of the client for as long as its channel allows, or ten minutes
+    /// if the channel sets no limit.
+    public func pageIsBusy(_ token: LaunchToken, _ isBusy: Bool, _ report: PageReport) {
+        send(.page(.busy(isBusy, report, mayActivate: isInActivationWindow), token))
+    }
+
+    /// The running client; nil before the first page.
+    public var currentVersion: ClientName? { state.launched?.name }
+
+    /// The client that the next page load launches or shows.
+    public var nextLaunch: ClientName? { state.prepared?.name }
+
+    /// Returns whether `token` belongs to the running launch.
+    public func isCurrent(_ token: LaunchToken) -> Bool { state.launched?.token == token }
+
+    /// Whether another client is ready to be shown. Uses no network.
+    public var isUpdateAvailable: Bool { state.next != nil }
+
+    /// The client that `reload` would show.
+    public var availableVersion: ClientName? { state.next?.name }
+
+    /// The shell version that the best installed or offered client needs, if this shell is older.
+    public var missingShell: SemanticVersion? {
+        [state.missingShell, offerFailure?.neededShell].compactMap(\.self).max()
+    }
+
+    /// Shows the client that is ready. Throws `noPendingVersion` if there is none.
+    public func reload() throws { try handle(.reload) }
+
+    /// Returns the names of the clients that could be shown. The seed is first, if the shell has one.
+    public func clientNames() throws -> [ClientName] {
+        (hasSeed ? [.embedded] : []) + (try launcher.inventory().bundles.map(\.name))
+    }
+
+    /// Returns the application ID of the running Meteor bundle, or of the seed; nil if neither is a Meteor bundle.
+    public func meteorAppId() throws -> String? { try launcher.inventory().ledger.meteorFacts?.appId }
+
+    /// Returns the running or prepared client and its index page; nil if there is none.
+    public func shownPage() throws -> (name: ClientName, page: [UInt8])? {
+        try state.prepared.map { ($0.name, try $0.client.root.page()) }
+    }
+
+    /// Returns a client without launching it; nil if it is not installed or must not run.
+    public func client(named name: ClientName) throws -> ReadyClient? { try launcher.ready(name) }
+}
+
+extension ClientShell {
+    /// Whether the shell has a seed, which guests see. It may be damaged.
+    package nonisolated var hasSeed: Bool { configuration.device.seed != nil }
+
+    /// Whether the store is empty, there is no seed, and the shell polls a feed.
+    package var waitsForFirstClient: Bool {
+        !hasSeed && checks.isPolling && (try? launcher.inventory().bundles.isEmpty) == true
+    }
+
+    /// Checks for an update and installs it. A client that failed once becomes available again. Throws the failure of the check,
+    /// which is also an event.
+    ///
+    /// A shell without an update step only reads the store.
+    public func checkForUpdates() async throws {
+        if let failure = await check() { throw failure }
+    }
+
+    /// Plans a check at a random moment within `limit`, or within the channel's jitter. Returns at once. A shell that does not
+    /// poll does not check.
+    public func checkSoon(within limit: Duration? = nil) async { await checks.request(within: limit) }
+
+    /// Plans a check within the channel's jitter, or within a minute for an urgent notification.
+    package func checkSoon(isUrgent: Bool) async { await checks.request(within: nil, isUrgent: isUrgent) }
+
+    /// Checks for an update. Returns its failure.
+    func check() async -> UpdateFailure? {
+        // The removal of older clients locks the store, which must not fail the check.
+        await removed()
+        let result = await checks.update()
+        // Concurrent checks share one installation.
+        for report in result.installed where report.bundle == nil || report.bundle?.entry != lastInstalled {
+            lastInstalled = report.bundle?.entry
+            let size = report.bundle?.entry.installedSize ?? 0
+            observers.yield(.installed(report.name, bytes: report.bytesDownloaded, size: size))
+        }
+        let failure = result.failures.first.map { UpdateFailure($0) }
+        let isAnswered = failure.map(Self.isOfOffer) ?? true
+        if let failure, failure != offerFailure { observers.yield(.failed(failure)) }
+        if isAnswered { offerFailure = failure }
+        checkFailure = isAnswered ? nil : failure
+        // The update of one source is used even if others failed.
+        if failure == nil || result.hasResponse { send(.inspect(retrying: true)) }
+        observers.yield(.checked(isAnswered ? nil : failure, next: await checks.ended(result)))
+        removeUnused()
+        return failure
+    }
+
+    /// Returns whether the failure is a property of the feed's offer, so every check repeats it until the offer changes.
+    private static func isOfOffer(_ failure: UpdateFailure) -> Bool {
+        failure.code == .versionBlocked || failure.code == .incompatibleShell
     }
 }

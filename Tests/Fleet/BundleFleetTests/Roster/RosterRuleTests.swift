@@ -114,7 +114,7 @@ import Testing
             }
         }
         for finding in FindingCode.allCases {
-            let reasons = try Self.row { $0.findings = [finding.rawValue] }.reasons(at: Self.seen)
+            let reasons = try Self.row { ($0.findings, $0.runs) = ([finding.rawValue], nil) }.reasons(at: Self.seen)
             #expect(reasons.map(\.code) == [finding.rawValue])
             #expect(reasons.allSatisfy { $0.words == finding.words && $0.remedy == finding.remedy })
         }
@@ -126,6 +126,7 @@ import Testing
         }
         #expect(try words { ($0.screen, $0.findings) = (.locked, ["session"]) } == ["locked"])
         #expect(try words { ($0.state, $0.findings) = (.failed, ["clients"]) } == ["failed"])
+        #expect(try words { $0.findings = ["clients"] } == ["a release did not start"])
         #expect(try words { ($0.code, $0.findings) = ("diskFull", ["wanted"]) } == ["disk full"])
         let ahead = Timestamp(clamping: Self.seen.secondsSinceEpoch + 7200)
         #expect(try words { ($0.checked, $0.findings) = (ahead, ["clock"]) } == ["clock 2 hours ahead"])
