@@ -20,7 +20,8 @@ struct FeedServe: AsyncParsableCommand {
             A feed without push needs only a static web server. Under systemd, the host
             reports when it is ready and, with WatchdogSec=, that it works. If another
             folder or link replaces the feed, the host serves it at once. SIGHUP reads the
-            tokens and --expect again and reopens the access log. SIGTERM and SIGINT stop the host.
+            tokens and --expect again and reopens the access log. SIGTERM and SIGINT stop
+            the host.
 
             With --reports, the host counts the events that devices send (--report of serve
             and install). /metrics provides the counts for Prometheus. Every client that
