@@ -24,6 +24,7 @@ package enum KeyFile {
     private static func privateKey(
         of secret: Secret, path: String, passphrase: () throws -> [UInt8]
     ) throws -> PrivateKey {
+        // Any other file gets the error of the parser: it has no key that others could know.
         if secret.isOpenToOthers, secret.bytes.firstRange(of: Array("-----BEGIN".utf8)) != nil {
             throw UpdateFailure(
                 .permissionDenied, subject: path,

@@ -72,7 +72,7 @@ struct RosterHostOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "With --roster, a file with the names of all devices that should be in it, one per line. The others are shown as never seen.",
+            "File with the names of all devices that should be in the roster, one per line. It shows those that sent nothing as never seen.",
             valueName: "file"), completion: .file())
     var expect: String?
 }

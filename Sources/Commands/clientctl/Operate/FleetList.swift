@@ -5,7 +5,7 @@ import BundleValues
 
 /// `clientctl fleet list`.
 struct FleetList: AsyncParsableCommand, RequiringCommand {
-    static let alsoRequired = [RequiredFlags.Need("roster <url|file>")]
+    static let alsoRequired = RosterPlaceOptions.required
     static let configuration = CommandConfiguration(
         commandName: "list",
         abstract: "List the devices of a roster: which version each runs, since when, and why not the newest.",
@@ -99,7 +99,7 @@ struct FleetList: AsyncParsableCommand, RequiringCommand {
 
 /// `clientctl fleet show`.
 struct FleetShow: AsyncParsableCommand, RequiringCommand {
-    static let alsoRequired = [RequiredFlags.Need("roster <url|file>")]
+    static let alsoRequired = RosterPlaceOptions.required
     static let configuration = CommandConfiguration(
         commandName: "show",
         abstract: "Show one device of a roster, what to do, and how to aim a release at it.",
@@ -127,7 +127,7 @@ struct FleetShow: AsyncParsableCommand, RequiringCommand {
 
 /// `clientctl fleet forget`.
 struct FleetForget: AsyncParsableCommand, RequiringCommand {
-    static let alsoRequired = [RequiredFlags.Need("roster <url|file>")]
+    static let alsoRequired = RosterPlaceOptions.required
     static let configuration = CommandConfiguration(
         commandName: "forget",
         abstract: "Remove devices from a roster, with the keys that are pinned for them.",

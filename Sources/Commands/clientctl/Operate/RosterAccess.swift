@@ -5,6 +5,9 @@ import BundleValues
 
 /// The flags of a roster to read.
 struct RosterPlaceOptions: ParsableArguments {
+    /// What commands that read a roster require; `release target` does not.
+    static let required = [RequiredFlags.Need("roster <url|file>")]
+
     @Option(
         help: ArgumentHelp(
             "Roster: the address of a host, such as https://updates.example.com/roster, or the file of feed serve.",

@@ -24,10 +24,12 @@ enum FlagNames {
 
     /// Returns advice about the variable `name`, which is not a flag.
     static func advice(about name: String) -> String {
-        let known = knownVariables.sorted()
-        // Exchanged letters are the most frequent slip.
-        let meant = known.first { $0.sorted() == name.sorted() } ?? SimilarWord.closest(to: name, in: known)
-        return meant.map { "Did you mean \($0)?" } ?? "Correct its name or remove it."
+        similar(to: name, in: knownVariables.sorted()).map { "Did you mean \($0)?" } ?? "Correct its name or remove it."
+    }
+
+    /// Returns the name of `known` that `name` is a slip of. Exchanged letters are the most frequent slip.
+    static func similar(to name: String, in known: [String]) -> String? {
+        known.first { $0.sorted() == name.sorted() } ?? SimilarWord.closest(to: name, in: known)
     }
 
     private static func commands(below command: any ParsableCommand.Type) -> [any ParsableCommand.Type] {

@@ -4,7 +4,8 @@ import BundleValues
 /// Suggests a flag of the command for an unknown one. The parser suggests any flag with some similar letters, such as `--every` for `--key`
 /// and `--json` for `--to`.
 enum SimilarFlag {
-    /// Returns `text`, a message of the parser about `arguments`. `text` suggests a flag that ends with the unknown name or is similar to it, or the help.
+    /// Returns `text`, a message of the parser about `arguments`, with another suggestion: a flag that ends with the unknown name, a similar
+    /// flag, or the help.
     static func correct(_ text: String, of arguments: [String]) -> String {
         guard let start = text.firstRange(of: "Unknown option '--"),
             let (command, words) = CommandName.command(arguments).map({ ($0.command, arguments.prefix($0.words)) })
@@ -15,8 +16,7 @@ enum SimilarFlag {
         let flags = FlagNames.flags(of: command.init()).sorted()
         let better =
             flags.first { $0.hasSuffix("-\(name)") && !SimilarWord.isOpposite($0, of: String(name)) }
-            // Exchanged letters are the most frequent slip.
-            ?? flags.first { $0.sorted() == name.sorted() } ?? SimilarWord.closest(to: String(name), in: flags)
+            ?? FlagNames.similar(to: String(name), in: flags)
         var rest = text[name.endIndex...].dropFirst()
         if rest.hasPrefix(". Did you mean '--"), let end = rest.firstRange(of: "'?") { rest = rest[end.upperBound...] }
         let advice =
