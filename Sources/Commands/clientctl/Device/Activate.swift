@@ -37,7 +37,8 @@ struct Activate: AsyncParsableCommand {
 
     @OptionGroup var place: StoreOptions
 
-    @Option(help: ArgumentHelp("Client to show (default: the next client).", valueName: "version"))
+    @Option(
+        help: ArgumentHelp("Client to show (default: the next client).", valueName: "version"), completion: .versions)
     var version: String?
 
     @Option(help: ArgumentHelp("Longest wait for the verdict (default: 15m).", valueName: "duration"))

@@ -25,7 +25,7 @@ struct Rollback: ParsableCommand {
     @Option(
         help: ArgumentHelp(
             "Client to go back to, or embedded for the seed (default: the last confirmed client, otherwise the next lower one).",
-            valueName: "version"))
+            valueName: "version"), completion: .versions)
     var version: String?
 
     @Option(

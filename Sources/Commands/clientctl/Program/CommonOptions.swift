@@ -21,7 +21,7 @@ struct CommonOptions: ParsableArguments {
 
 /// The flag of the version that a command reads or changes.
 struct VersionOption: ParsableArguments {
-    @Option(help: ArgumentHelp("(required) Version, such as 1.5.0.", valueName: "version"))
+    @Option(help: ArgumentHelp("(required) Version, such as 1.5.0.", valueName: "version"), completion: .versions)
     var version: String?
 
     func required() throws -> String { try FlagValue.required(version, of: "version") }

@@ -8,7 +8,7 @@ import BundleValues
 struct ChannelEditOptions: ParsableArguments {
     @Option(help: .feed, completion: .directory) var feed: String?
 
-    @Option(help: .channel) var channel: String?
+    @Option(help: .channel, completion: .channels) var channel: String?
 
     @Option(
         help: ArgumentHelp(

@@ -25,7 +25,7 @@ struct ChannelList: AsyncParsableCommand {
         completion: .directory)
     var feed: String?
 
-    @Option(help: ArgumentHelp("The channel. (default: all)", valueName: "name"))
+    @Option(help: ArgumentHelp("The channel. (default: all)", valueName: "name"), completion: .channels)
     var channel: String?
 
     @Option(help: .checkingTrust, completion: .file()) var trust: String?

@@ -19,7 +19,7 @@ struct ChannelLog: ParsableCommand {
 
     @Option(help: .feed, completion: .directory) var feed: String?
 
-    @Option(help: .channel) var channel: String?
+    @Option(help: .channel, completion: .channels) var channel: String?
 
     @Option(help: .checkingTrust, completion: .file()) var trust: String?
 

@@ -4,7 +4,9 @@ import BundleValues
 import BundlePublish
 
 struct PublishChannelOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Also add the release to this channel: FEED/channels/NAME.json.", valueName: "name"))
+    @Option(
+        help: ArgumentHelp("Also add the release to this channel: FEED/channels/NAME.json.", valueName: "name"),
+        completion: .channels)
     var channel: String?
 
     @Option(

@@ -132,7 +132,9 @@ struct ReleaseRecall: ChannelEdit {
                 --channel-key channel.key.pem
             """)
 
-    @Option(help: ArgumentHelp("(required, or --below) Version, such as 1.5.0.", valueName: "version"))
+    @Option(
+        help: ArgumentHelp("(required, or --below) Version, such as 1.5.0.", valueName: "version"),
+        completion: .versions)
     var version: String?
 
     @Option(
