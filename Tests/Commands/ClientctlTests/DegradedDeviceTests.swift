@@ -44,6 +44,38 @@ import Testing
 
         """
 
+    // MARK: A server that is away
+
+    @Test func `status shows since when checks fail, until one succeeds`() throws {
+        var server: LoopbackServer? = try LoopbackServer(folder: site.feed)
+        let port = try #require(server?.port)
+        server = nil
+        let serving = try ServeRun([
+            "--store", site.store, "--shell-version", "1.5.0", "--seed", seed, "--trust", site.trust,
+            "--manifest", "http://127.0.0.1:\(port)/manifest.json", "--check-interval", "10s",
+        ])
+        func status() throws -> Outcome { try Clientctl.run(["status", "--store", site.store]).succeeded() }
+        func wait(until isMet: (String) -> Bool) throws -> String {
+            let deadline = ContinuousClock.now + .seconds(60)
+            while true {
+                let text = try status().text
+                if isMet(text) { return text }
+                try #require(ContinuousClock.now < deadline, "\(text)")
+                poll(nil, 0, 100)
+            }
+        }
+        let failing = try wait { $0.contains("! checks fail since ") }
+        let line = /! checks fail since [-0-9T:]+Z \([0-9]+ seconds? ago\): .*127\.0\.0\.1/
+        #expect(failing.contains(line), "\(failing)")
+        let json = try Clientctl.run(["status", "--store", site.store, "--json"]).succeeded()
+        #expect(json["failedCheck"]?["code"] == .string("networkUnavailable"))
+        server = try LoopbackServer(folder: site.feed, port: port)
+        _ = try wait { !$0.contains("checks fail") && $0.contains("v1.0.0") }
+        #expect(try Clientctl.run(["status", "--store", site.store, "--json"]).succeeded()["failedCheck"] == .null)
+        try serving.stop()
+        withExtendedLifetime(server) {}
+    }
+
     // MARK: The seed in place
 
     @Test(.enabled(if: PrivateMounts.command != nil))

@@ -43,10 +43,10 @@ package final class LoopbackServer: Sendable {
 
     package let port: Int
 
-    /// Starts a server with routes by path. Other paths are files in `folder`, or 404.
-    package init(_ routes: [String: Route] = [:], folder: String? = nil) throws {
-        let listener = try Socket.listening()
-        port = try listener.port()
+    /// Starts a server with routes by path, on `port`, or a free one for 0. Other paths are files in `folder`, or 404.
+    package init(_ routes: [String: Route] = [:], folder: String? = nil, port: Int = 0) throws {
+        let listener = try Socket.listening(on: port)
+        self.port = try listener.port()
         service = Service(listener, State(routes: routes, folder: folder))
         try service.start()
     }

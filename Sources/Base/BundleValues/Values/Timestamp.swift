@@ -66,6 +66,19 @@ extension Timestamp: Comparable, CustomStringConvertible {
     }
 
     private static func twoDigits(_ number: Int) -> String { number < 10 ? "0\(number)" : "\(number)" }
+
+    /// Returns a time span for people, in the largest unit of which there are at least two, such as `47 hours`.
+    package static func words(seconds: Int) -> String {
+        for (unit, length) in [("days", 86_400), ("hours", 3600), ("minutes", 60)] where seconds >= 2 * length {
+            return "\(seconds / length) \(unit)"
+        }
+        return seconds == 1 ? "1 second" : "\(seconds) seconds"
+    }
+
+    /// Returns the time since this one for people, such as `47 hours ago`. A clock that was set back gives `0 seconds ago`.
+    package func ago(at now: Timestamp) -> String {
+        "\(Self.words(seconds: max(0, now.secondsSinceEpoch - secondsSinceEpoch))) ago"
+    }
 }
 
 /// The reason why a text or number is not a timestamp. `text` is printable and has at most one line.

@@ -62,7 +62,7 @@ extension Serve {
     func pageScreen(_ parts: Parts, of shell: ClientShell) throws -> PageScreen {
         let (agent, kiosk) = (parts.agent, parts.kiosk)
         let verdict = FirstVerdict()
-        let complaints = PageComplaints(parts.store)
+        let files = StatusFiles(parts.store)
         let file = ScreenFile(store: parts.store)
         let isTimed = parts.container.configuration.activation != nil
         let lose: @Sendable (String) -> Void = { reason in
@@ -76,7 +76,7 @@ extension Serve {
             kiosk.observe(event)
             agent.note(event, isTimed: isTimed)
             verdict.hear(event)
-            complaints.hear(event)
+            files.record(event)
         }
         return PageScreen(
             shell: shell, host: host, verdict: verdict, file: file, boot: Self.boot(shell, host: host, parts))

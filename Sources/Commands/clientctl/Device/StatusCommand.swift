@@ -37,6 +37,7 @@ struct StatusCommand: ParsableCommand {
         let complaints = ComplaintFile(store: store).read()
         let session = session(of: store)
         let screen = ScreenFile(store: store).read()?.complaint(at: .now)
+        let check = CheckFile(store: store).read()
         let next = rows.first { $0.isNext }?.name
         let isNamed = ledger.seed != nil
         let running = running(ledger, for: session.status)
@@ -49,6 +50,9 @@ struct StatusCommand: ParsableCommand {
         lines += blocked(ledger, rows: rows) + session.lines
         lines += try identity(ledger)
         lines += notes(ledger)
+        if let check {
+            lines.append("! checks fail since \(check.since) (\(check.since.ago(at: .now))): \(check.reason)")
+        }
         if let missing { lines.append("! a newer client needs shell \(missing): update the shell") }
         lines += [stale, screen, ledger.newerNote].compactMap(\.self).map { "! \($0)" }
         lines += landlock.lines
@@ -71,6 +75,7 @@ struct StatusCommand: ParsableCommand {
                 "wanted": .array(ledger.wanted.map(describe)),
                 "waiting": ledger.waiting?.json ?? .null,
                 "metered": ledger.metered?.json ?? .null,
+                "failedCheck": check.map(describe) ?? .null,
                 "feed": try describe(ledger.feed, stale: stale),
                 "updateRequired": .string(orNull: missing?.description), "session": session.value,
                 "screen": .string(orNull: screen),
@@ -132,10 +137,11 @@ struct StatusCommand: ParsableCommand {
 
     private func lastLaunch(_ ledger: Ledger) -> (name: ClientName?, line: String) {
         guard let launch = ledger.launch else { return (nil, "running: nothing yet") }
+        let time = "\(launch.at) (\(launch.at.ago(at: .now)))"
         if launch.verdict == .faulty {
-            return (nil, "running: nothing (\(launch.name), launched at \(launch.at), was rolled back)")
+            return (nil, "running: nothing (\(launch.name), launched at \(time), was rolled back)")
         }
-        return (launch.name, "running: \(launch.name), launched at \(launch.at)")
+        return (launch.name, "running: \(launch.name), launched at \(time)")
     }
 
     /// Returns lines for blocked versions that are no longer installed.
@@ -215,6 +221,13 @@ struct StatusCommand: ParsableCommand {
         .object([
             "name": .string(launch.name.description), "at": .string(launch.at.description),
             "trial": .bool(launch.isTrial), "verdict": .string(orNull: launch.verdict?.rawValue),
+        ])
+    }
+
+    private func describe(_ check: CheckFile.FailedCheck) -> JSONValue {
+        .object([
+            "since": .string(check.since.description), "code": .string(check.code.rawValue),
+            "reason": .string(check.reason),
         ])
     }
 

@@ -2,27 +2,30 @@ import BundleCore
 import BundleValues
 import ClientShell
 
-/// Stores the errors of pages for `clientctl status`.
-struct PageComplaints {
-    private let file: ComplaintFile
+/// Stores the errors of pages and of checks for `clientctl status`, which cannot ask a running `serve`.
+struct StatusFiles {
+    private let complaints: ComplaintFile
+    private let check: CheckFile
 
-    init(_ store: String) { file = ComplaintFile(store: store) }
+    init(_ store: String) { (complaints, check) = (ComplaintFile(store: store), CheckFile(store: store)) }
 
-    /// Stores the page error in `event`. If the disk is full, the page is still shown, and the log has the error.
-    func hear(_ event: ShellEvent) {
+    /// Stores the error in `event`. If the disk is full, the page is still shown, and the log has the error.
+    func record(_ event: ShellEvent) {
         do {
             switch event {
-            case .launched(let name, _): try file.clear(name)
-            case .complained(let name, let complaint): try file.add(complaint, of: name)
+            case .launched(let name, _): try complaints.clear(name)
+            case .complained(let name, let complaint): try complaints.add(complaint, of: name)
             case .unconfirmed(let name, let what):
-                try file.add(ComplaintFile.unconfirmed(what), of: name)
+                try complaints.add(ComplaintFile.unconfirmed(what), of: name)
+            case .checked(let failure, _): try check.record(failure, at: .now)
             default: break
             }
         } catch {
+            let subject = if case .checked = event { "the result of the check" } else { "the page error" }
             Log.note(
                 LogLine(
                     level: .warning, event: "complained",
-                    message: "the page error cannot be stored for `clientctl status`: \(UpdateFailure(error).message)"))
+                    message: "\(subject) cannot be stored for `clientctl status`: \(UpdateFailure(error).message)"))
         }
     }
 }

@@ -17,6 +17,7 @@ package enum StoreLayout {
     package static let session = "session.json"
     static let complaints = "complaints.json"
     static let screen = "screen.json"
+    static let check = "check.json"
     static let rosterKey = "roster.key.pem"
     static let activation = "activation.json"
     static let lock = "lock"

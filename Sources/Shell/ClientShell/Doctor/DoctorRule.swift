@@ -45,14 +45,15 @@ package enum DoctorRule {
         if clock < signed, Self.gap(clock, signed) > signedSkew {
             return .failure(
                 .clock, "clock",
-                "The clock says \(clock), \(words(Self.gap(clock, signed))) before the latest signed time (\(signed)).")
+                "The clock says \(clock), \(Timestamp.words(seconds: Self.gap(clock, signed))) before the latest signed time (\(signed))."
+            )
         }
         let dates = reading.feeds.compactMap { feed in feed.date.map { (feed.url.display, $0) } }
         guard let (url, date) = dates.max(by: { Self.gap(clock, $0.1) < Self.gap(clock, $1.1) }) else {
             if Self.gap(clock, signed) > plausible {
                 return .warning(
                     .clock, "clock",
-                    "The clock says \(clock), \(words(Self.gap(clock, signed))) after the latest signed time (\(signed)). No server returned its time."
+                    "The clock says \(clock), \(Timestamp.words(seconds: Self.gap(clock, signed))) after the latest signed time (\(signed)). No server returned its time."
                 )
             }
             return .ok(
@@ -64,7 +65,7 @@ package enum DoctorRule {
             return .ok(.clock, "clock", "The clock says \(clock), like that of \(url).")
         }
         let side = clock < date ? "behind" : "ahead of"
-        let found = "The clock says \(clock), \(words(gap)) \(side) that of \(url) (\(date))."
+        let found = "The clock says \(clock), \(Timestamp.words(seconds: gap)) \(side) that of \(url) (\(date))."
         if date < signed, Self.gap(date, signed) > signedSkew {
             return .warning(
                 .clock, "clock", "\(found) The server's time is before the latest signed time.",
@@ -76,14 +77,6 @@ package enum DoctorRule {
 
     private static func gap(_ one: Timestamp, _ other: Timestamp) -> Int {
         abs(one.secondsSinceEpoch - other.secondsSinceEpoch)
-    }
-
-    /// Returns the duration in the largest unit of which there are at least two.
-    static func words(_ seconds: Int) -> String {
-        for (unit, length) in [("days", 86_400), ("hours", 3600), ("minutes", 60)] where seconds >= 2 * length {
-            return "\(seconds / length) \(unit)"
-        }
-        return "\(seconds) seconds"
     }
 
     // MARK: Trust
@@ -106,7 +99,7 @@ package enum DoctorRule {
                 return .failure(.trust, subject, "The trust root \(version) expired at \(expires).")
             }
             let left = expires.secondsSinceEpoch - reading.clock.secondsSinceEpoch
-            let found = "The trust root \(version) expires at \(expires), in \(words(left))."
+            let found = "The trust root \(version) expires at \(expires), in \(Timestamp.words(seconds: left))."
             return left < rootNotice ? .warning(.trust, subject, found) : .ok(.trust, subject, found)
         }
     }
@@ -326,7 +319,12 @@ extension DoctorRule {
 
     static func wanted(_ reading: DoctorReading) -> [DoctorFinding] {
         guard let wanted = reading.store.ledger?.wanted else { return [] }
-        if wanted.isEmpty { return [.ok(.wanted, reading.store.path, "Offered releases arrive on this device.")] }
+        if wanted.isEmpty {
+            // Without an answer of any source, nothing can have been offered.
+            let hasAnswer = reading.feeds.contains { if case .verified = $0.check { true } else { false } }
+            return hasAnswer || reading.feeds.isEmpty
+                ? [.ok(.wanted, reading.store.path, "Offered releases arrive on this device.")] : []
+        }
         return wanted.map { wanted in
             let isOccasional = [.networkUnavailable, .httpStatus].contains(wanted.code) && wanted.attempts < attempts
             if isOccasional {
@@ -483,7 +481,7 @@ extension DoctorRule {
             let left = channel.expires.secondsSinceEpoch - reading.clock.secondsSinceEpoch
             let found =
                 "Channel \(channel.name) is verified: sequence \(channel.sequence), until \(channel.expires), for "
-                + "\(words(max(0, left)))."
+                + "\(Timestamp.words(seconds: max(0, left)))."
             return left < documentNotice
                 ? .warning(.document, url, found, "The publisher has to sign it again: `clientctl channel renew`.")
                 : .ok(.document, url, found)

@@ -84,6 +84,21 @@ struct DoctorRuleTests {
         #expect(finding?.message.contains("\(attempts) attempts failed): The server answered 503.") != !isReported)
     }
 
+    @Test func `does not say that releases arrive if no source answered`() throws {
+        func codes(_ check: DoctorReading.CheckReading) throws -> [FindingCode] {
+            let url = try FetchURL(parsing: "https://updates.example.com/manifest.json")
+            let reading = Self.reading {
+                $0.store.ledger = Ledger()
+                $0.feeds = [DoctorReading.FeedReading(url: url, isChannel: false, check: check)]
+            }
+            return DoctorRule.findings(reading).filter { $0.code == .wanted }.map(\.code)
+        }
+        let failure = UpdateFailure(.networkUnavailable, subject: "", "No answer.")
+        #expect(try codes(.refused(failure)) == [])
+        #expect(try codes(.late) == [])
+        #expect(try codes(.verified(FeedMemory())) == [.wanted])
+    }
+
     @Test func `warns of a version that a device refused at the first attempt`() throws {
         var ledger = Ledger()
         ledger.miss(
