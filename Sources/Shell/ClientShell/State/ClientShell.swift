@@ -37,14 +37,13 @@ public actor ClientShell {
     private let remover: RemovalThread
     private(set) var launcher: Launcher
     private var verdicts: Verdicts
-    private var work: ShellWork
     let checks: UpdateChecks
     let observers: AsyncStream<ShellEvent>.Continuation
 
     /// The events of the shell in order. The newest hundred are kept for a slow observer.
     public nonisolated let events: AsyncStream<ShellEvent>
 
-    private(set) var state: ShellState<Launched>
+    private(set) var state: ShellState<ShellWork>
     private static let stallInterval = Duration.milliseconds(500)
     /// Nil until the shell runs.
     private var stalls: StallDetector?
@@ -84,14 +83,13 @@ public actor ClientShell {
         remover = try RemovalThread()
         launcher = try Launcher(configuration.device, environment: environment)
         verdicts = try Verdicts(store: configuration.device.store, environment: environment)
-        work = ShellWork(launcher, verdicts, bridge, configuration.visibility)
         (events, observers) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(100))
-        state = Self.state(configuration)
+        state = Self.state(configuration, ShellWork(launcher, verdicts, bridge, configuration.visibility))
     }
 
-    private static func state(_ configuration: ShellConfiguration) -> ShellState<Launched> {
+    private static func state(_ configuration: ShellConfiguration, _ work: ShellWork) -> ShellState<ShellWork> {
         ShellState(
-            timeout: configuration.startupTimeout, visibility: configuration.visibility,
+            work, timeout: configuration.startupTimeout, visibility: configuration.visibility,
             retryPause: configuration.retryPause, checksHealth: configuration.healthCheck != nil)
     }
 
@@ -159,9 +157,8 @@ public actor ClientShell {
             let launcher = try Launcher(device, environment: environment)
             verdicts = try Verdicts(store: device.store, environment: environment)
             self.launcher = launcher
-            work = ShellWork(launcher, verdicts, bridge, configuration.visibility)
             let audience = state.audience
-            state = Self.state(configuration)
+            state = Self.state(configuration, ShellWork(launcher, verdicts, bridge, configuration.visibility))
             environment.log(
                 "The store \(device.store) was replaced by another folder; its clients are shown from now on.")
             if audience == .everybody { try handle(.start) } else { try handle(.admit(audience)) }
@@ -198,51 +195,33 @@ public actor ClientShell {
         }
     }
 
-    // MARK: Events and actions
-
-    /// The result of an event for its caller.
-    private struct PageOutcome {
-        var refusal: (any Error)?
-    }
+    // MARK: Events and effects
 
     /// Applies an event and throws if it is refused.
-    func handle(_ event: ShellState<Launched>.Event) throws {
-        if let refusal = carryOut(event).refusal { throw refusal }
+    func handle(_ event: ShellState<ShellWork>.Event) throws {
+        if let refusal = carryOut(event) { throw refusal }
     }
 
     /// Applies an event. The caller may ignore a refusal.
-    func send(_ event: ShellState<Launched>.Event) { _ = carryOut(event) }
+    func send(_ event: ShellState<ShellWork>.Event) { _ = carryOut(event) }
 
-    private func carryOut(_ event: ShellState<Launched>.Event) -> PageOutcome {
-        var outcome = PageOutcome()
-        carryOut(event, &outcome)
-        return outcome
-    }
-
-    private func carryOut(_ event: ShellState<Launched>.Event, _ outcome: inout PageOutcome) {
+    /// Applies an event. Returns its refusal, or nil.
+    private func carryOut(_ event: ShellState<ShellWork>.Event) -> (any Error)? {
         let before = status
-        let actions = state.handle(event, at: stopwatch.elapsed, time: environment.now())
+        let response = state.handle(event, at: stopwatch.elapsed, time: environment.now())
         if status != before { bridge.update(status) }
-        for action in actions {
-            switch action {
-            case .refuse(let error): outcome.refusal = error
+        var refusal = response.refusal
+        for effect in response.effects {
+            switch effect {
             case .retain: removeOlder()
             case .report(let event): observers.yield(event)
             case .reload: bridge.reload()
             case .setTimer(let moment): setTimer(at: moment)
-            case .inspect(let request, let sequel):
-                carryOut(.inspected(work.inspect(request), sequel), &outcome)
-            case .prepare(let goal, let forGuests, let silent):
-                carryOut(work.prepare(goal, forGuests: forGuests, without: silent), &outcome)
             case .checkHealth(let launched):
-                if !checkHealth(launched) { carryOut(.healthChecked(.passed, launched.token), &outcome) }
-            case .recordReport(let launched): work.recordReport(launched)
-            case .begin(let client, let forGuests, let load):
-                carryOut(work.begin(client, forGuests: forGuests, load), &outcome)
-            case .write(let verdict, let launched):
-                carryOut(.written(verdict, launched, work.write(verdict, launched)), &outcome)
+                if !checkHealth(launched) { refusal = carryOut(.healthChecked(.passed, launched.token)) }
             }
         }
+        return refusal
     }
 
     /// Starts the check of a launch: its required endpoints, then the check of the configuration. Returns false if there is nothing to

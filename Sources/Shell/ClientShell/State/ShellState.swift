@@ -1,140 +1,154 @@
 import BundleCore
 import BundleValues
 
-/// The decisions of a shell: events in, actions out. It accesses no disk, no clock and no web view.
+/// The decisions of a shell: events in, effects out. It has no clock and reaches the store and the web view only through its disk.
 ///
-/// The caller passes one event at a time and carries out the returned actions in order. The result of an action is the next
-/// event, before the next action.
-struct ShellState<Launch: BootAttempt> {
+/// The caller passes one event at a time and carries out the returned effects in order.
+struct ShellState<Disk: ShellDisk> {
+    typealias Launch = Disk.Launch
     typealias Prepared = Launch.Prepared
     typealias Audience = ClientShell.Audience
 
-    let timeout: StartupTimeout
-    let visibility: ShellConfiguration.Visibility
-    let retryPause: Duration
+    var disk: Disk
+    private let timeout: StartupTimeout
+    private let visibility: ShellConfiguration.Visibility
+    private let retryPause: Duration
     /// Whether a client on trial also has to pass a health check.
-    let checksHealth: Bool
+    private let checksHealth: Bool
     private static var mostPageErrors: Int { 50 }
 
-    var audience = Audience.everybody
+    private(set) var audience = Audience.everybody
     /// The client of the next page load. It differs from `launched` between a reload and its page.
-    var prepared: Prepared?
-    var launched: Launch?
+    private(set) var prepared: Prepared?
+    private(set) var launched: Launch?
     /// The client that could replace the running one.
-    var next: Prepared?
+    private(set) var next: Prepared?
     /// The client that is shown as soon as it is ready.
-    var urgent: ClientName?
-    var busy = BusyPages()
-    var busyLimit = BusyPages.standard
+    private var urgent: ClientName?
+    private var busy = BusyPages()
+    private var busyLimit = BusyPages.standard
     /// The shell version that the best client needs, if this shell is older.
-    var missingShell: SemanticVersion?
-    var trial: Trial?
+    private(set) var missingShell: SemanticVersion?
+    private var trial: Trial?
     /// The start of a client that is not on trial. Its timeout is reported and is not a failure.
-    var expected: Trial?
+    private var expected: Trial?
     /// The page errors of the running launch, each once.
-    var pageErrors: Set<String> = []
+    private var pageErrors: Set<String> = []
     /// The reason why the running client has failed, while no other client could be shown.
-    var failure: StartFailure?
+    private var failure: StartFailure?
     /// Whether a page has reported to this shell, so a browser runs its pages.
-    var hasPageReported = false
+    private var hasPageReported = false
     /// Clients whose pages were loaded and never reported, before any page did. Others come first until a page reports.
-    var silent: Set<ClientName> = []
+    private var silent: Set<ClientName> = []
     /// The client whose start failed last, when, and the consequence in the ledger.
-    var failed: (name: ClientName, at: Duration, consequence: Consequence?)?
+    private var failed: (name: ClientName, at: Duration, consequence: LaunchConsequence?)?
     /// The client that is shown next, after its retry pause.
     private var retry: WaitingClient?
     /// The verdict that the disk has refused so far.
-    var pending: PendingVerdict?
+    private var pending: (verdict: LaunchVerdict, launch: Launch)?
     /// The reason why there is nothing to show for the audience. With `failure`, the running client is not shown any more.
-    var unprepared: UpdateFailure?
+    private var unprepared: UpdateFailure?
     /// The error of the last reading of the store.
-    var trouble: UpdateFailure?
+    private var trouble: UpdateFailure?
     /// The ledger of the last reading; nil if the next reading has to be acted on even without a change.
-    var ledger: Ledger?
+    private var ledger: Ledger?
     private var wake: Duration?
 
+    // The event that is being applied.
+    private var now = Duration.zero
+    private var time = Timestamp(clamping: 0)
+    private var effects: [Effect] = []
+
     init(
-        timeout: StartupTimeout, visibility: ShellConfiguration.Visibility,
+        _ disk: Disk, timeout: StartupTimeout, visibility: ShellConfiguration.Visibility,
         retryPause: Duration = RetryRule.standardPause, checksHealth: Bool = false
     ) {
+        self.disk = disk
         self.checksHealth = checksHealth
         self.timeout = timeout
         self.visibility = visibility
         self.retryPause = retryPause
     }
 
+    /// The client that failed once and is not offered yet; nil if there is none, or if another client is ready.
+    var waiting: WaitingClient? { next == nil ? retry : nil }
+
     /// Applies `event` at the clock's reading `now`. Records carry `time`.
-    mutating func handle(_ event: Event, at now: Duration, time: Timestamp) -> [Action] {
-        let actions = apply(event, at: now, time: time)
+    mutating func handle(_ event: Event, at now: Duration, time: Timestamp) -> Response {
+        (self.now, self.time, effects) = (now, time, [])
+        var response = Response()
+        do { try apply(event) } catch { response.refusal = error }
         let next = [trial?.wake, expected?.wake].compactMap(\.self).min()
-        if next == wake { return actions }
+        if next != wake { response.effects.append(.setTimer(at: next)) }
         wake = next
-        return [.setTimer(at: wake)] + actions
+        response.effects += effects
+        return response
     }
 
-    private mutating func apply(_ event: Event, at now: Duration, time: Timestamp) -> [Action] {
+    private mutating func apply(_ event: Event) throws {
         switch event {
-        case .start: return audience == .nobody ? [.refuse(ShellError.notStarted)] : prepare(.start(.caller))
-        case .admit(let audience): return admit(audience)
+        case .start:
+            if audience == .nobody { throw ShellError.notStarted }
+            try prepare()
+        case .admit(let audience): try admit(audience)
         case .sessionEnded: busy = BusyPages()
         case .load(let load):
             // A pending verdict is written before the ledger records another launch.
             let isUnsettled = launched == nil || failure != nil || pending != nil
-            return isUnsettled || load.takesNext && mayChange(load) ? inspect(then: .load(load)) : open(load, at: now)
+            if isUnsettled || load.takesNext && mayChange(load) { try read(for: .load(load)) } else { try open(load) }
         case .inspect(let retrying):
             if retrying { ledger = nil }
-            return inspect(then: retrying ? .retry : .nothing)
+            try read(for: retrying ? .retry : .nothing)
         case .tick(_, let request?):
             // A client that failed is not offered again until the store changes, except to an operator.
             if request.client != next?.name { ledger = nil }
-            return inspect(then: .request(request))
-        case .tick(let mayActivate, nil): return inspect(then: mayActivate ? .activate : .nothing)
-        case .reload: return inspect(then: .reload)
+            try read(for: .request(request))
+        case .tick(let mayActivate, nil): try read(for: mayActivate ? .activate : .nothing)
+        case .reload: try read(for: .reload)
         case .stalled(let time): trial?.exclude(time, at: now)
-        case .timerFired: return timerFired(at: now, time: time)
-        case .healthChecked(let result, let token): return healthChecked(result, token, at: now, time: time)
-        case .page(let event, let token): return apply(event, of: token, at: now, time: time)
-        case .inspected(let inspection, let sequel): return inspected(inspection, sequel, at: now)
-        case .ready(let ready, let goal): return clientIsReady(ready, for: goal, at: now)
-        case .notReady(let error, let goal): return preparationFailed(error, for: goal, at: now)
-        case .began(let launch, let load): return began(launch, load, at: now)
-        case .notBegun(let error): return [.refuse(error)]
-        case .written(let verdict, let launch, let writing): return written(verdict, launch, writing)
+        case .timerFired: try timerFired()
+        case .healthChecked(let result, let token): try healthChecked(result, token)
+        case .page(let event, let token): try apply(event, of: token)
         }
-        return []
-    }
-
-    /// The client that failed once and is not offered yet; nil if there is none, or if another client is ready.
-    var waiting: WaitingClient? { next == nil ? retry : nil }
-
-    /// Stores which client waits for its second trial, by the choice of the last reading of the store.
-    private mutating func noteRetry(_ choice: SelectionRule.Choice?) {
-        retry = nil
-        guard let choice, case .retry(let failure) = choice.reason, choice.name != launched?.name else { return }
-        retry = WaitingClient(choice.name, failure)
     }
 
     // MARK: Audience
 
     /// Changes the audience. The launch of the former audience ends without a verdict.
-    private mutating func admit(_ audience: Audience) -> [Action] {
+    private mutating func admit(_ audience: Audience) throws {
         guard self.audience != audience else {
-            if failure != nil, let unprepared { return [.refuse(unprepared)] }
-            if prepared != nil || audience == .nobody { return [] }
+            if failure != nil, let unprepared { throw unprepared }
+            if prepared != nil || audience == .nobody { return }
             // Each change of the store starts another attempt.
-            return unprepared.map { [.refuse($0)] } ?? prepare(.start(.audience))
+            if let unprepared { throw unprepared }
+            return try prepareForAudience()
         }
         let left = launched
         self.audience = audience
         replace(by: nil)
         ledger = nil
-        var actions: [Action] = []
-        if let left, left.isTrial, left.isRecorded { actions.append(.write(.abandoned, left)) }
-        return audience == .nobody ? actions : actions + prepare(.start(.audience))
+        if let left, left.isTrial, left.isRecorded { try write(.abandoned, left) }
+        if audience != .nobody { try prepareForAudience() }
+    }
+
+    private mutating func prepareForAudience() throws {
+        do {
+            try prepare()
+        } catch {
+            let reason = UpdateFailure(error)
+            unprepared = reason
+            throw reason
+        }
+    }
+
+    /// Selects the client of the next page load, while nothing runs.
+    private mutating func prepare() throws {
+        let ready = try disk.prepare(forGuests: audience == .guests, without: silent, for: .page)
+        (prepared, unprepared, missingShell) = (ready.client, nil, ready.missingShell)
     }
 
     /// Forgets the running launch. The next page shows `client`.
-    mutating func replace(by client: Prepared?) {
+    private mutating func replace(by client: Prepared?) {
         (launched, trial, expected, failure, next, retry) = (nil, nil, nil, nil, nil, nil)
         unprepared = nil
         (prepared, busy) = (client, BusyPages())
@@ -143,359 +157,91 @@ struct ShellState<Launch: BootAttempt> {
     // MARK: Page loads
 
     /// Opens the page of the running or the prepared client.
-    mutating func open(_ load: PageLoad, at now: Duration) -> [Action] {
+    private mutating func open(_ load: PageLoad) throws {
         if let launched, launched.name == prepared?.name {
             if load.takesNext {
                 trial?.isLoaded(at: now)
                 expected?.isLoaded(at: now)
             }
-            return []
+            return
         }
-        guard audience != .nobody, let prepared else { return [.refuse(ShellError.notStarted)] }
-        // Guests see the seed only, whatever was prepared for users.
-        if audience == .guests, prepared.name != .embedded { return prepare(.start(.page(load))) }
-        return [.begin(prepared, forGuests: audience == .guests, load)]
-    }
-
-    private mutating func began(_ launch: Launch?, _ load: PageLoad, at now: Duration) -> [Action] {
-        guard let launch else { return prepare(.start(.page(load))) }
+        guard audience != .nobody, let prepared else { throw ShellError.notStarted }
+        // Guests see the seed only, whatever was prepared for users. A client that may no longer run does not begin.
+        let isForGuests = audience == .guests
+        guard !isForGuests || prepared.name == .embedded, let launch = try disk.begin(prepared, forGuests: isForGuests)
+        else {
+            try prepare()
+            return try open(load)
+        }
         (launched, failure, pageErrors, busy) = (launch, nil, [], BusyPages())
         if next?.name == launch.name { next = nil }
         let start = Trial(timeout, visibility, at: now)
         trial = launch.isTrial ? start : nil
         expected = launch.isTrial || launch.name == .embedded ? nil : start
-        return [.report(.launched(launch.name, isTrial: launch.isTrial))] + open(load, at: now)
+        effects.append(.report(.launched(launch.name, isTrial: launch.isTrial)))
+        try open(load)
     }
 
-    // MARK: Other clients
+    // MARK: Readings of the store
 
-    func prepare(_ goal: Goal) -> [Action] {
-        [.prepare(goal, forGuests: audience == .guests, without: silent)]
-    }
-
-    private mutating func clientIsReady(_ ready: Ready, for goal: Goal, at now: Duration) -> [Action] {
-        let client = ready.client
-        switch goal {
-        case .start(let start):
-            (prepared, unprepared, missingShell) = (client, nil, ready.missingShell)
-            switch start {
-            case .caller, .audience: return []
-            case .page(let load): return open(load, at: now)
-            case .inspection(let sequel): return proceed(with: sequel, at: now)
-            }
-        case .next(let sequel):
-            if client.name == launched?.name { return proceed(with: sequel, at: now) }
-            next = client
-            return [.report(.updateAvailable(client.name))] + proceed(with: sequel, at: now)
-        case .change(_, let sequel):
-            (prepared, next, retry, trouble) = (client, nil, nil, nil)
-            guard case .load(let load) = sequel else { return [.reload] }
-            return open(load, at: now)
-        case .leave(let departure, let sequel):
-            guard let name = launched?.name else { return [] }
-            replace(by: client)
-            let reason = reason(departure, leaving: name, for: client.name)
-            return [.report(.rolledBack(name, to: client.name, reason)), .reload] + proceed(with: sequel, at: now)
+    /// Reads the store and acts on its changes. Then does what `occasion` asks for, also after an error.
+    private mutating func read(for occasion: Occasion) throws {
+        if let pending, disk.settle(pending.verdict, pending.launch) { self.pending = nil }
+        if audience == .everybody, let launched, !launched.isRecorded { self.launched = disk.record(again: launched) }
+        var trouble: (any Error)?
+        do {
+            let store = try disk.read(for: audience, running: launched?.name, without: silent)
+            if isNews(store) { try follow(store, for: occasion) }
+        } catch {
+            trouble = error
         }
+        try proceed(with: occasion, after: trouble)
     }
 
-    private mutating func preparationFailed(_ error: any Error, for goal: Goal, at now: Duration) -> [Action] {
-        // A client whose start fails here is available again after its retry pause; the running client stays.
-        if case .change(let client, _) = goal, client.name == next?.name, StartFailure.isOfClient(error) { next = nil }
-        switch goal {
-        case .start(.caller), .start(.page), .change(_, .reload): return [.refuse(error)]
-        case .change(_, .load(let load)): return report(error) + open(load, at: now)
-        case .start(.audience):
-            let reason = UpdateFailure(error)
-            unprepared = reason
-            return [.refuse(reason)]
-        case .change: return report(error)
-        case .start(.inspection(let sequel)), .next(let sequel): return proceed(with: sequel, at: now, after: error)
-        case .leave(let departure, let sequel):
-            if case .failed(let failure) = departure { (self.failure, unprepared) = (failure, UpdateFailure(error)) }
-            return proceed(with: sequel, at: now, after: error)
+    /// Returns whether the store differs from that of the last reading, or has to be acted on again.
+    private mutating func isNews(_ store: StoreReading) -> Bool {
+        busyLimit = store.busyLimit
+        busy.inspected(at: now, limit: busyLimit)
+        retry = nil
+        if let choice = store.choice, case .retry(let failure) = choice.reason, choice.name != launched?.name {
+            retry = WaitingClient(choice.name, failure)
         }
-    }
-}
-
-/// A selected client that is ready, as `ShellState` needs it.
-protocol ReadyLaunch: Sendable {
-    var name: ClientName { get }
-}
-
-/// A boot attempt, as `ShellState` needs it. Tests use attempts without a store.
-protocol BootAttempt: Sendable {
-    associatedtype Prepared: ReadyLaunch
-
-    var name: ClientName { get }
-    var token: LaunchToken { get }
-    var isTrial: Bool { get }
-    var isRecorded: Bool { get }
-    /// Whether a page reported an earlier start of the client as failed.
-    var wasReportedFailed: Bool { get }
-    /// Whether endpoints have to answer before the start is confirmed.
-    var requiresEndpoints: Bool { get }
-}
-
-extension PreparedLaunch: ReadyLaunch {
-    var name: ClientName { choice.name }
-}
-
-extension Launched: BootAttempt {
-    typealias Prepared = PreparedLaunch
-
-    var requiresEndpoints: Bool { prepared.client.endpoints != nil }
-}
-
-extension ShellState {
-    /// A request to the shell, or the result of an action.
-    enum Event {
-        case start
-        case admit(Audience)
-        /// A session ended, so no page is busy.
-        case sessionEnded
-        /// A page is about to load.
-        case load(PageLoad)
-        /// The store may have changed. With `retrying`, a client that failed once may be selected again.
-        case inspect(retrying: Bool)
-        /// The periodic reading of the store. With `mayActivate`, a client that is ready may replace the running one. With `request`, an
-        /// operator waits until that client is shown.
-        case tick(mayActivate: Bool, request: ActivationRequest? = nil)
-        case reload
-        /// A page of the launch with this token, or the shell on its behalf, reported something.
-        case page(PageInput, LaunchToken)
-        /// The process was suspended for this time until now.
-        case stalled(Duration)
-        /// The time of `Action.setTimer` has come.
-        case timerFired
-        /// The result of `Action.checkHealth` for the launch with this token.
-        case healthChecked(HealthResult, LaunchToken)
-
-        case inspected(Inspection, Sequel)
-        case ready(Ready, Goal)
-        case notReady(any Error, Goal)
-        /// The launch is nil if the client may no longer run.
-        case began(Launch?, PageLoad)
-        case notBegun(any Error)
-        case written(Verdict, Launch, Writing)
-    }
-
-    /// An event of one page.
-    enum PageInput {
-        case confirm
-        /// The shell saw the page fail.
-        case fail(String)
-        /// The page reported its own failure. It is valid on trial only.
-        case failTrial(String)
-        /// The page is no longer on the screen. It fails a client on trial, unless no page has ever reported.
-        case lose(String)
-        /// The page leaves for a place.
-        case leave(String, PageReport)
-        /// The connection of this page load ended without a report.
-        case vanish(String)
-        case error(String, isGrave: Bool)
-        case show(Bool, PageReport?)
-        /// The page is busy, or no longer. When it becomes idle and `mayActivate` is set, a client that is ready is shown.
-        case busy(Bool, PageReport, mayActivate: Bool)
-    }
-
-    /// An instruction to the caller.
-    enum Action {
-        /// Write a pending verdict and an unrecorded launch, then read the store.
-        case inspect(ReadingRequest, Sequel)
-        /// Select a client unless `goal` names one, and pass it to the web view if `goal` shows it. The clients in `without` come last.
-        case prepare(Goal, forGuests: Bool, without: Set<ClientName>)
-        /// Record the boot attempt. An attempt for guests is not recorded.
-        case begin(Prepared, forGuests: Bool, PageLoad)
-        /// Check the health of the launch, whose page has confirmed its start.
-        case checkHealth(Launch)
-        /// Record that a page of the launch has reported.
-        case recordReport(Launch)
-        case write(Verdict, Launch)
-        /// Remove older clients.
-        case retain
-        case report(ShellEvent)
-        /// Reload the page.
-        case reload
-        /// Send `timerFired` at this reading of the clock instead of an earlier request; nil cancels it.
-        case setTimer(at: Duration?)
-        /// Throw this error to the caller of the event.
-        case refuse(any Error)
-    }
-
-    /// A page that is about to load.
-    struct PageLoad: Equatable {
-        /// Whether a user will see the page. Such a load shows the client that is ready.
-        let takesNext: Bool
-        /// Whether an activation window is open.
-        let mayChange: Bool
-    }
-
-    /// The step after a reading of the store.
-    enum Sequel: Equatable {
-        case nothing
-        case retry
-        case activate
-        case request(ActivationRequest)
-        case reload
-        case load(PageLoad)
-
-        /// Whether no caller waits for the result.
-        var isIdle: Bool {
-            switch self {
-            case .nothing, .retry, .activate, .request: true
-            case .reload, .load: false
-            }
+        if store.ledger == ledger { return false }
+        ledger = store.ledger
+        missingShell = store.missingShell
+        urgent = store.isUrgent ? store.choice?.name : nil
+        if store.recall != nil, failure == nil, busy.holdsRecall(at: now, limit: busyLimit) {
+            // The next reading acts on the recall, when the page is no longer busy or its limit has passed.
+            ledger = nil
+            return false
         }
+        return true
     }
 
-    /// The reason why a client is prepared.
-    enum Goal {
-        /// For the next page load, while nothing runs.
-        case start(Start)
-        /// As a replacement that a user may request.
-        case next(Sequel)
-        /// As the replacement of the running client, now.
-        case change(Prepared, Sequel)
-        /// As the replacement of a client that failed or must not run.
-        case leave(Departure, Sequel)
-    }
-
-    /// The origin of a request for a client while nothing runs.
-    enum Start {
-        case caller
-        case audience
-        case page(PageLoad)
-        case inspection(Sequel)
-    }
-
-    /// The reason why a client is replaced.
-    enum Departure {
-        case failed(StartFailure)
-        case recalled(String)
-        /// No page has ever reported.
-        case silent
-    }
-
-    /// The input for a reading of the store.
-    struct ReadingRequest {
-        let audience: ClientShell.Audience
-        let running: ClientName?
-        let pending: PendingVerdict?
-        let unrecorded: Launch?
-        /// Clients that come last, because their pages never reported.
-        let silent: Set<ClientName>
-    }
-
-    /// The result of a reading of the store.
-    struct Inspection {
-        /// Whether the pending verdict needs no further attempt.
-        let isSettled: Bool
-        let recorded: Launch?
-        let store: Result<Store, any Error>
-    }
-
-    /// The facts of the store that decisions use.
-    struct Store {
-        let ledger: Ledger
-        let choice: SelectionRule.Choice?
-        /// Whether `choice` is shown as soon as it is ready.
-        let isUrgent: Bool
-        /// The time for which a busy page delays a change.
-        let busyLimit: Duration
-        let missingShell: SemanticVersion?
-        /// The reason why the running client must not run; nil if it may.
-        let recall: String?
-    }
-
-    /// A prepared client, and the shell version that a better one needs.
-    struct Ready {
-        let client: Prepared
-        let missingShell: SemanticVersion?
-    }
-
-    /// The verdict on a launch.
-    enum Verdict: Equatable {
-        case good
-        case faulty(StartFailure)
-        /// The shell itself ended the launch.
-        case abandoned
-    }
-
-    /// The result of writing a verdict.
-    enum Writing {
-        /// The verdict is on the disk. It was there before if `wasKnown`.
-        case done(wasKnown: Bool, Consequence? = nil)
-        /// The disk accepts no writes.
-        case refused(UpdateFailure)
-        case failed(any Error)
-    }
-
-    /// The consequence of a failed start for an installed client.
-    enum Consequence: Equatable {
-        /// The client is tried once more.
-        case retried
-        /// The client has failed `count` times and does not run again.
-        case blocked(count: Int)
-    }
-
-    /// A verdict that the disk refused.
-    struct PendingVerdict {
-        let verdict: Verdict
-        let launch: Launch
-    }
-}
-
-extension ShellState {
-    func inspect(then sequel: Sequel) -> [Action] {
-        let unrecorded = launched.flatMap { $0.isRecorded || audience != .everybody ? nil : $0 }
-        let request = ReadingRequest(
-            audience: audience, running: launched?.name, pending: pending, unrecorded: unrecorded, silent: silent)
-        return [.inspect(request, sequel)]
-    }
-
-    mutating func inspected(_ inspection: Inspection, _ sequel: Sequel, at now: Duration) -> [Action] {
-        if inspection.isSettled { pending = nil }
-        if let recorded = inspection.recorded { launched = recorded }
-        switch inspection.store {
-        case .failure(let error): return proceed(with: sequel, at: now, after: error)
-        case .success(let store):
-            busyLimit = store.busyLimit
-            busy.inspected(at: now, limit: busyLimit)
-            noteRetry(store.choice)
-            if store.ledger == ledger { return proceed(with: sequel, at: now) }
-            ledger = store.ledger
-            missingShell = store.missingShell
-            urgent = store.isUrgent ? store.choice?.name : nil
-            if store.recall != nil, failure == nil, busy.holdsRecall(at: now, limit: busyLimit) {
-                // The next reading acts on the recall, when the page is no longer busy or its limit has passed.
-                ledger = nil
-                return proceed(with: sequel, at: now)
-            }
-            return goal(for: store, sequel, at: now).map { prepare($0) } ?? proceed(with: sequel, at: now)
-        }
-    }
-
-    /// Returns the client to prepare now; nil if there is none. A failed client is not offered to the page that follows it: its
-    /// retry comes with a check after a pause (`RetryRule`), with an operator's request, or with the next start.
-    private mutating func goal(for store: Store, _ sequel: Sequel, at now: Duration) -> Goal? {
-        guard let choice = store.choice else { return nil }
+    /// Prepares the client that the store now selects. A failed client is not offered to the page that follows it: its retry comes with a
+    /// check after a pause (`RetryRule`), with an operator's request, or with the next start.
+    private mutating func follow(_ store: StoreReading, for occasion: Occasion) throws {
+        guard let choice = store.choice else { return }
         guard let launched else {
-            return choice.name == prepared?.name ? nil : .start(.inspection(sequel))
+            if choice.name != prepared?.name { try prepare() }
+            return
         }
         // Between a reload and its page nothing is decided.
-        guard launched.name == prepared?.name else { return nil }
-        if let failure { return .leave(.failed(failure), sequel) }
-        if let reason = store.recall { return .leave(.recalled(reason), sequel) }
+        guard launched.name == prepared?.name else { return }
+        if let failure { return try leave(.failed(failure)) }
+        if let reason = store.recall { return try leave(.recalled(reason)) }
         if choice.name == launched.name { next = nil }
-        if choice.name == launched.name || choice.name == next?.name { return nil }
-        if case .retry = choice.reason, !mayRetry(choice.name, sequel, at: now) { return nil }
-        return .next(sequel)
+        if choice.name == launched.name || choice.name == next?.name { return }
+        if case .retry = choice.reason, !mayRetry(choice.name, occasion) { return }
+        let ready = try disk.prepare(forGuests: audience == .guests, without: silent, for: .next)
+        if ready.client.name == launched.name { return }
+        next = ready.client
+        effects.append(.report(.updateAvailable(ready.client.name)))
     }
 
-    private func mayRetry(_ name: ClientName, _ sequel: Sequel, at now: Duration) -> Bool {
+    private func mayRetry(_ name: ClientName, _ occasion: Occasion) -> Bool {
         if trial != nil { return false }
-        switch sequel {
+        switch occasion {
         case .request(let request): return request.client == name
         case .retry:
             let time = failed.flatMap { $0.name == name ? $0.at : nil }
@@ -504,216 +250,273 @@ extension ShellState {
         }
     }
 
-    /// Carries out `sequel` after the store has been read and acted on.
-    mutating func proceed(with sequel: Sequel, at now: Duration, after error: (any Error)? = nil) -> [Action] {
+    private mutating func proceed(with occasion: Occasion, after error: (any Error)? = nil) throws {
         // A client on trial keeps its time to confirm. A failed change reports its own error.
-        if sequel.isIdle, error == nil, trial == nil, let next, mayShow(next, sequel, at: now) {
-            return prepare(.change(next, sequel))
+        if occasion.isIdle, error == nil, trial == nil, let next, mayShow(next, occasion) {
+            return try show(next, for: occasion)
         }
-        let actions = report(error)
-        switch sequel {
-        case .nothing, .retry, .activate, .request: return actions
+        report(error)
+        switch occasion {
+        case .nothing, .retry, .activate, .request: return
         case .reload:
-            if let next { return actions + prepare(.change(next, sequel)) }
-            let refusal = waiting.map { ShellError.awaitsSecondTrial($0.message) } ?? .noPendingVersion
-            return actions + [.refuse(refusal)]
+            if let next { return try show(next, for: occasion) }
+            throw waiting.map { ShellError.awaitsSecondTrial($0.message) } ?? .noPendingVersion
         case .load(let load):
-            guard let next, load.takesNext, mayChange(load), !isBusy(now) else { return actions + open(load, at: now) }
-            return actions + prepare(.change(next, sequel))
+            guard let next, load.takesNext, mayChange(load), !isBusy else { return try open(load) }
+            try show(next, for: occasion)
         }
     }
 
     /// Returns whether `client` replaces the running one without a request of a page.
-    private func mayShow(_ client: Prepared, _ sequel: Sequel, at now: Duration) -> Bool {
-        if case .request(let request) = sequel, request.client == client.name {
-            return !(request.waitsForBusyPages && isBusy(now))
+    private func mayShow(_ client: Prepared, _ occasion: Occasion) -> Bool {
+        if case .request(let request) = occasion, request.client == client.name {
+            return !(request.waitsForBusyPages && isBusy)
         }
-        return !isBusy(now) && (sequel == .activate || client.name == urgent)
+        return !isBusy && (occasion == .activate || client.name == urgent)
     }
 
-    private func isBusy(_ now: Duration) -> Bool { busy.holds(at: now, limit: busyLimit) }
+    private var isBusy: Bool { busy.holds(at: now, limit: busyLimit) }
 
     /// Returns whether the load may show another client. Urgent releases ignore activation windows.
-    func mayChange(_ load: PageLoad) -> Bool {
+    private func mayChange(_ load: PageLoad) -> Bool {
         load.mayChange || next.map { $0.name == urgent } ?? false
     }
 
     /// Reports an error once, though the store is read twice a second. Each reading tries again.
-    mutating func report(_ error: (any Error)?) -> [Action] {
+    private mutating func report(_ error: (any Error)?) {
         let before = trouble
         trouble = error.map { UpdateFailure($0) }
-        if trouble != nil { ledger = nil }
-        return trouble.flatMap { $0 == before ? nil : [.report(.failed($0))] } ?? []
+        guard let trouble else { return }
+        ledger = nil
+        if trouble != before { effects.append(.report(.failed(trouble))) }
     }
-}
 
-extension ShellState {
+    // MARK: Other clients
+
+    /// Shows `client` instead of the running one.
+    private mutating func show(_ client: Prepared, for occasion: Occasion) throws {
+        do {
+            try disk.show(client)
+        } catch {
+            // A client whose start fails here is available again after its retry pause; the running client stays.
+            if client.name == next?.name, StartFailure.isOfClient(error) { next = nil }
+            switch occasion {
+            case .reload: throw error
+            case .load(let load):
+                report(error)
+                return try open(load)
+            case .nothing, .retry, .activate, .request: return report(error)
+            }
+        }
+        (prepared, next, retry, trouble) = (client, nil, nil, nil)
+        if case .load(let load) = occasion { try open(load) } else { effects.append(.reload) }
+    }
+
+    /// Replaces the running client, which failed or must not run.
+    private mutating func leave(_ departure: Departure) throws {
+        let ready: ReadyForPage<Prepared>
+        do {
+            ready = try disk.prepare(forGuests: audience == .guests, without: silent, for: departure.use)
+        } catch {
+            if case .failed(let failure) = departure { (self.failure, unprepared) = (failure, UpdateFailure(error)) }
+            throw error
+        }
+        guard let name = launched?.name else { return }
+        replace(by: ready.client)
+        let reason = reason(departure, leaving: name, for: ready.client.name)
+        effects += [.report(.rolledBack(name, to: ready.client.name, reason)), .reload]
+    }
+
+    /// Replaces the running client without a reading of the store.
+    private mutating func leaveNow(_ departure: Departure) {
+        do {
+            try leave(departure)
+            report(nil)
+        } catch {
+            report(error)
+        }
+    }
+
+    // MARK: Events of pages
+
     /// Applies an event of a page whose launch has `token`.
-    mutating func apply(
-        _ event: PageInput, of token: LaunchToken, at now: Duration, time: Timestamp
-    ) -> [Action] {
+    private mutating func apply(_ event: PageInput, of token: LaunchToken) throws {
         switch event {
         case .confirm:
             // The verdict is written at once and includes the report.
-            _ = recordReport(token)
-            return confirm(token, at: now)
-        case .fail(let what): return fail(token, .reported, what, at: now, time: time)
-        case .failTrial(let what): return recordReport(token) + failTrial(token, what, at: now, time: time)
+            _ = firstReport(token)
+            try confirm(token)
+        case .fail(let what): try fail(token, .reported, what)
+        case .failTrial(let what):
+            recordReport(token)
+            try failTrial(token, what)
         case .lose(let what):
-            guard let launched, launched.token == token, trial != nil else { return [] }
-            return hasPageReported ? fail(token, .reported, what, at: now, time: time) : leaveSilentClient(launched)
+            guard let launched, launched.token == token, trial != nil else { return }
+            if hasPageReported { try fail(token, .reported, what) } else { try leaveSilentClient(launched) }
         case .leave(let place, let report):
-            guard let launched, launched.token == token else { return [] }
+            guard let launched, launched.token == token else { return }
             busy.leave(load: report.load)
             // Only its timeout decides a second trial, and that continues.
             if !launched.wasReportedFailed { trial?.leave(for: place, report, at: now) }
             expected?.leave(for: place, report, at: now)
-            return recordReport(token)
+            recordReport(token)
         case .vanish(let load):
-            guard let launched, launched.token == token else { return [] }
+            guard let launched, launched.token == token else { return }
             busy.leave(load: load)
             if !launched.wasReportedFailed { trial?.vanish(load: load, at: now) }
             expected?.vanish(load: load, at: now)
-            return []
-        case .error(let text, let isGrave): return addPageError(text, of: token, isGrave: isGrave)
+        case .error(let text, let isGrave): addPageError(text, of: token, isGrave: isGrave)
         case .show(let isShown, let report):
-            guard token == launched?.token else { return [] }
+            guard token == launched?.token else { return }
             trial?.show(isShown, report, at: now)
             expected?.show(isShown, report, at: now)
-            return recordReport(token)
+            recordReport(token)
         case .busy(let isBusy, let report, let mayActivate):
-            guard token == launched?.token else { return [] }
+            guard token == launched?.token else { return }
             busy.report(isBusy, load: report.load, number: report.number, at: now)
-            return isBusy ? [] : inspect(then: mayActivate ? .activate : .nothing)
+            if !isBusy { try read(for: mayActivate ? .activate : .nothing) }
         }
     }
 
-    mutating func timerFired(at now: Duration, time: Timestamp) -> [Action] {
-        guard let launched else { return [] }
+    private mutating func timerFired() throws {
+        guard let launched else { return }
         switch trial?.wake(at: now, afterReports: hasPageReported) {
-        case .failed(let cause, let what)?: return fail(launched.token, cause, what, at: now, time: time)
-        case .silent?: return leaveSilentClient(launched)
+        case .failed(let cause, let what)?: return try fail(launched.token, cause, what)
+        case .silent?: return try leaveSilentClient(launched)
         case nil: break
         }
-        guard case .failed(_, let what)? = expected?.wake(at: now, afterReports: true) else { return [] }
+        guard case .failed(_, let what)? = expected?.wake(at: now, afterReports: true) else { return }
         expected = nil
-        return [.report(.unconfirmed(launched.name, what))]
+        effects.append(.report(.unconfirmed(launched.name, what)))
     }
 
-    private mutating func addPageError(_ text: String, of token: LaunchToken, isGrave: Bool) -> [Action] {
+    private mutating func addPageError(_ text: String, of token: LaunchToken, isGrave: Bool) {
         guard let launched, launched.token == token, pageErrors.count < Self.mostPageErrors,
             pageErrors.insert(text).inserted
-        else { return [] }
+        else { return }
         if isGrave { trial?.addPageError(text) }
-        return [.report(.complained(launched.name, text))]
+        effects.append(.report(.complained(launched.name, text)))
     }
 
-    /// Records that a page with `token` has reported, so a browser runs the pages of this shell. From now on silence is a
+    /// Notes that a page with `token` has reported, so a browser runs the pages of this shell. From now on silence is a
     /// failure of the running client, and clients that were skipped for their silence are available again.
-    private mutating func recordReport(_ token: LaunchToken) -> [Action] {
-        guard let launched, launched.token == token else { return [] }
+    ///
+    /// Returns the launch if the ledger still has to record its first report.
+    private mutating func firstReport(_ token: LaunchToken) -> Launch? {
+        guard let launched, launched.token == token else { return nil }
         hasPageReported = true
         if !silent.isEmpty { (silent, ledger) = ([], nil) }
-        guard trial?.recordReport() == true, launched.isRecorded else { return [] }
-        return [.recordReport(launched)]
+        return trial?.recordReport() == true && launched.isRecorded ? launched : nil
+    }
+
+    private mutating func recordReport(_ token: LaunchToken) {
+        if let launch = firstReport(token) { disk.recordReport(launch) }
     }
 
     /// Replaces a client whose page was loaded and never reported, while no page of another client has. The browser may show
     /// something other than the page, so there is no verdict.
-    private mutating func leaveSilentClient(_ launch: Launch) -> [Action] {
+    private mutating func leaveSilentClient(_ launch: Launch) throws {
         silent.insert(launch.name)
-        return (launch.isRecorded ? [.write(.abandoned, launch)] : []) + prepare(.leave(.silent, .nothing))
+        if launch.isRecorded { try write(.abandoned, launch) }
+        leaveNow(.silent)
     }
+
+    // MARK: Verdicts
 
     /// Applies a failure that the page reports itself. It fails one start of a client. Only the timeout decides a second trial,
     /// so a program that imitates the page cannot block a client.
-    mutating func failTrial(
-        _ token: LaunchToken, _ what: String, at now: Duration, time: Timestamp
-    ) -> [Action] {
-        guard let launched else { return [.refuse(ShellError.notStarted)] }
-        guard token == launched.token else { return [.refuse(Self.foreignToken(running: launched.name))] }
-        if trial == nil { return [.refuse(ShellError.notOnTrial)] }
-        return launched.wasReportedFailed
-            ? addPageError(what, of: token, isGrave: true)
-            : fail(token, .reported, "the page said: \(what)", at: now, time: time)
+    private mutating func failTrial(_ token: LaunchToken, _ what: String) throws {
+        let launched = try running(token)
+        if trial == nil { throw ShellError.notOnTrial }
+        if launched.wasReportedFailed {
+            addPageError(what, of: token, isGrave: true)
+        } else {
+            try fail(token, .reported, "the page said: \(what)")
+        }
     }
 
-    mutating func confirm(_ token: LaunchToken, at now: Duration) -> [Action] {
-        guard let launched else { return [.refuse(ShellError.notStarted)] }
-        guard token == launched.token else { return [.refuse(Self.foreignToken(running: launched.name))] }
-        if let failure { return [.refuse(Self.tooLate(launched.name, failure))] }
+    private mutating func confirm(_ token: LaunchToken) throws {
+        let launched = try running(token)
+        if let failure { throw Self.tooLate(launched.name, failure) }
         expected = nil
         // The startup timeout ends with the confirmation, and the trial with the check.
         if trial != nil, checksHealth || launched.requiresEndpoints {
-            return trial?.confirm(at: now) == true ? [.checkHealth(launched)] : []
+            if trial?.confirm(at: now) == true { effects.append(.checkHealth(launched)) }
+            return
         }
         // A launch without a record is of a confirmed client. A pending verdict came before this confirmation.
-        return launched.isRecorded && pending?.launch.token != token ? [.write(.good, launched)] : []
+        if launched.isRecorded, pending?.launch.token != token { try write(.good, launched) }
+    }
+
+    /// Returns the running launch; throws if `token` is of another one.
+    private func running(_ token: LaunchToken) throws -> Launch {
+        guard let launched else { throw ShellError.notStarted }
+        guard token == launched.token else { throw Self.foreignToken(running: launched.name) }
+        return launched
     }
 
     /// Ends a trial whose page has confirmed its start. The result for an earlier launch is ignored.
-    mutating func healthChecked(
-        _ result: HealthResult, _ token: LaunchToken, at now: Duration, time: Timestamp
-    ) -> [Action] {
+    private mutating func healthChecked(_ result: HealthResult, _ token: LaunchToken) throws {
         guard let launched, launched.token == token, trial != nil, failure == nil, pending?.launch.token != token
-        else { return [] }
+        else { return }
         switch result {
-        case .passed: return [.write(.good, launched)]
-        case .failed(let reason): return fail(token, .reported, reason, at: now, time: time)
+        case .passed: try write(.good, launched)
+        case .failed(let reason): try fail(token, .reported, reason)
         }
     }
 
     /// Fails the launch: the ledger records it first, then another client is shown in the same window.
-    mutating func fail(
-        _ token: LaunchToken, _ cause: StartFailure.Cause, _ what: String, at now: Duration, time: Timestamp
-    ) -> [Action] {
-        guard let launched, launched.token == token else { return [] }
-        if let failure { return prepare(.leave(.failed(failure), .nothing)) }
-        if pending?.launch.token == token { return [] }
+    private mutating func fail(_ token: LaunchToken, _ cause: StartFailure.Cause, _ what: String) throws {
+        guard let launched, launched.token == token else { return }
+        if let failure { return leaveNow(.failed(failure)) }
+        if pending?.launch.token == token { return }
         let detail = trial?.failureDetail.map { "; the page said: \($0)" } ?? ""
         trial = nil
         failed = (launched.name, at: now, consequence: nil)
-        let failure = StartFailure(cause, detail: what + detail, at: time, retryAt: retryTime(after: time))
-        return [.write(.faulty(failure), launched)]
+        let failure = StartFailure(cause, detail: what + detail, at: time, retryAt: retryTime)
+        try write(.faulty(failure), launched)
     }
 
-    /// Returns the end of the retry pause that begins at `time`, rounded up to whole seconds.
-    private func retryTime(after time: Timestamp) -> Timestamp {
+    /// The end of the retry pause that begins now, rounded up to whole seconds.
+    private var retryTime: Timestamp {
         let (seconds, fraction) = retryPause.components
         let pause = Int(min(seconds, Int64(Timestamp.latestSecond))) + (fraction > 0 ? 1 : 0)
         return Timestamp(clamping: time.secondsSinceEpoch + pause)
     }
 
-    /// Applies the result of writing a verdict. A full disk neither keeps a broken client on the screen nor undoes a confirmed
-    /// one: the verdict takes effect at once and is written when the disk accepts it.
-    mutating func written(_ verdict: Verdict, _ launch: Launch, _ writing: Writing) -> [Action] {
-        var actions: [Action] = []
+    /// Writes a verdict. A full disk neither keeps a broken client on the screen nor undoes a confirmed one: the verdict takes effect at
+    /// once and is written when the disk accepts it.
+    private mutating func write(_ verdict: LaunchVerdict, _ launch: Launch) throws {
+        let writing = disk.write(verdict, launch)
         switch (writing, verdict) {
-        case (.failed(let error), .good): return [.refuse(error)]
-        case (.failed(let error), _): return [.report(.failed(UpdateFailure(error)))]
-        case (.refused(let refusal), .abandoned): return [.report(.failed(refusal))]
+        case (.failed(let error), .good): throw error
+        case (.failed(let error), _): return effects.append(.report(.failed(UpdateFailure(error))))
+        case (.refused(let refusal), .abandoned): effects.append(.report(.failed(refusal)))
         case (.refused(let refusal), _):
-            pending = PendingVerdict(verdict: verdict, launch: launch)
-            actions.append(.report(.failed(refusal)))
+            pending = (verdict, launch)
+            effects.append(.report(.failed(refusal)))
         case (.done(_, let consequence), _): failed?.consequence = consequence
         }
         switch verdict {
         case .good:
             let errors = trial?.errorCount ?? 0
             trial = nil
-            if case .done(wasKnown: true, _) = writing { return [] }
-            let warning = "it confirmed its start after it had reported \(counted(errors, "error"))"
-            return actions + [.report(.confirmed(launch.name))]
-                + (errors > 0 ? [.report(.complained(launch.name, warning))] : []) + [.retain]
-        case .faulty(let failure): return actions + prepare(.leave(.failed(failure), .nothing))
-        case .abandoned: return []
+            if case .done(wasKnown: true, _) = writing { return }
+            effects.append(.report(.confirmed(launch.name)))
+            if errors > 0 {
+                let warning = "it confirmed its start after it had reported \(counted(errors, "error"))"
+                effects.append(.report(.complained(launch.name, warning)))
+            }
+            effects.append(.retain)
+        case .faulty(let failure): leaveNow(.failed(failure))
+        case .abandoned: return
         }
     }
 
     // MARK: Messages
 
     /// Returns the reason for the change from `name` to `other`, with the consequence for `name`.
-    func reason(_ departure: Departure, leaving name: ClientName, for other: ClientName) -> UpdateFailure {
+    private func reason(_ departure: Departure, leaving name: ClientName, for other: ClientName) -> UpdateFailure {
         switch departure {
         case .failed(let failure):
             UpdateFailure(
@@ -751,4 +554,212 @@ extension ShellState {
     private static func tooLate(_ name: ClientName, _ failure: StartFailure) -> UpdateFailure {
         UpdateFailure(.healthFailed, subject: "\(name)", "\(name) has already failed: \(failure). Launch again.")
     }
+}
+
+extension ShellState {
+    /// A request to the shell, or a report about its page.
+    enum Event {
+        case start
+        case admit(Audience)
+        /// A session ended, so no page is busy.
+        case sessionEnded
+        /// A page is about to load.
+        case load(PageLoad)
+        /// The store may have changed. With `retrying`, a client that failed once may be selected again.
+        case inspect(retrying: Bool)
+        /// The periodic reading of the store. With `mayActivate`, a client that is ready may replace the running one. With `request`, an
+        /// operator waits until that client is shown.
+        case tick(mayActivate: Bool, request: ActivationRequest? = nil)
+        case reload
+        /// A page of the launch with this token, or the shell on its behalf, reported something.
+        case page(PageInput, LaunchToken)
+        /// The process was suspended for this time until now.
+        case stalled(Duration)
+        /// The time of `Effect.setTimer` has come.
+        case timerFired
+        /// The result of `Effect.checkHealth` for the launch with this token.
+        case healthChecked(HealthResult, LaunchToken)
+    }
+
+    /// An event of one page.
+    enum PageInput {
+        case confirm
+        /// The shell saw the page fail.
+        case fail(String)
+        /// The page reported its own failure. It is valid on trial only.
+        case failTrial(String)
+        /// The page is no longer on the screen. It fails a client on trial, unless no page has ever reported.
+        case lose(String)
+        /// The page leaves for a place.
+        case leave(String, PageReport)
+        /// The connection of this page load ended without a report.
+        case vanish(String)
+        case error(String, isGrave: Bool)
+        case show(Bool, PageReport?)
+        /// The page is busy, or no longer. When it becomes idle and `mayActivate` is set, a client that is ready is shown.
+        case busy(Bool, PageReport, mayActivate: Bool)
+    }
+
+    /// The result of an event.
+    struct Response {
+        var effects: [Effect] = []
+        /// The error for the caller of the event.
+        var refusal: (any Error)?
+    }
+
+    /// An instruction to the caller.
+    enum Effect {
+        /// Check the health of the launch, whose page has confirmed its start.
+        case checkHealth(Launch)
+        /// Remove older clients.
+        case retain
+        case report(ShellEvent)
+        /// Reload the page.
+        case reload
+        /// Send `timerFired` at this reading of the clock instead of an earlier request; nil cancels it.
+        case setTimer(at: Duration?)
+    }
+
+    /// A page that is about to load.
+    struct PageLoad: Equatable {
+        /// Whether a user will see the page. Such a load shows the client that is ready.
+        let takesNext: Bool
+        /// Whether an activation window is open.
+        let mayChange: Bool
+    }
+
+    /// The reason for a reading of the store.
+    private enum Occasion: Equatable {
+        case nothing
+        case retry
+        case activate
+        case request(ActivationRequest)
+        case reload
+        case load(PageLoad)
+
+        /// Whether no caller waits for the result.
+        var isIdle: Bool {
+            switch self {
+            case .nothing, .retry, .activate, .request: true
+            case .reload, .load: false
+            }
+        }
+    }
+
+    /// The reason why a client is replaced.
+    private enum Departure {
+        case failed(StartFailure)
+        case recalled(String)
+        /// No page has ever reported.
+        case silent
+
+        var use: PreparedUse { if case .silent = self { .otherThanSilent } else { .page } }
+    }
+}
+
+/// The store and the web view of a shell, as `ShellState` needs them.
+protocol ShellDisk {
+    associatedtype Launch: BootAttempt
+
+    /// Returns the best client. The clients in `silent` come last, because their pages never reported.
+    mutating func prepare(
+        forGuests: Bool, without silent: Set<ClientName>, for use: PreparedUse
+    ) throws -> ReadyForPage<Launch.Prepared>
+    /// Passes a client that was prepared as the next one to the web view.
+    mutating func show(_ client: Launch.Prepared) throws
+    /// Records the boot attempt; one for guests is not recorded. Returns nil if the client may no longer run.
+    mutating func begin(_ client: Launch.Prepared, forGuests: Bool) throws -> Launch?
+    /// Returns the launch after another attempt to record it.
+    mutating func record(again launch: Launch) -> Launch
+    /// Records that a page of the launch has reported.
+    mutating func recordReport(_ launch: Launch)
+    mutating func write(_ verdict: LaunchVerdict, _ launch: Launch) -> VerdictWriting
+    /// Writes a verdict that the disk refused before. Returns true if it needs no further attempt.
+    mutating func settle(_ verdict: LaunchVerdict, _ launch: Launch) -> Bool
+    mutating func read(
+        for audience: ClientShell.Audience, running: ClientName?, without silent: Set<ClientName>
+    ) throws -> StoreReading
+}
+
+/// The use of a prepared client.
+enum PreparedUse {
+    /// The next page shows it, so it is passed to the web view.
+    case page
+    /// As `page`, but none of the silent clients.
+    case otherThanSilent
+    /// It could replace the running one.
+    case next
+}
+
+/// A prepared client, and the shell version that a better one needs.
+struct ReadyForPage<Client: Sendable>: Sendable {
+    let client: Client
+    let missingShell: SemanticVersion?
+}
+
+/// The facts of the store that the decisions of a shell use.
+struct StoreReading {
+    let ledger: Ledger
+    let choice: SelectionRule.Choice?
+    /// Whether `choice` is shown as soon as it is ready.
+    let isUrgent: Bool
+    /// The time for which a busy page delays a change.
+    let busyLimit: Duration
+    let missingShell: SemanticVersion?
+    /// The reason why the running client must not run; nil if it may.
+    let recall: String?
+}
+
+/// The verdict on a launch.
+enum LaunchVerdict: Equatable {
+    case good
+    case faulty(StartFailure)
+    /// The shell itself ended the launch.
+    case abandoned
+}
+
+/// The result of writing a verdict.
+enum VerdictWriting {
+    /// The verdict is on the disk. It was there before if `wasKnown`.
+    case done(wasKnown: Bool, LaunchConsequence? = nil)
+    /// The disk accepts no writes.
+    case refused(UpdateFailure)
+    case failed(any Error)
+}
+
+/// The consequence of a failed start for an installed client.
+enum LaunchConsequence: Equatable {
+    /// The client is tried once more.
+    case retried
+    /// The client has failed `count` times and does not run again.
+    case blocked(count: Int)
+}
+
+/// A selected client that is ready, as `ShellState` needs it.
+protocol ReadyLaunch: Sendable {
+    var name: ClientName { get }
+}
+
+/// A boot attempt, as `ShellState` needs it. Tests use attempts without a store.
+protocol BootAttempt: Sendable {
+    associatedtype Prepared: ReadyLaunch
+
+    var name: ClientName { get }
+    var token: LaunchToken { get }
+    var isTrial: Bool { get }
+    var isRecorded: Bool { get }
+    /// Whether a page reported an earlier start of the client as failed.
+    var wasReportedFailed: Bool { get }
+    /// Whether endpoints have to answer before the start is confirmed.
+    var requiresEndpoints: Bool { get }
+}
+
+extension PreparedLaunch: ReadyLaunch {
+    var name: ClientName { choice.name }
+}
+
+extension Launched: BootAttempt {
+    typealias Prepared = PreparedLaunch
+
+    var requiresEndpoints: Bool { prepared.client.endpoints != nil }
 }

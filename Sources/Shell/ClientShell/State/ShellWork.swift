@@ -2,10 +2,8 @@ import BundleValues
 import BundleCore
 import BundleDisk
 
-/// Carries out the actions of a `ShellState` on the store and the web view. It decides nothing.
-struct ShellWork {
-    typealias State = ShellState<Launched>
-
+/// The store and the web view of a `ShellState`. It decides nothing.
+struct ShellWork: ShellDisk {
     private let launcher: Launcher
     private let verdicts: Verdicts
     private let bridge: any ShellBridge
@@ -21,72 +19,56 @@ struct ShellWork {
         self.bridge = bridge
     }
 
-    func prepare(_ goal: State.Goal, forGuests: Bool, without silent: Set<ClientName>) -> State.Event {
+    /// Returns the best client that the web view accepts.
+    func prepare(
+        forGuests: Bool, without silent: Set<ClientName>, for use: PreparedUse
+    ) throws -> ReadyForPage<PreparedLaunch> {
+        let unfit = Dictionary(uniqueKeysWithValues: silent.map { ($0, ShellError.notStarted as any Error) })
+        let client: PreparedLaunch
         do {
-            if case .change(let client, _) = goal {
-                if let error = show(client) { return .notReady(error, goal) }
-                return .ready(.init(client: client, missingShell: nil), goal)
-            }
-            let client = try prepared(for: goal, forGuests: forGuests, without: silent)
-            let missingShell = launcher.missingShell(try launcher.inventory())
-            return .ready(.init(client: client, missingShell: missingShell), goal)
-        } catch {
-            return .notReady(error, goal)
+            client = try prepared(forGuests: forGuests, without: unfit, for: use)
+        } catch  where !silent.isEmpty && use != .otherThanSilent {
+            client = try prepared(forGuests: forGuests, without: [:], for: use)
         }
-    }
-
-    /// Returns the best client that the web view accepts. A client in `silent` is used if there is no other, unless
-    /// its silence is the reason for the change.
-    private func prepared(
-        for goal: State.Goal, forGuests: Bool, without silent: Set<ClientName>
-    ) throws -> PreparedLaunch {
-        do {
-            return try prepared(
-                for: goal, forGuests: forGuests,
-                except: Dictionary(uniqueKeysWithValues: silent.map { ($0, ShellError.notStarted) }))
-        } catch  where !silent.isEmpty {
-            if case .leave(.silent, _) = goal { throw error }
-            return try prepared(for: goal, forGuests: forGuests, except: [:])
-        }
+        return ReadyForPage(client: client, missingShell: launcher.missingShell(try launcher.inventory()))
     }
 
     private func prepared(
-        for goal: State.Goal, forGuests: Bool, except: [ClientName: any Error]
+        forGuests: Bool, without silent: [ClientName: any Error], for use: PreparedUse
     ) throws -> PreparedLaunch {
-        var unfit = except
+        var unfit = silent
         while true {
             let client = try launcher.prepare(forGuests: forGuests, without: unfit)
-            // A possible replacement is not shown yet.
-            if case .next = goal { return client }
-            guard let error = show(client) else { return client }
-            unfit[client.name] = error
+            if use == .next { return client }
+            do {
+                try show(client)
+                return client
+            } catch {
+                unfit[client.name] = error
+            }
         }
     }
 
     /// Passes a client to the web view. A client that the web view rejects has failed its start.
-    private func show(_ client: PreparedLaunch) -> (any Error)? {
+    func show(_ client: PreparedLaunch) throws {
         do {
             try bridge.setServerBasePath(client.client)
-            return nil
         } catch {
             launcher.skip(client.name, because: error)
-            return error
+            throw error
         }
     }
 
-    func begin(_ client: PreparedLaunch, forGuests: Bool, _ load: State.PageLoad) -> State.Event {
-        do {
-            if forGuests { return .began(try launcher.show(client), load) }
-            return .began(try launcher.begin(client, awaitsPage: visibility == .reported), load)
-        } catch {
-            return .notBegun(error)
-        }
+    func begin(_ client: PreparedLaunch, forGuests: Bool) throws -> Launched? {
+        forGuests ? try launcher.show(client) : try launcher.begin(client, awaitsPage: visibility == .reported)
     }
+
+    func record(again launched: Launched) -> Launched { launcher.record(again: launched) }
 
     /// Records a report. A full disk changes nothing, because the shell has received the report.
     func recordReport(_ launched: Launched) { try? verdicts.pageReported(launched.name, launched.token) }
 
-    func write(_ verdict: State.Verdict, _ launched: Launched) -> State.Writing {
+    func write(_ verdict: LaunchVerdict, _ launched: Launched) -> VerdictWriting {
         do {
             switch verdict {
             case .good: return .done(wasKnown: try verdicts.confirm(launched.name, launched.token))
@@ -105,39 +87,30 @@ struct ShellWork {
     }
 
     /// Returns the consequence of a failed launch; nil for the seed, and for a client that an operator blocked.
-    private static func consequence(of fall: Verdicts.FailedLaunch) -> State.Consequence? {
+    private static func consequence(of fall: Verdicts.FailedLaunch) -> LaunchConsequence? {
         guard let block = fall.block else { return fall.failures == 1 ? .retried : nil }
         return block.cause == .failedStarts ? .blocked(count: block.count) : nil
     }
 
-    func inspect(_ request: State.ReadingRequest) -> State.Inspection {
-        let isSettled = request.pending.map(settle) ?? false
-        let recorded = request.unrecorded.map { launcher.record(again: $0) }
-        do {
-            return .init(isSettled: isSettled, recorded: recorded, store: .success(try store(request)))
-        } catch {
-            return .init(isSettled: isSettled, recorded: recorded, store: .failure(error))
-        }
-    }
-
-    /// Writes a pending verdict. Returns true if no further attempt is needed.
-    private func settle(_ pending: State.PendingVerdict) -> Bool {
-        switch write(pending.verdict, pending.launch) {
+    func settle(_ verdict: LaunchVerdict, _ launched: Launched) -> Bool {
+        switch write(verdict, launched) {
         case .refused: false
         // A failure means that the ledger has recorded another launch.
         case .done, .failed: true
         }
     }
 
-    private func store(_ request: State.ReadingRequest) throws -> State.Store {
+    func read(
+        for audience: ClientShell.Audience, running: ClientName?, without silent: Set<ClientName>
+    ) throws -> StoreReading {
         let inventory = try launcher.inventory()
-        let choice = choice(inventory, for: request.audience, without: request.silent)
-        return State.Store(
+        let choice = choice(inventory, for: audience, without: silent)
+        return StoreReading(
             ledger: inventory.ledger, choice: choice,
             isUrgent: choice?.name.version.map(inventory.ledger.isUrgent) ?? false,
             busyLimit: BusyPages.limit(inventory.ledger.feed.followed?.busyLimit),
             missingShell: launcher.missingShell(inventory),
-            recall: request.running?.version.flatMap(inventory.ledger.recall(of:)))
+            recall: running?.version.flatMap(inventory.ledger.recall(of:)))
     }
 
     private func choice(

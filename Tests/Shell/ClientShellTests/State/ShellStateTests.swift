@@ -349,7 +349,7 @@ import BundleValues
             let loaded = fixture.load(takesNext: true)
             let launch = try #require(loaded)
             fixture.world.isDiskFull = true
-            let event: ShellState<FakeLaunch>.Event =
+            let event: ShellState<FakeWorld>.Event =
                 isGood ? .page(.confirm, launch.token) : .page(.fail("white"), launch.token)
             fixture.handle(event)
             #expect(fixture.reports.first == .failed(FakeWorld.diskIsFull))
@@ -473,7 +473,7 @@ import BundleValues
         #expect(try #require(stays).name == FakeWorld.name(1), "2 is urgent, and 3 is next")
     }
 
-    private func busy(_ isBusy: Bool, _ number: Int, _ token: LaunchToken) -> ShellState<FakeLaunch>.Event {
+    private func busy(_ isBusy: Bool, _ number: Int, _ token: LaunchToken) -> ShellState<FakeWorld>.Event {
         .page(.busy(isBusy, PageReport(load: "a", number: number), mayActivate: true), token)
     }
 
@@ -541,7 +541,7 @@ import BundleValues
         #expect(fixture.checked.isEmpty && fixture.verdicts.count == 1)
     }
 
-    private func request(_ number: Int, waits: Bool = true) -> ShellState<FakeLaunch>.Event {
+    private func request(_ number: Int, waits: Bool = true) -> ShellState<FakeWorld>.Event {
         .tick(mayActivate: false, request: ActivationRequest(FakeWorld.name(number), waitsForBusyPages: waits))
     }
 
@@ -592,7 +592,7 @@ import BundleValues
     @Test func `the end of a session makes pages idle and keeps the launch`() throws {
         var (fixture, token) = try busyFixture()
         fixture.install(2)
-        for event in [ShellState<FakeLaunch>.Event.admit(.everybody), .sessionEnded] {
+        for event in [ShellState<FakeWorld>.Event.admit(.everybody), .sessionEnded] {
             let before = fixture.world.reloads
             fixture.handle(event)
             #expect(fixture.state.launched?.token == token && before == 0)
@@ -679,7 +679,7 @@ import BundleValues
         fixture.handle(.start)
         _ = fixture.load()
         for event in [
-            ShellState<FakeLaunch>.Event.page(.confirm, LaunchToken(text: "x")),
+            ShellState<FakeWorld>.Event.page(.confirm, LaunchToken(text: "x")),
             .page(.fail(""), LaunchToken(text: "x")),
         ] {
             fixture.handle(event)
@@ -693,7 +693,7 @@ import BundleValues
         fixture.install(2)
         let same = fixture.load(takesNext: true, mayChange: false)
         #expect(same?.name == FakeWorld.name(1))
-        #expect(fixture.inspections == 0)
+        #expect(fixture.readings == 0)
         fixture.world.change { $0.blocked = [1] }
         fixture.handle(.tick(mayActivate: false))
         let other = fixture.load(takesNext: true, mayChange: false)

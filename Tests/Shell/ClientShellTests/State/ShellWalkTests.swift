@@ -305,12 +305,12 @@ private struct ShellWalk {
 
     // MARK: Guarantees
 
-    private mutating func handle(_ what: String, _ event: ShellState<FakeLaunch>.Event) {
+    private mutating func handle(_ what: String, _ event: ShellState<FakeWorld>.Event) {
         trail.append(what)
         let before = (launched: fixture.state.launched, next: fixture.state.next, prepared: fixture.state.prepared)
         let reloads = fixture.world.reloads
         fixture.handle(event)
-        if fixture.inspections > 0, !fixture.world.isUnreadable { model.inspect(fixture.now, fixture.world.busyLimit) }
+        if fixture.readings > 0, !fixture.world.isUnreadable { model.inspect(fixture.now, fixture.world.busyLimit) }
         checkBusy(event, before.launched, reloads)
         done[what.split(separator: " ").first.map(String.init) ?? what, default: 0] += 1
         for report in fixture.reports { follow(report, before.launched) }
@@ -373,7 +373,7 @@ private struct ShellWalk {
         }
     }
 
-    private mutating func checkVerdicts(_ event: ShellState<FakeLaunch>.Event, _ before: FakeLaunch?) {
+    private mutating func checkVerdicts(_ event: ShellState<FakeWorld>.Event, _ before: FakeLaunch?) {
         for (verdict, token) in fixture.verdicts {
             expect(token == before?.token, "a verdict on another launch")
             switch (verdict, event) {
@@ -388,7 +388,7 @@ private struct ShellWalk {
             if fixture.reports.contains(.failed(FakeWorld.diskIsFull)) { model.pending = (token, verdict == .good) }
         }
         // A pending verdict is written as soon as the disk accepts it.
-        guard let pending = model.pending, !fixture.world.isDiskFull, fixture.inspections > 0 else { return }
+        guard let pending = model.pending, !fixture.world.isDiskFull, fixture.readings > 0 else { return }
         if let launch = fixture.world.launch, launch.token == pending.token {
             expect(launch.verdict == (pending.isGood ? .good : .faulty), "a pending verdict was not written")
         }
@@ -396,7 +396,7 @@ private struct ShellWalk {
     }
 
     /// Checks that no client changes by itself while a page is busy.
-    private mutating func checkBusy(_ event: ShellState<FakeLaunch>.Event, _ before: FakeLaunch?, _ reloads: Int) {
+    private mutating func checkBusy(_ event: ShellState<FakeWorld>.Event, _ before: FakeLaunch?, _ reloads: Int) {
         guard let before, before.token == model.token, model.isBusy(fixture.now, fixture.world.busyLimit) else {
             return
         }
@@ -438,7 +438,7 @@ private struct ShellWalk {
             expect(state.launched != nil && next.name != state.launched?.name, "\(next.name) is running and next")
         }
         // After a reading of the store without errors, a recalled client is not shown if there is another one.
-        guard fixture.inspections > 0, !fixture.hasFailed, !model.keepsRecalled(fixture.now, world.busyLimit),
+        guard fixture.readings > 0, !fixture.hasFailed, !model.keepsRecalled(fixture.now, world.busyLimit),
             let launched = state.launched,
             launched.name == state.prepared?.name,
             world.isBlocked(launched.name), world.choice(model.audience) != nil

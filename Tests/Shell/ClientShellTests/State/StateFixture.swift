@@ -22,8 +22,10 @@ struct FakeLaunch: BootAttempt {
     var requiresEndpoints = false
 }
 
-/// A store, a disk and a web view as one value, on which the actions of a state are carried out.
-struct FakeWorld {
+/// A store, a disk and a web view as one value.
+struct FakeWorld: ShellDisk {
+    typealias Launch = FakeLaunch
+
     struct Trouble: Error, Equatable {
         let what: String
     }
@@ -32,7 +34,7 @@ struct FakeWorld {
         let name: ClientName
         let token: LaunchToken
         var isTrial: Bool
-        var verdict: Launch.Verdict?
+        var verdict: BundleCore.Launch.Verdict?
     }
 
     static let diskIsFull = UpdateFailure(.diskFull, subject: "verdict", "The disk is full.")
@@ -64,7 +66,20 @@ struct FakeWorld {
     private(set) var changes = 0
     private var lastToken = 0
     private(set) var base: ClientName?
-    private(set) var reloads = 0
+    var reloads = 0
+    /// What the state did since `Calls` were reset.
+    var calls = Calls()
+
+    struct Calls {
+        var verdicts: [(verdict: LaunchVerdict, token: LaunchToken)] = []
+        var begun: [(name: ClientName, forGuests: Bool)] = []
+        var readings = 0
+        /// Whether a call failed.
+        var hasFailed = false
+    }
+
+    /// The launches whose first report was recorded.
+    private(set) var reported: [LaunchToken] = []
 
     private static let names = [.embedded] + (1...6).compactMap { ClientName("v1.\($0).0") }
 
@@ -119,58 +134,56 @@ struct FakeWorld {
         return FakeClient(name: choice.name)
     }
 
-    // MARK: Actions
+    // MARK: The disk of a state
 
-    mutating func reload() { reloads += 1 }
+    mutating func settle(_ verdict: LaunchVerdict, _ launch: FakeLaunch) -> Bool {
+        if case .refused = attempt(verdict, launch) { false } else { true }
+    }
 
-    mutating func inspect(_ request: ShellState<FakeLaunch>.ReadingRequest) -> ShellState<FakeLaunch>.Inspection {
-        var isSettled = false
-        if let pending = request.pending {
-            if case .refused = write(pending.verdict, pending.launch) {} else { isSettled = true }
-        }
-        let recorded = request.unrecorded.map { launch in
-            guard !isDiskFull, let recorded = record(launch.name, launch.token) else { return launch }
-            return FakeLaunch(name: recorded.name, token: recorded.token, isTrial: launch.isTrial, isRecorded: true)
-        }
-        if isUnreadable {
-            return .init(isSettled: isSettled, recorded: recorded, store: .failure(Trouble(what: "unreadable")))
-        }
+    mutating func record(again launch: FakeLaunch) -> FakeLaunch {
+        guard !isDiskFull, let recorded = record(launch.name, launch.token) else { return launch }
+        return FakeLaunch(name: recorded.name, token: recorded.token, isTrial: launch.isTrial, isRecorded: true)
+    }
+
+    mutating func recordReport(_ launch: FakeLaunch) { reported.append(launch.token) }
+
+    mutating func read(
+        for audience: ClientShell.Audience, running: ClientName?, without silent: Set<ClientName>
+    ) throws -> StoreReading {
+        calls.readings += 1
+        try failing { world in if world.isUnreadable { throw Trouble(what: "unreadable") } }
         var ledger = Ledger()
         ledger.appId = "\(changes)"
-        let silent = Set(request.silent.map(Self.number))
-        let choice = choice(request.audience, without: silent) ?? choice(request.audience)
-        let store = ShellState<FakeLaunch>.Store(
+        let choice = choice(audience, without: Set(silent.map(Self.number))) ?? choice(audience)
+        return StoreReading(
             ledger: ledger, choice: choice,
             isUrgent: choice.map { urgent.contains(Self.number($0.name)) } ?? false, busyLimit: busyLimit,
-            missingShell: missingShell,
-            recall: request.running.flatMap { isBlocked($0) ? "it is blocked" : nil })
-        return .init(isSettled: isSettled, recorded: recorded, store: .success(store))
+            missingShell: missingShell, recall: running.flatMap { isBlocked($0) ? "it is blocked" : nil })
     }
 
     mutating func prepare(
-        _ goal: ShellState<FakeLaunch>.Goal, forGuests: Bool, without silent: Set<ClientName>
-    ) -> ShellState<FakeLaunch>.Event {
-        do {
-            if case .change(let client, _) = goal {
-                try setBase(client)
-                return .ready(.init(client: client, missingShell: nil), goal)
+        forGuests: Bool, without silent: Set<ClientName>, for use: PreparedUse
+    ) throws -> ReadyForPage<FakeClient> {
+        try failing { world in
+            let client: FakeClient
+            do {
+                client = try world.chosen(forGuests: forGuests, without: Set(silent.map(Self.number)))
+            } catch  where use != .otherThanSilent {
+                client = try world.chosen(forGuests: forGuests, without: [])
             }
-            let client = try chosen(for: goal, forGuests: forGuests, without: Set(silent.map(Self.number)))
-            if case .next = goal {} else { try setBase(client) }
-            return .ready(.init(client: client, missingShell: missingShell), goal)
-        } catch {
-            return .notReady(error, goal)
+            if use != .next { try world.setBase(client) }
+            return ReadyForPage(client: client, missingShell: world.missingShell)
         }
     }
 
-    private func chosen(
-        for goal: ShellState<FakeLaunch>.Goal, forGuests: Bool, without silent: Set<Int>
-    ) throws -> FakeClient {
+    mutating func show(_ client: FakeClient) throws { try failing { try $0.setBase(client) } }
+
+    private mutating func failing<Value>(_ body: (inout FakeWorld) throws -> Value) throws -> Value {
         do {
-            return try chosen(forGuests: forGuests, without: silent)
+            return try body(&self)
         } catch {
-            if case .leave(.silent, _) = goal { throw error }
-            return try chosen(forGuests: forGuests, without: [])
+            calls.hasFailed = true
+            throw error
         }
     }
 
@@ -180,6 +193,7 @@ struct FakeWorld {
     }
 
     mutating func begin(_ client: FakeClient, forGuests: Bool) -> FakeLaunch? {
+        calls.begun.append((client.name, forGuests))
         lastToken += 1
         let token = LaunchToken(text: "\(lastToken)")
         if forGuests { return FakeLaunch(name: client.name, token: token, isTrial: false, isRecorded: false) }
@@ -208,9 +222,12 @@ struct FakeWorld {
         return start
     }
 
-    mutating func write(
-        _ verdict: ShellState<FakeLaunch>.Verdict, _ launched: FakeLaunch
-    ) -> ShellState<FakeLaunch>.Writing {
+    mutating func write(_ verdict: LaunchVerdict, _ launched: FakeLaunch) -> VerdictWriting {
+        calls.verdicts.append((verdict, launched.token))
+        return attempt(verdict, launched)
+    }
+
+    private mutating func attempt(_ verdict: LaunchVerdict, _ launched: FakeLaunch) -> VerdictWriting {
         guard let launch, launch.token == launched.token else { return .failed(Trouble(what: "another launch")) }
         switch (verdict, launch.verdict) {
         case (.good, .good?): return .done(wasKnown: true)
@@ -223,11 +240,11 @@ struct FakeWorld {
             return .refused(
                 verdict == .abandoned ? UpdateFailure(.diskFull, subject: "abandon", "Full.") : Self.diskIsFull)
         }
-        settle(verdict, launch)
+        apply(verdict, to: launch)
         return .done(wasKnown: false)
     }
 
-    private mutating func settle(_ verdict: ShellState<FakeLaunch>.Verdict, _ launch: Start) {
+    private mutating func apply(_ verdict: LaunchVerdict, to launch: Start) {
         let number = Self.number(launch.name)
         switch verdict {
         case .good:
@@ -252,61 +269,46 @@ struct FakeWorld {
     }
 }
 
-/// A state whose actions are carried out on a world, as `ClientShell` does.
+/// A state whose effects are carried out, as `ClientShell` does.
 struct StateFixture {
     static let timeout = StartupTimeout.standard
 
-    var state: ShellState<FakeLaunch>
-    var world = FakeWorld()
+    var state: ShellState<FakeWorld>
     var now = Duration.zero
     /// The time of the requested timer.
     private(set) var wake: Duration?
     /// The results of the last event.
     private(set) var reports: [ShellEvent] = []
-    private(set) var verdicts: [(verdict: ShellState<FakeLaunch>.Verdict, token: LaunchToken)] = []
-    private(set) var reported: [LaunchToken] = []
-    private(set) var begun: [(name: ClientName, forGuests: Bool)] = []
     private(set) var refusal: (any Error)?
-    private(set) var inspections = 0
-    /// Whether an action of the last event failed.
-    private(set) var hasFailed = false
-
     /// The launches whose health is to be checked.
     private(set) var checked: [LaunchToken] = []
 
     init(_ visibility: ShellConfiguration.Visibility = .assumed, checksHealth: Bool = false) {
-        state = ShellState(timeout: Self.timeout, visibility: visibility, checksHealth: checksHealth)
+        state = ShellState(FakeWorld(), timeout: Self.timeout, visibility: visibility, checksHealth: checksHealth)
     }
 
-    mutating func handle(_ event: ShellState<FakeLaunch>.Event) {
-        (reports, verdicts, begun, refusal, inspections, hasFailed) = ([], [], [], nil, 0, false)
-        carryOut(event)
+    var world: FakeWorld {
+        get { state.disk }
+        set { state.disk = newValue }
     }
 
-    private mutating func carryOut(_ event: ShellState<FakeLaunch>.Event) {
-        if case .notReady = event { hasFailed = true }
-        for action in state.handle(event, at: now, time: Timestamp(clamping: 0)) {
-            switch action {
-            case .refuse(let error): refusal = error
+    var verdicts: [(verdict: LaunchVerdict, token: LaunchToken)] { world.calls.verdicts }
+    var begun: [(name: ClientName, forGuests: Bool)] { world.calls.begun }
+    var readings: Int { world.calls.readings }
+    var hasFailed: Bool { world.calls.hasFailed }
+    var reported: [LaunchToken] { world.reported }
+
+    mutating func handle(_ event: ShellState<FakeWorld>.Event) {
+        (reports, world.calls) = ([], FakeWorld.Calls())
+        let response = state.handle(event, at: now, time: Timestamp(clamping: 0))
+        refusal = response.refusal
+        for effect in response.effects {
+            switch effect {
             case .retain: break
             case .report(let event): reports.append(event)
-            case .reload: world.reload()
+            case .reload: world.reloads += 1
             case .setTimer(let moment): wake = moment
-            case .inspect(let request, let sequel):
-                inspections += 1
-                let inspection = world.inspect(request)
-                if case .failure = inspection.store { hasFailed = true }
-                carryOut(.inspected(inspection, sequel))
-            case .prepare(let goal, let forGuests, let silent):
-                carryOut(world.prepare(goal, forGuests: forGuests, without: silent))
             case .checkHealth(let launch): checked.append(launch.token)
-            case .recordReport(let launch): reported.append(launch.token)
-            case .begin(let client, let forGuests, let load):
-                begun.append((client.name, forGuests))
-                carryOut(.began(world.begin(client, forGuests: forGuests), load))
-            case .write(let verdict, let launch):
-                verdicts.append((verdict, launch.token))
-                carryOut(.written(verdict, launch, world.write(verdict, launch)))
             }
         }
     }
