@@ -140,9 +140,10 @@ struct ChannelOffer: Sendable {
     func explain(_ device: ChannelRule.JudgedDevice) -> [Decision.Outcome] {
         document.releases.sorted { $0.version > $1.version }.map { release in
             let candidate = ChannelRule.Candidate(release, Self.check(release, with: releaseKeys))
-            let eligibility = ChannelRule.eligibility(of: candidate, on: device)
+            let objection = ChannelRule.objection(to: candidate, on: device)
             return Decision.Outcome(
-                rule: "release \(release.version)", passed: eligibility == .eligible, detail: eligibility.description)
+                rule: "release \(release.version)", passed: objection == nil,
+                detail: objection?.reason ?? "it may be installed")
         }
     }
 }

@@ -11,39 +11,26 @@ package enum HotCodePushRule {
         let ledger = inventory.ledger
         let runs = running(ledger)
         let present = [runs, ledger.pending].compactMap(\.self).first { has($0, version: version, seed: seed) }
-        let block = ledger.block(on: .meteor(version))
-        let known = facts(in: inventory, seed: seed)?.compatibility
-        let isCompatible = known.map { $0 == offer.compatibility } ?? true
-
-        // No key signs a hot code push, so its text is not trusted.
-        let (offered, here) = (UntrustedName.display(offer.compatibility), known.map { UntrustedName.display($0) })
-
-        let verdict: Decision.Verdict
-        if let present {
-            verdict = .upToDate(newest: present)
-        } else if let block {
-            verdict = .blocked(block)
-        } else if !isCompatible {
-            verdict = .unsuitable(incompatible(offer, offered: offered, here: here))
-        } else if let client = client(of: version, in: inventory, seed: seed) {
+        let news = "offered \(version), running \(runs)" + (ledger.pending.map { ", next \($0)" } ?? "")
+        var verdict = Decision.Verdict.install
+        if let client = client(of: version, in: inventory, seed: seed) {
             // Another source can have priority. A version that is already offered needs no change of the ledger.
             verdict = ledger.offered == client ? .upToDate(newest: client) : .choose(client)
-        } else {
-            verdict = .install
         }
         return Decision(
-            verdict: verdict,
-            outcomes: [
-                Decision.Outcome(
-                    rule: "new", passed: present == nil,
-                    detail: "offered \(version), running \(runs)" + (ledger.pending.map { ", next \($0)" } ?? "")),
-                Decision.Outcome(
-                    rule: "blocked", passed: block == nil,
-                    detail: block.map { "blocked since \($0.since): \($0.reason)" } ?? "not blocked on this device"),
-                Decision.Outcome(
-                    rule: "compatibility", passed: isCompatible,
-                    detail: "offered \(offered), here \(here ?? "not known")"),
-            ])
+            [
+                ("new", present.map { .objection(.upToDate(newest: $0), news) } ?? .passed { news }),
+                ("blocked", AcceptanceRule.blocked(.meteor(version), in: inventory)),
+                ("compatibility", compatibility(offer, facts(in: inventory, seed: seed)?.compatibility)),
+            ], otherwise: verdict)
+    }
+
+    private static func compatibility(_ offer: MeteorOffer, _ known: String?) -> RuleAnswer {
+        // No key signs a hot code push, so its text is not trusted.
+        let (offered, here) = (UntrustedName.display(offer.compatibility), known.map { UntrustedName.display($0) })
+        let detail = "offered \(offered), here \(here ?? "not known")"
+        if known.map({ $0 == offer.compatibility }) ?? true { return .passed { detail } }
+        return .objection(.unsuitable(incompatible(offer, offered: offered, here: here)), detail)
     }
 
     /// Returns the properties of the running bundle, or otherwise of the seed (METEOR section 4.1).

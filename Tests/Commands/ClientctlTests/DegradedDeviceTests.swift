@@ -68,7 +68,7 @@ import Testing
         let line = /! checks fail since [-0-9T:]+Z \([0-9]+ seconds? ago\): .*127\.0\.0\.1/
         #expect(failing.contains(line), "\(failing)")
         let json = try Clientctl.run(["status", "--store", site.store, "--json"]).succeeded()
-        #expect(json["failedCheck"]?["code"] == .string("networkUnavailable"))
+        #expect(json["failedCheck"]?.objectValue?["code"] == .string("networkUnavailable"))
         server = try LoopbackServer(folder: site.feed, port: port)
         _ = try wait { !$0.contains("checks fail") && $0.contains("v1.0.0") }
         #expect(try Clientctl.run(["status", "--store", site.store, "--json"]).succeeded()["failedCheck"] == .null)

@@ -25,8 +25,9 @@ struct NameCompletion {
 
     /// The versions of the clients in the store, or of the releases in the feed.
     var versions: [String] {
-        let names = folder("store").map { names(in: "clients", of: $0) } ?? names(in: "releases", of: folder("feed"))
-        return names.compactMap { name in
+        let store = folder("store")
+        let found = store == nil ? names(in: "releases", of: folder("feed")) : names(in: "clients", of: store)
+        return found.compactMap { name in
             name.dropping(prefix: "v").flatMap { try? SemanticVersion(parsing: $0) }
         }.sorted().reversed().map(\.description)
     }

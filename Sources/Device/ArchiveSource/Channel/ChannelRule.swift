@@ -1,3 +1,4 @@
+import BundleFormats
 package import BundleCore
 package import BundleValues
 package import BundleSigning
@@ -5,24 +6,25 @@ package import BundleSigning
 /// Selects the release of a channel for a device: the highest offered or installed one without an objection. This
 /// one rule covers updates, rollbacks, staged rollouts and recalls.
 package enum ChannelRule {
-    /// The objection to a release, in the order of the checks.
-    package enum Eligibility: Sendable, Equatable {
-        /// There is no objection.
-        case eligible
-        /// The signatures of the release are not valid.
-        case unsigned(UpdateFailure)
-        /// The release is for another application.
-        case wrongApp(found: String?)
-        /// The channel recalls the release, excludes the device from its rollout, or requires a higher version.
-        case withdrawn(FeedMemory.Withdrawal)
-        /// The release is paused.
-        case paused
-        /// The release does not support this shell.
-        case incompatible(ShellCompatibility)
-        /// The release is blocked on this device.
-        case blocked(Ledger.Block)
-        /// The hold could not be read, so the release may be held.
-        case mayBeHeld(UpdateFailure)
+    /// The rules about one release, in their order. The first objection decides.
+    package enum ReleaseRule: CaseIterable, Sendable {
+        case signature, application, recall, floor, rollout, pause, shell, blocked, hold
+    }
+
+    /// The reason why a device may not have a release.
+    package struct Objection: Sendable, Equatable {
+        package let rule: ReleaseRule
+        package let verdict: Decision.Verdict
+        package let reason: String
+
+        /// Whether the channel recalls the release.
+        var isRecall: Bool { rule == .recall || rule == .floor }
+
+        /// The objection to releases of application `found`.
+        package static func application(_ found: String, expected: String) -> Objection {
+            Objection(
+                rule: .application, verdict: .wrongApp(expected: expected, found: found), reason: "it is for \(found)")
+        }
     }
 
     /// The result of the verification of a release's signatures.
@@ -40,6 +42,8 @@ package enum ChannelRule {
             self.release = release
             self.signed = signed
         }
+
+        fileprivate var version: SemanticVersion { release.version }
     }
 
     /// The input of the rule from the device. `appId` is the application that releases must name; `unknownHold` is the
@@ -49,6 +53,8 @@ package enum ChannelRule {
         let shell: SemanticVersion
         let appId: String?
         let unknownHold: UpdateFailure?
+        /// The highest usable archive.
+        let newest: InstalledBundle?
 
         /// Creates a device. Its ledger must contain the memory of the judged document.
         package init(
@@ -58,26 +64,25 @@ package enum ChannelRule {
             self.shell = shell
             self.appId = appId
             self.unknownHold = unknownHold
+            newest = SelectionRule.newestUsable(inventory, shell: shell)
+        }
+
+        /// The client that runs instead of a release.
+        fileprivate var runs: ClientName { newest?.name ?? .embedded }
+
+        fileprivate func has(_ candidate: Candidate) -> Bool {
+            inventory.bundle(.archive(candidate.version)) != nil
         }
     }
 
-    /// Returns the first objection to `candidate` on `device`.
-    package static func eligibility(of candidate: Candidate, on device: JudgedDevice) -> Eligibility {
-        let version = candidate.release.version
-        let claims = candidate.release.manifest.claims
-        let isInstalled = device.inventory.bundle(.archive(version)) != nil
-        // An installed release was verified during installation and may run after its key is gone.
-        if case .refused(let failure) = candidate.signed, !isInstalled { return .unsigned(failure) }
-        if let appId = device.appId, claims.appId.map({ $0.utf8.elementsEqual(appId.utf8) }) != true {
-            return .wrongApp(found: claims.appId)
+    /// Returns the first objection to `candidate` on `device`; nil if it may be installed.
+    package static func objection(to candidate: Candidate, on device: JudgedDevice) -> Objection? {
+        for rule in ReleaseRule.allCases {
+            if case .objection(let verdict, let reason) = rule.answer(candidate, on: device) {
+                return Objection(rule: rule, verdict: verdict, reason: reason)
+            }
         }
-        if let withdrawal = device.inventory.ledger.feed.withdrawal(of: version) { return .withdrawn(withdrawal) }
-        if candidate.release.isPaused, !isInstalled { return .paused }
-        let shells = claims.shells.compatibility(with: device.shell)
-        if shells != .compatible { return .incompatible(shells) }
-        if let block = device.inventory.ledger.block(on: .archive(version)) { return .blocked(block) }
-        if let failure = device.unknownHold, !isInstalled { return .mayBeHeld(failure) }
-        return .eligible
+        return nil
     }
 
     /// Returns the release to offer: the highest eligible one above the installed one; otherwise the highest one with
@@ -88,17 +93,16 @@ package enum ChannelRule {
         _ releases: [ChannelDocument.Release], on device: JudgedDevice,
         check: (ChannelDocument.Release) -> SignatureResult
     ) -> Candidate? {
-        let newest = SelectionRule.newestUsable(device.inventory, shell: device.shell)?.version.semantic
+        let newest = device.newest?.version.semantic
         var refused: Candidate?
         var recalled: Candidate?
         for release in releases.sorted(by: { $0.version > $1.version }) {
             let candidate = Candidate(release, check(release))
-            let eligibility = eligibility(of: candidate, on: device)
-            if eligibility == .eligible {
+            guard let objection = objection(to: candidate, on: device) else {
                 let isNewer = newest.map { release.version > $0 } ?? true
                 return isNewer ? candidate : refused ?? candidate
             }
-            if eligibility.isRecall { recalled = recalled ?? candidate } else { refused = refused ?? candidate }
+            if objection.isRecall { recalled = recalled ?? candidate } else { refused = refused ?? candidate }
             // The installed release is higher than all that follow.
             if let newest, release.version <= newest { break }
         }
@@ -111,12 +115,12 @@ package enum ChannelRule {
         _ releases: [ChannelDocument.Release], on device: JudgedDevice,
         check: (ChannelDocument.Release) -> SignatureResult
     ) -> SemanticVersion? {
-        let newest = SelectionRule.newestUsable(device.inventory, shell: device.shell)?.version.semantic
+        let newest = device.newest?.version.semantic
         for release in releases.sorted(by: { $0.version > $1.version }) {
             if let newest, release.version <= newest { return nil }
-            switch eligibility(of: Candidate(release, check(release)), on: device) {
-            case .eligible: return nil
-            case .incompatible(.shellTooOld(let minimum)):
+            switch objection(to: Candidate(release, check(release)), on: device)?.verdict {
+            case nil: return nil
+            case .incompatible(.shellTooOld(let minimum))?:
                 if device.inventory.ledger.block(on: .archive(release.version)) == nil { return minimum }
             default: continue
             }
@@ -124,39 +128,17 @@ package enum ChannelRule {
         return nil
     }
 
-    /// Returns the decision about `candidate`.
+    /// Returns the decision about `candidate`, with every rule up to the decisive one.
     package static func decide(_ candidate: Candidate, on device: JudgedDevice) -> Decision {
-        let eligibility = eligibility(of: candidate, on: device)
-        let version = candidate.release.version
-        let newest = SelectionRule.newestUsable(device.inventory, shell: device.shell)
-        let isNewer = newest?.version.semantic.map { version > $0 } ?? true
-        let runs = newest?.name ?? .embedded
-        let verdict: Decision.Verdict =
-            switch eligibility {
-            case .eligible: isNewer ? .install : .upToDate(newest: runs)
-            case .unsigned(let failure), .mayBeHeld(let failure): .unsuitable(failure)
-            case .wrongApp(let found): .wrongApp(expected: device.appId ?? "", found: found)
-            case .withdrawn(.leftOut): .notInRollout(newest: runs, detail: exclusion(by: candidate.release))
-            case .paused: .notInRollout(newest: runs, detail: eligibility.description)
-            // A recalled release is not offered: the device runs the best of the others.
-            case .withdrawn(.recalled), .withdrawn(.belowFloor): recalled(newest, eligibility: eligibility)
-            case .incompatible(let answer): .incompatible(answer)
-            case .blocked(let block): .blocked(block)
-            }
-        return Decision(
-            verdict: verdict, outcomes: outcomes(of: candidate, eligibility: eligibility, newest: newest, on: device))
-    }
-
-    /// Returns the reason why the rollout of `release` excludes the device, with the percentage if that does not change over time.
-    private static func exclusion(by release: ChannelDocument.Release) -> String {
-        if release.ramp != nil || release.isOnlyForGroups { return "its rollout excludes it" }
-        return "its rollout of \(RolloutPercentage(permille: release.rollout)) excludes it"
-    }
-
-    private static func recalled(_ newest: InstalledBundle?, eligibility: Eligibility) -> Decision.Verdict {
-        if let newest { return .upToDate(newest: newest.name) }
-        guard case .withdrawn(let withdrawal) = eligibility else { return .upToDate(newest: .embedded) }
-        return .withdrawn(withdrawal)
+        let objection = objection(to: candidate, on: device)
+        var answers: [(rule: String, answer: RuleAnswer)] = []
+        for rule in ReleaseRule.allCases where rule.isListed(with: objection) {
+            answers.append((rule.name, rule.answer(candidate, on: device)))
+            if rule == objection?.rule { return Decision(answers, otherwise: .install) }
+        }
+        answers.append(("newer", AcceptanceRule.newer(candidate.version, than: device.newest)))
+        let decision = Decision(answers, otherwise: .install)
+        return objection.map { Decision(verdict: $0.verdict, outcomes: decision.outcomes) } ?? decision
     }
 
     /// Returns the bucket of a device in a staged rollout, 0...999: the first 8 bytes of the SHA-256 of `salt` and
@@ -168,94 +150,106 @@ package enum ChannelRule {
     }
 }
 
-extension ChannelRule.Eligibility: CustomStringConvertible {
-    /// Whether the channel recalls the release.
-    var isRecall: Bool {
-        switch self {
-        case .withdrawn(.recalled), .withdrawn(.belowFloor): true
-        default: false
-        }
-    }
-
-    package var description: String {
-        switch self {
-        case .eligible: "it may be installed"
-        case .unsigned(let failure), .mayBeHeld(let failure): failure.message
-        case .wrongApp(let found): "it is for \(found ?? "no named application")"
-        case .withdrawn(let withdrawal): withdrawal.description
-        case .paused: "it is paused, so further devices do not install it"
-        case .incompatible(let answer): "it \(answer)"
-        case .blocked(let block): "blocked since \(block.since): \(block.reason)"
-        }
-    }
-
-    fileprivate static let rules = [
-        "signature", "application", "recall", "floor", "rollout", "shell", "blocked",
-    ]
-
-    /// The rule with the objection; nil for an eligible release, and for a hold, which is reported separately.
-    fileprivate var rule: String? {
-        switch self {
-        case .eligible, .mayBeHeld: nil
-        case .unsigned: "signature"
-        case .wrongApp: "application"
-        case .withdrawn(.recalled): "recall"
-        case .withdrawn(.belowFloor): "floor"
-        case .withdrawn(.leftOut), .paused: "rollout"
-        case .incompatible: "shell"
-        case .blocked: "blocked"
-        }
-    }
-}
-
-extension ChannelRule {
-    /// Returns every rule up to the decisive one, with the compared values.
-    private static func outcomes(
-        of candidate: Candidate, eligibility: Eligibility, newest: InstalledBundle?, on device: JudgedDevice
-    ) -> [Decision.Outcome] {
-        var outcomes: [Decision.Outcome] = []
-        for rule in Eligibility.rules {
-            let isDecisive = eligibility.rule == rule
-            outcomes.append(
-                Decision.Outcome(
-                    rule: rule, passed: !isDecisive,
-                    detail: isDecisive ? eligibility.description : detail(of: rule, candidate: candidate, on: device)))
-            if isDecisive { return outcomes }
-        }
-        let version = candidate.release.version
-        let here = newest?.version.semantic
-        outcomes.append(
-            Decision.Outcome(
-                rule: "newer", passed: here.map { version > $0 } ?? true,
-                detail: here.map { "offered \(version), newest usable here \($0)" }
-                    ?? "offered \(version), no usable client is installed"))
-        return outcomes
-    }
-
-    private static func detail(of rule: String, candidate: Candidate, on device: JudgedDevice) -> String {
+extension ChannelRule.ReleaseRule {
+    fileprivate func answer(_ candidate: ChannelRule.Candidate, on device: ChannelRule.JudgedDevice) -> RuleAnswer {
         let claims = candidate.release.manifest.claims
-        switch rule {
-        case "signature":
-            guard case .verified(let manifest) = candidate.signed else { return "" }
-            return manifest.signers.map { "\($0.algorithm.rawValue) key \($0.id)" }.joined(separator: ", ")
-        case "application":
-            guard let appId = device.appId else { return "this device does not name an application" }
-            return "device \(appId), offer \(claims.appId ?? "without a name")"
-        case "recall": return "\(claims.version) is not recalled"
-        case "floor":
-            let floor = device.inventory.ledger.feed.followed?.minimumVersion
-            return floor.map { "nothing below \($0) is allowed" } ?? "the channel does not have a minimum version"
-        case "rollout":
-            let groups = device.inventory.ledger.feed.groups.filter(candidate.release.groups.contains)
-            if let group = groups.first { return "this device is in the group \(group), which may install it first" }
-            if candidate.release.isOnlyForGroups { return "it is for this device" }
-            if let ramp = candidate.release.ramp { return "\(ramp); this device is included" }
-            return
-                "\(RolloutPercentage(permille: candidate.release.rollout)) of the devices may install it, including this one"
-        case "shell":
-            let maximum = claims.shells.maximum.map { "at most \($0)" } ?? "no upper limit"
-            return "shell \(device.shell), needed at least \(claims.shells.minimum), \(maximum)"
-        default: return "not blocked on this device"
+        return switch self {
+        case .signature: signature(candidate, device)
+        case .application:
+            AcceptanceRule.application(claims.appId, on: device.appId)
+                .because("it is for \(claims.appId ?? "no named application")")
+        case .recall: recall(candidate, device)
+        case .floor: floor(candidate, device)
+        case .rollout: rollout(candidate, device)
+        case .pause: pause(candidate, device)
+        case .shell:
+            AcceptanceRule.shell(claims.shells, on: device.shell)
+                .because("it \(claims.shells.compatibility(with: device.shell))")
+        case .blocked: AcceptanceRule.blocked(.archive(candidate.version), in: device.inventory)
+        case .hold: hold(candidate, device)
         }
+    }
+
+    /// The name in the outcomes.
+    fileprivate var name: String { self == .pause ? "rollout" : "\(self)" }
+
+    /// Whether it is an outcome of its own. A pause and the rollout are one, and the evidence of the channel has the hold.
+    fileprivate func isListed(with objection: ChannelRule.Objection?) -> Bool {
+        switch self {
+        case .rollout: objection?.rule != .pause
+        case .pause: objection?.rule == .pause
+        case .hold: false
+        case .signature, .application, .recall, .floor, .shell, .blocked: true
+        }
+    }
+
+    /// An installed release was verified during installation and may run after its key is gone.
+    private func signature(_ candidate: ChannelRule.Candidate, _ device: ChannelRule.JudgedDevice) -> RuleAnswer {
+        switch candidate.signed {
+        case .verified(let manifest):
+            return .passed {
+                manifest.signers.map { "\($0.algorithm.rawValue) key \($0.id)" }.joined(separator: ", ")
+            }
+        case .refused(let failure):
+            return device.has(candidate) ? .passed { "" } : .objection(.unsuitable(failure), failure.message)
+        }
+    }
+
+    private func recall(_ candidate: ChannelRule.Candidate, _ device: ChannelRule.JudgedDevice) -> RuleAnswer {
+        let withdrawal = device.inventory.ledger.feed.withdrawal(of: candidate.version)
+        guard case .recalled? = withdrawal else { return .passed { "\(candidate.version) is not recalled" } }
+        return recalled(withdrawal, device)
+    }
+
+    private func floor(_ candidate: ChannelRule.Candidate, _ device: ChannelRule.JudgedDevice) -> RuleAnswer {
+        let feed = device.inventory.ledger.feed
+        let withdrawal = feed.withdrawal(of: candidate.version)
+        guard case .belowFloor? = withdrawal else {
+            return .passed {
+                feed.followed?.minimumVersion.map { "nothing below \($0) is allowed" }
+                    ?? "the channel does not have a minimum version"
+            }
+        }
+        return recalled(withdrawal, device)
+    }
+
+    /// A recalled release is not offered: the device runs the best of the others.
+    private func recalled(_ withdrawal: FeedMemory.Withdrawal?, _ device: ChannelRule.JudgedDevice) -> RuleAnswer {
+        guard let withdrawal else { return .passed { "" } }
+        return .objection(
+            device.newest.map { .upToDate(newest: $0.name) } ?? .withdrawn(withdrawal), withdrawal.description)
+    }
+
+    private func rollout(_ candidate: ChannelRule.Candidate, _ device: ChannelRule.JudgedDevice) -> RuleAnswer {
+        let (release, feed) = (candidate.release, device.inventory.ledger.feed)
+        let share = "\(RolloutPercentage(permille: release.rollout))"
+        if case .leftOut? = feed.withdrawal(of: release.version) {
+            // A percentage that changes over time says nothing about later.
+            let detail =
+                release.ramp != nil || release.isOnlyForGroups
+                ? "its rollout excludes it" : "its rollout of \(share) excludes it"
+            return .objection(
+                .notInRollout(newest: device.runs, detail: detail), FeedMemory.Withdrawal.leftOut.description)
+        }
+        return .passed {
+            if let group = feed.groups.first(where: release.groups.contains) {
+                return "this device is in the group \(group), which may install it first"
+            }
+            if release.isOnlyForGroups { return "it is for this device" }
+            if let ramp = release.ramp { return "\(ramp); this device is included" }
+            return "\(share) of the devices may install it, including this one"
+        }
+    }
+
+    private func pause(_ candidate: ChannelRule.Candidate, _ device: ChannelRule.JudgedDevice) -> RuleAnswer {
+        if !candidate.release.isPaused || device.has(candidate) { return .passed { "" } }
+        let reason = "it is paused, so further devices do not install it"
+        return .objection(.notInRollout(newest: device.runs, detail: reason), reason)
+    }
+
+    /// The hold could not be read, so the release may be held.
+    private func hold(_ candidate: ChannelRule.Candidate, _ device: ChannelRule.JudgedDevice) -> RuleAnswer {
+        guard let failure = device.unknownHold, !device.has(candidate) else { return .passed { "" } }
+        return .objection(.unsuitable(failure), failure.message)
     }
 }

@@ -38,7 +38,7 @@ package enum PhoneVerdict: Sendable, Equatable {
     /// There is nothing newer for the phone.
     case upToDate
     /// A newer release exists that the phone may not install now.
-    case blocked(ChannelRule.Eligibility)
+    case blocked(ChannelRule.Objection)
     /// The phone must leave the release that it runs, and no other may run: it returns to the files in the app.
     case leave
 }
@@ -131,24 +131,22 @@ package struct PhoneChannel: Sendable {
         }
         let device = ChannelRule.JudgedDevice(
             inventory: try .stated(running: running, feed: feed), shell: phone.shell, appId: appId)
-        return verdict(of: device, runs: running != nil, shell: phone.shell)
+        return verdict(of: device, runs: running != nil)
     }
 
-    private func verdict(
-        of device: ChannelRule.JudgedDevice, runs: Bool, shell: SemanticVersion
-    ) -> PhoneVerdict {
-        let newest = SelectionRule.newestUsable(device.inventory, shell: shell)?.version.semantic
+    private func verdict(of device: ChannelRule.JudgedDevice, runs: Bool) -> PhoneVerdict {
+        let newest = device.newest?.version.semantic
         let candidate = ChannelRule.pick(document.releases, on: device) { release in
             checks[release.version] ?? .refused(Self.unknown(release.version))
         }
-        let eligibility = candidate.map { ChannelRule.eligibility(of: $0, on: device) }
-        if let candidate, eligibility == .eligible, newest.map({ candidate.release.version > $0 }) ?? true {
+        let objection = candidate.flatMap { ChannelRule.objection(to: $0, on: device) }
+        if let candidate, objection == nil, newest.map({ candidate.release.version > $0 }) ?? true {
             return .install(candidate.release.version, leaving: runs && newest == nil)
         }
         if runs, newest == nil { return .leave }
-        return switch eligibility {
-        case nil, .eligible, .withdrawn: .upToDate
-        case .some(let objection): .blocked(objection)
+        return switch objection?.rule {
+        case nil, .recall?, .floor?, .rollout?: .upToDate
+        default: objection.map { .blocked($0) } ?? .upToDate
         }
     }
 

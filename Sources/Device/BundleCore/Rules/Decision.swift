@@ -48,7 +48,40 @@ package struct Decision: Sendable, Equatable {
     }
 }
 
+/// The answer of one rule about a release.
+package enum RuleAnswer {
+    /// There is no objection. The text has the values that the rule compared.
+    case passed(() -> String)
+    /// The verdict that follows if no earlier rule objects, and the reason for it.
+    case objection(Decision.Verdict, String)
+
+    /// The verdict of an objection; nil for a rule that passed.
+    package var verdict: Decision.Verdict? {
+        if case .objection(let verdict, _) = self { verdict } else { nil }
+    }
+
+    /// Returns the answer with this reason for its objection.
+    package func because(_ reason: @autoclosure () -> String) -> RuleAnswer {
+        if case .objection(let verdict, _) = self { .objection(verdict, reason()) } else { self }
+    }
+
+    /// Returns the outcome under the name `rule`.
+    package func outcome(of rule: String) -> Decision.Outcome {
+        switch self {
+        case .passed(let detail): Decision.Outcome(rule: rule, passed: true, detail: detail())
+        case .objection(_, let reason): Decision.Outcome(rule: rule, passed: false, detail: reason)
+        }
+    }
+}
+
 extension Decision {
+    /// Decides by rules in their order: the first objection is the verdict, and without one `verdict` is.
+    package init(_ answers: [(rule: String, answer: RuleAnswer)], otherwise verdict: Verdict) {
+        self.init(
+            verdict: answers.lazy.compactMap(\.answer.verdict).first ?? verdict,
+            outcomes: answers.map { $0.answer.outcome(of: $0.rule) })
+    }
+
     /// The version of the shell that the offer needs, if an older shell is the only reason against it.
     package var neededShell: SemanticVersion? {
         guard case .incompatible(.shellTooOld(let minimum)) = verdict else { return nil }
@@ -106,61 +139,59 @@ extension Decision.Verdict {
     }
 }
 
-/// Decides whether a device accepts a release. The outcomes have the order of the rules.
+/// The rules about any release, and the decision about one of a flat manifest.
 package enum AcceptanceRule {
     /// Returns the decision about `offer`. A nil `appId` accepts the releases of every application.
     package static func decide(
         _ offer: some ReleaseOffer, inventory: Inventory, shell: SemanticVersion, appId: String?
     ) -> Decision {
-        let app = appVerdict(offer, appId: appId)
-        let shells = offer.shells.compatibility(with: shell)
-        let block = inventory.ledger.block(on: .archive(offer.version))
-        // A recalled release still has a signed manifest.
-        let withdrawal = inventory.ledger.feed.withdrawal(of: offer.version)
-        let newest = SelectionRule.newestUsable(inventory, shell: shell)?.version.semantic
-        let isNewer = newest.map { offer.version > $0 } ?? true
+        let newest = SelectionRule.newestUsable(inventory, shell: shell)
+        return Decision(
+            [
+                ("application", application(offer.appId, on: appId)),
+                ("shell", self.shell(offer.shells, on: shell)),
+                ("blocked", blocked(offer.version, in: inventory)),
+                ("newer", newer(offer.version, than: newest)),
+            ], otherwise: .install)
+    }
 
-        let outcomes = [
-            Decision.Outcome(rule: "application", passed: app == nil, detail: appDetail(offer, appId: appId)),
-            Decision.Outcome(
-                rule: "shell", passed: shells == .compatible, detail: shellDetail(offer.shells, shell: shell)),
-            Decision.Outcome(
-                rule: "blocked", passed: block == nil && withdrawal == nil,
-                detail: block.map { "blocked since \($0.since): \($0.reason)" } ?? withdrawal?.description
-                    ?? "not blocked on this device"),
-            Decision.Outcome(
-                rule: "newer", passed: isNewer,
-                detail: newest.map { "offered \(offer.version), newest usable here \($0)" }
-                    ?? "offered \(offer.version), nothing usable is installed"),
-        ]
-        let verdict: Decision.Verdict
-        if let app {
-            verdict = app
-        } else if shells != .compatible {
-            verdict = .incompatible(shells)
-        } else if let block {
-            verdict = .blocked(block)
-        } else if let withdrawal {
-            verdict = .withdrawn(withdrawal)
-        } else if let newest, !isNewer {
-            verdict = .upToDate(newest: .installed(.archive(newest)))
-        } else {
-            verdict = .install
+    package static func application(_ found: String?, on device: String?) -> RuleAnswer {
+        if let wrong = WrongApplication(of: found, on: device) {
+            return .objection(.wrongApp(expected: wrong.expected, found: found), detail(found, device))
         }
-        return Decision(verdict: verdict, outcomes: outcomes)
+        return .passed { detail(found, device) }
     }
 
-    private static func appVerdict(_ offer: some ReleaseOffer, appId: String?) -> Decision.Verdict? {
-        WrongApplication(of: offer.appId, on: appId).map { .wrongApp(expected: $0.expected, found: $0.found) }
+    private static func detail(_ found: String?, _ device: String?) -> String {
+        device.map { "device \($0), offer \(found ?? "names none")" } ?? "this device names no application"
     }
 
-    private static func appDetail(_ offer: some ReleaseOffer, appId: String?) -> String {
-        guard let appId else { return "this device names no application" }
-        return "device \(appId), offer \(offer.appId ?? "names none")"
-    }
-
-    private static func shellDetail(_ shells: ShellRange, shell: SemanticVersion) -> String {
+    package static func shell(_ shells: ShellRange, on shell: SemanticVersion) -> RuleAnswer {
+        let compatibility = shells.compatibility(with: shell)
         let maximum = shells.maximum.map { "at most \($0)" } ?? "no upper limit"
-        return "shell \(shell), needed at least \(shells.minimum), \(maximum)"
+        let detail = "shell \(shell), needed at least \(shells.minimum), \(maximum)"
+        return compatibility == .compatible ? .passed { detail } : .objection(.incompatible(compatibility), detail)
+    }
+
+    /// A recalled release still has a signed manifest.
+    private static func blocked(_ version: SemanticVersion, in inventory: Inventory) -> RuleAnswer {
+        let answer = blocked(.archive(version), in: inventory)
+        if answer.verdict == nil, let withdrawal = inventory.ledger.feed.withdrawal(of: version) {
+            return .objection(.withdrawn(withdrawal), withdrawal.description)
+        }
+        return answer
+    }
+
+    package static func blocked(_ version: ClientVersion, in inventory: Inventory) -> RuleAnswer {
+        guard let block = inventory.ledger.block(on: version) else { return .passed { "not blocked on this device" } }
+        return .objection(.blocked(block), "blocked since \(block.since): \(block.reason)")
+    }
+
+    package static func newer(_ version: SemanticVersion, than newest: InstalledBundle?) -> RuleAnswer {
+        guard let newest, let here = newest.version.semantic else {
+            return .passed { "offered \(version), nothing usable is installed" }
+        }
+        let detail = "offered \(version), newest usable here \(here)"
+        return version > here ? .passed { detail } : .objection(.upToDate(newest: newest.name), detail)
     }
 }

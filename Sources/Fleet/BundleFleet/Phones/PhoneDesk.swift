@@ -96,7 +96,7 @@ package final class PhoneDesk: PhoneReceiver {
             switch try judge(check, read) {
             case .upToDate: return none("up_to_date", "no_new_version_available", "No new version available")
             case .leave: return Self.builtin
-            case .blocked(let objection): return none("blocked", objection.word, objection.description)
+            case .blocked(let objection): return none("blocked", objection.word, objection.reason)
             case .install(let version, let isLeaving):
                 guard let bundle = read.bundles[version] else {
                     return isLeaving
@@ -152,7 +152,7 @@ package final class PhoneDesk: PhoneReceiver {
     private func judge(_ check: PhoneCheck, _ read: ReadChannel) throws -> PhoneVerdict {
         let channel = try read.content.get()
         if let own = channel.document.appId, let named = check.appId, !own.utf8.elementsEqual(named.utf8) {
-            return .blocked(.wrongApp(found: own))
+            return .blocked(.application(own, expected: named))
         }
         return try channel.judge(check.phone, at: .now)
     }
@@ -235,18 +235,17 @@ package final class PhoneDesk: PhoneReceiver {
     }
 }
 
-extension ChannelRule.Eligibility {
+extension ChannelRule.Objection {
     /// The word for phones.
     fileprivate var word: String {
-        switch self {
-        case .eligible, .withdrawn: "no_new_version_available"
-        case .unsigned: "not_signed"
-        case .wrongApp: "wrong_app"
-        case .paused: "paused"
-        case .incompatible(.shellTooOld): "app_too_old"
-        case .incompatible: "app_too_new"
+        switch rule {
+        case .recall, .floor, .rollout: "no_new_version_available"
+        case .signature: "not_signed"
+        case .application: "wrong_app"
+        case .pause: "paused"
+        case .shell: if case .incompatible(.shellTooOld) = verdict { "app_too_old" } else { "app_too_new" }
         case .blocked: "blocked"
-        case .mayBeHeld: "may_be_held"
+        case .hold: "may_be_held"
         }
     }
 }

@@ -145,12 +145,15 @@ import BundleFormats
         case .install(let version, _): "install \(version)"
         case .upToDate: "upToDate"
         case .leave: "leave"
-        case .blocked(.paused): "blocked paused"
-        case .blocked(.unsigned): "blocked not_signed"
-        case .blocked(.wrongApp): "blocked wrong_app"
-        case .blocked(.incompatible(.shellTooOld)): "blocked app_too_old"
-        case .blocked(.incompatible): "blocked app_too_new"
-        case .blocked(let other): "blocked \(other)"
+        case .blocked(let objection):
+            switch (objection.rule, objection.verdict) {
+            case (.pause, _): "blocked paused"
+            case (.signature, _): "blocked not_signed"
+            case (.application, _): "blocked wrong_app"
+            case (.shell, .incompatible(.shellTooOld)): "blocked app_too_old"
+            case (.shell, _): "blocked app_too_new"
+            case (let rule, _): "blocked \(rule)"
+            }
         }
     }
 
