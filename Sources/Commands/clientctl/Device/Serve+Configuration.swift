@@ -227,7 +227,7 @@ extension Serve {
             return platform
         }
         var configuration = ServerConfiguration(port: .derived(appId: appId), bridge: try .page(platform: platform))
-        configuration.sockets = PageSocketOpener()
+        configuration.opensSockets = true
         configuration.metrics = agent.metrics
         configuration.kiosk = kiosk.ordersForKiosk
         configuration.heartbeat = kiosk.heartbeat / 4
