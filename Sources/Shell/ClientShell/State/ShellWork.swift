@@ -7,12 +7,13 @@ struct ShellWork {
     typealias State = ShellState<Launched>
 
     private let launcher: Launcher
-    private let verdicts: Verdicts
+    /// Nil without a store, where no launch is recorded.
+    private let verdicts: Verdicts?
     private let bridge: any ShellBridge
     private let visibility: ShellConfiguration.Visibility
 
     init(
-        _ launcher: Launcher, _ verdicts: Verdicts, _ bridge: any ShellBridge,
+        _ launcher: Launcher, _ verdicts: Verdicts?, _ bridge: any ShellBridge,
         _ visibility: ShellConfiguration.Visibility
     ) {
         self.visibility = visibility
@@ -84,9 +85,10 @@ struct ShellWork {
     }
 
     /// Records a report. A full disk changes nothing, because the shell has received the report.
-    func recordReport(_ launched: Launched) { try? verdicts.pageReported(launched.name, launched.token) }
+    func recordReport(_ launched: Launched) { try? verdicts?.pageReported(launched.name, launched.token) }
 
     func write(_ verdict: State.Verdict, _ launched: Launched) -> State.Writing {
+        guard let verdicts else { return .done(wasKnown: false) }
         do {
             switch verdict {
             case .good: return .done(wasKnown: try verdicts.confirm(launched.name, launched.token))
