@@ -134,8 +134,9 @@ let package = Package(
         ours(
             .shell, "BundleServe",
             [
-                "BundleSigning", "BundleDisk", "BundleValues", "BundleFormats", "BundleTransport", "BundleCore",
-                .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
+                "BundleSigning", "BundleDisk", "BundleValues", "BundleFormats", "BundleTransport", "BundleSockets",
+                "BundleCore", .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
             ],
             resources: ["calls", "socket", "loading", "events", "errors", "visibility", "plugin", "capacitor"].map {
                 .embedInCode("PageBridge/page-\($0).js")

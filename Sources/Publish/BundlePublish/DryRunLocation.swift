@@ -21,7 +21,7 @@ package struct FeedWrite: Sendable, Equatable {
     package let name: String
     package let size: Int
     /// The headers for caches and readers, in order; none for a folder.
-    package let headers: [(name: String, value: String)]
+    package var headers: [(name: String, value: String)] = []
 
     package static func == (one: FeedWrite, other: FeedWrite) -> Bool {
         (one.kind, one.name, one.size) == (other.kind, other.name, other.size)
@@ -31,9 +31,7 @@ package struct FeedWrite: Sendable, Equatable {
 
 /// The location of a dry run. Writes stay in memory, and readers see them over the files of the feed.
 final class DryRunLocation: FeedLocation {
-    var address: String { base.address }
-    var folder: String? { base.folder }
-    var hasLock: Bool { true }
+    var address: LocationAddress { base.address }
     /// The writes, in order.
     private(set) var writes: [FeedWrite] = []
     private let base: any FeedLocation
@@ -77,8 +75,7 @@ final class DryRunLocation: FeedLocation {
     }
 
     private func note(_ kind: FeedWrite.Kind, name: String, size: Int, bytes: [UInt8]?) {
-        if writes.isEmpty, let probe = base.probe { writes.append(probe) }
-        writes.append(FeedWrite(kind: kind, name: name, size: size, headers: base.headers(of: name)))
+        writes += base.requests(of: FeedWrite(kind: kind, name: name, size: size), isFirst: writes.isEmpty)
         written[name] = .some(bytes)
         removed.remove(name)
     }
@@ -93,43 +90,11 @@ final class DryRunLocation: FeedLocation {
             + own.map { FeedEntry(name: $0.key, size: $0.value?.count ?? 0) }
     }
 
-    func isIncomplete(_ release: String) throws -> Bool { try base.isIncomplete(release) }
-    func requireExists() throws { try base.requireExists() }
-    func draft(_ wait: FeedWait) throws -> any ReleaseDraft { try DryRunDraft(of: self) }
-    func locked<Answer>(_ wait: FeedWait, work: () throws -> Answer) throws -> Answer { try work() }
-
     func remove(_ name: String) throws {
+        if name.hasSuffix("/") { return try removeFiles(below: name) }
         guard let size = try read(name, maximumBytes: 64 << 20)?.bytes.count else { return }
-        if writes.isEmpty, let probe = base.probe { writes.append(probe) }
-        writes.append(FeedWrite(kind: .remove, name: name, size: size, headers: []))
+        writes += base.requests(of: FeedWrite(kind: .remove, name: name, size: size), isFirst: writes.isEmpty)
         written[name] = nil
         removed.insert(name)
-    }
-
-    // A dry run removes no release, makes no folder, and has nothing to make durable.
-    func removeRelease(_ release: String) throws {}
-    func make() throws {}
-    func sync(_ folder: String) throws {}
-}
-
-/// A draft that is not committed to a feed.
-private final class DryRunDraft: ReleaseDraft {
-    var scratch: Directory { temporary.directory }
-    private(set) var isCommitted = false
-    private let temporary: TemporaryDirectory
-    private let location: DryRunLocation
-
-    init(of location: DryRunLocation) throws {
-        self.location = location
-        temporary = try TemporaryDirectory()
-    }
-
-    func commit(_ name: String, archive: String, besides others: [String], manifest: [UInt8]) throws {
-        let folder = "\(ReleaseFeed.releasesName)/\(name)"
-        for file in [archive] + others {
-            _ = try location.create("\(folder)/\(file)", with: .file(try scratch.file(file)))
-        }
-        _ = try location.create("\(folder)/\(ReleaseFeed.manifestName)", with: .bytes(manifest))
-        isCommitted = true
     }
 }

@@ -100,7 +100,7 @@ package struct FeedTransfer {
 
     /// Copies missing and changed files. A stopped copy can be run again.
     package func run(_ wait: FeedWait) throws -> CopiedFiles {
-        try source.requireExists()
+        try source.address.requireExists()
         // Read before the listing, so that the listing includes the files that they reference.
         let documents = try readDocuments()
         let listed = try source.list("").sorted { $0.name < $1.name }
@@ -109,7 +109,6 @@ package struct FeedTransfer {
         for (part, entry) in all where !part.isDocument {
             if try isPresent(entry) { present.insert(entry.name) }
         }
-        if !isDryRun { try target.make() }
         let scratch = try TemporaryDirectory()
         var report = CopiedFiles()
         report.foreign = listed.map(\.name).filter { Part(of: $0) == nil }
@@ -141,7 +140,7 @@ package struct FeedTransfer {
         }
         if !documents.contains(where: { [.channel, .newest].contains(Part(of: $0.name)) }) {
             throw UpdateFailure(
-                .configInvalid, subject: source.address,
+                .configInvalid, subject: "\(source.address)",
                 "\(source.address) has no manifest.json and no channel, so it is not a feed. Check the first address.")
         }
         try requireSameApplication(documents)

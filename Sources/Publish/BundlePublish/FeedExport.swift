@@ -43,7 +43,7 @@ package struct FeedExport {
     /// Writes the kit to the folder `path`, which must be missing or empty, with the given channels, or all channels
     /// if none are given. The kit is checked with `fetcher` as a device would before the folder gets its name.
     package func run(to path: String, channels: [String], with fetcher: any Fetcher) async throws -> Kit {
-        try source.requireExists()
+        try source.address.requireExists()
         let folder = try KitFolder(path)
         var documents = try documents(of: channels)
         var report = Kit()
@@ -136,7 +136,7 @@ package struct FeedExport {
         }
         if channels.isEmpty, last == nil {
             throw UpdateFailure(
-                .configInvalid, subject: source.address,
+                .configInvalid, subject: "\(source.address)",
                 "\(source.address) has no manifest.json and no channel, so it offers nothing to devices. Check --feed."
             )
         }

@@ -8,27 +8,22 @@ import CLibrary
 ///
 /// A stop at any point leaves a feed that devices can use; publishing again completes it.
 package final class FeedFolder: FeedLocation {
-    package let address: String
-    package var folder: String? { address }
-    package var hasLock: Bool { true }
+    package var address: LocationAddress { .folder(path) }
+    private let path: String
     private var opened: Directory?
     private var lock: FileLock?
 
     /// Uses the folder at `path`, which need not exist.
-    package init(_ path: String) { address = path }
+    package init(_ path: String) { self.path = path }
 
     private var root: Directory? {
         get throws {
-            if opened == nil, File.exists(address) { opened = try Directory.open(address) }
+            if opened == nil, File.exists(path) { opened = try Directory.open(path) }
             return opened
         }
     }
 
-    private func existing() throws -> Directory { try root ?? Directory.open(address) }
-
-    package func make() throws { try Directory.createAll(address) }
-
-    package func requireExists() throws { _ = try existing() }
+    func existing() throws -> Directory { try root ?? Directory.open(path) }
 
     // MARK: Files
 
@@ -63,7 +58,7 @@ package final class FeedFolder: FeedLocation {
     }
 
     package func create(_ name: String, with content: FeedContent) throws -> Bool {
-        try locked(FeedWait()) {
+        try exclusive(FeedWait()) {
             let (above, last) = try location(of: name)
             if try above.kind(of: last) != nil { return false }
             let aside = last + Self.aside
@@ -89,7 +84,7 @@ package final class FeedFolder: FeedLocation {
     }
 
     package func replace(_ name: String, with bytes: [UInt8], version: FeedVersion?) throws {
-        try locked(FeedWait()) {
+        try exclusive(FeedWait()) {
             let present = try root?.contents(name, maximumBytes: Self.largestDocument)
             guard try present.map(Self.version) == version else { throw FeedConflict(name, in: self) }
             let (above, last) = try location(of: name)
@@ -99,31 +94,18 @@ package final class FeedFolder: FeedLocation {
     }
 
     package func remove(_ name: String) throws {
-        try locked(FeedWait()) {
-            guard try root != nil, case (let above?, let last) = try location(of: name, making: false) else { return }
-            try above.removeFile(last)
-            try above.sync()
-        }
-    }
-
-    package func removeFolder(_ folder: String) throws {
-        try locked(FeedWait()) {
-            guard try root != nil, case (let above?, let last) = try location(of: folder, making: false) else { return }
-            guard case .directory? = try above.kind(of: last) else { return }
-            try above.removeTree(last)
-            try above.sync()
-        }
-    }
-
-    package func removeRelease(_ release: String) throws {
-        try locked(FeedWait()) {
-            guard let releases = try root?.directory(ifPresent: ReleaseFeed.releasesName),
-                try releases.kind(of: release) != nil
-            else { return }
-            let aside = randomName(FolderDraft.prefix)
-            try releases.rename(release, to: aside)
-            try releases.sync()
-            try releases.removeTree(aside)
+        try exclusive(FeedWait()) {
+            guard case (let above?, let last) = try location(of: name, making: false) else { return }
+            if name.hasSuffix("/") {
+                guard try above.kind(of: last) != nil else { return }
+                let aside = randomName(FolderDraft.prefix)
+                try above.rename(last, to: aside)
+                try above.sync()
+                try above.removeTree(aside)
+            } else {
+                try above.removeFile(last)
+                try above.sync()
+            }
         }
     }
 
@@ -153,16 +135,6 @@ package final class FeedFolder: FeedLocation {
         return entries
     }
 
-    package func sync(_ folder: String) throws {
-        let root = try existing()
-        if !folder.isEmpty { try root.directory(ifPresent: folder)?.sync() }
-        try root.sync()
-    }
-
-    package func isIncomplete(_ release: String) throws -> Bool {
-        try root?.directory(ifPresent: ReleaseFeed.releasesName)?.kind(of: release) != nil
-    }
-
     /// Returns the parent folder of `name`, and the name in it.
     private func location(of name: String) throws -> (Directory, String) {
         guard case (let above?, let last) = try location(of: name, making: true) else {
@@ -190,12 +162,19 @@ package final class FeedFolder: FeedLocation {
 
     // MARK: The lock
 
-    package func locked<Answer>(_ wait: FeedWait, work: () throws -> Answer) throws -> Answer {
+    package func exclusive<Answer>(_ wait: FeedWait, work: () throws -> Answer) throws -> Answer {
         if lock != nil { return try work() }
+        if try root == nil { try Directory.createAll(path) }
         lock = try take(wait)
         defer { lock = nil }
+        let root = try existing()
+        let parts = try [ChannelWriter.folder, TrustPublisher.folder, ReleaseFeed.releasesName].map {
+            try root.directory(ifPresent: $0)
+        }
+        // A file that another publisher renamed before it stopped survives a power failure from here on.
+        for folder in [root] + parts { try folder?.sync() }
         do {
-            try removeTemporaryFiles()
+            try Self.removeTemporaryFiles(in: root, channels: parts[0], trust: parts[1], releases: parts[2])
         } catch {
             wait.environment.log("\(UpdateFailure(error).message) The next command on this feed tries again.")
         }
@@ -203,20 +182,16 @@ package final class FeedFolder: FeedLocation {
     }
 
     /// Removes the temporary files of stopped publishers, which a copy of the feed would include.
-    private func removeTemporaryFiles() throws {
-        let root = try existing()
-        let folders = try ["channels", "trust"].compactMap { try root.directory(ifPresent: $0) }
+    private static func removeTemporaryFiles(
+        in root: Directory, channels: Directory?, trust: Directory?, releases: Directory?
+    ) throws {
         // The copies of a channel are in a folder of its name.
-        let copies = try folders.flatMap { folder in
-            try folder.list().compactMap { try folder.directory(ifPresent: $0) }
+        let copies = try channels.map { channels in
+            try channels.list().compactMap { try channels.directory(ifPresent: $0) }
         }
-        var steps: [() throws -> Void] = ([root] + folders + copies).map { folder in
-            { try Self.removeTemporaryFiles(in: folder) }
-        }
-        if let releases = try root.directory(ifPresent: ReleaseFeed.releasesName) {
-            steps.append { try FolderDraft.removeAbandoned(in: releases) }
-        }
-        try steps.attemptEach { try $0() }
+        let written = [root, channels, trust].compactMap(\.self) + (copies ?? [])
+        try written.attemptEach { try removeTemporaryFiles(in: $0) }
+        try [channels, releases].compactMap(\.self).attemptEach { try FolderDraft.removeAbandoned(in: $0) }
     }
 
     private static func removeTemporaryFiles(in folder: Directory) throws {
@@ -233,7 +208,7 @@ package final class FeedFolder: FeedLocation {
         if wait.limit > .zero { wait.environment.log("waiting for \(other), which changes \(address)") }
         guard let lock = try FileLock.take(root, waiting: Int(min(wait.limit / .milliseconds(1), 1e9))) else {
             throw UpdateFailure(
-                .storeLocked, subject: address,
+                .storeLocked, subject: path,
                 "The feed \(address) is being changed by \(other). Let it finish, or raise --wait above \(DurationText(wait.limit))."
             )
         }
@@ -243,8 +218,7 @@ package final class FeedFolder: FeedLocation {
     // MARK: Drafts
 
     package func draft(_ wait: FeedWait) throws -> any ReleaseDraft {
-        try make()
-        return try locked(wait) {
+        return try exclusive(wait) {
             try FolderDraft(in: try existing().directory(creating: ReleaseFeed.releasesName), of: self)
         }
     }

@@ -38,6 +38,20 @@ package enum FeedContent {
     case bytes([UInt8])
     /// A file that is read during the write, because it may be large.
     case file(File)
+
+    func size() throws -> Int {
+        switch self {
+        case .bytes(let bytes): bytes.count
+        case .file(let file): try file.size()
+        }
+    }
+
+    func sha256() throws -> SHA256Digest {
+        switch self {
+        case .bytes(let bytes): try SHA256Digest.of(bytes)
+        case .file(let file): try file.sha256()
+        }
+    }
 }
 
 /// The storage of a feed. Some files are created once and never change; others are replaced, conditionally on their
@@ -46,16 +60,7 @@ package enum FeedContent {
 /// A name is a path below the feed of letters, digits and `._-+~`, such as `channels/stable.json`. Readers see the
 /// old bytes or the new bytes of a file, never a part. A location belongs to one command.
 package protocol FeedLocation: AnyObject {
-    /// The address as the operator gave it.
-    var address: String { get }
-    /// The folder of the feed; nil if the feed is not in a folder.
-    var folder: String? { get }
-    /// Whether `locked` locks out other publishers. If it does not, files may change at any time.
-    var hasLock: Bool { get }
-    /// The first write, which tests the conditions that the store supports; nil for none.
-    var probe: FeedWrite? { get }
-    /// The headers for readers and caches of the file `name`, in order.
-    func headers(of name: String) -> [(name: String, value: String)]
+    var address: LocationAddress { get }
 
     /// Returns the file; nil if it does not exist. Throws if it is larger than `maximumBytes`.
     func read(_ name: String, maximumBytes: Int) throws -> FeedRecord?
@@ -69,41 +74,36 @@ package protocol FeedLocation: AnyObject {
     /// Replaces the file that was read as `version`, nil for a file that did not exist. Throws `FeedConflict` if it
     /// has changed since.
     func replace(_ name: String, with bytes: [UInt8], version: FeedVersion?) throws
-    /// Removes the file, if it exists.
+    /// Removes the file, if it exists. With a slash at its end, the name is that of a folder, whose files are removed.
+    /// If this process stops, the folder of a release is complete or has no manifest and is not a release.
     func remove(_ name: String) throws
-    /// Removes the empty folder `folder`. Does nothing if the location has no folders.
-    func removeFolder(_ folder: String) throws
-    /// Removes the release `release`. If this process stops, the release is complete or has no manifest and is not a
-    /// release.
-    func removeRelease(_ release: String) throws
     /// Returns the files below `folder` in no order, without drafts. The empty name lists all files.
     func list(_ folder: String) throws -> [FeedEntry]
 
-    /// Returns whether the folder of a release exists but has no manifest.
-    func isIncomplete(_ release: String) throws -> Bool
-    /// Creates a draft of a release under a name that no reader requests.
-    func draft(_ wait: FeedWait) throws -> any ReleaseDraft
-    /// Creates the feed if it is missing.
-    func make() throws
-    /// Throws if the feed does not exist.
-    func requireExists() throws
-    /// Makes the names in `folder`, and in the feed, durable. A file that another process wrote before it stopped
-    /// survives a power failure then.
-    func sync(_ folder: String) throws
+    // The following have defaults.
+
     /// Runs `work` with other publishers locked out, as far as the location can. A conflict that it cannot prevent is
-    /// a `FeedConflict`.
-    func locked<Answer>(_ wait: FeedWait, work: () throws -> Answer) throws -> Answer
+    /// a `FeedConflict`. The default runs `work` alone.
+    func exclusive<Answer>(_ wait: FeedWait, work: () throws -> Answer) throws -> Answer
+    /// Creates a draft of a release under a name that no reader requests. The default is a local folder.
+    func draft(_ wait: FeedWait) throws -> any ReleaseDraft
+    /// Returns the requests of a write, for the report of a dry run; `isFirst` for the first write of the command. The
+    /// default is the write alone.
+    func requests(of write: FeedWrite, isFirst: Bool) -> [FeedWrite]
 }
 
-/// A release that is being written.
-package protocol ReleaseDraft: AnyObject {
-    /// The folder for the archive.
-    var scratch: Directory { get }
-    /// Whether the feed has the release.
-    var isCommitted: Bool { get }
-    /// Publishes the release `name`: the file `archive` of `scratch`, then `others` in order, then `manifest`, which
-    /// completes the release.
-    func commit(_ name: String, archive: String, besides others: [String], manifest: [UInt8]) throws
+extension FeedLocation {
+    package func exclusive<Answer>(_ wait: FeedWait, work: () throws -> Answer) throws -> Answer { try work() }
+
+    package func draft(_ wait: FeedWait) throws -> any ReleaseDraft { try UploadDraft(to: self) }
+
+    package func requests(of write: FeedWrite, isFirst: Bool) -> [FeedWrite] { [write] }
+
+    /// Removes the files below `folder` one by one, the manifest of a release first. For locations without folders.
+    func removeFiles(below folder: String) throws {
+        try remove(folder + ReleaseFeed.manifestName)
+        for entry in try list(String(folder.dropLast())) { try remove(entry.name) }
+    }
 }
 
 /// The longest wait for other publishers of the same feed, and the report of the wait.
@@ -125,7 +125,7 @@ package struct FeedWait: Sendable {
 /// retries.
 package struct FeedConflict: ClassifiedFailure, Equatable {
     package let name: String
-    private let address: String
+    private let address: LocationAddress
 
     package init(_ name: String, in location: any FeedLocation) {
         self.name = name
@@ -140,10 +140,6 @@ package struct FeedConflict: ClassifiedFailure, Equatable {
 }
 
 extension FeedLocation {
-    package var probe: FeedWrite? { nil }
-    package func removeFolder(_ folder: String) throws {}
-    package func headers(of name: String) -> [(name: String, value: String)] { [] }
-
     /// Whether no device can follow the feed yet: it has no release, channel or trust root.
     package var isNew: Bool {
         get throws {
@@ -195,7 +191,7 @@ extension FeedLocation {
             let before = try channels.map(inputs)
             let drafted = try draft()
             do {
-                let answer: Answer? = try locked(wait) {
+                let answer: Answer? = try exclusive(wait) {
                     try drafted == nil || channels.map(inputs) == before ? .some(work(drafted)) : nil
                 }
                 if let answer { return answer }
@@ -204,7 +200,7 @@ extension FeedLocation {
             }
         }
         throw UpdateFailure(
-            .storeLocked, subject: address,
+            .storeLocked, subject: "\(address)",
             "Other publishers changed the feed \(address) during \(Self.attempts) attempts. Run the command again when they are done."
         )
     }

@@ -168,11 +168,10 @@ package struct FeedSweep {
     package func run(_ wait: FeedWait) throws -> SweepPlan {
         try requireFeed()
         if terms.isDryRun { return try plan() }
-        return try feed.locked(wait) {
+        return try feed.exclusive(wait) {
             let plan = try plan()
             let removal = Result { try plan.removed.attemptEach(remove) }
             try requireNoneNamed(plan)
-            try feed.sync("")
             try removal.get()
             return plan
         }
@@ -180,28 +179,27 @@ package struct FeedSweep {
 
     /// Throws if `feed` contains nothing of a feed, because its address may be mistyped.
     private func requireFeed() throws {
-        try feed.requireExists()
+        try feed.address.requireExists()
         let isFeed =
             try !feed.list(ReleaseFeed.releasesName).isEmpty || !ChannelHistory.channels(in: feed).isEmpty
             || feed.read(ReleaseFeed.manifestName, maximumBytes: ManifestFormat.maximumBytes) != nil
             || feed.read(FeedTrust.fileName, maximumBytes: TrustRootFormat.maximumBytes) != nil
         if isFeed { return }
         throw UpdateFailure(
-            .configInvalid, subject: feed.address,
+            .configInvalid, subject: "\(feed.address)",
             "\(feed.address) is not a feed: it has no release, no channel and no trust root. Check --feed.")
     }
 
     private func remove(_ removed: SweepPlan.Removed) throws {
         guard let release = removed.release else { return try feed.remove(removed.path) }
-        // If the location cannot lock out other publishers, one may have offered the release since.
-        if !feed.hasLock, try named(copies: 1).keys.contains(where: { $0.folderName == release }) { return }
+        // Where other publishers are not locked out, one may have offered the release since.
+        if try named(copies: 1).keys.contains(where: { $0.folderName == release }) { return }
         try RetiredRelease.retire(release, in: feed)
-        try feed.removeRelease(release)
+        try feed.remove("\(ReleaseFeed.releasesName)/\(release)/")
     }
 
     /// Throws if another publisher offered a removed release during the sweep.
     private func requireNoneNamed(_ plan: SweepPlan) throws {
-        if feed.hasLock { return }
         let gone = Set(plan.removed.compactMap(\.release))
         let there = try ReleaseFeed.versions(in: feed)
         for version in try named(copies: 1).keys.sorted()
@@ -221,7 +219,7 @@ package struct FeedSweep {
         let named = try named(copies: terms.keep)
         if named.isEmpty, !stored.isEmpty {
             throw UpdateFailure(
-                .configInvalid, subject: feed.address,
+                .configInvalid, subject: "\(feed.address)",
                 "\(feed.address) has releases, but no manifest.json or channel that offers one, so nothing was removed. Check "
                     + "--feed, or restore its channel files.")
         }

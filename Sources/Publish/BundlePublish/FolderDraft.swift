@@ -33,7 +33,7 @@ final class FolderDraft: ReleaseDraft {
         EndingSignals.keep(name)
     }
 
-    /// Removes abandoned drafts from `releases`.
+    /// Removes abandoned drafts, and what stopped removals left, from a folder of a feed.
     static func removeAbandoned(in releases: Directory) throws {
         try releases.list().filter { $0.hasPrefix(prefix) }.attemptEach { try removeAbandoned($0, in: releases) }
     }
@@ -46,13 +46,13 @@ final class FolderDraft: ReleaseDraft {
 
     /// Renames the draft durably. All its files are on the disk by then.
     func commit(_ name: String, archive: String, besides others: [String], manifest: [UInt8]) throws {
-        try feed.locked(FeedWait()) {
+        try feed.exclusive(FeedWait()) {
             try scratch.replaceFile(ReleaseFeed.manifestName, with: manifest)
             EndingSignals.keep(self.name)
             try releases.move(self.name, to: releases, as: name)
             isCommitted = true
             try releases.sync()
-            try feed.sync("")
+            try feed.existing().sync()
         }
     }
 }

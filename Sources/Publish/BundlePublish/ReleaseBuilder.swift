@@ -26,7 +26,7 @@ package struct ReleaseBuilder {
 
     /// Inspects the web folder `source` before anything is packed. Throws if it may not be published.
     package func inspect(_ source: String) throws -> FolderInspection {
-        try MisplacedContent.refuse(in: source, feed: feed.folder, options)
+        try MisplacedContent.refuse(in: source, feed: feed.address.folder, options)
         let inspection = try FolderInspection(
             Directory.open(source), excluding: options.excluded, dropping: options.drops, allowed: options.allowed)
         try inspection.tree.requireInstallable(options.limits)
@@ -324,7 +324,6 @@ extension ReleaseBuilder {
                 document["url"] = .string(path)
                 isCompleted = try makeNewest(JSONWriter.bytes(of: .object(document), layout: .pretty))
             }
-            try feed.sync(ReleaseFeed.releasesName)
             let prepared = try drafted ?? publication?.prepare(published, at: path)
             let report = try prepared.flatMap { try publication?.put($0) }
             if let report, report.outcome != .unchanged { isCompleted = true }

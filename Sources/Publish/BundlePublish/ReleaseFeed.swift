@@ -15,7 +15,8 @@ package enum ReleaseFeed {
     static func published(_ version: SemanticVersion, in location: any FeedLocation) throws -> UnverifiedManifest? {
         let name = "\(releasesName)/\(version.folderName)"
         if let manifest = try read(from: location, "\(name)/\(manifestName)")?.manifest { return manifest }
-        guard try location.isIncomplete(version.folderName) else { return nil }
+        // In a folder, a release appears with all its files. In other locations its manifest is the last file.
+        guard let folder = location.address.folder, File.exists("\(folder)/\(name)") else { return nil }
         throw UpdateFailure(
             .configInvalid, subject: "\(location.address)/\(name)",
             "The feed's \(name) is not a complete release: it has no \(manifestName). Restore it, or remove \(name), then publish "
@@ -101,7 +102,7 @@ package enum ReleaseFeed {
 
     /// Replaces `present` with `manifest` as the last step of a publication. Throws if a channel recalls its release.
     static func setNewest(_ manifest: [UInt8], in location: any FeedLocation, after present: FeedRecord?) throws {
-        if present?.bytes == manifest { return try location.sync("") }
+        if present?.bytes == manifest { return }
         try FeedRecalls(in: location).requireManifest(try ManifestFormat.parse(manifest).claims.version)
         try location.replace(manifestName, with: manifest, version: present?.version)
     }

@@ -1,17 +1,17 @@
 /// Values of `Cache-Control`.
-enum Caching {
+package enum Caching {
     /// Caches do not store the response.
-    static let never = "no-store"
+    package static let never = "no-store"
     /// Caches store the response and revalidate it at each use. Every file of a client has this value, because
     /// consecutive releases share one address, and the name of a file does not identify its content.
-    static let revalidated = "no-cache"
+    package static let revalidated = "no-cache"
     /// Caches store the response for a year without revalidation. For files of a feed, whose addresses contain the
     /// release.
-    static let immutable = "public, max-age=31536000, immutable"
+    package static let immutable = "public, max-age=31536000, immutable"
     /// Only the device's own cache stores the response for a year, because the feed requires a token.
-    static let privateImmutable = "private, max-age=31536000, immutable"
+    package static let privateImmutable = "private, max-age=31536000, immutable"
     /// Only the device's own cache stores the response, and revalidates it at each use.
-    static let privateRevalidated = "private, no-cache"
+    package static let privateRevalidated = "private, no-cache"
 }
 
 /// Entity tags in conditions (RFC 9110, section 13).

@@ -298,7 +298,7 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
     }
 }
 
-// Responses, their log entries, and the change to another protocol.
+// Responses, their log entries, and the change to a WebSocket.
 extension Connection {
     /// Writes a response, unless the client has closed the connection.
     func send(_ response: Response) {
@@ -321,9 +321,9 @@ extension Connection {
         case .events(let events, let page):
             write(response.fields)
             stream(events, of: page)
-        case .upgrade(let other, let request):
+        case .socket(let change):
             write(response.fields)
-            change(to: other, request)
+            begin(change)
         }
     }
 
@@ -376,23 +376,23 @@ extension Connection {
         if case .streaming = phase { leave() }
     }
 
-    // MARK: Other protocols
+    // MARK: WebSockets
 
-    /// Passes the connection to another protocol, which has accepted it.
-    private func change(to other: any ProtocolSwitch, _ request: SwitchRequest) {
+    /// Makes the connection a WebSocket.
+    private func begin(_ change: SocketSwitch) {
         guard let context else { return }
         enter(.changing)
         context.flush()
         endEntry(isCut: false)
         table.remove(self)
         let channel = context.channel
-        if !other.isCounted { table.gate?.release(channel) }
+        if !change.isCounted { table.gate?.release(channel) }
         let rest = input
         input = ByteBuffer()
         context.pipeline.syncOperations.removeHandler(context: context, promise: nil)
-        other.take(request).assumeIsolated().whenComplete { result in
+        change.take().assumeIsolated().whenComplete { result in
             guard case .success = result else { return channel.close(promise: nil) }
-            // Bytes behind the request belong to the other protocol.
+            // Bytes behind the request belong to the socket.
             if rest.readableBytes > 0 {
                 channel.pipeline.syncOperations.fireChannelRead(NIOAny(rest))
                 channel.pipeline.syncOperations.fireChannelReadComplete()

@@ -12,7 +12,7 @@ enum ConnectionPhase {
     /// The kernel is sending the response. The file that it is sent from stays open.
     case sending(OpenFile?)
     case streaming
-    /// Another protocol is taking over the connection.
+    /// The connection becomes a WebSocket.
     case changing
     /// Everything is sent, and the client has to close.
     case leaving

@@ -1,34 +1,38 @@
 import BundleCore
-import BundleDisk
+package import BundleDisk
 import CLibrary
 import NIOCore
 
 /// A path below a site's root, compared by its bytes.
-struct FilePath: Hashable, Sendable {
-    let bytes: [UInt8]
+package struct FilePath: Hashable, Sendable {
+    package let bytes: [UInt8]
 
-    func hash(into hasher: inout Hasher) {
+    package init(bytes: [UInt8]) { self.bytes = bytes }
+
+    package func hash(into hasher: inout Hasher) {
         bytes.withUnsafeBytes { hasher.combine(bytes: $0) }
     }
 }
 
 /// The files that were requested, ready to be sent. A full cache is emptied.
-struct FileCache {
+package struct FileCache {
     static let maximumBytes = 4 << 20
     static let maximumOpenFiles = 32
 
-    private(set) var files: [FilePath: SiteFile] = [:]
+    package private(set) var files: [FilePath: SiteFile] = [:]
     private var bytes = 0
     private var openFiles = 0
 
+    package init() {}
+
     /// Removes a file that was replaced on the disk.
-    mutating func drop(_ path: FilePath) {
+    package mutating func drop(_ path: FilePath) {
         guard let file = files.removeValue(forKey: path) else { return }
         bytes -= file.cost
         openFiles -= file.isOpen ? 1 : 0
     }
 
-    mutating func put(_ file: SiteFile, _ path: FilePath) {
+    package mutating func put(_ file: SiteFile, _ path: FilePath) {
         if files[path] != nil { return }
         let isOpen = file.isOpen
         if bytes + file.cost > Self.maximumBytes || isOpen && openFiles == Self.maximumOpenFiles {
@@ -82,7 +86,7 @@ final class FileFields: Sendable {
 }
 
 /// The description of a file in responses, besides its type and size.
-struct FileDescription {
+package struct FileDescription {
     /// The entity tag with its quotes.
     let tag: [UInt8]
     let caching: String
@@ -90,7 +94,7 @@ struct FileDescription {
     let sourceMap: String?
 
     /// Creates a description with an entity tag and a caching rule.
-    init(tag: [UInt8], caching: String = Caching.revalidated, sourceMap: String? = nil) {
+    package init(tag: [UInt8], caching: String = Caching.revalidated, sourceMap: String? = nil) {
         self.tag = tag
         self.caching = caching
         self.sourceMap = sourceMap
@@ -142,15 +146,15 @@ final class OpenFile: Sendable {
 }
 
 /// The kernel's metadata of an open file.
-struct FileFacts {
-    let size: Int
+package struct FileFacts {
+    package let size: Int
     /// An entity tag, with its quotes, that no other file has. It includes the time of the last change, which only
     /// the kernel sets, so it differs between two files with one inode, size and modification time.
-    let tag: [UInt8]
+    package let tag: [UInt8]
     /// An entity tag that a copy with the same modification time has on any disk.
-    let portableTag: [UInt8]
+    package let portableTag: [UInt8]
 
-    init(of file: File) throws {
+    package init(of file: File) throws {
         let status = try file.withDescriptor { descriptor in
             var status = stat()
             if fstat(descriptor, &status) < 0 { throw DiskError("examine", at: file.path, code: errno) }

@@ -1,14 +1,14 @@
 import CLibrary
 
 /// Character classes and comparisons of RFC 9110 and 9112, on bytes.
-enum HTTPBytes {
-    static let space = UInt8(ascii: " ")
+package enum HTTPBytes {
+    package static let space = UInt8(ascii: " ")
     static let tab = UInt8(ascii: "\t")
-    static let carriageReturn = UInt8(ascii: "\r")
-    static let lineFeed = UInt8(ascii: "\n")
-    static let colon = UInt8(ascii: ":")
+    package static let carriageReturn = UInt8(ascii: "\r")
+    package static let lineFeed = UInt8(ascii: "\n")
+    package static let colon = UInt8(ascii: ":")
     static let comma = UInt8(ascii: ",")
-    static let slash = UInt8(ascii: "/")
+    package static let slash = UInt8(ascii: "/")
     static let quote = UInt8(ascii: "\"")
 
     // tchar of RFC 9110, section 5.6.2: one bit for each byte below 128.
@@ -25,9 +25,9 @@ enum HTTPBytes {
 
     static func isBlank(_ byte: UInt8) -> Bool { byte == space || byte == tab }
 
-    static func isDigit(_ byte: UInt8) -> Bool { byte &- UInt8(ascii: "0") < 10 }
+    package static func isDigit(_ byte: UInt8) -> Bool { byte &- UInt8(ascii: "0") < 10 }
 
-    static func isLetter(_ byte: UInt8) -> Bool { (byte | 0x20) &- UInt8(ascii: "a") < 26 }
+    package static func isLetter(_ byte: UInt8) -> Bool { (byte | 0x20) &- UInt8(ascii: "a") < 26 }
 
     /// Returns the value of a hexadecimal digit; nil for another byte.
     static func hexValue(_ byte: UInt8) -> UInt8? {
@@ -43,7 +43,7 @@ enum HTTPBytes {
     }
 
     /// Returns whether `bytes` equal `text` in any case. `text` has lowercase letters and hyphens only.
-    static func areSame(_ bytes: UnsafeRawBufferPointer, _ text: StaticString) -> Bool {
+    package static func areSame(_ bytes: UnsafeRawBufferPointer, _ text: StaticString) -> Bool {
         guard bytes.count == text.utf8CodeUnitCount else { return false }
         let wanted = text.utf8Start
         for index in 0..<bytes.count where bytes[index] != wanted[index] {
@@ -53,7 +53,7 @@ enum HTTPBytes {
     }
 
     /// Returns `bytes` without leading and trailing blanks.
-    static func trimmed(_ bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+    package static func trimmed(_ bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
         var start = 0
         var end = bytes.count
         while start < end, isBlank(bytes[start]) { start += 1 }

@@ -4,8 +4,8 @@ import NIOPosix
 /// A listening socket and the connections that it accepted. Both are closed with its last reference.
 ///
 /// All of it runs on one thread, which all servers of the process share and which never ends.
-final class Listener: Sendable {
-    let port: Int
+package final class Listener: Sendable {
+    package let port: Int
 
     private let channel: any Channel
     private let table: NIOLoopBound<ConnectionTable>
@@ -22,7 +22,7 @@ final class Listener: Sendable {
     }
 
     /// Listens, and responds with the service that `service` creates for the port. Throws errors of NIO.
-    static func bind(
+    package static func bind(
         address: String, port: Int, _ limits: ServerLimits, backlog: Int32 = 128,
         service: (_ port: Int) throws -> any Service
     ) async throws -> Listener {
@@ -59,10 +59,10 @@ final class Listener: Sendable {
     }
 
     /// Returns when the thread of the servers responds. A stuck thread never returns.
-    func answer() async { try? await ServerLoop.loop.submit {}.get() }
+    package func answer() async { try? await ServerLoop.loop.submit {}.get() }
 
     /// Closes the listener. Responses may continue for `grace`, then all connections are closed.
-    func stop(grace: Duration) async {
+    package func stop(grace: Duration) async {
         try? await channel.close()
         let table = table
         let stopped = ServerLoop.loop.flatSubmit { table.value.stop() }

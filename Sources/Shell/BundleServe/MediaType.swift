@@ -1,15 +1,15 @@
 /// The media types of files, from a fixed table of extensions. The content of a file never changes its type.
-enum MediaType {
+package enum MediaType {
     /// The type of files with another extension.
     static let unknown = "application/octet-stream"
-    static let html = "text/html; charset=utf-8"
-    static let json = "application/json; charset=utf-8"
+    package static let html = "text/html; charset=utf-8"
+    package static let json = "application/json; charset=utf-8"
     static let text = "text/plain; charset=utf-8"
     static let events = "text/event-stream"
-    static let metrics = "text/plain; version=0.0.4; charset=utf-8"
+    package static let metrics = "text/plain; version=0.0.4; charset=utf-8"
 
     /// Returns the type of the file at `path`.
-    static func of(_ path: [UInt8]) -> String {
+    package static func of(_ path: [UInt8]) -> String {
         let name = RequestPath(path).lastComponent
         guard let dot = name.lastIndex(of: UInt8(ascii: ".")) else { return unknown }
         let tail = String(decoding: name[(dot + 1)...], as: UTF8.self).lowercased()

@@ -29,7 +29,7 @@ final class PageService: Service {
 
     init(_ configuration: ServerConfiguration, port: Int, host: any PageHost) throws {
         self.host = host
-        sockets = configuration.sockets.map { PageSockets($0, host, limit: configuration.limits.sockets) }
+        sockets = configuration.opensSockets ? PageSockets(host, limit: configuration.limits.sockets) : nil
         bridge = configuration.bridge.script
         fallback = configuration.fallback
         metrics = configuration.metrics
@@ -297,7 +297,7 @@ extension PageService {
     nonisolated(nonsending) func openSocket(_ request: Request) async -> Response {
         guard let sockets else { return .refusal(.notFound) }
         guard rules.isFromOurPage(request) else { return Status.forbidden.errorResponse }
-        return await .changing(to: sockets, request)
+        return await sockets.response(to: request)
     }
 }
 

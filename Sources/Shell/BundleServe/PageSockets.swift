@@ -1,3 +1,4 @@
+import BundleSockets
 import BundleTransport
 import BundleValues
 import NIOCore
@@ -5,12 +6,15 @@ import Synchronization
 
 /// The WebSockets of pages. A page sends its calls and receives its events over one of them. A browser opens six connections
 /// to a server for requests, and a page with films occupies all of them. It does not count WebSockets.
-final class PageSockets: ProtocolSwitch {
+final class PageSockets: Sendable {
     /// The name of the protocol. The token and the name of the page load follow it in the request.
     private static let protocolName = "clientctl"
     private static let field = "sec-websocket-protocol"
     /// A call that takes seconds. The others are carried out in the order of their arrival.
     private static let slowCall = "checkForUpdates"
+    private static let rule = UpgradeRule(path: "/__clientctl/v1/socket", allowsPages: true)
+    /// Enough for the longest call.
+    private static let longestMessage = 96 << 10
 
     /// The page that opens a socket.
     private struct Caller {
@@ -18,8 +22,8 @@ final class PageSockets: ProtocolSwitch {
         let name: String
 
         /// Returns nil for a request that names no page.
-        init?(_ request: SwitchRequest) {
-            let words = request.fields.filter { $0.name.lowercased() == PageSockets.field }
+        init?(_ request: Request) {
+            let words = request.allFields.filter { $0.name.lowercased() == PageSockets.field }
                 .flatMap { $0.value.split(separator: ",") }.map { $0.trimmingPrefix(" ") }
             guard words.count == 3, words[0] == PageSockets.protocolName,
                 words[1...].allSatisfy({ Page.isWord(String($0)) })
@@ -40,13 +44,11 @@ final class PageSockets: ProtocolSwitch {
         var last = 0
     }
 
-    private let opener: any SocketOpener
     private let host: any PageHost
     private let limit: Int
     private let sockets = Mutex(Sockets())
 
-    init(_ opener: any SocketOpener, _ host: any PageHost, limit: Int) {
-        self.opener = opener
+    init(_ host: any PageHost, limit: Int) {
         self.host = host
         self.limit = limit
     }
@@ -60,21 +62,18 @@ final class PageSockets: ProtocolSwitch {
         for socket in all { socket.task.cancel() }
     }
 
-    // MARK: ProtocolSwitch
-
-    /// False. A page that occupies all connections keeps its socket.
-    var isCounted: Bool { false }
-
-    func verdict(on request: SwitchRequest) async throws -> SwitchVerdict {
-        let verdict = try await opener.verdict(on: request)
-        guard case .agreed(let fields) = verdict else { return verdict }
-        guard Caller(request) != nil else { return .refused(status: Status.badRequest.rawValue) }
-        return .agreed(fields + [("Sec-WebSocket-Protocol", Self.protocolName)])
-    }
-
-    func take(_ request: SwitchRequest) -> EventLoopFuture<Void> {
-        guard let caller = Caller(request) else { return request.channel.eventLoop.makeFailedFuture(ChannelError.eof) }
-        return opener.open(request) { [self] socket in begin(socket, caller) }
+    /// Returns the response to a request for a socket, whose origin was checked.
+    nonisolated(nonsending) func response(to request: Request) async -> Response {
+        let caller = Caller(request)
+        var limits = SocketLimits()
+        limits.message = Self.longestMessage
+        let upgrade = WebSocketUpgrade(Self.rule, limits: limits) { [self] socket, _ in
+            if let caller { begin(socket, caller) }
+        }
+        // A page that occupies all connections keeps its socket, which is therefore not counted as one.
+        return await .opening(
+            upgrade, for: request, isValid: caller != nil,
+            extra: "Sec-WebSocket-Protocol: \(Self.protocolName)\r\n", isCounted: false)
     }
 
     /// Adds a socket. Ends the page's former one, and the oldest one if there are too many.

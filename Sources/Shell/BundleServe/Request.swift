@@ -1,10 +1,10 @@
 package import BundleValues
-import NIOCore
+package import NIOCore
 
 /// One request: its head, the bytes of the head, and its body.
-struct Request: Sendable {
-    let head: RequestHead
-    let body: RequestBody
+package struct Request: Sendable {
+    package let head: RequestHead
+    package let body: RequestBody
     /// The last navigation on the same connection, for clients without cookies.
     let lastNavigation: Navigation?
     private let bytes: ByteBuffer
@@ -19,20 +19,30 @@ struct Request: Sendable {
     var isHead: Bool { head.method == .head }
 
     /// Whether a body follows the head.
-    var hasBody: Bool { head.bodyLength ?? 0 > 0 }
+    package var hasBody: Bool { head.bodyLength ?? 0 > 0 }
 
     /// Whether the client waits for `100 Continue` before it sends the body.
-    var expectsContinue: Bool {
+    package var expectsContinue: Bool {
         !head.isOldVersion && with(.expect) { HTTPBytes.areSame($0, "100-continue") } ?? false
+    }
+
+    /// Whether the client declares the body as JSON.
+    package var isJSON: Bool {
+        with(.contentType) { value in
+            let type = HTTPBytes.trimmed(UnsafeRawBufferPointer(rebasing: value.prefix { $0 != UInt8(ascii: ";") }))
+            guard type.count == 16, type[11] == HTTPBytes.slash else { return false }
+            return HTTPBytes.areSame(UnsafeRawBufferPointer(rebasing: type[..<11]), "application")
+                && HTTPBytes.areSame(UnsafeRawBufferPointer(rebasing: type[12...]), "json")
+        } ?? false
     }
 
     /// Whether another request may follow on the connection.
     var keepsOpen: Bool { !head.wantsClose && !head.isOldVersion }
 
-    func has(_ field: RequestHead.Field) -> Bool { head[field] != nil }
+    package func has(_ field: RequestHead.Field) -> Bool { head[field] != nil }
 
     /// Calls `body` with the value of a field. Returns nil if the field is absent.
-    func with<Answer>(_ field: RequestHead.Field, _ body: (UnsafeRawBufferPointer) -> Answer) -> Answer? {
+    package func with<Answer>(_ field: RequestHead.Field, _ body: (UnsafeRawBufferPointer) -> Answer) -> Answer? {
         head[field].map { with($0, body) }
     }
 
@@ -45,7 +55,7 @@ struct Request: Sendable {
     }
 
     /// Calls `body` with the path of the target, without its query, and the authority of a target in absolute form.
-    func withTarget<Answer>(
+    package func withTarget<Answer>(
         _ body: (_ authority: UnsafeRawBufferPointer?, _ path: UnsafeRawBufferPointer) -> Answer
     ) -> Answer {
         with(head.target) { target in
@@ -65,7 +75,7 @@ struct Request: Sendable {
     }
 
     /// The query with its question mark; empty if there is none.
-    var query: Substring { wholeTarget.drop { $0 != "?" } }
+    package var query: Substring { wholeTarget.drop { $0 != "?" } }
 
     /// The method as the client sent it, cut to 16 characters.
     var methodName: String {
@@ -74,10 +84,10 @@ struct Request: Sendable {
     }
 
     /// The target with its query.
-    var wholeTarget: String { with(head.target) { String(decoding: $0, as: UTF8.self) } }
+    package var wholeTarget: String { with(head.target) { String(decoding: $0, as: UTF8.self) } }
 
     /// All fields in order, including those that the head does not record.
-    var allFields: [(name: String, value: String)] {
+    package var allFields: [(name: String, value: String)] {
         bytes.readableBytesView.split(separator: HTTPBytes.lineFeed).dropFirst().compactMap { line in
             guard let colon = line.firstIndex(of: HTTPBytes.colon) else { return nil }
             let value = line[(colon + 1)...].withUnsafeBytes { value in
@@ -93,8 +103,8 @@ struct Request: Sendable {
 }
 
 /// The body of a request. The client keeps it until the service reads it.
-struct RequestBody: Sendable {
-    let channel: any Channel
+package struct RequestBody: Sendable {
+    package let channel: any Channel
     private let connection: NIOLoopBound<Connection>
 
     init(_ connection: Connection, _ channel: any Channel) {
@@ -104,7 +114,7 @@ struct RequestBody: Sendable {
 
     /// Reads the whole body, whose length the service has checked. Throws `NoBufferSpace`, or an error if the client
     /// has closed the connection.
-    func read() async throws -> [UInt8] {
+    package func read() async throws -> [UInt8] {
         let promise = channel.eventLoop.makePromise(of: [UInt8].self)
         channel.eventLoop.execute { [connection] in connection.value.readBody(promise) }
         return try await promise.futureResult.get()
@@ -112,10 +122,10 @@ struct RequestBody: Sendable {
 }
 
 /// The bodies of other requests use all buffer space.
-struct NoBufferSpace: Error {}
+package struct NoBufferSpace: Error {}
 
 /// The service that responds to the requests of one server.
-protocol Service: AnyObject, Sendable {
+package protocol Service: AnyObject, Sendable {
     var limits: ServerLimits { get }
     var fields: ResponseFields { get }
     /// Receives every response, on the server's thread; nil disables the log.
@@ -127,10 +137,10 @@ protocol Service: AnyObject, Sendable {
 }
 
 extension Service {
-    var log: (@Sendable (AccessEntry) -> Void)? { nil }
+    package var log: (@Sendable (AccessEntry) -> Void)? { nil }
 
     /// Runs long work outside the server's thread.
-    nonisolated(nonsending) func elsewhere<Value: Sendable>(
+    package nonisolated(nonsending) func elsewhere<Value: Sendable>(
         _ work: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
         // The high priority keeps pages from waiting for background work of the process.

@@ -1,28 +1,28 @@
 import CLibrary
 
 /// The request line and the fields that the server uses, as ranges of the received bytes (RFC 9112).
-struct RequestHead: Sendable {
-    enum Method: Sendable { case get, head, post, options, other }
+package struct RequestHead: Sendable {
+    package enum Method: Sendable { case get, head, post, options, other }
 
     /// The fields with a meaning for the server. The form of other fields is checked only.
-    enum Field: Int, Sendable, CaseIterable {
+    package enum Field: Int, Sendable, CaseIterable {
         case host, origin, cookie, range, ifRange, ifMatch, ifNoneMatch, contentType, contentLength, expect, token
         case fetchSite, fetchMode, fetchDestination, fetchPurpose, privateNetwork, authorization
         case serviceWorker, acceptLanguage, acceptEncoding
     }
 
-    var method = Method.other
+    package internal(set) var method = Method.other
     var target = 0..<0
     /// Whether the request uses HTTP/1.0, whose connections end with the response.
-    var isOldVersion = false
+    package internal(set) var isOldVersion = false
     /// The length of the whole head, including its empty line.
     var length = 0
     /// Whether `Host` occurs more than once.
-    var repeatsHost = false
+    package internal(set) var repeatsHost = false
     var wantsClose = false
     var acceptsHTML = false
     /// The value of `Content-Length`; nil if it is absent.
-    var bodyLength: Int?
+    package internal(set) var bodyLength: Int?
 
     private var places = InlineArray<20, Range<UInt32>>(repeating: absent)
     // A field with an empty value has another range, because offset 0 is the method.

@@ -1,10 +1,10 @@
 import BundleFormats
-import BundleValues
+package import BundleValues
 import CLibrary
-import NIOCore
+package import NIOCore
 
 /// The response of a service to one request. The connection writes it.
-struct Response: Sendable {
+package struct Response: Sendable {
     /// The body. The connection sends no body in response to a HEAD.
     enum Body: Sendable {
         case none
@@ -14,8 +14,8 @@ struct Response: Sendable {
         /// The events of a page, each sent when the kernel has accepted the one before. The connection ends with
         /// them. A page has one stream; a new stream ends the former one.
         case events(AsyncStream<PageEvent>, page: String)
-        /// The connection belongs to another protocol afterwards.
-        case upgrade(any ProtocolSwitch, SwitchRequest)
+        /// The connection is a WebSocket afterwards.
+        case socket(SocketSwitch)
     }
 
     let status: Int
@@ -25,7 +25,7 @@ struct Response: Sendable {
     /// Whether the connection ends with the response. An unread body ends it as well.
     var closes = false
     /// Whether `fields` contain the content security policy, instead of that of every response.
-    var hasPolicy = false
+    package var hasPolicy = false
     /// The navigation of this response, for later requests on the connection.
     var navigation: Navigation?
 
@@ -41,7 +41,7 @@ struct Response: Sendable {
     }
 
     /// Creates a response with bytes of a type. Each of `fields` has its line end.
-    init(_ status: Status, type: String, caching: String, fields: String = "", _ bytes: ByteBuffer) {
+    package init(_ status: Status, type: String, caching: String, fields: String = "", _ bytes: ByteBuffer) {
         self.init(number: status.rawValue, type: type, caching: caching, fields: fields, bytes)
     }
 
@@ -60,12 +60,12 @@ struct Response: Sendable {
         switch body {
         case .bytes(let bytes): bytes.readableBytes
         case .file(_, let part): part.count
-        case .none, .events, .upgrade: 0
+        case .none, .events, .socket: 0
         }
     }
 
     /// The same response with `closes` set.
-    var closing: Response {
+    package var closing: Response {
         var response = self
         response.closes = true
         return response
@@ -74,13 +74,13 @@ struct Response: Sendable {
     // MARK: Short responses
 
     /// Returns a response with a line of text, or without text, that caches do not store.
-    static func text(_ status: Status, _ text: String, fields: String = "") -> Response {
+    package static func text(_ status: Status, _ text: String, fields: String = "") -> Response {
         let line = text.isEmpty ? ByteBuffer() : ByteBuffer(string: text + "\n")
         return Response(status, type: MediaType.text, caching: Caching.never, fields: fields, line)
     }
 
     /// Returns a refusal, whose text is the reason phrase.
-    static func refusal(_ status: Status, fields: String = "") -> Response {
+    package static func refusal(_ status: Status, fields: String = "") -> Response {
         text(status, "\(status.reason)", fields: fields + (status == .headTooLarge ? fewerCookies : ""))
     }
 
@@ -88,12 +88,12 @@ struct Response: Sendable {
     /// client.
     private static var fewerCookies: String { "Clear-Site-Data: \"cookies\"\r\nRefresh: 1\r\n" }
 
-    static func json(_ object: JSONObject, caching: String) -> Response {
+    package static func json(_ object: JSONObject, caching: String) -> Response {
         json(number: Status.ok.rawValue, object, caching: caching)
     }
 
     /// Returns a refusal as JSON. `status` may be one that only the host defines.
-    static func error(
+    package static func error(
         _ status: Int, code: String, message: String
     ) -> Response {
         refusal(CallRefusal(status: status, code: code, message: message))
@@ -129,7 +129,7 @@ extension PageEvent {
 }
 
 /// The status line and the fields of every response.
-struct ResponseFields: Sendable {
+package struct ResponseFields: Sendable {
     private let common: [UInt8]
     private let hasDate: Bool
     /// The fields of a response with a separate policy.
@@ -154,7 +154,7 @@ struct ResponseFields: Sendable {
 
     /// Creates the fields of a server for programs: browsers must not show its files, and shared caches may store
     /// them.
-    init() {
+    package init() {
         hasDate = true
         common = Array(
             """
@@ -201,7 +201,7 @@ enum HTTPDate {
 }
 
 /// The statuses of the server's responses.
-enum Status: Int, Sendable {
+package enum Status: Int, Sendable {
     case switchingProtocols = 101
     case ok = 200
     case partialContent = 206

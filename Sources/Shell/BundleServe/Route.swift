@@ -69,13 +69,13 @@ enum Route: Equatable {
 }
 
 /// The path of a request target, decoded once, as bytes. It always names a path below a folder.
-struct RequestPath: Equatable {
+package struct RequestPath: Equatable {
     /// The path without its first slash. Only its last component may be empty.
-    let bytes: [UInt8]
+    package let bytes: [UInt8]
 
     /// Decodes the path of a target. Returns nil for invalid escapes, for escaped slashes, backslashes and control
     /// bytes, for invalid UTF-8, and for components that are empty, `.` or `..`, escaped or not.
-    init?(decoding target: UnsafeRawBufferPointer) {
+    package init?(decoding target: UnsafeRawBufferPointer) {
         guard let first = target.first, first == HTTPBytes.slash else { return nil }
         var bytes: [UInt8] = []
         bytes.reserveCapacity(target.count)
@@ -108,7 +108,7 @@ struct RequestPath: Equatable {
         self.bytes = bytes
     }
 
-    init(_ bytes: [UInt8]) { self.bytes = bytes }
+    package init(_ bytes: [UInt8]) { self.bytes = bytes }
 
     private static func isName(_ bytes: [UInt8], from start: Int) -> Bool {
         switch bytes.count - start {
@@ -220,21 +220,13 @@ enum PageCall: Equatable {
     init(_ request: Request, isFromOurPage: Bool) {
         self = .refused(.forbidden)
         guard isFromOurPage, let token = request.text(.token), !token.isEmpty else { return }
-        let isJSON = request.with(.contentType, Self.isJSON) ?? false
         let expects = request.has(.expect) && !request.head.isOldVersion
         switch request.head.bodyLength {
-        case _ where !isJSON: self = .refused(.unsupportedMediaType)
+        case _ where !request.isJSON: self = .refused(.unsupportedMediaType)
         case nil: self = .refused(.lengthRequired)
         case let length? where length > Self.longestBody: self = .refused(.bodyTooLarge)
         case _ where expects && !request.expectsContinue: self = .refused(.expectationFailed)
         default: self = .accepted(token: token)
         }
-    }
-
-    static func isJSON(_ value: UnsafeRawBufferPointer) -> Bool {
-        let type = HTTPBytes.trimmed(UnsafeRawBufferPointer(rebasing: value.prefix { $0 != UInt8(ascii: ";") }))
-        guard type.count == 16, type[11] == HTTPBytes.slash else { return false }
-        return HTTPBytes.areSame(UnsafeRawBufferPointer(rebasing: type[..<11]), "application")
-            && HTTPBytes.areSame(UnsafeRawBufferPointer(rebasing: type[12...]), "json")
     }
 }

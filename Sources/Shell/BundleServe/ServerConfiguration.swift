@@ -48,8 +48,8 @@ package struct ServerConfiguration: Sendable {
     package var metrics: (@Sendable () async -> String)?
     /// Returns the response of `/__clientctl/v1/kiosk` to a query; nil disables the path.
     package var kiosk: (@Sendable (Substring) -> JSONObject)?
-    /// Opens the WebSockets of pages; nil disables them, and pages send requests.
-    package var sockets: (any SocketOpener)?
+    /// Whether pages open WebSockets. Otherwise they send requests.
+    package var opensSockets = false
     package var limits = ServerLimits()
 
     /// Creates a configuration with the strict defaults.

@@ -153,7 +153,9 @@ package final class Site: Sendable {
     }
 
     /// Returns the strong tag of content in `parts`.
-    static func tag(of parts: [[UInt8]]) throws -> [UInt8] { tag(of: try SHA256Digest.of(Array(parts.joined()))) }
+    package static func tag(of parts: [[UInt8]]) throws -> [UInt8] {
+        tag(of: try SHA256Digest.of(Array(parts.joined())))
+    }
 
     /// Returns the strong tag of content with this digest.
     static func tag(of digest: SHA256Digest) -> [UInt8] { Array("\"sha256-\(digest.hex)\"".utf8) }

@@ -1,12 +1,12 @@
 import BundleCore
-import BundleDisk
+package import BundleDisk
 import BundleSigning
 import CLibrary
 import NIOCore
 
 /// A file that is ready to be sent: its bytes, or an open descriptor for a larger file, and the fields that describe
 /// it.
-final class SiteFile: Sendable {
+package final class SiteFile: Sendable {
     enum FileContent: Sendable {
         case bytes(ByteBuffer)
         case open(OpenFile)
@@ -20,9 +20,9 @@ final class SiteFile: Sendable {
     private let size: Int
     private let content: FileContent
     /// The entity tag with its quotes.
-    let tag: [UInt8]
+    package let tag: [UInt8]
     /// Identifies the file on the disk that this one was read from.
-    let origin: [UInt8]
+    package let origin: [UInt8]
     private let type: String
     /// Whether the file starts with a byte order mark of UTF-16.
     private let isWide: Bool
@@ -80,9 +80,14 @@ final class SiteFile: Sendable {
     }
 
     /// Describes an open file, whose `facts` the caller has read.
-    convenience init(
-        _ file: File, _ facts: FileFacts, type: String, _ description: FileDescription,
-        _ compressed: CompressedFile? = nil
+    package convenience init(
+        _ file: File, _ facts: FileFacts, type: String, _ description: FileDescription
+    ) throws {
+        try self.init(file, facts, type: type, description, nil)
+    }
+
+    private convenience init(
+        _ file: File, _ facts: FileFacts, type: String, _ description: FileDescription, _ compressed: CompressedFile?
     ) throws {
         let size = facts.size
         var page: [UInt8]?
@@ -128,7 +133,7 @@ final class SiteFile: Sendable {
     }
 
     /// Returns the response to a request for the file. `extra` are further fields.
-    func response(to request: Request, fields extra: String = "") -> Response {
+    package func response(to request: Request, fields extra: String = "") -> Response {
         guard let coded, coded.file.isDecoded(for: request), coded.file.isAccepted(by: request) else {
             return response(to: request, fields, tag, extra)
         }

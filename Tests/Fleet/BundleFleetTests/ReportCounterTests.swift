@@ -1,5 +1,4 @@
 import BundleDisk
-import BundleServe
 import BundleTesting
 import BundleValues
 import Testing

@@ -57,7 +57,6 @@ import Testing
     @Test func `reads the channel file once for an edit`() throws {
         try workspace.put(workspace.document("1.0.0"))
         let location = HookedLocation(workspace.location)
-        location.hasLock = true
         var names: [String] = []
         location.beforeRead = { names.append($0) }
         let pause = ChannelChange.pause(try workspace.version("1.0.0"))

@@ -72,7 +72,7 @@ import BundleFormats
         try workspace.put(workspace.document("1.0.0"))
         var terms = workspace.terms()
         terms.isDryRun = true
-        let edited = try workspace.location.locked(FeedWait()) {
+        let edited = try workspace.location.exclusive(FeedWait()) {
             try ChannelEditor(feed: workspace.location, terms).apply(.pause(workspace.version("1.0.0")), to: "stable")
         }
         #expect(edited.writes?.map(\.name) == ["channels/stable/2.json", "channels/stable.json"])

@@ -17,9 +17,7 @@ import BundleFormats
 
     /// Returns an empty location as two commands see it.
     private func locations(_ kind: LocationKind) throws -> (one: any FeedLocation, other: any FeedLocation) {
-        let (one, other) = (try kind.location(in: folder), try kind.location(in: folder))
-        try one.make()
-        return (one, other)
+        (try kind.location(in: folder), try kind.location(in: folder))
     }
 
     private func text(_ location: any FeedLocation, _ name: String) throws -> String? {
@@ -88,14 +86,14 @@ import BundleFormats
     @Test(arguments: LocationKind.all)
     func `removes a release, and ignores a missing one`(_ kind: LocationKind) throws {
         let (one, other) = try locations(kind)
-        try one.removeRelease("v1.0.0")
+        try one.remove("releases/v1.0.0/")
         for name in ["v1.0.0/manifest.json", "v1.0.0/a.delta", "v1.0.00/a"] {
             #expect(try one.create("releases/\(name)", with: .bytes([1])))
         }
-        try other.removeRelease("v1.0.0")
-        try other.removeRelease("v1.0.0")
+        try other.remove("releases/v1.0.0/")
+        try other.remove("releases/v1.0.0/")
         #expect(try one.list("").map(\.name) == ["releases/v1.0.00/a"])
-        if let folder = one.folder {
+        if let folder = one.address.folder {
             #expect(try Directory.open("\(folder)/releases").list() == ["v1.0.00"])
         }
     }

@@ -106,13 +106,11 @@ import Testing
         #expect(try apply(.reinstate(version)) == .offers(version))
     }
 
-    @Test(arguments: [false, true])
-    func `removes manifest.json if another channel recalls its release`(hasLock: Bool) throws {
+    @Test func `removes manifest.json if another channel recalls its release`() throws {
         let version = try workspace.version("1.1.0")
         try put("beta", ["1.1.0"])
         try workspace.folder.write(manifest("1.1.0"), to: "feed/manifest.json")
         let location = HookedLocation(workspace.location)
-        location.hasLock = hasLock
         let report = try ChannelEditor(feed: location, workspace.terms()).apply(
             .recall(version, reason: "bad"), to: "beta")
         #expect(report.newest == .removed(version))

@@ -149,7 +149,7 @@ import Testing
         try whole(location.inner)
         let late = try workspace.document("1.4.0", "1.6.0")
         location.beforeRemoval = { [self] release in
-            if release == "v1.0.0" { try put(late, "channels/stable.json", in: workspace.location) }
+            if release == "releases/v1.0.0/" { try put(late, "channels/stable.json", in: workspace.location) }
         }
         _ = try sweep(location)
         #expect(try releases(in: location).contains("1.6.0"))

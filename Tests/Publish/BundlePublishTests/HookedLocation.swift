@@ -2,17 +2,15 @@ import BundleValues
 
 @testable import BundlePublish
 
-/// A location that calls back before it reads a file or removes a release. Without a lock, it behaves like a bucket.
+/// A location that calls back before it reads a file or removes a release. It has no lock, like a bucket.
 final class HookedLocation: FeedLocation {
     let inner: any FeedLocation
     var beforeRead: (String) -> Void = { _ in }
     var beforeRemoval: (String) throws -> Void = { _ in }
-    var hasLock = false
 
     init(_ inner: any FeedLocation) { self.inner = inner }
 
-    var address: String { inner.address }
-    var folder: String? { nil }
+    var address: LocationAddress { inner.address }
     func read(_ name: String, maximumBytes: Int) throws -> FeedRecord? {
         beforeRead(name)
         return try inner.read(name, maximumBytes: maximumBytes)
@@ -26,16 +24,9 @@ final class HookedLocation: FeedLocation {
     func replace(_ name: String, with bytes: [UInt8], version: FeedVersion?) throws {
         try inner.replace(name, with: bytes, version: version)
     }
-    func remove(_ name: String) throws { try inner.remove(name) }
-    func removeRelease(_ release: String) throws {
-        try beforeRemoval(release)
-        try inner.removeRelease(release)
+    func remove(_ name: String) throws {
+        if name.hasSuffix("/") { try beforeRemoval(name) }
+        try inner.remove(name)
     }
     func list(_ folder: String) throws -> [FeedEntry] { try inner.list(folder) }
-    func isIncomplete(_ release: String) throws -> Bool { try inner.isIncomplete(release) }
-    func draft(_ wait: FeedWait) throws -> any ReleaseDraft { try inner.draft(wait) }
-    func make() throws { try inner.make() }
-    func requireExists() throws { try inner.requireExists() }
-    func sync(_ folder: String) throws { try inner.sync(folder) }
-    func locked<Answer>(_ wait: FeedWait, work: () throws -> Answer) throws -> Answer { try work() }
 }

@@ -131,3 +131,8 @@ import Testing
         #expect(candidates.count == 1000)
     }
 }
+
+@Suite struct HTTPDateTests {
+    @Test(arguments: [(0, "Thu, 01 Jan 1970 00:00:00 GMT"), (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT")])
+    func `formats dates as in RFC 9110`(time: Int, text: String) { #expect(HTTPDate.text(time) == text) }
+}

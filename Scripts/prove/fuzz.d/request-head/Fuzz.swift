@@ -1,7 +1,8 @@
 // fuzz: max_len=4096
-// fuzz: needs=BundleServe
+// fuzz: needs=BundleFleet
 //
 // Parses request heads, compares the result with an independent reader of lines, and passes target and fields to the servers.
+@testable import BundleFleet
 @testable import BundleServe
 @testable import BundleValues
 
@@ -89,9 +90,9 @@ private func look(at head: RequestHead, _ bytes: [UInt8]) {
     require(names.allSatisfy { !$0.isEmpty && $0 != [46] && $0 != [46, 46] }, "no component is empty or dots")
     require(!path.bytes.contains(0) && !path.bytes.contains(92), "no byte is a separator of another system")
     _ = Route(head.method, path)
-    for bits in 0..<16 {
+    for bits in 0..<8 {
         let services = FeedRoute.Services(
-            push: bits & 1 != 0, reports: bits & 2 != 0, roster: bits & 4 != 0, reader: bits & 8 != 0)
+            reports: bits & 1 != 0, roster: bits & 2 != 0, reader: bits & 4 != 0)
         _ = FeedRoute(head.method, path, services)
     }
 }

@@ -50,7 +50,7 @@ extension Serve {
             reporter: reporter, roster: roster)
     }
 
-    /// The page of an opened store, and what watches it.
+    /// The page of a shell, and what watches it.
     struct PageScreen {
         let shell: ClientShell
         let host: LoopbackHost
@@ -59,7 +59,8 @@ extension Serve {
         let boot: ShellBootSequence
     }
 
-    func pageScreen(_ parts: Parts, of shell: ClientShell) throws -> PageScreen {
+    /// `refusal` is the reason why the store does not open yet; nil for an open one.
+    func pageScreen(_ parts: Parts, of shell: ClientShell, without refusal: UpdateFailure?) throws -> PageScreen {
         let (agent, kiosk) = (parts.agent, parts.kiosk)
         let verdict = FirstVerdict()
         let files = StatusFiles(parts.store)
@@ -79,10 +80,13 @@ extension Serve {
             files.record(event)
         }
         return PageScreen(
-            shell: shell, host: host, verdict: verdict, file: file, boot: Self.boot(shell, host: host, parts))
+            shell: shell, host: host, verdict: verdict, file: file,
+            boot: Self.boot(shell, host: host, parts, without: refusal))
     }
 
-    private static func boot(_ shell: ClientShell, host: LoopbackHost, _ parts: Parts) -> ShellBootSequence {
+    private static func boot(
+        _ shell: ClientShell, host: LoopbackHost, _ parts: Parts, without refusal: UpdateFailure?
+    ) -> ShellBootSequence {
         let (bridge, sessions, agent, kiosk) = (parts.bridge, parts.sessions, parts.agent, parts.kiosk)
         let launch = ShellLaunch(shell) {
             guard await bridge.noteEnded(sessions, at: .now) else { return false }
@@ -92,7 +96,8 @@ extension Serve {
         }
         // A user who has just logged in waits for the client that their token allows.
         return ShellBootSequence(
-            sessions: sessions, launch: launch, bridge: bridge, say: logState,
+            sessions: sessions, launch: launch, bridge: bridge,
+            say: { if $0 != refusal?.message { logState($0) } },
             tell: { state in
                 agent.note(state)
                 if state.isLock { host.expectNextPage(isLocked: true) }
@@ -101,19 +106,19 @@ extension Serve {
     }
 
     /// Boots, and returns what the first page shows.
-    func showFirst(_ screen: PageScreen, _ parts: Parts) async throws -> ShellBootSequence.Shown {
+    func showFirst(
+        _ screen: PageScreen, _ parts: Parts, without refusal: UpdateFailure?
+    ) async throws -> ShellBootSequence.Shown {
         let host = screen.host
         parts.kiosk.follow(start: { host.browserStarts() }, hasPage: { host.hasPage })
-        return try await screen.boot.first(waits: parts.container.hasSource && !once)
+        return try await screen.boot.first(waits: refusal != nil || parts.container.hasSource && !once)
     }
 
-    /// Starts the server, on `port` if the seed is already shown there.
-    func startServer(_ screen: PageScreen, _ parts: Parts, port: Int?) async throws -> PageServer {
+    func startServer(_ screen: PageScreen, _ parts: Parts) async throws -> PageServer {
         let application = try await screen.shell.meteorAppId()
-        if let port { warn(aboutPort: port, application: application, parts.pages) }
         screen.file.expect(ScreenNote(.started, since: .now))
         return try await PageServer.start(
-            parts.pages.configuration(port: port, application: application), host: screen.host)
+            parts.pages.configuration(application: application), host: screen.host)
     }
 
     func noteMissingFeed(_ parts: Parts) {
@@ -124,7 +129,8 @@ extension Serve {
 
     /// Returns what runs until `serve` stops.
     func tasks(
-        _ screen: PageScreen, _ parts: Parts, _ server: PageServer, after shown: ShellBootSequence.Shown
+        _ screen: PageScreen, _ parts: Parts, _ server: PageServer, after shown: ShellBootSequence.Shown,
+        without refusal: UpdateFailure?
     ) -> [@Sendable () async -> Void] {
         let (shell, host, boot, verdict, isOnce) = (screen.shell, screen.host, screen.boot, screen.verdict, once)
         let (kiosk, agent, renewal, reporter) = (parts.kiosk, parts.agent, parts.renewal, parts.reporter)
@@ -137,15 +143,29 @@ extension Serve {
                     restarting: agent.noteBrowserRestart)
             },
             { await kiosk.runHook() },
-            { await renewal?.run() },
+            { if refusal != nil { await noteOpening(of: shell, server, parts) } },
+            {
+                await shell.storeOpens(); await renewal?.run()
+            },
             { await boot.again(every: configuration.storeInterval, after: shown) },
             { await agent.run(server, shell: shell) },
-            { if !isOnce { await reporter?.run(ReportCommand.note) } },
+            { if !isOnce { await shell.storeOpens(); await reporter?.run(ReportCommand.note) } },
             { if !isOnce { await agent.sendStates() } },
             {
-                if isOnce { await verdict.limit(configuration.startupTimeout) } else { await listening.run(shell) }
+                if isOnce { return await verdict.limit(configuration.startupTimeout) }
+                await shell.storeOpens()
+                await listening.run(shell)
             },
         ]
+    }
+
+    /// Waits until the store opens, and then does what an open store needs at the start.
+    private func noteOpening(of shell: ClientShell, _ server: PageServer, _ parts: Parts) async {
+        await shell.storeOpens()
+        if Task.isCancelled { return }
+        try? reporting.turn(on: parts.reporter != nil, update)
+        warn(aboutPort: server.port, application: try? await shell.meteorAppId(), parts.pages)
+        parts.agent.ready(server)
     }
 
     static func logState(_ message: String) {
@@ -175,6 +195,8 @@ extension Serve {
     func shellConfiguration(_ endpoints: EndpointWatch) throws -> ShellConfiguration {
         var configuration = try Wiring.configuration(update, verifies: verifyOnLaunch)
         configuration.visibility = .reported
+        // `--once` does not wait for a store.
+        configuration.waitsForStore = !once
         configuration.endpointWatch = endpoints
         configuration.healthCheck = try screen.healthCheck()
         configuration.startupTimeout = try FlagValue.startupTimeout(startupTimeout)
@@ -206,11 +228,11 @@ extension Serve {
         /// The application of `--app-id`; nil if the client names it.
         let appId: String?
 
-        /// Returns the configuration with its port: `given`, on which the seed is already shown, `--port`, or the port that is derived
-        /// from `--app-id` or from `application`, which a Meteor bundle names.
-        func configuration(port given: Int?, application: String?) -> ServerConfiguration {
+        /// Returns the configuration with its port: `--port`, or the port that is derived from `--app-id` or from `application`, which a
+        /// Meteor bundle names.
+        func configuration(application: String?) -> ServerConfiguration {
             var configuration = configuration
-            configuration.port = (given ?? port).map { .fixed($0) } ?? .derived(appId: appId ?? application)
+            configuration.port = port.map { .fixed($0) } ?? .derived(appId: appId ?? application)
             return configuration
         }
     }
@@ -227,7 +249,7 @@ extension Serve {
             return platform
         }
         var configuration = ServerConfiguration(port: .derived(appId: appId), bridge: try .page(platform: platform))
-        configuration.sockets = PageSocketOpener()
+        configuration.opensSockets = true
         configuration.metrics = agent.metrics
         configuration.kiosk = kiosk.ordersForKiosk
         configuration.heartbeat = kiosk.heartbeat / 4
@@ -261,7 +283,7 @@ extension Serve {
             device: listed.name ?? MachineIdentity.hostName, notice: notice ?? .auto)
     }
 
-    /// Warns if the seed was shown on a port other than that of `application`, which is unknown until the store opens.
+    /// Warns if the seed is shown on a port other than that of `application`, which is unknown until the store opens.
     func warn(aboutPort port: Int, application: String?, _ pages: Pages) {
         guard let application, pages.port == nil, pages.appId == nil else { return }
         let own = PortChoice.port(forAppId: application)
@@ -317,14 +339,14 @@ extension Serve {
         return sources
     }
 
-    func announce(_ server: PageServer, shell: ClientShell, isKnown: Bool, agent: ServeAgent) async throws {
-        if !isKnown {
-            try announce(server, names: try await shell.clientNames(), next: await shell.nextLaunch)
+    /// Prints the address, and warns if nothing can be shown without a store.
+    func announce(_ server: PageServer, shell: ClientShell, without refusal: UpdateFailure?) async throws {
+        let next = await shell.nextLaunch
+        let names = try await refusal == nil ? shell.clientNames() : next.map { [$0] } ?? []
+        if let refusal, next == nil {
+            Output.warn(
+                "\(refusal.message) No client is shown until the store opens; serve tries again every 2 seconds.")
         }
-        agent.ready(server)
-    }
-
-    func announce(_ server: PageServer, names: [ClientName], next: ClientName?) throws {
         let url = "http://127.0.0.1:\(server.port)/"
         if server.port != server.wantedPort {
             Output.warn(

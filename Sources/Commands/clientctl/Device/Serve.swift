@@ -175,25 +175,28 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
     func run() async throws {
         let parts = try parts()
         defer { parts.agent.end() }
-        guard let opened = try await open(parts) else { return parts.agent.stopping() }
-        try reporting.turn(on: parts.reporter != nil, update)
-        let screen = try pageScreen(parts, of: opened.shell)
+        // The disk can be mounted, cleared or repaired later, so an error of the store does not end the process.
+        let shell = try parts.container.shell(bridge: parts.bridge)
+        let refusal = await shell.storeRefusal
+        if refusal == nil { try reporting.turn(on: parts.reporter != nil, update) }
+        let screen = try pageScreen(parts, of: shell, without: refusal)
         try StartedProgram.reapOrphansAsInit()
-        if once { try await opened.shell.checkForUpdates() }
-        let shown = try await showFirst(screen, parts)
-        let server = try await startServer(screen, parts, port: opened.port)
+        if once { try await shell.checkForUpdates() }
+        let shown = try await showFirst(screen, parts, without: refusal)
+        let server = try await startServer(screen, parts)
         // A program that reads the address can end this process at once.
-        let signals = opened.signals ?? StopSignals()
+        let signals = StopSignals()
         signals.then { screen.verdict.stop() }
-        try await announce(server, shell: opened.shell, isKnown: opened.port != nil, agent: parts.agent)
+        try await announce(server, shell: shell, without: refusal)
+        parts.agent.ready(server)
         noteMissingFeed(parts)
         let isOnce = once
-        let status = await Self.run(tasks(screen, parts, server, after: shown), parts.agent) {
+        let status = await Self.run(tasks(screen, parts, server, after: shown, without: refusal), parts.agent) {
             if isOnce { return await screen.verdict.status() }
             await signals.wait()
             return 0
         }
-        await Self.end(opened.shell, server: server, reporter: isOnce ? parts.reporter : nil)
+        await Self.end(shell, server: server, reporter: isOnce ? parts.reporter : nil)
         if isOnce { await parts.roster?.sendOnce() }
         screen.file.settle()
         if status != 0 { throw ExitCode(status) }

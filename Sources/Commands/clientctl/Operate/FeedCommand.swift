@@ -122,10 +122,10 @@ struct FeedCopyCommand: ParsableCommand {
               clientctl feed copy s3://bucket/prefix /media/usb/feed
             """)
 
-    @Argument(help: "The feed: a folder or s3://bucket/prefix.", completion: .directory)
+    @Argument(help: "The feed: \(LocationAddress.forms).", completion: .directory)
     var source: String
 
-    @Argument(help: "The target: a folder or s3://bucket/prefix. A missing folder is created.")
+    @Argument(help: "The target: \(LocationAddress.forms). A missing folder is created.")
     var target: String
 
     @Flag(help: "List the files that would be written, and write nothing.")
@@ -183,7 +183,7 @@ struct FeedCheckCommand: AsyncParsableCommand {
     @Argument(help: "The feed's URL (https, http, file).")
     var url: String
 
-    @Option(help: ArgumentHelp("The feed's own location: a folder or s3://bucket/prefix.", valueName: "place"))
+    @Option(help: ArgumentHelp("The feed's own location: \(LocationAddress.forms).", valueName: "place"))
     var origin: String?
 
     @Option(

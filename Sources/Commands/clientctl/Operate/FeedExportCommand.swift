@@ -49,7 +49,7 @@ struct FeedExportCommand: AsyncParsableCommand {
         let trust = try trust.map(TrustAnchor.read)
         for channel in channel { try ChannelView.requireName(channel) }
         let source = try Wiring.location(at: FlagValue.required(feed, of: "feed"), reading)
-        if let feed = source.folder, try Wiring.isInside(target, folder: feed) {
+        if let feed = source.address.folder, try Wiring.isInside(target, folder: feed) {
             throw UpdateFailure(
                 .configInvalid, subject: target,
                 "\(target) is in the feed \(feed), so the kit would be published with it. Give a folder outside the feed."

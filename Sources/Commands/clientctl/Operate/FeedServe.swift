@@ -118,7 +118,7 @@ struct FeedServe: AsyncParsableCommand {
         configuration.phones = try phoneHost.desk(source.folder, reports: counts, needsToken: tokens != nil)
         let operators = devices.rosterTokenFile
         let roster = try roster(of: source, operators)
-        configuration.roster = roster?.service
+        configuration.roster = roster
         configuration.limits.connections = min(configuration.limits.connections, max(16, OpenFiles.raiseLimit() - 128))
         let log = try AccessLog(to: accessLog)
         configuration.log = { log.note($0) }
@@ -185,7 +185,7 @@ struct FeedServe: AsyncParsableCommand {
     /// Returns the roster: the file of a host, or the roster to which a relay passes messages.
     private func roster(
         of source: ServedFeed, _ operators: String?
-    ) throws -> (service: RosterService, store: RosterStore?)? {
+    ) throws -> RosterService? {
         let expect = devices.expect
         guard let place = devices.roster else {
             if expect != nil { throw ValidationError("--expect needs --roster, which lists the devices.") }
@@ -196,7 +196,7 @@ struct FeedServe: AsyncParsableCommand {
             guard let operators else { throw MissingFlag(flags: ["roster-token-file"]) }
             let store = try RosterStore(
                 try Wiring.absolute(place), of: feed, expecting: try expect.map { try ExpectedDevices(file: $0) })
-            return (RosterService(store, operators: try BearerTokens(file: operators)), store)
+            return .store(store, operators: try BearerTokens(file: operators))
         case (.upstream, true) where expect != nil:
             throw ValidationError("A relay lists no devices. Give --expect to the host of the roster.")
         case (.upstream, true):
@@ -204,7 +204,7 @@ struct FeedServe: AsyncParsableCommand {
             // A relay lends its token only to senders that it has authorized itself.
             let lends = tokenFile != nil || isLocal
             let fetcher = try lends ? Wiring.fetcher(relay, for: url) : Wiring.tokenlessFetcher(relay)
-            return (RosterService(passing: RosterRelay(to: url, by: fetcher, passesTokens: !lends)), nil)
+            return .relay(RosterRelay(to: url, by: fetcher, passesTokens: !lends))
         case (.folder, true):
             throw ValidationError("--roster takes a file. Only a relay (--upstream) passes messages to a URL.")
         case (.upstream, false):

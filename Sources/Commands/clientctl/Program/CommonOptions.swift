@@ -3,6 +3,7 @@ import ArgumentParser
 import BundleCore
 import BundleDisk
 import BundleFetch
+import BundlePublish
 import BundleValues
 import CLibrary
 
@@ -41,9 +42,9 @@ extension ArgumentHelp {
     static let shellVersion = ArgumentHelp(
         "Version of the shell, the program around the page. A kiosk needs none (default: 0.0.0; doctor: the last one).",
         valueName: "version")
-    static let feed = ArgumentHelp("(required) The feed: a folder or s3://bucket/prefix.", valueName: "place")
+    static let feed = ArgumentHelp("(required) The feed: \(LocationAddress.forms).", valueName: "place")
     static let createdFeed = ArgumentHelp(
-        "(required) The feed: a folder or s3://bucket/prefix. A missing folder is created.", valueName: "place")
+        "(required) The feed: \(LocationAddress.forms). A missing folder is created.", valueName: "place")
     static let channel = ArgumentHelp("(required) The channel.", valueName: "name")
     static let checkingTrust = ArgumentHelp(
         "Check signatures with this PEM key, folder of *.pem or trust root.", valueName: "path")

@@ -14,24 +14,6 @@ extension Wiring {
         return try FetchURL(filePath: Array(try absolute(text).utf8))
     }
 
-    /// Returns the address of a document to show or check. In the folder of a feed, this is the manifest. Throws `UpdateFailure` if the folder
-    /// has no manifest.
-    static func document(_ text: String) throws -> String {
-        if text.contains("://") { return text }
-        let folder: Directory
-        do throws(DiskError) {
-            folder = try Directory.open(text)
-        } catch {
-            if error.kind == .unsuitable { return text }
-            throw error
-        }
-        if case .file? = try folder.kind(of: "manifest.json") { return "\(text)/manifest.json" }
-        throw UpdateFailure(
-            .configInvalid, subject: text,
-            "\(text) is a folder without a manifest.json. Give a feed, or a manifest, channel file, trust root or archive in it."
-        )
-    }
-
     /// Returns the location of the feed in `--feed`.
     static func location(
         _ feed: String?, bucket: BucketOptions, progress: Progress? = nil
@@ -47,44 +29,30 @@ extension Wiring {
     static func location(
         at text: String, _ reading: BucketReading, terms: BucketTerms = BucketTerms(), progress: Progress? = nil
     ) throws -> any FeedLocation {
-        if !looksLikeURL(text) {
-            try requireLocal(text)
-            return FeedFolder(text)
-        }
-        guard let address = BucketAddress(parsing: text) else {
+        guard let address = LocationAddress(parsing: text) else {
             throw ValidationError(
                 "--feed takes a folder, or a bucket such as s3://bucket/prefix (letters, digits and ._~- only), not "
                     + "\(UntrustedName.display(text)).")
         }
-        let client = try reading.client(address)
-        if let progress { client.progress = progress.uploaded }
-        return BucketLocation(address, client: client, terms: terms)
+        switch address {
+        case .folder(let path):
+            try requireLocal(path)
+            return FeedFolder(path)
+        case .bucket(let address):
+            let client = try reading.client(address)
+            if let progress { client.progress = progress.uploaded }
+            return BucketLocation(address, client: client, terms: terms)
+        }
     }
 
     /// Throws `ValidationError` for an address of another machine, such as scp and rsync accept. No device would see a local folder with
     /// this name.
-    static func requireLocal(_ text: String) throws {
+    private static func requireLocal(_ text: String) throws {
         guard text.prefix(while: { $0 != "/" }).contains(":") else { return }
         let shown = UntrustedName.display(text)
         throw ValidationError(
             "\(shown) names another machine, and clientctl only writes to folders and buckets. Publish to a local folder and "
                 + "copy it with rsync, archives first; write ./\(shown) if it is a folder.")
-    }
-
-    /// Returns true if `text` is probably a URL, including a misspelled one such as `s3:/bucket`.
-    private static func looksLikeURL(_ text: String) -> Bool {
-        let lower = text.lowercased()
-        return text.contains("://") || ["s3:", "http:", "https:", "file:"].contains(where: lower.hasPrefix)
-    }
-
-    /// Downloads the document at `s3://bucket/…`, and the archive that it names, to `folder`, and returns the document's path. The document
-    /// of a feed is its manifest.
-    static func bring(
-        _ text: String, into folder: Directory, limits: ArchiveLimits, reading: BucketReading
-    ) throws -> String {
-        let (location, path) = try bucketDocument(text, reading: reading)
-        try FeedCopy.copyRelease(path, from: location, into: folder, limits: limits)
-        return "\(folder.path)/\(path)"
     }
 
     /// Returns true if `path` is `folder` or below it. Compares names only and follows no links.
@@ -97,17 +65,40 @@ extension Wiring {
         return try parts(path).starts(with: parts(folder))
     }
 
-    /// Returns the feed in a bucket that has the document at `s3://bucket/…`, and the document's path below that feed.
-    static func bucketDocument(
-        _ text: String, reading: BucketReading
-    ) throws -> (location: any FeedLocation, path: String) {
-        let parts = text.dropFirst("s3://".count).split(separator: "/").map(String.init)
-        let isDocument = parts.count > 1 && parts.last?.hasSuffix(".json") == true
-        let name = isDocument ? parts[parts.count - 1] : "manifest.json"
-        let above = isDocument ? parts.dropLast() : parts[...]
-        let depth = FeedDocument.depth(of: name, in: Array(above.dropFirst()))
-        let location = try location(at: "s3://" + above.dropLast(depth).joined(separator: "/"), reading)
-        return (location, (above.suffix(depth) + [name]).joined(separator: "/"))
+    /// The source of a document to show or verify.
+    enum DocumentSource {
+        /// A local file by its path.
+        case file(String)
+        case web(FetchURL)
+        /// A document in a bucket: its feed, and its path below that.
+        case stored(any FeedLocation, path: String)
+    }
+
+    /// Returns the source of the document at `text`; of a feed, this is the manifest. Throws `UpdateFailure` for a folder without one.
+    static func document(_ text: String, _ reading: BucketReading) throws -> DocumentSource {
+        if LocationAddress.isInBucket(text) {
+            let parts = text.split(separator: "/").map(String.init)
+            let isDocument = parts.count > 2 && parts.last?.hasSuffix(".json") == true
+            let name = isDocument ? parts[parts.count - 1] : "manifest.json"
+            let above = isDocument ? parts.dropLast() : parts[...]
+            let depth = FeedDocument.depth(of: name, in: Array(above.dropFirst(2)))
+            let feed = parts[0] + "//" + above.dropFirst().dropLast(depth).joined(separator: "/")
+            return .stored(
+                try location(at: feed, reading), path: (above.suffix(depth) + [name]).joined(separator: "/"))
+        }
+        if text.contains("://") { return .web(try FetchURL(parsing: text)) }
+        let folder: Directory
+        do throws(DiskError) {
+            folder = try Directory.open(text)
+        } catch {
+            if error.kind == .unsuitable { return .file(text) }
+            throw error
+        }
+        if case .file? = try folder.kind(of: "manifest.json") { return .file("\(text)/manifest.json") }
+        throw UpdateFailure(
+            .configInvalid, subject: text,
+            "\(text) is a folder without a manifest.json. Give a feed, or a manifest, channel file, trust root or archive in it."
+        )
     }
 
     /// Returns the absolute path. Throws `DiskError` if the working folder does not exist.

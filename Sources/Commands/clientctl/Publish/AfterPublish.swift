@@ -57,7 +57,7 @@ struct Publication {
     /// The environment variables of the command of `--after-publish`.
     var facts: [String: String] {
         [
-            "PUBLISHED_FEED": feed.address, "PUBLISHED_OUTCOME": outcome,
+            "PUBLISHED_FEED": feed.address.description, "PUBLISHED_OUTCOME": outcome,
             "PUBLISHED_VERSION": version?.description ?? "", "PUBLISHED_CHANNEL": channel?.name ?? "",
             "PUBLISHED_SEQUENCE": channel.map { "\($0.sequence)" } ?? "",
             "PUBLISHED_DOCUMENTS": documents.joined(separator: " "),

@@ -11,7 +11,7 @@ struct BucketReading: ParsableArguments {
 
     /// Throws `ValidationError` if the flag is given for a feed in a folder, where it has no effect.
     func requireBucket(_ place: any FeedLocation) throws {
-        guard place.folder != nil, CommandLineFlags.contain("credential-command") else { return }
+        guard place.address.folder != nil, CommandLineFlags.contain("credential-command") else { return }
         throw ValidationError("--credential-command is for buckets, and \(place.address) is a folder: leave it out.")
     }
 
@@ -165,7 +165,7 @@ struct BucketOptions: ParsableArguments {
     /// Throws `ValidationError` if flags of a bucket are given for a feed in a folder, where they have no effect. The environment and the
     /// configuration file can set them for several feeds.
     func requireBucket(_ place: any FeedLocation) throws {
-        guard place.folder != nil else { return }
+        guard place.address.folder != nil else { return }
         try reading.requireBucket(place)
         if let flag = ["single-writer", "document-max-age"].first(where: CommandLineFlags.contain) {
             throw ValidationError("--\(flag) is for buckets, and \(place.address) is a folder: leave it out.")

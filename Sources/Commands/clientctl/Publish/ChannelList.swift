@@ -126,7 +126,7 @@ extension ChannelList {
     ) throws -> [String] {
         if try feed.isNew {
             throw UpdateFailure(
-                .configInvalid, subject: feed.address,
+                .configInvalid, subject: "\(feed.address)",
                 "\(feed.address) has no channels, no releases and no trust root, so it is not a feed. Check the address."
             )
         }

@@ -31,7 +31,7 @@ struct Initialize: ParsableCommand {
     var appId: String?
 
     @Option(
-        help: ArgumentHelp("The feed: a folder or s3://bucket/prefix. (default: feed)", valueName: "place"),
+        help: ArgumentHelp("The feed: \(LocationAddress.forms). (default: feed)", valueName: "place"),
         completion: .directory)
     var feed: String?
 
@@ -65,7 +65,7 @@ struct Initialize: ParsableCommand {
         let project = Project(
             appId: try answers.value(appId, question: "Application, such as com.example.kiosk", usual: "none") {
                 if !AppId.isReverseDNS($0) { throw ValidationError(AppId.usage) }
-            }, feed: try answers.value(feed, question: "Feed, a folder or s3://bucket/prefix", usual: "feed"),
+            }, feed: try answers.value(feed, question: "Feed, \(LocationAddress.forms)", usual: "feed"),
             channel: try answers.value(channel, question: "Channel", usual: "stable", check: ChannelView.requireName),
             key: try answers.value(key, question: "Private key", usual: "release.key.pem", check: Project.requireKey))
         try project.require()
@@ -188,7 +188,7 @@ private struct Project {
 
     /// Throws `ValidationError` if the feed or the key is `none`.
     func require() throws {
-        if feed.isEmpty { throw ValidationError("--feed takes a folder or s3://bucket/prefix.") }
+        if feed.isEmpty { throw ValidationError("--feed takes \(LocationAddress.forms).") }
         try Self.requireKey(key)
     }
 

@@ -38,23 +38,21 @@ struct Inspect: AsyncParsableCommand {
     }
 
     private func description(_ limits: ArchiveLimits) async throws -> (JSONObject, [String]) {
-        // A local file needs no copy.
-        if !source.contains("://") {
-            return try describe(any: try File.open(reading: try Wiring.document(source)), limits: limits)
-        }
-        if source.hasPrefix("s3://") {
+        switch try Wiring.document(source, reading) {
+        case .file(let path): return try describe(any: try File.open(reading: path), limits: limits)
+        case .stored(let feed, let path):
             let temporary = try TemporaryDirectory()
-            let path = try Wiring.bring(source, into: temporary.directory, limits: limits, reading: reading)
-            return try withExtendedLifetime(temporary) {
-                try describe(any: try File.open(reading: path), limits: limits)
-            }
+            defer { withExtendedLifetime(temporary) {} }
+            try FeedCopy.copyRelease(path, from: feed, into: temporary.directory, limits: limits)
+            return try describe(any: try temporary.directory.file(path), limits: limits)
+        case .web(let url):
+            let temporary = try TemporaryDirectory()
+            defer { withExtendedLifetime(temporary) {} }
+            let file = try await SpoolFile.fetch(
+                url, with: try Wiring.fetcher(network, for: url),
+                maximumBytes: max(limits.archiveBytes, ManifestFormat.maximumBytes), into: temporary.directory)
+            return try describe(any: file, limits: limits)
         }
-        let url = try Wiring.url(source)
-        let temporary = try TemporaryDirectory()
-        let file = try await SpoolFile.fetch(
-            url, with: try Wiring.fetcher(network, for: url),
-            maximumBytes: max(limits.archiveBytes, ManifestFormat.maximumBytes), into: temporary.directory)
-        return try withExtendedLifetime(temporary) { try describe(any: file, limits: limits) }
     }
 
     private func describe(any file: File, limits: ArchiveLimits) throws -> (JSONObject, [String]) {

@@ -1,4 +1,5 @@
 import BundleDisk
+import BundlePublish
 import BundleSigning
 import BundleValues
 import CLibrary
@@ -86,7 +87,7 @@ enum ProjectRule: Equatable {
                 if value.utf8.contains(where: { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: ":") }) {
                     return .isNoName(value)
                 }
-            case .feed where value.hasPrefix("s3://"): continue
+            case .feed where LocationAddress.isInBucket(value): continue
             case .path, .feed:
                 if !isInside(value) { return .leavesFolder(path: value) }
             }

@@ -160,8 +160,8 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         }
         try await next.finish(
             Publication(of: release, in: feed, isDryRun: dryRun), json: common.json,
-            object: object(release, inspection: inspection, feed: feed.address),
-            lines: lines(release, inspection: inspection, feed: feed.address))
+            object: object(release, inspection: inspection, feed: feed.address.description),
+            lines: lines(release, inspection: inspection, feed: feed.address.description))
     }
 
     /// Names what to change in the folder if devices would refuse its archive.

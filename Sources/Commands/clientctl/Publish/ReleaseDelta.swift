@@ -89,7 +89,7 @@ struct ReleaseDelta: AsyncParsableCommand {
             publication, json: common.json,
             object: [
                 "outcome": .string(publication.outcome), "version": .string(version.description),
-                "feed": .string(feed.address), "deltas": .array(reports.map(DeltaLines.value)),
+                "feed": .string(feed.address.description), "deltas": .array(reports.map(DeltaLines.value)),
             ],
             lines: [hasChanged ? "added deltas to \(version)" : "no deltas were added to \(version)"]
                 + DeltaLines.lines(reports, archive: nil))

@@ -47,7 +47,8 @@ struct TrustPublish: AsyncParsableCommand {
         try await next.finish(
             Publication(feed: feed, outcome: outcome, documents: report.documents), json: common.json,
             object: [
-                "outcome": .string(outcome), "version": .integer(report.version), "feed": .string(feed.address),
+                "outcome": .string(outcome), "version": .integer(report.version),
+                "feed": .string(feed.address.description),
                 "channelsToSign": .array(report.channelsToSign.map(JSONValue.string)),
                 "refused": .array(
                     report.refused.map {

@@ -135,14 +135,16 @@ struct Verify: AsyncParsableCommand {
     private func document(
         _ source: String, anchor: TrustAnchor, into folder: Directory, limits: ArchiveLimits
     ) async throws -> (url: FetchURL, device: NewDevice) {
-        if source.hasPrefix("s3://") {
-            let (place, path) = try Wiring.bucketDocument(source, reading: reading)
+        let url: FetchURL
+        switch try Wiring.document(source, reading) {
+        case .stored(let feed, let path):
             let target = try folder.directory(creating: "feed")
-            let device = try NewDevice(following: anchor, in: place, clock: .now)
-            try FeedCopy.copyRelease(path, from: place, into: target, limits: limits)
+            let device = try NewDevice(following: anchor, in: feed, clock: .now)
+            try FeedCopy.copyRelease(path, from: feed, into: target, limits: limits)
             return (try Wiring.url("\(target.path)/\(path)"), device)
+        case .file(let path): url = try Wiring.url(path)
+        case .web(let address): url = address
         }
-        let url = try Wiring.url(Wiring.document(source))
         var device = try NewDevice(trusting: anchor, clock: .now)
         try await device.follow(inFeed: try FeedDocument.feed(of: url), with: try Wiring.fetcher(network, for: url))
         return (url, device)

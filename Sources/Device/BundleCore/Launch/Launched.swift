@@ -62,9 +62,4 @@ public struct Launched: Sendable {
 
     /// The launched client.
     public var name: ClientName { prepared.choice.name }
-
-    /// Returns the launch with a new token, for new pages.
-    package func renewed() throws -> Launched {
-        Launched(prepared: prepared, token: try .random(), isTrial: isTrial, isRecorded: isRecorded)
-    }
 }

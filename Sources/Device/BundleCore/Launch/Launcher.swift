@@ -35,13 +35,22 @@ public struct Launcher: Sendable {
         }
     }
 
+    /// An open store.
+    private struct OpenStore {
+        let folders: StoreFolders
+        let keeper: LedgerKeeper
+        let serving: ServingFolder
+        let roots: ServingRoots
+        /// The lock of the store's only shell.
+        let shellLock: FileLock
+    }
+
     let device: LaunchDevice
-    private let seed: SeedFolder?
-    let folders: StoreFolders
-    let keeper: LedgerKeeper
-    private let serving: ServingFolder
-    private let roots: ServingRoots
-    private let shellLock: FileLock
+    private var seed: SeedFolder?
+    /// The store, or the reason why it cannot be opened.
+    private let store: Result<OpenStore, any Error>
+    /// The seed that a device without a store waits for.
+    private var late = LateSeed()
     let writes: DiskWrites
     /// Its log receives a message once until the next successful write.
     let environment: Environment
@@ -54,21 +63,66 @@ public struct Launcher: Sendable {
         var environment = environment
         environment.log = { writes.log($0) }
         (self.writes, self.environment) = (writes, environment)
-        folders = try StoreFolders(below: try StoreFolders.openRoot(device.store))
-        keeper = LedgerKeeper(root: folders.root)
+        let folders = try StoreFolders(below: try StoreFolders.openRoot(device.store))
         guard let lock = try FileLock.take(folders.serving) else {
             throw UpdateFailure(
                 .storeLocked, subject: device.store,
                 "Another shell runs on the store \(device.store), or is starting. End a `clientctl serve` that uses it, or "
                     + "try again in a moment.")
         }
-        shellLock = lock
-        serving = ServingFolder(folders.serving)
         seed = Self.openSeed(of: device, environment)
-        roots = ServingRoots(
+        let roots = ServingRoots(
             device: device, seed: seed, folders: folders, organizer: BundleOrganizer(serving: folders.serving),
             environment: environment)
+        store = .success(
+            OpenStore(
+                folders: folders, keeper: LedgerKeeper(root: folders.root), serving: ServingFolder(folders.serving),
+                roots: roots, shellLock: lock))
         if try recordStart() { writes.allow() }
+    }
+
+    /// Shows the seed of a device from its own folder, because its store cannot be opened for the reason `refusal`. Nothing is recorded.
+    ///
+    /// Throws `refusal` if the store is in use or is no store, and on a device without a seed, unless its disk may accept writes later.
+    package init(_ device: LaunchDevice, without refusal: any Error, environment: Environment) throws {
+        let mayPass = device.seed != nil || (refusal as? DiskError)?.isWriteRefusal == true
+        guard Self.isWithoutStore(refusal), mayPass else { throw refusal }
+        self.device = device
+        let writes = DiskWrites(environment)
+        var environment = environment
+        environment.log = { writes.log($0) }
+        (self.writes, self.environment) = (writes, environment)
+        store = .failure(refusal)
+        do {
+            seed = try device.seed.map { try SeedFolder(at: $0, layout: device.layout) }
+        } catch {
+            late.failure = error
+        }
+    }
+
+    /// Returns whether `error` means that the store cannot be used: it is full, read-only or broken, or belongs to
+    /// another user or a newer program. A store in use and a folder that is not a store do not count.
+    static func isWithoutStore(_ error: any Error) -> Bool {
+        error is DiskError || error is NewerLedger || (error as? UpdateFailure)?.code == .permissionDenied
+    }
+
+    /// The reason why the store could not be opened; nil for an open one.
+    package var refusal: (any Error)? { if case .failure(let refusal) = store { refusal } else { nil } }
+
+    /// The application ID of a seed from Meteor.
+    package var seedAppId: String? { seed?.facts?.appId }
+
+    /// Looks for the seed of a device without a store, which may still be copied. Returns true when it is complete.
+    package mutating func findSeed() -> Bool {
+        guard refusal != nil, seed == nil, let path = device.seed else { return false }
+        do {
+            let found = try SeedFolder(at: path, layout: device.layout)
+            guard try late.isComplete(ServingRoots.inPlace(found, layout: device.layout)) else { return false }
+            seed = found
+        } catch {
+            late = LateSeed(failure: error)
+        }
+        return seed != nil
     }
 
     private static func openSeed(of device: LaunchDevice, _ environment: Environment) -> SeedFolder? {
@@ -85,14 +139,15 @@ public struct Launcher: Sendable {
     /// Cleans up after an interrupted run and records the start of the shell: its seed, and the failure of a trial
     /// whose shell ended. Returns false if the disk refuses writes.
     private func recordStart() throws -> Bool {
+        let store = try store.get()
         do {
             do {
-                try roots.organizer.clear()
+                try store.roots.organizer.clear()
             } catch {
                 environment.log("\(UpdateFailure(error).message) The next run tries again.")
             }
             try recover()
-            let started = try keeper.apply([start(at: environment.now())])
+            let started = try store.keeper.apply([start(at: environment.now())])
             let forgotten = started.before.entries.map(\.version).filter { started.after.ledger.entry($0) == nil }
             // A bundle with all its files fits any seed, so recovery would adopt it by its receipt.
             if !forgotten.isEmpty { try recover(removingReceiptsOf: forgotten) }
@@ -105,6 +160,7 @@ public struct Launcher: Sendable {
 
     /// Recovers the store, unless another process holds its lock: that one has recovered it.
     private func recover(removingReceiptsOf versions: [ClientVersion] = []) throws {
+        let folders = try store.get().folders
         guard let lock = try FileLock.take(StoreLayout.lock, in: folders.root) else { return }
         defer { withExtendedLifetime(lock) {} }
         for version in versions { try folders.receipts.removeFile(StoreLayout.receipt(version)) }
@@ -122,7 +178,7 @@ public struct Launcher: Sendable {
     }
 
     /// Whether the store's path leads to another folder than the open one.
-    package var isReplaced: Bool { folders.root.isReplaced }
+    package var isReplaced: Bool { (try? store.get())?.folders.root.isReplaced == true }
 
     /// Prepares and begins a launch, for a shell that shows the client itself.
     public func launch() throws -> Launched {
@@ -147,7 +203,8 @@ public struct Launcher: Sendable {
                 writes.areRefused ? inventory.bundles.map(\.name).filter(inventory.ledger.isOnTrial) : []
             guard let choice = choice(inventory, excluding: excluded.union(trials)) else {
                 if !trials.isEmpty, !excluded.isSuperset(of: trials), acceptsWrites() { continue }
-                throw last ?? (forGuests ? nothingForGuests : nothingToLaunch(in: inventory, skipping: trials))
+                throw last ?? late.failure ?? refusal
+                    ?? (forGuests ? nothingForGuests : nothingToLaunch(in: inventory, skipping: trials))
             }
             do {
                 if let client = try ready(choice.name, in: inventory) {
@@ -169,7 +226,7 @@ public struct Launcher: Sendable {
         guard let version = name.version, StartFailure.isOfClient(error) else { return }
         let failure = StartFailure(.notPrepared, detail: UpdateFailure(error).message, at: environment.now())
         do {
-            guard case .written(let update) = try keeper.propose([.unprepared(version, failure)]),
+            guard case .written(let update) = try store.get().keeper.propose([.unprepared(version, failure)]),
                 update.after.ledger.block(on: version) != nil
             else { return }
             environment.log("\(name) is blocked: it could not be prepared twice.")
@@ -182,7 +239,7 @@ public struct Launcher: Sendable {
     /// Returns whether the disk accepts writes again. Rewrites the ledger as a test.
     private func acceptsWrites() -> Bool {
         do {
-            try keeper.rewrite(standing(at: environment.now()))
+            try store.get().keeper.rewrite(standing(at: environment.now()))
         } catch {
             return false
         }
@@ -200,19 +257,31 @@ public struct Launcher: Sendable {
 
     /// Returns nil if another process is removing the client.
     private func ready(_ name: ClientName, in inventory: Inventory) throws -> ReadyClient? {
-        guard let root = try roots.root(of: name, in: inventory) else { return nil }
+        guard case .success(let store) = store else { return try readyInPlace(name) }
+        guard let root = try store.roots.root(of: name, in: inventory) else { return nil }
         // A client that is shown in place is never removed.
-        let use = root.isInPlace ? nil : try serving.use(root.name)
+        let use = root.isInPlace ? nil : try store.serving.use(root.name)
         if use == nil && !root.isInPlace { return nil }
         return ReadyClient(
-            name: name, source: inventory.source(of: name), root: root, use: use, receipt: receipt(of: name),
-            manifest: try roots.manifestFolder(of: name), layout: device.layout,
-            facts: ClientFacts(name, inventory.ledger))
+            name: name, source: inventory.source(of: name), root: root, use: use,
+            receipt: Self.receipt(of: name, in: store.folders), manifest: try store.roots.manifestFolder(of: name),
+            layout: device.layout, facts: ClientFacts(name, inventory.ledger))
+    }
+
+    /// Returns the seed from its own folder; nil for another client.
+    private func readyInPlace(_ name: ClientName) throws -> ReadyClient? {
+        guard name == .embedded, let seed, let refusal else { return nil }
+        let root = try ServingRoots.inPlace(seed, layout: device.layout)
+        environment.log(
+            "\(UpdateFailure(refusal).message) Until then the seed is shown from \(root.path), and nothing is stored.")
+        return ReadyClient(
+            name: name, source: "embedded", root: root, use: nil, receipt: nil,
+            manifest: seed.facts == nil ? nil : seed.directory, layout: device.layout, facts: nil)
     }
 
     /// Returns the receipt of an archive, whose file paths are its URL paths. Returns nil for other clients, and if
     /// the receipt cannot be read.
-    private func receipt(of name: ClientName) -> File? {
+    private static func receipt(of name: ClientName, in folders: StoreFolders) -> File? {
         guard let version = name.version, version.source == .archive else { return nil }
         return try? folders.receipts.file(StoreLayout.receipt(version))
     }
@@ -229,8 +298,9 @@ public struct Launcher: Sendable {
 
     /// Returns the present state of the store.
     package func inventory() throws -> Inventory {
-        let ledger = try readLedger()
-        let trees = try StoredTrees.read(folders.root)
+        guard case .success(let store) = store else { return .empty }
+        let ledger = try readLedger(store.keeper)
+        let trees = try StoredTrees.read(store.folders.root)
         if let failure = trees.listFailure { environment.log("\(failure.failure.message) Its clients are not shown.") }
         switch ledger.applying(standing(at: environment.now()), in: trees) {
         case .accepted(let ledger): return trees.inventory(of: ledger)
@@ -239,7 +309,7 @@ public struct Launcher: Sendable {
     }
 
     /// Without a readable or repairable ledger, the seed can still be shown.
-    private func readLedger() throws -> Ledger {
+    private func readLedger(_ keeper: LedgerKeeper) throws -> Ledger {
         do {
             return try keeper.read()
         } catch  where isRefusal(error) {
@@ -290,6 +360,7 @@ extension Launcher {
     /// A running trial of the same shell is ended without a failure. Returns nil if the client was blocked, recalled
     /// or removed since `prepare`; the caller prepares again.
     package func begin(_ prepared: PreparedLaunch, awaitsPage: Bool = false) throws -> Launched? {
+        if refusal != nil { return try show(prepared) }
         let token = try LaunchToken.random()
         let name = prepared.choice.name
         do {
@@ -326,39 +397,45 @@ extension Launcher {
     public func refuseTrials() { writes.refuse() }
 
     private func record(_ name: ClientName, _ token: LaunchToken, awaitsPage: Bool = false) throws -> Ledger? {
-        let time = environment.now()
+        let (store, time) = (try store.get(), environment.now())
         let launch = LedgerChange.launched(
             try LaunchClaim(name, token), shell: device.shell, at: time, awaitsPage: awaitsPage)
-        guard case .written(let update) = try keeper.propose(standing(at: time) + [launch]) else { return nil }
+        guard case .written(let update) = try store.keeper.propose(standing(at: time) + [launch]) else { return nil }
         writes.settle()
-        keeper.updatePrevious(in: folders, environment: environment)
+        store.keeper.updatePrevious(in: store.folders, environment: environment)
         return update.after.ledger
     }
 }
 
-extension Launcher {
-    /// Returns whether `error` means that the store cannot be used: it is full, read-only or broken, or belongs to
-    /// another user or a newer program. A store in use and a folder that is not a store do not count.
-    package static func isWithoutStore(_ error: any Error) -> Bool {
-        error is DiskError || error is NewerLedger || (error as? UpdateFailure)?.code == .permissionDenied
+/// A seed that appeared after the first attempt to show it, so that it may still be copied.
+private struct LateSeed {
+    /// The observed state of a seed, which distinguishes a complete one from one that is still being copied.
+    private struct Scan: Equatable {
+        /// The sizes of the files; nil for a file that cannot be opened.
+        let sizes: [[UInt8]: Int?]
+        let page: [UInt8]
+
+        init(at root: OrganizedRoot) throws {
+            sizes = root.places.mapValues { try? $0.open().size() }
+            page = try root.page()
+        }
+
+        /// The number of equal scans that are needed, half a second apart. Missing files may still be copied, but a source map that is
+        /// only named must not block the seed forever.
+        var times: Int { sizes.values.contains(nil) ? 40 : 5 }
     }
 
-    /// Launches the seed from its own folder if the store cannot be used; throws `error` otherwise. Nothing is
-    /// stored, so the launch needs no verdict.
-    package static func launch(
-        _ device: LaunchDevice, withoutStore error: any Error, log: (String) -> Void
-    ) throws -> Launched {
-        guard isWithoutStore(error), let path = device.seed else { throw error }
-        let seed = try SeedFolder(at: path, layout: device.layout)
-        let root = try ServingRoots.inPlace(seed, layout: device.layout)
-        log(
-            "\(UpdateFailure(error).message) Until then the seed is shown from \(root.path), and nothing is stored."
-        )
-        let client = ReadyClient(
-            name: .embedded, source: "embedded", root: root, use: nil, receipt: nil,
-            manifest: seed.facts == nil ? nil : seed.directory, layout: device.layout, facts: nil)
-        return Launched(
-            prepared: PreparedLaunch(choice: .init(name: .embedded, reason: .onlyOne), client: client),
-            token: try .random(), isTrial: false, isRecorded: false)
+    /// The reason why there is no seed; nil for one that was found.
+    var failure: (any Error)?
+    private var last: Scan?
+    private var times = 0
+
+    init(failure: (any Error)? = nil) { self.failure = failure }
+
+    mutating func isComplete(_ root: OrganizedRoot) throws -> Bool {
+        let scan = try Scan(at: root)
+        times = last == scan ? times + 1 : 1
+        (last, failure) = (scan, nil)
+        return times >= scan.times
     }
 }

@@ -1,17 +1,26 @@
 import ArchiveSource
 import BundleCore
-package import BundleDisk
-package import BundleServe
+import BundleDisk
 import BundleSigning
 import BundleTransport
-package import BundleValues
+import BundleValues
 import Synchronization
+
+/// The result of a request to a cache for a file.
+enum FillOutcome: Sendable, Equatable {
+    /// The folder has the file.
+    case present
+    /// The feed has no such file.
+    case missing
+    /// The file is being fetched. The client may ask again after this number of seconds.
+    case later(seconds: Int)
+}
 
 /// A cache of the files below `releases/` of a feed on another server.
 ///
 /// A file is fetched once, compared with the digest that the feed's documents name, and kept until the space is needed for another, or
 /// the documents name another digest. The cache checks no signatures: devices compare each file with a signed digest.
-package actor ReleaseCache: FileFill {
+actor ReleaseCache {
     /// The longest wait of a request for a file that is being fetched.
     private static let longestWait = Duration.seconds(4)
     /// The time for which the documents of the feed are used.
@@ -43,7 +52,7 @@ package actor ReleaseCache: FileFill {
     private let uses = Mutex<(count: Int, last: [String: Int])>((0, [:]))
 
     /// Creates a cache of at most `limit` bytes in `folder`, with the files that an earlier run left.
-    package init(
+    init(
         of upstream: Upstream, in folder: Directory, limit: Int, environment: Environment
     ) throws(DiskError) {
         self.upstream = upstream
@@ -67,15 +76,15 @@ package actor ReleaseCache: FileFill {
     }
 
     /// Records that the file at `path` was requested.
-    nonisolated package func used(_ path: String) {
+    nonisolated func used(_ path: String) {
         uses.withLock { uses in
             uses.count += 1
             uses.last[path] = uses.count
         }
     }
 
-    /// Fetches the file at `path`, once for all requests at the same time.
-    package func fill(_ path: String) async -> FillOutcome {
+    /// Fetches the file at `path`, such as `releases/v1.5.0/client.tar.zst`, into the served folder, once for all requests at the same time.
+    func fill(_ path: String) async -> FillOutcome {
         if files[path] != nil {
             await learnDigest(of: path)
             dropChanged()

@@ -1,9 +1,20 @@
 package import BundleDisk
-package import BundleServe
 import BundleValues
 
+/// The result of a message with reports.
+enum ReportVerdict: Sendable, Equatable {
+    /// The number of reports that count. The others were known, or concern versions that the feed does not have.
+    case taken(counted: Int)
+    /// The message is invalid, for this reason.
+    case malformed(String)
+    /// There were too many messages. The sender may retry after this number of seconds.
+    case tooMany(retryAfter: Int)
+    /// The disk accepts no writes.
+    case failed
+}
+
 /// Counts the reports of devices in a file. A report is stored before its device receives the response.
-package actor ReportCounter: ReportReceiver {
+package actor ReportCounter {
     private static let maximumBytes = 64 << 20
     /// The shortest time between two writes. One write serves all waiting requests.
     private static let writePause = Duration.milliseconds(100)
@@ -75,7 +86,8 @@ package actor ReportCounter: ReportReceiver {
         }
     }
 
-    package func take(_ message: [UInt8]) async -> ReportVerdict {
+    /// Counts the reports in the body of one message. They are on the disk when it returns.
+    func take(_ message: [UInt8]) async -> ReportVerdict {
         guard allowance.consume(at: SuspendingClock.now) else { return .tooMany(retryAfter: 30) }
         let parsed: ReportMessage
         do { parsed = try ReportMessage(parsing: message) } catch { return .malformed("\(error)") }
@@ -118,7 +130,7 @@ package actor ReportCounter: ReportReceiver {
     // MARK: Metrics
 
     /// Returns the metrics, at most one second old.
-    package func metrics() async -> String {
+    func metrics() async -> String {
         if let shown, shown.revision == revision || stopwatch.elapsed - shown.at < Self.shownFor { return shown.text }
         if let rendering { return await rendering.value }
         let task = Task { await render() }

@@ -17,7 +17,7 @@ package struct PageReader {
 
     /// Returns the content of the page, without reports.
     package func page() throws -> ReleasePage {
-        try feed.requireExists()
+        try feed.address.requireExists()
         var page = ReleasePage(clock: clock)
         page.root = try root()
         page.offered = try offered()

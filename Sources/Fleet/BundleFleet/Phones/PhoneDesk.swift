@@ -2,13 +2,12 @@ import ArchiveSource
 package import BundleFormats
 import BundleCore
 package import BundleDisk
-package import BundleServe
 import BundleSigning
 import BundleValues
 import Synchronization
 
 /// Answers the updater plugins of phones from a feed folder, with the rule of every other device.
-package final class PhoneDesk: PhoneReceiver {
+package final class PhoneDesk: Sendable {
     package struct Terms: Sendable {
         /// The trust with which the documents of the feed are verified.
         let trust: TrustAnchor
@@ -52,7 +51,8 @@ package final class PhoneDesk: PhoneReceiver {
         (self.feed, self.terms, self.reports, self.log) = (feed, terms, reports, log)
     }
 
-    package func answer(_ call: PhoneCall, _ message: [UInt8]) async -> PhoneAnswer {
+    /// Answers a call with its body or query. It must not be called on the server's thread.
+    func answer(_ call: PhoneCall, _ message: [UInt8]) async -> PhoneAnswer {
         do {
             switch call {
             case .update(let channel):

@@ -1,9 +1,8 @@
-package import BundleServe
 package import BundleValues
 import Synchronization
 
 /// Passes the messages of devices to the roster of another host.
-package final class RosterRelay: RosterReceiver {
+package final class RosterRelay: Sendable {
     /// The largest number of messages on their way.
     private static let most = 64
 
@@ -25,7 +24,7 @@ package final class RosterRelay: RosterReceiver {
         stopwatch = Stopwatch(environment.clock)
     }
 
-    package func take(_ message: [UInt8], from sender: RosterMessenger) async -> RosterVerdict {
+    func take(_ message: [UInt8], from sender: RosterMessenger) async -> RosterVerdict {
         guard allowance.withLock({ $0.consume(sender.address, at: stopwatch.elapsed) }), enter() else {
             return .tooMany(retryAfter: 30)
         }

@@ -1,12 +1,17 @@
 import BundleFormats
 import ArchiveSource
 package import BundleDisk
-package import BundleServe
 import BundleSigning
 package import BundleValues
 
+/// An HTML page of a roster, and its content security policy.
+struct RosterDisplay {
+    let html: String
+    let policy: String
+}
+
 /// Keeps the newest message of each device in a database. A message is on the disk before its device receives the response.
-package actor RosterStore: RosterReceiver, RosterReader {
+package actor RosterStore {
     /// The shortest time between two commits. One commit serves all waiting requests.
     private static let commitPause = Duration.milliseconds(500)
     /// The largest number of messages that wait for a commit.
@@ -65,7 +70,8 @@ package actor RosterStore: RosterReceiver, RosterReader {
         try? await onThread { [file] in try file.note(NewestReleases.read(from: feed, at: time), at: time) }
     }
 
-    package func take(_ message: [UInt8], from sender: RosterMessenger) async -> RosterVerdict {
+    /// Stores a message. It is on the disk when this returns `taken`.
+    func take(_ message: [UInt8], from sender: RosterMessenger) async -> RosterVerdict {
         guard allowance.consume(sender.address, at: stopwatch.elapsed), waiting.count < Self.mostWaiting else {
             return .tooMany(retryAfter: 30)
         }
@@ -135,7 +141,8 @@ package actor RosterStore: RosterReceiver, RosterReader {
         try await onThread { [path] in try work(RosterFile(path, isReadOnly: true)) }
     }
 
-    package func document(query: String) async throws -> [UInt8]? {
+    /// Returns one part of the roster as JSON; nil if the query is invalid.
+    func document(query: String) async throws -> [UInt8]? {
         guard let filter = RosterFilter(query: query) else { return nil }
         await readFeed()
         let (time, expected) = (environment.now(), expected)
@@ -154,7 +161,8 @@ package actor RosterStore: RosterReceiver, RosterReader {
         }
     }
 
-    package func page(query: String) async throws -> RosterDisplay? {
+    /// Returns the list of devices as a page; nil if the query is invalid.
+    func page(query: String) async throws -> RosterDisplay? {
         guard let filter = RosterFilter(query: query) else { return nil }
         await readFeed()
         let (time, expected) = (environment.now(), expected)
@@ -181,7 +189,8 @@ package actor RosterStore: RosterReceiver, RosterReader {
         }
     }
 
-    package func page(of device: String) async throws -> RosterDisplay? {
+    /// Returns the page of one device; nil if the roster does not have it.
+    func page(of device: String) async throws -> RosterDisplay? {
         guard RosterPost.isDevice(device) else { return nil }
         await readFeed()
         let time = environment.now()
@@ -191,7 +200,8 @@ package actor RosterStore: RosterReceiver, RosterReader {
         }
     }
 
-    package func forget(_ message: [UInt8]) async throws -> Bool? {
+    /// Removes the device that the body of a request names. Returns whether the roster had it; nil if the body is invalid.
+    func forget(_ message: [UInt8]) async throws -> Bool? {
         guard let object = try? JSONScanner.parse(message, maximumBytes: RosterPost.maximumBytes).objectValue,
             let device = object["forget"]?.stringValue, RosterPost.isDevice(device)
         else { return nil }
@@ -205,7 +215,8 @@ package actor RosterStore: RosterReceiver, RosterReader {
         return wasThere
     }
 
-    package func metrics() async -> String {
+    /// Returns the totals in the text format of Prometheus.
+    func metrics() async -> String {
         let time = environment.now()
         let families = try? await read { file in try RosterMetrics.families(file, at: time) }
         return MetricsText.text(of: families ?? [])

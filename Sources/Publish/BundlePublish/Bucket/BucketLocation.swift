@@ -7,9 +7,7 @@ import CLibrary
 
 /// A feed as objects below a prefix of a bucket. Each write states the version that was read, and the store rejects a write to another version.
 package final class BucketLocation: FeedLocation {
-    package let address: String
-    package var folder: String? { nil }
-    package var hasLock: Bool { false }
+    package let address: LocationAddress
     private let client: ObjectClient
     private let prefix: String
     let terms: BucketTerms
@@ -19,26 +17,10 @@ package final class BucketLocation: FeedLocation {
 
     /// Uses the feed at `address` with requests of `client`.
     package init(_ address: BucketAddress, client: ObjectClient, terms: BucketTerms) {
-        self.address = address.description
+        self.address = .bucket(address)
         prefix = address.prefix
         self.client = client
         self.terms = terms
-    }
-
-    package func make() throws {}
-
-    package func requireExists() throws {}
-
-    package func sync(_ folder: String) throws {}
-
-    package func locked<Answer>(_ wait: FeedWait, work: () throws -> Answer) throws -> Answer { try work() }
-
-    package func draft(_ wait: FeedWait) throws -> any ReleaseDraft { try BucketDraft(of: self) }
-
-    /// A release exists if its manifest exists. Rejects an invalid name before the upload.
-    package func isIncomplete(_ release: String) throws -> Bool {
-        _ = try key("\(ReleaseFeed.releasesName)/\(release)")
-        return false
     }
 
     // MARK: Files
@@ -110,14 +92,9 @@ package final class BucketLocation: FeedLocation {
     }
 
     package func remove(_ name: String) throws {
+        if name.hasSuffix("/") { return try removeFiles(below: name) }
         let response = try send(ObjectRequest(.delete, try key(name)), maximumBytes: 0).response
         if ![200, 204, 404].contains(response.status) { throw refusal(response, at: name) }
-    }
-
-    package func removeRelease(_ release: String) throws {
-        let folder = "\(ReleaseFeed.releasesName)/\(release)"
-        try remove("\(folder)/\(ReleaseFeed.manifestName)")
-        for entry in try list(folder) { try remove(entry.name) }
     }
 
     private func exists(_ name: String) throws -> Bool {
@@ -257,15 +234,16 @@ extension BucketLocation {
     private static let probeName = ".clientctl-probe"
     private static let probeBytes = Array("clientctl asks here whether conditional writes work.\n".utf8)
 
-    package var probe: FeedWrite? {
-        if isProbed || terms.isSingleWriter { return nil }
-        return FeedWrite(
-            kind: .probe, name: Self.probeName, size: Self.probeBytes.count, headers: headers(of: Self.probeName))
-    }
-
-    package func headers(of name: String) -> [(name: String, value: String)] {
-        BucketHeaders.of(name, documentMaxAge: terms.documentMaxAge).map { ($0.key.rawValue, $0.value) }
-            .sorted { $0.0 < $1.0 }
+    package func requests(of write: FeedWrite, isFirst: Bool) -> [FeedWrite] {
+        func described(_ kind: FeedWrite.Kind, _ name: String, size: Int) -> FeedWrite {
+            let headers = kind == .remove ? [:] : BucketHeaders.of(name, documentMaxAge: terms.documentMaxAge)
+            return FeedWrite(
+                kind: kind, name: name, size: size,
+                headers: headers.map { ($0.key.rawValue, $0.value) }.sorted { $0.0 < $1.0 })
+        }
+        let hasProbe = isFirst && !isProbed && !terms.isSingleWriter
+        return (hasProbe ? [described(.probe, Self.probeName, size: Self.probeBytes.count)] : [])
+            + [described(write.kind, write.name, size: write.size)]
     }
 
     /// Tests conditional writes, because some stores accept and ignore the conditions.
@@ -328,7 +306,7 @@ extension BucketLocation {
             response.status < 300
             ? "ignores the condition of a conditional write" : "responds with \(response.status) to a conditional write"
         return UpdateFailure(
-            .configInvalid, subject: address,
+            .configInvalid, subject: "\(address)",
             "The store of \(address) \(what), so two publishers could overwrite each other's work. Use "
                 + "another store, or give --single-writer if this is its only writer, permanently.")
     }

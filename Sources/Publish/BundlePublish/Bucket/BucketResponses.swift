@@ -2,16 +2,19 @@ import BundleFetch
 import BundleValues
 
 package struct BucketAddress: Hashable, Sendable, CustomStringConvertible {
+    static let scheme = "s3://"
+
     package let bucket: String
     /// Empty if the feed is the whole bucket.
     package let prefix: String
 
-    package var description: String { "s3://\(bucket)" + (prefix.isEmpty ? "" : "/\(prefix)") }
+    package var description: String { "\(Self.scheme)\(bucket)" + (prefix.isEmpty ? "" : "/\(prefix)") }
 
     /// Returns nil if `text` is not such an address.
     package init?(parsing text: String) {
-        guard text.hasPrefix("s3://") else { return nil }
-        let parts = text.dropFirst(5).split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+        guard text.hasPrefix(Self.scheme) else { return nil }
+        let parts = text.dropFirst(Self.scheme.count).split(
+            separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let name = parts.first, (3...63).contains(name.utf8.count), name.first != ".",
             name.utf8.allSatisfy({ $0.isASCIIDigit || (0x61...0x7A).contains($0) || "-.".utf8.contains($0) })
         else { return nil }

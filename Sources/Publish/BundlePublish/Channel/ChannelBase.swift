@@ -268,7 +268,8 @@ extension ChannelWriter {
                 + "Check it with `clientctl channel list`"
         }
         let origin =
-            known?.feed == location.address ? "" : known.map { " It signed that sequence for \($0.feed)." } ?? ""
+            known?.feed == location.address.description
+            ? "" : known.map { " It signed that sequence for \($0.feed)." } ?? ""
         return UpdateFailure(
             .rollbackAttempt, subject: "channel \(name)",
             "Channel \(name) of \(location.address) \(words); to build on it as it is, add --feed-was-restored.\(origin)"

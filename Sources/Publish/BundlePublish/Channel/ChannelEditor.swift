@@ -15,7 +15,7 @@ package struct ChannelEditor {
     }
 
     package static func channels(in feed: any FeedLocation) throws -> [String] {
-        try feed.requireExists()
+        try feed.address.requireExists()
         return try ChannelWriter.channels(in: feed)
     }
 
@@ -39,7 +39,7 @@ package struct ChannelEditor {
     package static func inspect(
         _ channel: String, in feed: any FeedLocation, trust: TrustAnchor?, clock: Timestamp
     ) throws -> (document: ChannelDocument, held: [SemanticVersion]) {
-        try feed.requireExists()
+        try feed.address.requireExists()
         guard let record = try ChannelWriter.record(of: channel, in: feed) else { throw missing(channel, in: feed) }
         let envelope = try ChannelFormat.envelope(parsing: record.bytes)
         let document =
@@ -168,7 +168,7 @@ package struct ChannelEditor {
     private func edit(
         _ channels: [String], work: (ChannelWriter) throws -> ChannelWriter.PreparedChannel
     ) throws -> ChannelReport {
-        try feed.requireExists()
+        try feed.address.requireExists()
         let writer = ChannelWriter(location: feed, options: options)
         let isQuick = options.signers.areQuick
         var report = try feed.change(

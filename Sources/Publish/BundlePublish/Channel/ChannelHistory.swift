@@ -22,7 +22,7 @@ package struct ChannelHistory: Sendable {
     package init(
         _ channel: String, in feed: any FeedLocation, newest: Int = .max, trust: TrustAnchor?, clock: Timestamp
     ) throws {
-        try feed.requireExists()
+        try feed.address.requireExists()
         var entries: [Record] = []
         let sequences = try Self.sequences(of: channel, in: feed)
         // Reads one more copy, which the oldest entry is compared with.

@@ -34,23 +34,21 @@ package struct ChannelUpkeep {
     /// Deletes `channel`: first its file, so that no device reads an incomplete channel, then its hold and its
     /// copies.
     package func delete(_ channel: String) throws -> Removal {
-        try feed.requireExists()
+        try feed.address.requireExists()
         let folder = "\(ChannelWriter.folder)/\(channel)"
         let documents = [ChannelWriter.path(of: channel), HoldEditor.path(of: channel)]
         let there = Set(try feed.list(ChannelWriter.folder).map(\.name))
         let copies = there.filter { $0.hasPrefix(folder + "/") }.sorted()
         let names = documents.filter(there.contains) + copies
         if names.isEmpty { try ChannelEditor.requireChannel(channel, in: feed) }
-        let removed = try remove(names)
-        if !isDryRun { try feed.locked(wait) { try feed.removeFolder(folder) } }
-        return Removal(document: nil, removed: removed)
+        return Removal(document: nil, removed: try remove(names) { try feed.remove(folder + "/") })
     }
 
-    private func remove(_ names: [String]) throws -> [String] {
+    private func remove(_ names: [String], andThen end: () throws -> Void = {}) throws -> [String] {
         if isDryRun { return names }
-        return try feed.locked(wait) {
+        return try feed.exclusive(wait) {
             for name in names { try feed.remove(name) }
-            try feed.sync(ChannelWriter.folder)
+            try end()
             return names
         }
     }

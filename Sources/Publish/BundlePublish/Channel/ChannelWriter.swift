@@ -331,15 +331,9 @@ extension ChannelWriter {
             // Keeping every copy would let a feed grow with the square of its releases.
             let old = current.report.document.sequence - ChannelUpkeep.keptCopies
             if old > 0 { try location.remove(Self.copyPath(of: current.name, sequence: old)) }
-        } else {
-            try location.sync(Self.folder)
         }
         // A previous run may have stopped before it wrote `manifest.json`.
-        if let newest = current.newest {
-            try writeNewest(newest, of: current)
-        } else {
-            try location.sync("")
-        }
+        if let newest = current.newest { try writeNewest(newest, of: current) }
         if !options.isDryRun { remember(&current) }
         return current.report
     }
@@ -397,17 +391,16 @@ extension ChannelWriter {
         }
     }
 
-    /// Writes or removes `manifest.json`. If the location cannot lock out other publishers, one of them may have replaced it or
-    /// followed it: the current channel file then decides.
+    /// Writes or removes `manifest.json`. Where other publishers are not locked out, one of them may have replaced it or followed it: the
+    /// current channel file then decides.
     private func writeNewest(_ first: NewestManifest.Replacement, of prepared: PreparedChannel) throws {
         var next = Optional(first)
-        var bytes = try location.hasLock ? nil : Self.record(of: prepared.name, in: location)?.bytes
+        var bytes = try Self.record(of: prepared.name, in: location)?.bytes
         // A removal cannot be conditional, so it follows the current channel file.
         if first.bytes == nil, let bytes { next = try newest(after: prepared, by: bytes) }
         for _ in 0..<Self.attempts {
             do {
                 if let next { try write(next) }
-                if location.hasLock { return }
                 let now = try Self.record(of: prepared.name, in: location)?.bytes
                 if now == bytes { return }
                 bytes = now

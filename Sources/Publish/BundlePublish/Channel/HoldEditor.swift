@@ -56,7 +56,7 @@ package struct HoldEditor {
     private func trusted() throws -> TrustedKeys {
         if let trusted = try Self.guards(in: location, trust: terms.trust, clock: terms.clock) { return trusted }
         throw UpdateFailure(
-            .keyUnknown, subject: location.address,
+            .keyUnknown, subject: "\(location.address)",
             "No trust root of \(location.address) names a guard, so devices would ignore the hold. Run `clientctl trust add-key --role guard`, "
                 + "then sign and publish the trust root.")
     }
@@ -98,7 +98,6 @@ package struct HoldEditor {
             try check(bytes, of: channel, trusted: trusted)
             if !terms.isDryRun {
                 try location.replace(Self.path(of: channel), with: bytes, version: present?.version)
-                try location.sync(ChannelWriter.folder)
                 // If the location cannot lock out other publishers, a concurrent channel file has ended this hold,
                 // which is for the file before it.
                 let now = try ChannelEditor.read(channel, in: location, trust: terms.trust, clock: terms.clock)

@@ -112,7 +112,7 @@ package struct ManifestOffer: Sendable {
         _ version: SemanticVersion, in feed: any FeedLocation, clock: Timestamp, wait: FeedWait, isDryRun: Bool
     ) throws {
         self.version = version
-        try feed.requireExists()
+        try feed.address.requireExists()
         let dryRun = isDryRun ? DryRunLocation(feed) : nil
         let feed: any FeedLocation = dryRun ?? feed
         previous = try feed.change(wait, channels: [], draft: { nil as Void? }) { _ in

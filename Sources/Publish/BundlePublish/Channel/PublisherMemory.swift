@@ -38,8 +38,8 @@ package struct PublisherMemory: Sendable {
         let feed: String
 
         init(appId: String?, channel: String, in location: any FeedLocation) {
-            (self.appId, self.channel, address) = (appId, channel, location.address)
-            feed = location.folder.map { PathLook.resolved($0) ?? $0 } ?? address
+            (self.appId, self.channel, address) = (appId, channel, location.address.description)
+            feed = location.address.folder.map { PathLook.resolved($0) ?? $0 } ?? address
         }
 
         /// Whether `entry` was stored for this feed.

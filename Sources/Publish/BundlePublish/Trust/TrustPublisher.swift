@@ -34,7 +34,7 @@ package struct TrustPublisher {
         package let expected: String?
     }
 
-    private static let folder = "trust"
+    static let folder = "trust"
     private static let suffix = ".json"
 
     private let feed: any FeedLocation
@@ -55,8 +55,7 @@ package struct TrustPublisher {
 
     /// Publishes `file` as the successor of the feed's newest root, or as its first.
     package func publish(_ file: TrustFile) throws -> PublishedRoot {
-        try feed.make()
-        return try feed.change(wait, channels: [], draft: { () -> Never? in nil }) { _ in try publishAlone(file) }
+        try feed.change(wait, channels: [], draft: { () -> Never? in nil }) { _ in try publishAlone(file) }
     }
 
     private func publishAlone(_ file: TrustFile) throws -> PublishedRoot {
@@ -133,7 +132,6 @@ package struct TrustPublisher {
         }
         let isBehind = shown?.bytes != newest.document
         if isBehind { try feed.replace(FeedTrust.fileName, with: newest.document, version: shown?.version) }
-        try feed.sync(Self.folder)
         return try report(isNew: false, isCompleted: isBehind, version: version, newest.root)
     }
 

@@ -36,7 +36,8 @@ public actor ClientShell {
     private let thread: ShellThread
     private let remover: RemovalThread
     private(set) var launcher: Launcher
-    private var verdicts: Verdicts
+    /// Nil while there is no store.
+    private var verdicts: Verdicts?
     let checks: UpdateChecks
     let observers: AsyncStream<ShellEvent>.Continuation
 
@@ -49,6 +50,10 @@ public actor ClientShell {
     private var stalls: StallDetector?
     private var timer: Task<Void, Never>?
     private var isStoreLost = false
+    private static let openingInterval = Duration.seconds(2)
+    /// The time of the next attempt to open a store that does not open, and the reason of the last one.
+    private var nextOpening = ClientShell.openingInterval
+    private var lastRefusal: String?
     /// The removal of older clients. Removals run one after the other.
     private var removal: Task<Void, Never>?
     /// The last installation that was an event.
@@ -81,10 +86,21 @@ public actor ClientShell {
         checks = UpdateChecks(update, configuration.polling, environment, stopwatch)
         thread = try ShellThread()
         remover = try RemovalThread()
-        launcher = try Launcher(configuration.device, environment: environment)
-        verdicts = try Verdicts(store: configuration.device.store, environment: environment)
+        (launcher, verdicts) = try Self.open(configuration, environment)
         (events, observers) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(100))
         state = Self.state(configuration, ShellWork(launcher, verdicts, bridge, configuration.visibility))
+    }
+
+    private static func open(
+        _ configuration: ShellConfiguration, _ environment: Environment
+    ) throws -> (Launcher, Verdicts?) {
+        let device = configuration.device
+        do {
+            let launcher = try Launcher(device, environment: environment)
+            return (launcher, try Verdicts(store: device.store, environment: environment))
+        } catch  where configuration.waitsForStore {
+            return (try Launcher(device, without: error, environment: environment), nil)
+        }
     }
 
     private static func state(_ configuration: ShellConfiguration, _ work: ShellWork) -> ShellState<ShellWork> {
@@ -149,16 +165,14 @@ public actor ClientShell {
         }
     }
 
-    /// Opens the store again if it was replaced by another folder at the same path.
+    /// Opens the store again if it was replaced by another folder at the same path, or could not be opened before.
     private func followStore() {
+        if let refusal = launcher.refusal { return openStore(after: refusal) }
         guard !isStoreLost, launcher.isReplaced else { return }
         do {
             let device = configuration.device
             let launcher = try Launcher(device, environment: environment)
-            verdicts = try Verdicts(store: device.store, environment: environment)
-            self.launcher = launcher
-            let audience = state.audience
-            state = Self.state(configuration, ShellWork(launcher, verdicts, bridge, configuration.visibility))
+            let audience = use(launcher, try Verdicts(store: device.store, environment: environment))
             environment.log(
                 "The store \(device.store) was replaced by another folder; its clients are shown from now on.")
             if audience == .everybody { try handle(.start) } else { try handle(.admit(audience)) }
@@ -169,6 +183,50 @@ public actor ClientShell {
             let reason = UpdateFailure(error)
             observers.yield(
                 .failed(UpdateFailure(reason.code, subject: reason.subject, "\(reason.message) Restart the shell.")))
+        }
+    }
+
+    /// Tries to open the store, and logs each new reason why it does not open. Finds the seed meanwhile.
+    private func openStore(after refusal: any Error) {
+        if launcher.findSeed() {
+            state.disk = ShellWork(launcher, nil, bridge, configuration.visibility)
+            send(.inspect(retrying: true))
+        }
+        guard stopwatch.elapsed >= nextOpening else { return }
+        nextOpening = stopwatch.elapsed + Self.openingInterval
+        do {
+            let device = configuration.device
+            let launcher = try Launcher(device, environment: environment)
+            let audience = use(launcher, try Verdicts(store: device.store, environment: environment))
+            send(audience == .everybody ? .start : .admit(audience))
+            bridge.reload()
+            // The checks until now had no store.
+            let limit = state.prepared == nil ? Duration.zero : .seconds(60)
+            Task { await checks.request(within: limit) }
+        } catch {
+            let message = UpdateFailure(error).message
+            if message != lastRefusal ?? UpdateFailure(refusal).message {
+                environment.log("\(message) serve tries again every 2 seconds.")
+            }
+            lastRefusal = message
+        }
+    }
+
+    /// Continues with an open store. Returns the audience, which the new state does not have yet.
+    private func use(_ launcher: Launcher, _ verdicts: Verdicts) -> Audience {
+        (self.launcher, self.verdicts) = (launcher, verdicts)
+        let audience = state.audience
+        state = Self.state(configuration, ShellWork(launcher, verdicts, bridge, configuration.visibility))
+        return audience
+    }
+
+    /// The reason why the store could not be opened; nil for an open one.
+    package var storeRefusal: UpdateFailure? { launcher.refusal.map { UpdateFailure($0) } }
+
+    /// Returns when the store is open, or the task is cancelled.
+    package func storeOpens() async {
+        while launcher.refusal != nil {
+            do { try await environment.clock.sleep(for: configuration.storeInterval) } catch { return }
         }
     }
 
@@ -191,7 +249,7 @@ public actor ClientShell {
     private func removeOlder() {
         removal = Task(executorPreference: remover) { [verdicts, keep = configuration.keep, before = removal] in
             await before?.value
-            _ = await verdicts.retain(keep)
+            _ = await verdicts?.retain(keep)
         }
     }
 
@@ -346,7 +404,9 @@ extension ClientShell {
     }
 
     /// Returns the application ID of the running Meteor bundle, or of the seed; nil if neither is a Meteor bundle.
-    public func meteorAppId() throws -> String? { try launcher.inventory().ledger.meteorFacts?.appId }
+    public func meteorAppId() throws -> String? {
+        try launcher.inventory().ledger.meteorFacts?.appId ?? launcher.seedAppId
+    }
 
     /// Returns the running or prepared client and its index page; nil if there is none.
     public func shownPage() throws -> (name: ClientName, page: [UInt8])? {
@@ -363,7 +423,7 @@ extension ClientShell {
 
     /// Whether the store is empty, there is no seed, and the shell polls a feed.
     package var waitsForFirstClient: Bool {
-        !hasSeed && checks.isPolling && (try? launcher.inventory().bundles.isEmpty) == true
+        !hasSeed && checks.isPolling && launcher.refusal == nil && (try? launcher.inventory().bundles.isEmpty) == true
     }
 
     /// Checks for an update and installs it. A client that failed once becomes available again. Throws the failure of the check,
@@ -383,6 +443,7 @@ extension ClientShell {
 
     /// Checks for an update. Returns its failure.
     func check() async -> UpdateFailure? {
+        if let storeRefusal { return storeRefusal }
         // The removal of older clients locks the store, which must not fail the check.
         await removed()
         let result = await checks.update()

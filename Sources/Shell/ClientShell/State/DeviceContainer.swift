@@ -213,7 +213,7 @@ public struct DeviceContainer: Sendable {
             let launcher = try launcher()
             return isForGuests ? try launcher.show(launcher.prepare(forGuests: true)) : try launcher.launch()
         } catch {
-            return try Launcher.launch(configuration.device, withoutStore: error, log: environment.log)
+            return try Launcher(configuration.device, without: error, environment: environment).launch()
         }
     }
 

@@ -13,6 +13,8 @@ public struct ShellConfiguration: Sendable {
     public var visibility = Visibility.assumed
     /// The interval at which the store is read for changes by other processes.
     public var storeInterval = Duration.milliseconds(500)
+    /// Whether the shell runs without a store, which is full, read-only or broken, until it can be opened.
+    package var waitsForStore = false
     /// The polling for updates; nil for checks on request only.
     public var polling: Polling?
     /// The pause after a failed start before a page is offered the same client again.

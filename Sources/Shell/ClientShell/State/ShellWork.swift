@@ -5,12 +5,13 @@ import BundleDisk
 /// The store and the web view of a `ShellState`. It decides nothing.
 struct ShellWork: ShellDisk {
     private let launcher: Launcher
-    private let verdicts: Verdicts
+    /// Nil without a store, where no launch is recorded.
+    private let verdicts: Verdicts?
     private let bridge: any ShellBridge
     private let visibility: ShellConfiguration.Visibility
 
     init(
-        _ launcher: Launcher, _ verdicts: Verdicts, _ bridge: any ShellBridge,
+        _ launcher: Launcher, _ verdicts: Verdicts?, _ bridge: any ShellBridge,
         _ visibility: ShellConfiguration.Visibility
     ) {
         self.visibility = visibility
@@ -66,9 +67,10 @@ struct ShellWork: ShellDisk {
     func record(again launched: Launched) -> Launched { launcher.record(again: launched) }
 
     /// Records a report. A full disk changes nothing, because the shell has received the report.
-    func recordReport(_ launched: Launched) { try? verdicts.pageReported(launched.name, launched.token) }
+    func recordReport(_ launched: Launched) { try? verdicts?.pageReported(launched.name, launched.token) }
 
     func write(_ verdict: LaunchVerdict, _ launched: Launched) -> VerdictWriting {
+        guard let verdicts else { return .done(wasKnown: false) }
         do {
             switch verdict {
             case .good: return .done(wasKnown: try verdicts.confirm(launched.name, launched.token))

@@ -1,5 +1,4 @@
 import BundleDisk
-import BundleServe
 import BundleTesting
 import BundleTransport
 import BundleValues

@@ -1,7 +1,6 @@
 import BundleFormats
 import ArchiveSource
 import BundleDisk
-import BundleServe
 import BundleSigning
 import BundleTesting
 import BundleValues

@@ -16,7 +16,7 @@ import Testing
         fixture = try await LoopbackFixture(installed: "1.0.0")
         token = try await fixture.page()
         var configuration = ServerConfiguration(port: .fixed(0), bridge: try .page())
-        configuration.sockets = PageSocketOpener()
+        configuration.opensSockets = true
         configuration.limits.sockets = 3
         configuration.limits.connections = 4
         server = try await PageServer.start(configuration, host: fixture.host)

@@ -1,7 +1,9 @@
-package import BundleValues
+import BundleFormats
+import BundleServe
+import BundleValues
 
 /// A request of an updater plugin on a phone. Guide/reference/wire-formats.md specifies the contracts.
-package enum PhoneCall: Sendable, Equatable {
+enum PhoneCall: Sendable, Equatable {
     /// A check of Capgo's plugin for updates in a channel.
     case update(channel: String)
     /// Statistics of Capgo's plugin; nil for the channel that each event names.
@@ -19,13 +21,7 @@ package enum PhoneCall: Sendable, Equatable {
     }
 }
 
-/// Answers the requests of phones.
-package protocol PhoneReceiver: Sendable {
-    /// Answers a call with its body or query. It must not be called on the server's thread.
-    func answer(_ call: PhoneCall, _ message: [UInt8]) async -> PhoneAnswer
-}
-
-package enum PhoneAnswer: Sendable, Equatable {
+enum PhoneAnswer: Sendable, Equatable {
     case object(JSONObject)
     /// There is no bundle for the phone, in the contract of Capawesome's plugin.
     case none
@@ -68,7 +64,7 @@ enum PhoneRoute: Equatable {
 extension FeedService {
     /// Answers a phone. A request that no plugin sends gets a 400, whatever is wrong with it.
     nonisolated(nonsending) func answer(
-        _ route: PhoneRoute, _ request: Request, by phones: any PhoneReceiver
+        _ route: PhoneRoute, _ request: Request, by phones: PhoneDesk
     ) async -> Response {
         guard case .call(let call) = route, request.head.bodyLength ?? 0 <= call.maximumBytes,
             !request.has(.expect) || request.expectsContinue

@@ -1,4 +1,5 @@
 import BundleDisk
+import BundleServe
 import BundleValues
 import Synchronization
 

@@ -1,6 +1,10 @@
+import ArchiveSource
 import BundleDisk
+import BundleServe
+import BundleSockets
 import BundleValues
 import NIOCore
+import NIOHTTP1
 import Synchronization
 
 /// Responds to devices with the files of a feed and with push.
@@ -9,23 +13,39 @@ final class FeedService: Service {
     let fields = ResponseFields()
     let log: (@Sendable (AccessEntry) -> Void)?
     private let content: Mutex<ServedContent>
-    private let push: (any ProtocolSwitch)?
-    private let reports: (any ReportReceiver)?
+    private let reports: ReportCounter?
     private let roster: RosterService?
-    private let phones: (any PhoneReceiver)?
+    private let phones: PhoneDesk?
     private let operators: Mutex<BearerTokens?>
-    private let fill: (any FileFill)?
+    private let cache: ReleaseCache?
+    private let push: WebSocketUpgrade
 
-    init(_ configuration: FeedConfiguration) {
+    /// Serves the files of `feed`; nil for none. `cache` fetches the files of releases that the folder does not have yet.
+    /// `onOpen` receives each socket and its subscription, on the event loop of its connection.
+    init(
+        _ configuration: FeedConfiguration, feed: Directory?, cache: ReleaseCache?,
+        onOpen: @escaping @Sendable (SocketTransport, ChannelSubscription) -> Void
+    ) {
         limits = configuration.limits
-        content = Mutex(ServedContent(configuration.feed, configuration.tokens))
-        push = configuration.push
+        content = Mutex(ServedContent(feed, configuration.tokens))
+        push = WebSocketUpgrade(UpgradeRule(path: FeedHost.pushPath), limits: Self.socketLimits) { socket, head in
+            onOpen(socket, ChannelSubscription(target: head.uri) ?? .all)
+        }
         reports = configuration.reports
         roster = configuration.roster
         phones = configuration.phones
         operators = Mutex(configuration.roster?.operators)
-        fill = configuration.fill
+        self.cache = cache
         log = configuration.log
+    }
+
+    /// Devices send nothing and receive little.
+    private static var socketLimits: SocketLimits {
+        var limits = SocketLimits()
+        limits.message = 4096
+        limits.unsent = 64 << 10
+        limits.heartbeat = .seconds(45)
+        return limits
     }
 
     /// The served files and the authorized tokens, replaced as one value.
@@ -60,8 +80,7 @@ final class FeedService: Service {
             return Response.refusal(.badRequest).closing
         }
         let services = FeedRoute.Services(
-            push: push != nil, reports: reports != nil, roster: roster != nil, reader: roster?.reader != nil,
-            phones: phones != nil)
+            reports: reports != nil, roster: roster != nil, reader: roster?.store != nil, phones: phones != nil)
         let route = FeedRoute(request.head.method, path, services)
         let content = content.withLock { $0 }
         switch route {
@@ -92,22 +111,22 @@ final class FeedService: Service {
             return await showPage { try await $0.page(query: query) }
         case .rosterDevice(let device): return await showPage(else: .notFound) { try await $0.page(of: device) }
         case .file(let file):
-            if let fill { return await show(file, of: content.files, request, filledBy: fill) }
+            if let cache { return await show(file, of: content.files, request, from: cache) }
             return show(file, of: content.files, request)
         }
     }
 
     /// Responds with a file of a cache, which fetches it first if necessary. A cache has no documents.
     private nonisolated(nonsending) func show(
-        _ file: FeedFile, of files: FeedFiles?, _ request: Request, filledBy fill: any FileFill
+        _ file: FeedFile, of files: FeedFiles?, _ request: Request, from cache: ReleaseCache
     ) async -> Response {
         guard case .lasting(let path) = file else {
             return .text(.notFound, "This is a cache of releases. Request documents from the feed itself.")
         }
         let name = String(decoding: path.bytes, as: UTF8.self)
-        switch try? await elsewhere({ await fill.fill(name) }) {
+        switch try? await elsewhere({ await cache.fill(name) }) {
         case .present?:
-            fill.used(name)
+            cache.used(name)
             return show(file, of: files, request)
         case .later(let seconds)?: return .refusal(.unavailable, fields: "Retry-After: \(seconds)\r\n")
         case .missing?, nil: return .refusal(.notFound)
@@ -138,7 +157,7 @@ final class FeedService: Service {
     private func refusal(of request: Request, limit: Int) -> Response? {
         guard let length = request.head.bodyLength else { return Response.refusal(.lengthRequired).closing }
         guard length <= limit else { return Response.refusal(.bodyTooLarge).closing }
-        guard request.with(.contentType, PageCall.isJSON) ?? false else {
+        guard request.isJSON else {
             return Response.refusal(.unsupportedMediaType).closing
         }
         if request.has(.expect) && !request.expectsContinue { return Response.refusal(.expectationFailed).closing }
@@ -169,10 +188,10 @@ final class FeedService: Service {
     }
 
     private nonisolated(nonsending) func showMetrics() async -> Response {
-        let (reports, reader) = (reports, roster?.reader)
+        let (reports, roster) = (reports, roster?.store)
         guard
             let text = try? await elsewhere({
-                (await reports?.metrics() ?? "") + (await reader?.metrics() ?? "")
+                (await reports?.metrics() ?? "") + (await roster?.metrics() ?? "")
             })
         else { return .refusal(.notFound) }
         return Response(.ok, type: MediaType.metrics, caching: Caching.never, ByteBuffer(string: text))
@@ -195,7 +214,7 @@ final class FeedService: Service {
         let verdict: RosterVerdict
         do {
             let bytes = try await request.body.read()
-            verdict = try await elsewhere { await roster.receiver.take(bytes, from: sender) }
+            verdict = try await elsewhere { await roster.take(bytes, from: sender) }
         } catch is NoBufferSpace {
             verdict = .tooMany(retryAfter: 30)
         } catch {
@@ -237,11 +256,11 @@ final class FeedService: Service {
     /// Responds with the result of `work`, or with `status` if there is none.
     private nonisolated(nonsending) func read<Value: Sendable>(
         else status: Status = .badRequest,
-        _ work: @escaping @Sendable (any RosterReader) async throws -> Value?, _ response: (Value) -> Response
+        _ work: @escaping @Sendable (RosterStore) async throws -> Value?, _ response: (Value) -> Response
     ) async -> Response {
-        guard let reader = roster?.reader else { return .refusal(.notFound) }
+        guard let store = roster?.store else { return .refusal(.notFound) }
         do {
-            return try await elsewhere { try await work(reader) }.map(response) ?? .refusal(status)
+            return try await elsewhere { try await work(store) }.map(response) ?? .refusal(status)
         } catch {
             return .refusal(.failed)
         }
@@ -256,7 +275,7 @@ final class FeedService: Service {
 
     private nonisolated(nonsending) func showPage(
         else status: Status = .badRequest,
-        _ page: @escaping @Sendable (any RosterReader) async throws -> RosterDisplay?
+        _ page: @escaping @Sendable (RosterStore) async throws -> RosterDisplay?
     ) async -> Response {
         await read(else: status, page) { page in
             var response = Response(
@@ -278,7 +297,6 @@ final class FeedService: Service {
     // MARK: Push
 
     private nonisolated(nonsending) func upgrade(_ request: Request) async -> Response {
-        guard let push else { return .refusal(.notFound) }
-        return await .changing(to: push, request)
+        await .opening(push, for: request, isValid: ChannelSubscription(target: request.wholeTarget) != nil)
     }
 }

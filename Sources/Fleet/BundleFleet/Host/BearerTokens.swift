@@ -1,6 +1,7 @@
-import BundleValues
 import BundleDisk
+import BundleServe
 import BundleSigning
+import BundleValues
 
 /// The bearer tokens (RFC 6750) that authorize requests.
 ///

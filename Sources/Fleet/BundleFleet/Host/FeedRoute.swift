@@ -1,3 +1,5 @@
+import BundleServe
+
 /// The target of a request to a feed server, by its method and path alone.
 enum FeedRoute: Equatable {
     case file(FeedFile)
@@ -31,7 +33,6 @@ enum FeedRoute: Equatable {
 
     /// The services of a server besides its files.
     struct Services: Equatable {
-        var push = false
         var reports = false
         /// Whether devices may send messages to a roster.
         var roster = false
@@ -41,7 +42,7 @@ enum FeedRoute: Equatable {
     }
 
     init(_ method: RequestHead.Method, _ path: RequestPath, _ services: Services) {
-        let isPush = services.push && path.bytes == Self.pushPath
+        let isPush = path.bytes == Self.pushPath
         let reads = method == .get || method == .head
         if services.phones, let phone = PhoneRoute(method, path) {
             self = .phone(phone)

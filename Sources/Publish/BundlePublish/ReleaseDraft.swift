@@ -1,15 +1,25 @@
-import BundleDisk
-import BundleSigning
+package import BundleDisk
 import BundleValues
 
-/// A draft in a local folder. A commit uploads the archive first and the manifest, which completes the release, last.
-final class BucketDraft: ReleaseDraft {
+/// A release that is being written.
+package protocol ReleaseDraft: AnyObject {
+    /// The folder for the archive.
+    var scratch: Directory { get }
+    /// Whether the feed has the release.
+    var isCommitted: Bool { get }
+    /// Publishes the release `name`: the file `archive` of `scratch`, then `others` in order, then `manifest`, which
+    /// completes the release.
+    func commit(_ name: String, archive: String, besides others: [String], manifest: [UInt8]) throws
+}
+
+/// A draft in a local folder. A commit writes the archive first and the manifest, which completes the release, last.
+final class UploadDraft: ReleaseDraft {
     var scratch: Directory { temporary.directory }
     private(set) var isCommitted = false
     private let temporary: TemporaryDirectory
-    private let location: BucketLocation
+    private let location: any FeedLocation
 
-    init(of location: BucketLocation) throws {
+    init(to location: any FeedLocation) throws {
         self.location = location
         temporary = try TemporaryDirectory()
     }
@@ -40,21 +50,5 @@ final class BucketDraft: ReleaseDraft {
             throw FeedConflict("\(folder)/\(ReleaseFeed.manifestName)", in: location)
         }
         isCommitted = true
-    }
-}
-
-extension FeedContent {
-    func size() throws -> Int {
-        switch self {
-        case .bytes(let bytes): bytes.count
-        case .file(let file): try file.size()
-        }
-    }
-
-    func sha256() throws -> SHA256Digest {
-        switch self {
-        case .bytes(let bytes): try SHA256Digest.of(bytes)
-        case .file(let file): try file.sha256()
-        }
     }
 }

@@ -1,10 +1,11 @@
-import Glibc
 import BundleDisk
-import BundleValues
+import BundleServe
 import BundleTesting
+import BundleValues
+import Glibc
 import Testing
 
-@testable import BundleServe
+@testable import BundleFleet
 
 @Suite struct FeedFileTests {
     private func file(_ path: String) -> FeedFile? { FeedFile(RequestPath(Array(path.utf8))) }
@@ -77,11 +78,6 @@ import Testing
         let second = try tags("manifest.json")
         #expect(second[0] == first[0] && second[1] != first[1])
     }
-}
-
-@Suite struct HTTPDateTests {
-    @Test(arguments: [(0, "Thu, 01 Jan 1970 00:00:00 GMT"), (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT")])
-    func `formats dates as in RFC 9110`(time: Int, text: String) { #expect(HTTPDate.text(time) == text) }
 }
 
 @Suite struct BearerTokensTests {
