@@ -55,6 +55,7 @@ public struct Launcher: Sendable {
         environment.log = { writes.log($0) }
         (self.writes, self.environment) = (writes, environment)
         folders = try StoreFolders(below: try StoreFolders.openRoot(device.store))
+        try StoreKind.require(.client, in: folders.root)
         keeper = LedgerKeeper(root: folders.root)
         guard let lock = try FileLock.take(folders.serving) else {
             throw UpdateFailure(
