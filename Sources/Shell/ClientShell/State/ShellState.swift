@@ -531,7 +531,7 @@ extension ShellState {
         return !isBusy(now) && (sequel == .activate || client.name == urgent)
     }
 
-    private func isBusy(_ now: Duration) -> Bool { busy.holds(at: now, limit: busyLimit) }
+    func isBusy(_ now: Duration) -> Bool { busy.holds(at: now, limit: busyLimit) }
 
     /// Returns whether the load may show another client. Urgent releases ignore activation windows.
     func mayChange(_ load: PageLoad) -> Bool {
