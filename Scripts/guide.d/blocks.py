@@ -11,7 +11,7 @@ from common import GUIDE, SCHEMAS, SECONDS, alone, fail, program, read, workplac
 # Pages whose blocks run one after the other in a separate folder. PREPARED runs before all but the first sequence.
 SEQUENCES = (
     ("start/first-release", "start/first-browser", "start/first-rollback", "start/first-device"),
-    ("guides/rollouts", "guides/recall", "guides/groups", "guides/channel-upkeep"), ("guides/keys",), ("guides/meteor",), ("guides/stock-tools",), ("guides/destinations/host",), ("guides/roster",),
+    ("guides/rollouts", "guides/recall", "guides/groups", "guides/channel-upkeep"), ("guides/keys",), ("guides/meteor",), ("guides/stock-tools",), ("guides/destinations/host",), ("guides/roster",), ("guides/ship-shell",),
 )
 PREPARED = """
 mkdir dist

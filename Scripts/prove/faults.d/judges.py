@@ -214,6 +214,35 @@ class Launch(StoreJudge):
             yield f"the later confirmation ended with exit {confirmed.status}: {confirmed.out[:300]}"
 
 
+class Start(StoreJudge):
+    """run: something starts at every point, and later runs start the seed or an installed program."""
+
+    def stopped(self):
+        return []
+
+    failed = stopped
+
+    def status(self, kind, answer):
+        yield f"nothing started: exit {answer.status}: {answer.out[:300]}{answer.err[:300]}"
+
+    def done(self, answer):
+        if not self.started(answer):
+            yield f"exit 0, but nothing started: {answer.out[:300]}{answer.err[:300]}"
+
+    @staticmethod
+    def started(answer):
+        return re.search(r"^started (\S+)$", answer.out, re.MULTILINE)
+
+    def heal(self):
+        known = {"seed", *(name.removeprefix("v") for name in self.world.listed()["versions"])}
+        for number in (1, 2):
+            again = self.world.run(self.arguments)
+            found = self.started(again)
+            if again.status != 0 or not found or found[1] not in known:
+                yield f"later run {number} started nothing: exit {again.status}: {again.out[:300]}{again.err[:300]}"
+                return
+
+
 class Confirmation(Change):
     """confirm: a stored verdict stays; the next run may remove older clients."""
 

@@ -5,8 +5,8 @@ import shutil
 import subprocess
 from typing import Callable, NamedTuple
 
-from judges import Addition, Change, Confirmation, Drawing, Following, Founding, Launch, Locking, Mending, Publication, Removal, Sweep, Telling
-from published import APP_ID, LASTING, Answer, creating, publish_line, release_line
+from judges import Addition, Change, Confirmation, Drawing, Following, Founding, Launch, Locking, Mending, Publication, Removal, Start, Sweep, Telling
+from published import APP_ID, LASTING, Answer, creating, publish_line, release_line, tree
 
 
 class Situation(NamedTuple):
@@ -92,6 +92,32 @@ renew_root = step(lambda world, last, number: [
     "trust", "renew", str(root_file(world, 1)), "--out", str(root_file(world, number)), *LASTING, "--json"])
 sign_root = step(lambda world, last, number: [
     "trust", "sign", str(root_file(world, number)), "--key", str(world.key), "--json"])
+
+
+# A program is a script that prints its version and confirms itself.
+@step
+def install_program(world, last, version):
+    feed = world.work / f"programs-{version}"
+    if not feed.exists():
+        folder = world.work / f"program-{version}"
+        folder.mkdir()
+        (folder / "kiosk").write_text(f"#!/bin/sh\necho started {version}\n{world.clientctl} confirm --program >&2 || true\n")
+        (folder / "data").write_text(version * 20000)
+        world.must(["publish", str(folder), "--program", "kiosk", "--version", version, "--feed", str(feed), "--key", str(world.key)])
+        world.clients[f"v{version}"] = tree(folder)
+    return ["install", "--program", "--manifest", f"{feed}/manifest.json", "--trust", str(world.trust), "--store", str(world.store), "--json"]
+
+
+@step
+def run_program(world, last, *more):
+    seed = world.work / "seed-program"
+    seed.write_text("#!/bin/sh\necho started seed\n")
+    seed.chmod(0o755)
+    return ["run", "--store", str(world.store), "--seed", str(seed), "--seed-version", "1.0.0", *more]
+
+
+# The starts are recorded in another folder.
+run_apart = step(lambda world, last: run_program("--starts", str(world.place / "starts"))(world, last))
 
 
 def root_file(world, number):
@@ -233,5 +259,11 @@ def found(world, last):
 
 
 situation("init", Founding, "", found())
+situation("program-first", Change, "", install_program("2.0.0"))
+situation("program-next", Change, "v2.0.0", install_program("2.0.0"), run_program(), install_program("2.1.0"))
+situation("run-seed", Start, "", install_program("0.9.0"), run_program())
+situation("run-first", Start, "v2.0.0", install_program("2.0.0"), run_program())
+situation("run-next", Start, "v2.0.0 v2.1.0", install_program("2.0.0"), run_program(), install_program("2.1.0"), run_program())
+situation("run-apart", Start, "v2.0.0 v2.1.0", install_program("2.0.0"), run_apart(), install_program("2.1.0"), run_apart())
 # A page replaces the previous one.
 situation("fleet-page", Drawing, "", publish_to_channel("1.0.0"), draw(), publish_to_channel("1.1.0"), draw())

@@ -222,7 +222,7 @@ package final class Directory: Sendable {
         _ = try checkedNegative(clinux_sync_file_system(descriptor), to: "sync", at: path)
     }
 
-    func display(_ name: String) -> String { path + "/" + name }
+    package func display(_ name: String) -> String { path + "/" + name }
 
     /// These calls resolve paths without a limit to this directory, so they accept one component only.
     private func requireComponent(_ name: String, to operation: String) throws(DiskError) {

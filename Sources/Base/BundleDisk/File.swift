@@ -97,6 +97,13 @@ package final class File: Sendable {
 
     package func permissions() throws(DiskError) -> UInt32 { try status().st_mode & 0o7777 }
 
+    package func setPermissions(_ mode: UInt32) throws(DiskError) {
+        _ = try checked(fchmod(descriptor, mode), to: "change", at: path)
+    }
+
+    /// The number of names of the file.
+    package func links() throws(DiskError) -> Int { Int(try status().st_nlink) }
+
     /// The user ID of the owner.
     package func owner() throws(DiskError) -> UInt32 { try status().st_uid }
 

@@ -173,6 +173,11 @@ int clinux_close_from(void *actions, int first) {
 #endif
 }
 
+// This number is the same on every architecture.
+enum { OPEN_PROCESS = 434 };
+
+int clinux_open_process(pid_t process) { return answer(syscall(OPEN_PROCESS, process, 0u)); }
+
 int clinux_memory_file(const char *name) { return answer(memfd_create(name, MFD_CLOEXEC)); }
 
 // These numbers are the same on every architecture.

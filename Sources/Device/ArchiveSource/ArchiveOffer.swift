@@ -96,21 +96,30 @@ package struct ArchiveOffer: UpdateOffer {
 struct ChannelOffer: Sendable {
     let document: ChannelDocument
     let releaseKeys: TrustedKeys
+    private let kind: ReleaseKind
     let appId: String?
     let candidate: ChannelRule.Candidate?
     private let unknownHold: UpdateFailure?
 
-    init(_ document: ChannelDocument, releaseKeys: TrustedKeys, on device: ChannelRule.JudgedDevice) {
+    init(
+        _ document: ChannelDocument, of kind: ReleaseKind, releaseKeys: TrustedKeys, on device: ChannelRule.JudgedDevice
+    ) {
         self.document = document
+        self.kind = kind
         self.releaseKeys = releaseKeys
         (appId, unknownHold) = (device.appId, device.unknownHold)
-        candidate = ChannelRule.pick(document.releases, on: device) { Self.check($0, with: releaseKeys) }
+        candidate = ChannelRule.pick(document.releases, on: device) {
+            Self.check($0, of: kind, with: releaseKeys)
+        }
     }
 
-    private static func check(_ release: ChannelDocument.Release, with keys: TrustedKeys) -> ChannelRule.SignatureResult
-    {
+    private static func check(
+        _ release: ChannelDocument.Release, of kind: ReleaseKind, with keys: TrustedKeys
+    ) -> ChannelRule.SignatureResult {
         do {
-            return .verified(try ManifestVerifier.verify(release.manifest, trusted: keys))
+            let verified = try ManifestVerifier.verify(release.manifest, trusted: keys)
+            try verified.require(kind)
+            return .verified(verified)
         } catch {
             return .refused(UpdateFailure(error))
         }
@@ -122,7 +131,9 @@ struct ChannelOffer: Sendable {
     }
 
     func neededShell(_ device: ChannelRule.JudgedDevice) -> SemanticVersion? {
-        ChannelRule.neededShell(document.releases, on: device) { Self.check($0, with: releaseKeys) }
+        ChannelRule.neededShell(document.releases, on: device) {
+            Self.check($0, of: kind, with: releaseKeys)
+        }
     }
 
     func decide(_ device: ChannelRule.JudgedDevice) -> Decision {
@@ -139,7 +150,7 @@ struct ChannelOffer: Sendable {
 
     func explain(_ device: ChannelRule.JudgedDevice) -> [Decision.Outcome] {
         document.releases.sorted { $0.version > $1.version }.map { release in
-            let candidate = ChannelRule.Candidate(release, Self.check(release, with: releaseKeys))
+            let candidate = ChannelRule.Candidate(release, Self.check(release, of: kind, with: releaseKeys))
             let objection = ChannelRule.objection(to: candidate, on: device)
             return Decision.Outcome(
                 rule: "release \(release.version)", passed: objection == nil,

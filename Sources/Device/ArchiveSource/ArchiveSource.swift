@@ -35,6 +35,7 @@ package struct ArchiveSource: UpdateSource {
     private let source: FeedAddress
     private let anchor: TrustAnchor
     private let deviceId: DeviceId
+    private let kind: ReleaseKind
     private let seed: String?
     private let limits: ArchiveLimits
     private let fetcher: any Fetcher
@@ -44,10 +45,11 @@ package struct ArchiveSource: UpdateSource {
     private let mirrors: Mirrors
     private let last = LastDocument()
 
-    /// Creates a source that trusts `anchor`. A delta may use the folder `seed` as its base. `gate` admits downloads, and
+    /// Creates a source of releases of `kind` that trusts `anchor`. A delta may use the folder `seed` as its base. `gate` admits downloads, and
     /// `mirrorFetcher` fetches from mirrors.
     package init(
-        source: FeedAddress, anchor: TrustAnchor, deviceId: DeviceId = DeviceId(), seed: String? = nil,
+        source: FeedAddress, anchor: TrustAnchor, kind: ReleaseKind = .client, deviceId: DeviceId = DeviceId(),
+        seed: String? = nil,
         limits: ArchiveLimits,
         fetcher: any Fetcher, mirrorFetcher: (any Fetcher)? = nil, mirrorLimits: MirrorLimits = MirrorLimits(),
         gate: FetchGate = FetchGate(),
@@ -56,6 +58,7 @@ package struct ArchiveSource: UpdateSource {
     ) {
         self.source = source
         self.anchor = anchor
+        self.kind = kind
         self.deviceId = deviceId
         self.seed = seed
         self.limits = limits
@@ -69,7 +72,7 @@ package struct ArchiveSource: UpdateSource {
     /// Advances the chain of trust roots by one. At its end, downloads the manifest or channel document and verifies
     /// its signatures before any other use.
     package func latestOffer(for request: OfferRequest) async throws -> OfferStep<ArchiveOffer> {
-        let poll = try FeedPoll(anchor, request, clock: environment.now())
+        let poll = try FeedPoll(anchor, request, of: kind, clock: environment.now())
         let update = TrustUpdate(source: source.url, folder: source.trustFolder, fetcher: fetcher)
         if request.stepsLeft > 0, let next = try await update.next(after: poll.trust) {
             return .remember(poll.update(trusting: next))

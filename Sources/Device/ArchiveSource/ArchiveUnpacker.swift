@@ -16,15 +16,17 @@ struct ArchiveUnpacker {
     ) throws -> StagedBundle {
         let manifest = release.manifest
         var (summary, sink) = try ArchiveContents.walk(
-            archive.file, size: archive.size, expectedFiles: manifest.fileCount,
+            archive.file, size: archive.size, expectedFiles: manifest.fileCount, requiring: manifest.requiredFiles,
             limits: limits.lowered(by: manifest), into: writer(of: release, into: area, reusing: reuse))
         let finished = try sink.inner.finish()
         report(.settling)
         let content = try summary.contentSha256 ?? CanonicalTree(area.tree).digest()
         try ArchiveContents.require(summary, of: manifest)
         try ArchiveContents.require(content, in: archive.file, of: manifest)
+        try manifest.program.map { try area.prepare($0) }
         return try area.seal(
-            finished, contentSha256: content, bytesDownloaded: archive.bytesDownloaded, route: route)
+            finished, contentSha256: content, bytesDownloaded: archive.bytesDownloaded, route: route,
+            kind: manifest.kind)
     }
 
     /// Applies `delta`, whose bytes are in `file`, to `base` and writes the result into `area`. Throws if the result is
@@ -40,7 +42,9 @@ struct ArchiveUnpacker {
         let finished = try sink.inner.finish()
         report(.settling)
         let content = try DeltaContents.require(summary, on: base, of: manifest)
-        return try area.seal(finished, contentSha256: content, bytesDownloaded: file.bytesDownloaded, route: route)
+        try manifest.program.map { try area.prepare($0) }
+        return try area.seal(
+            finished, contentSha256: content, bytesDownloaded: file.bytesDownloaded, route: route, kind: manifest.kind)
     }
 
     private func writer(

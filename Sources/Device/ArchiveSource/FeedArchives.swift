@@ -38,7 +38,8 @@ package struct FeedArchives: ReleaseArchives {
         let limits = limits.lowered(by: manifest)
         try await onThread {
             _ = try ArchiveContents.walk(
-                archive.file, size: archive.size, expectedFiles: manifest.fileCount, limits: limits,
+                archive.file, size: archive.size, expectedFiles: manifest.fileCount,
+                requiring: manifest.requiredFiles, limits: limits,
                 into: PickingSink(files: files, folder: folder))
         }
         try download.remove()

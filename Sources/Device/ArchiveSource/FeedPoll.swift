@@ -7,9 +7,10 @@ struct FeedPoll: Sendable {
     let trust: CurrentTrust
     private let request: OfferRequest
     private let clock: Timestamp
+    private let kind: ReleaseKind
 
-    init(_ anchor: TrustAnchor, _ request: OfferRequest, clock: Timestamp) throws {
-        self.init(try CurrentTrust(anchor, memory: request.inventory.ledger.feed), request, clock: clock)
+    init(_ anchor: TrustAnchor, _ request: OfferRequest, of kind: ReleaseKind = .client, clock: Timestamp) throws {
+        self.init(try CurrentTrust(anchor, memory: request.inventory.ledger.feed), request, of: kind, clock: clock)
         if let found = trust.root?.root.appId, let appId = request.appId, !found.utf8.elementsEqual(appId.utf8) {
             throw UpdateFailure(
                 .appMismatch, subject: found,
@@ -17,7 +18,8 @@ struct FeedPoll: Sendable {
         }
     }
 
-    init(_ trust: CurrentTrust, _ request: OfferRequest, clock: Timestamp) {
+    init(_ trust: CurrentTrust, _ request: OfferRequest, of kind: ReleaseKind = .client, clock: Timestamp) {
+        self.kind = kind
         self.trust = trust
         self.request = request
         self.clock = clock
@@ -43,7 +45,8 @@ struct FeedPoll: Sendable {
     func offer(of manifest: UnverifiedManifest) throws -> ArchiveOffer {
         var after = remembering(trust)
         let verified = try verifier.verify(manifest)
-        let keys = trust.keys(for: .release, at: verifier.time)
+        try verified.require(kind)
+        let keys = trust.keys(for: kind.role, at: verifier.time)
         let decision = AcceptanceRule.decide(
             verified, inventory: request.inventory, shell: request.shell, appId: appId)
         after.neededShell = decision.neededShell
@@ -89,7 +92,7 @@ struct FeedPoll: Sendable {
         let inventory = request.inventory.recording(FeedUpdate(before: memory, after: after))
         let device = ChannelRule.JudgedDevice(
             inventory: inventory, shell: request.shell, appId: appId ?? document.appId, unknownHold: held.unknown)
-        let offer = ChannelOffer(document, releaseKeys: trust.keys(for: .release, at: time), on: device)
+        let offer = ChannelOffer(document, of: kind, releaseKeys: trust.keys(for: kind.role, at: time), on: device)
         after.neededShell = offer.neededShell(device)
         let update = FeedUpdate(before: memory, after: after)
         return ArchiveOffer(

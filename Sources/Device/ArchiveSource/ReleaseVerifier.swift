@@ -22,17 +22,18 @@ package struct ReleaseVerifier: Sendable {
     }
 
     private let manifestURL: FetchURL
-    private let trusted: TrustedKeys
+    private let keys: @Sendable (ReleaseKind) -> TrustedKeys
     private let limits: ArchiveLimits
     private let fetcher: any Fetcher
     private let scratch: Directory
 
     /// Verifies the release of the manifest at `manifestURL`. The archive stays in the empty folder `scratch`.
     package init(
-        manifestURL: FetchURL, trusted: TrustedKeys, limits: ArchiveLimits, fetcher: any Fetcher, scratch: Directory
+        manifestURL: FetchURL, trusted keys: @escaping @Sendable (ReleaseKind) -> TrustedKeys, limits: ArchiveLimits,
+        fetcher: any Fetcher, scratch: Directory
     ) {
         self.manifestURL = manifestURL
-        self.trusted = trusted
+        self.keys = keys
         self.limits = limits
         self.fetcher = fetcher
         self.scratch = scratch
@@ -41,7 +42,8 @@ package struct ReleaseVerifier: Sendable {
     /// Verifies the release. Throws the error that an installation would end with.
     package func verify() async throws -> VerifierReport {
         let bytes = try await ManifestRequest.fetch(manifestURL, with: fetcher)
-        let verified = try ManifestVerifier.verify(try ManifestFormat.parse(bytes), trusted: trusted)
+        let unverified = try ManifestFormat.parse(bytes)
+        let verified = try ManifestVerifier.verify(unverified, trusted: keys(unverified.claims.kind))
         let manifest = verified.manifest
         try limits.admit(manifest)
         let url = try ManifestRequest.archiveURL(of: manifest, at: manifestURL)
@@ -68,7 +70,7 @@ package struct ReleaseVerifier: Sendable {
             return []
         }
         let envelope = try DeltaListFormat.envelope(parsing: bytes)
-        let list = try DeltaListFormat.verify(envelope, of: manifest, trusted: trusted)
+        let list = try DeltaListFormat.verify(envelope, of: manifest, trusted: keys(manifest.kind))
         let folder = try scratch.directory(creating: "deltas")
         for delta in list.deltas {
             let url = try archiveURL.file(delta.url)

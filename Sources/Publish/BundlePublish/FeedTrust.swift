@@ -28,9 +28,10 @@ package struct FeedTrust {
         self.clock = clock
     }
 
-    /// Returns whether enough release keys of the root have signed `manifest`.
+    /// Returns whether enough keys of the root for releases of its kind have signed `manifest`.
     func accepts(_ manifest: UnverifiedManifest) -> Bool {
-        (try? ManifestVerifier.verify(manifest, trusted: root.trusted(for: .release, at: clock))) != nil
+        (try? ManifestVerifier.verify(manifest, trusted: root.trusted(for: manifest.claims.kind.role, at: clock)))
+            != nil
     }
 
     /// Returns the reason why devices do not install `version`, in words.
@@ -42,8 +43,9 @@ package struct FeedTrust {
     func require(_ manifest: UnverifiedManifest) throws {
         try requireCurrent()
         try requireApp(manifest.claims.appId, of: "release")
-        try explaining(.release) {
-            _ = try ManifestVerifier.verify(manifest, trusted: root.trusted(for: .release, at: clock))
+        let role = manifest.claims.kind.role
+        try explaining(role) {
+            _ = try ManifestVerifier.verify(manifest, trusted: root.trusted(for: role, at: clock))
         }
     }
 

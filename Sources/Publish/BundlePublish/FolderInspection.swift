@@ -25,14 +25,18 @@ package struct FolderInspection: Sendable {
     /// The source maps of the folder, whether published or not.
     let maps: [BundlePath]
 
-    /// Inspects `folder`. `allowed` files cause no findings.
+    /// Inspects `folder`. `allowed` files cause no findings. In the folder of a program, only junk does.
     package init(
-        _ folder: Directory, excluding excluded: [PathPattern], dropping drops: Set<Drop>, allowed: [PathPattern] = []
+        _ folder: Directory, excluding excluded: [PathPattern], dropping drops: Set<Drop>, allowed: [PathPattern] = [],
+        isProgram: Bool = false
     ) throws {
         let named = excluded + (drops.contains(.junk) ? FolderRule.junk : [])
         let whole = try CanonicalTree(folder, excluding: named)
-        let facts = try FolderFactsReader(whole).facts()
-        let found = FolderRule(allowed: allowed).findings(of: facts)
+        // The other findings are about pages.
+        let facts =
+            isProgram
+            ? whole.entries.map { FolderFacts($0.path, size: $0.size) } : try FolderFactsReader(whole).facts()
+        let found = FolderRule(allowed: allowed).findings(of: facts).filter { !isProgram || $0.code == .junk }
         origins = facts.lazy.compactMap(\.origins).first ?? ReleaseOrigins()
         let codes = Set(drops.map(\.code))
         let gone = Set(found.filter { codes.contains($0.code) }.map(\.path))

@@ -75,6 +75,7 @@ struct MisplacedContent: Equatable {
                 let file = try folder.file(name)
                 let bytes = try file.head(min(file.size(), mostBytes))
                 guard let kind = Kind(ofContent: bytes), kind.isNeverAllowed || !isAllowed else { continue }
+                if case .nativeCode = kind, options.program != nil { continue }
                 found.append(MisplacedContent(kind: kind, path: UntrustedName.display(path)))
             }
         }
@@ -161,7 +162,7 @@ extension MisplacedContent.Kind {
     }
 }
 
-/// Detects executables by their first bytes: a client contains web content only.
+/// Detects executables by their first bytes: a web client has none.
 enum NativeCode {
     /// Returns the kind of executable that starts with `bytes`; nil if it is not one.
     static func kind(of bytes: UnsafeRawBufferPointer) -> String? {

@@ -67,7 +67,9 @@ struct PresentManifest {
 
     /// The keys that devices trust, if they are known.
     private var known: TrustedKeys? {
-        let keys = trust?.root.trusted(for: .release, at: clock) ?? anchor?.keys(for: .release, at: clock)
+        let keys =
+            trust?.root.trusted(for: manifest.claims.kind.role, at: clock)
+            ?? anchor?.keys(for: manifest.claims.kind.role, at: clock)
         return keys.map { TrustedKeys($0.keys) }
     }
 

@@ -28,11 +28,16 @@ package struct ReleaseBuilder {
     package func inspect(_ source: String) throws -> FolderInspection {
         try MisplacedContent.refuse(in: source, feed: feed.address.folder, options)
         let inspection = try FolderInspection(
-            Directory.open(source), excluding: options.excluded, dropping: options.drops, allowed: options.allowed)
-        try inspection.tree.requireInstallable(options.limits)
-        try Self.requireBridge(inspection.tree.folder, source: source)
-        try inspection.requireScripts(allowing: options.allowed, of: source)
-        try inspection.requireOrigins(of: source)
+            Directory.open(source), excluding: options.excluded, dropping: options.drops, allowed: options.allowed,
+            isProgram: options.program != nil)
+        try inspection.tree.requireInstallable(options.limits, program: options.program)
+        if options.program == nil {
+            try Self.requireBridge(inspection.tree.folder, source: source)
+            try inspection.requireScripts(allowing: options.allowed, of: source)
+            try inspection.requireOrigins(of: source)
+        } else {
+            try requireOneMachine(inspection.tree)
+        }
         let formats = [options.format] + (options.isForPhones ? [.zip] : [])
         for format in formats {
             if let problem = format.problem(files: inspection.tree.entries.count, bytes: inspection.tree.totalBytes) {
@@ -43,6 +48,19 @@ package struct ReleaseBuilder {
             try inspection.requireBudget(budget, over: try previous(), of: source)
         }
         return inspection
+    }
+
+    /// Throws if the executable files are for several processors, or for another one than the channel's name states.
+    private func requireOneMachine(_ tree: CanonicalTree) throws {
+        var wanted = options.channel.flatMap { name in ProgramMachine(channel: name).map { ($0, "channel \(name)") } }
+        for entry in tree.entries {
+            let head = try tree.folder.file(entry.path.string).head(min(entry.size, ProgramMachine.headBytes))
+            guard let machine = ProgramMachine(head: head) else { continue }
+            if let (known, requirer) = wanted, known != machine {
+                throw machine.refusal(of: entry.path, wanted: known, by: "\(requirer) is")
+            }
+            wanted = wanted ?? (machine, "\(entry.path)")
+        }
     }
 
     /// Returns the highest release of the feed below the new one; nil if there is none.
@@ -204,7 +222,7 @@ package struct ReleaseBuilder {
 
     /// Checks the feed, before the packing and again with the lock held.
     private func requireOpen(_ team: Team) throws {
-        try FeedTrust(in: feed, clock: .now)?.require(team.all, as: .release)
+        try FeedTrust(in: feed, clock: .now)?.require(team.all, as: options.kind.role)
         try PresentManifest(in: feed, anchor: options.trust, clock: .now)?
             .require(goesBefore: options.appId, by: team.all, isNewKeyTrusted: options.devicesTrustNewKey)
     }
@@ -255,6 +273,7 @@ package struct ReleaseBuilder {
         manifest.createdAt = options.createdAt
         manifest.keyId = team.first.publicKey.id
         manifest.requiredEndpoints = options.requiredEndpoints
+        manifest.program = options.program
         manifest.notesSha256 = try options.notes.map { try SHA256Digest.of(Array($0.utf8)) }
         if packed.size > options.limits.archiveBytes {
             throw UpdateFailure(
@@ -365,6 +384,7 @@ extension ReleaseBuilder {
         if published.contentSha256 != content { return "different content" }
         if published.appId != options.appId { return "another application" }
         if published.shells != options.shells { return "another range of shells" }
+        if published.program != options.program { return "another program" }
         return nil
     }
 

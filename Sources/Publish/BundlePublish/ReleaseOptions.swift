@@ -12,6 +12,8 @@ package struct ReleaseOptions: Sendable {
     package var notes: String?
     /// The addresses that the page has to reach before a device confirms its start.
     package var requiredEndpoints: [String] = []
+    /// The program in the folder; nil for a web client.
+    package var program: ReleaseProgram?
     package var format = ArchiveFormat.tarZstd
     /// The compression level; nil for the format's default.
     package var level: Int?
@@ -37,6 +39,8 @@ package struct ReleaseOptions: Sendable {
     package var limits = ArchiveLimits()
     /// The creation time.
     package var createdAt: Timestamp
+    /// The channel that gets the release; nil for none.
+    package var channel: String?
     /// The keys or the trust root of devices; nil means the feed's trust root or the keys of its current releases.
     package var trust: TrustAnchor?
     /// Whether the operator states that every device trusts one of the signing keys.
@@ -59,6 +63,9 @@ package struct ReleaseOptions: Sendable {
         self.shells = shells
         self.createdAt = createdAt
     }
+
+    /// Whether the release has a program.
+    var kind: ReleaseKind { program == nil ? .client : .program }
 
     /// The compression level that applies.
     var effectiveLevel: Int {

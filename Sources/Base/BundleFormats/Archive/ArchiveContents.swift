@@ -1,7 +1,7 @@
 package import BundleArchive
 package import BundleDisk
 package import BundleSigning
-import BundleValues
+package import BundleValues
 
 /// Applies a delta, for installer, verifier and publisher.
 package enum DeltaContents {
@@ -15,7 +15,7 @@ package enum DeltaContents {
                 bytes: min(manifest.installedSize ?? 0, limits.installedBytes), deadline: .now + limits.time)
             let walk = try ArchiveWalk(
                 try reader(file, on: base, bounds: bounds), limits: limits.lowered(by: manifest),
-                expectedFiles: manifest.fileCount, into: sink)
+                expectedFiles: manifest.fileCount, requiring: manifest.requiredFiles, into: sink)
             return try walk.run()
         } catch {
             sink.abandon()
@@ -50,14 +50,16 @@ package enum DeltaContents {
 /// Walks an archive, for installer, verifier and publisher.
 package enum ArchiveContents {
     package static func walk<Sink: EntrySink>(
-        _ file: File, size: Int, expectedFiles: Int?, limits: ArchiveLimits, into sink: Sink
+        _ file: File, size: Int, expectedFiles: Int?, requiring required: [BundlePath] = [.index],
+        limits: ArchiveLimits,
+        into sink: Sink
     ) throws -> (ArchiveWalk<Sink>.Summary, Sink) {
         do {
             let format = ArchiveFormat(sniffing: try file.head(4))
             return try file.withDescriptor { descriptor in
                 let reader = try reader(descriptor, size: size, format: format, limits)
                 let walk = try ArchiveWalk(
-                    reader, limits: limits, expectedFiles: expectedFiles, into: sink)
+                    reader, limits: limits, expectedFiles: expectedFiles, requiring: required, into: sink)
                 return try walk.run()
             }
         } catch {

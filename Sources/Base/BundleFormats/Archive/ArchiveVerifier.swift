@@ -21,7 +21,8 @@ package enum ArchiveVerifier {
         _ file: File, size: Int, of manifest: Manifest, limits: ArchiveLimits, scratch: Directory
     ) throws -> Content {
         let (summary, sink) = try ArchiveContents.walk(
-            file, size: size, expectedFiles: manifest.fileCount, limits: limits.lowered(by: manifest),
+            file, size: size, expectedFiles: manifest.fileCount, requiring: manifest.requiredFiles,
+            limits: limits.lowered(by: manifest),
             into: ReadingSink())
         let content = try summary.contentSha256 ?? unpacked(file, of: manifest, limits: limits, scratch: scratch)
         try ArchiveContents.require(summary, of: manifest)
@@ -59,7 +60,8 @@ package enum ArchiveVerifier {
         _ file: File, of manifest: Manifest, limits: ArchiveLimits, into tree: Directory
     ) throws -> Directory {
         _ = try ArchiveContents.walk(
-            file, size: try file.size(), expectedFiles: manifest.fileCount, limits: limits.lowered(by: manifest),
+            file, size: try file.size(), expectedFiles: manifest.fileCount, requiring: manifest.requiredFiles,
+            limits: limits.lowered(by: manifest),
             into: ScratchSink(root: tree))
         return tree
     }

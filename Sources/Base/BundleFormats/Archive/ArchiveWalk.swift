@@ -23,7 +23,7 @@ package struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
     private var header: [UInt8] = []
     private var lastPath: BundlePath?
     private var isSorted = true
-    private var hasIndex = false
+    private var missing: [BundlePath]
     private var entries = 0
     private var fileCount = 0
     private var installedSize = 0
@@ -31,7 +31,11 @@ package struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
     /// Reads the archive to its end.
     consuming func run() throws -> (Summary, Sink) {
         while let entry = try nextEntry() { try accept(entry) }
-        if !hasIndex { throw ArchiveRejection("no-index", "index.html is missing at its top") }
+        if let path = missing.first {
+            throw path == .index
+                ? ArchiveRejection("no-index", "index.html is missing at its top")
+                : ArchiveRejection("no-program", entry: path.string, "the program is missing")
+        }
         try CanonicalTar.end.withUnsafeBytes { try hasher.update($0) }
         let digest = try hasher.finish()
         let summary = Summary(
@@ -103,7 +107,7 @@ package struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
         try require(size: size, of: path)
         if let lastPath, !(lastPath < path) { isSorted = false }
         lastPath = path
-        hasIndex = hasIndex || path.string == "index.html"
+        if let index = missing.firstIndex(of: path) { missing.remove(at: index) }
 
         header.removeAll(keepingCapacity: true)
         CanonicalTar.appendHeader(path: path.bytes, size: size, to: &header)
@@ -158,10 +162,16 @@ package struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
 }
 
 extension ArchiveWalk {
-    init(_ reader: any EntryReader, limits: ArchiveLimits, expectedFiles: Int?, into sink: consuming Sink) throws {
+    /// Reads an archive that must have the files `required`.
+    init(
+        _ reader: any EntryReader, limits: ArchiveLimits, expectedFiles: Int?,
+        requiring required: [BundlePath] = [.index],
+        into sink: consuming Sink
+    ) throws {
         try self.init(
             reader: reader, limits: limits, sink: sink,
-            registry: NameRegistry(expectedNames: min(expectedFiles ?? 0, limits.entries)), hasher: SHA256Hasher())
+            registry: NameRegistry(expectedNames: min(expectedFiles ?? 0, limits.entries)), hasher: SHA256Hasher(),
+            missing: required)
     }
 }
 

@@ -170,9 +170,13 @@ package struct CanonicalTree: Sendable {
     }
 
     /// Throws for a tree that an installer with `limits` refuses, before anything is packed.
-    package func requireInstallable(_ limits: ArchiveLimits) throws {
+    package func requireInstallable(_ limits: ArchiveLimits, program: ReleaseProgram? = nil) throws {
         let raise = { (flag: String) in "leave some out, or raise \(flag) here and on every device." }
-        if entries.first(where: { $0.path.string == "index.html" }) == nil {
+        if let program {
+            if let path = program.files.first(where: { path in !entries.contains { $0.path == path } }) {
+                throw refusal("no-program: \(path)", "has no file \(path). --program takes a path in that folder.")
+            }
+        } else if entries.first(where: { $0.path.string == "index.html" }) == nil {
             let other = entries.first { $0.path.string.lowercased().hasPrefix("index.htm") }?.path.string
             throw refusal(
                 "no-index",

@@ -26,6 +26,8 @@ package struct Manifest: Sendable, Equatable {
     package var notesSha256: SHA256Digest?
     /// The addresses that the page of the client has to reach before a device confirms its start.
     package var requiredEndpoints: [String] = []
+    /// The program that the release contains; nil for a web client.
+    package var program: ReleaseProgram?
 
     /// Creates a manifest without optional values.
     package init(version: SemanticVersion, url: String, sha256: SHA256Digest, shells: ShellRange) {
@@ -53,7 +55,10 @@ package struct Manifest: Sendable, Equatable {
             ("createdAt", createdAt?.description),
         ]
         var bytes = Array("swap-clients-manifest-v1\n".utf8)
-        for (name, value) in lines + requiredEndpoints.map({ ("requiredEndpoint", $0) }) {
+        let more =
+            requiredEndpoints.map { ("requiredEndpoint", $0) } + (program.map { [("program", $0.path.string)] } ?? [])
+            + (program?.others.map { ("programs", $0.string) } ?? [])
+        for (name, value) in lines + more {
             let text = value ?? ""
             if text.unicodeScalars.contains(where: Self.isControl) {
                 throw ManifestRefusal(member: name, problem: "contains a control character")
@@ -114,8 +119,8 @@ package enum ManifestFormat {
     /// The known members. Other members are ignored, with any value.
     private static let members = [
         "schema", "appId", "version", "url", "sha256", "size", "contentSha256", "installedSize", "fileCount",
-        "minShellVersion", "maxShellVersion", "createdAt", "keyId", "notesSha256", "requiredEndpoints", "signature",
-        "signatures",
+        "minShellVersion", "maxShellVersion", "createdAt", "keyId", "notesSha256", "requiredEndpoints", "program",
+        "programs", "signature", "signatures",
     ]
 
     /// Parses a manifest. Throws for duplicate keys, wrong types and missing members; ignores unknown members.
@@ -178,6 +183,7 @@ package enum ManifestFormat {
                 throw reader.refusal("requiredEndpoints", "is not a list of 1 to \(RequiredEndpoints.most) addresses")
             }
         }
+        manifest.program = try program(reader)
         if let appId = manifest.appId, appId.isEmpty { throw reader.refusal("appId", "is empty; leave it out instead") }
         _ = try manifest.statement()
         let text = try reader.string("signature")
@@ -188,6 +194,19 @@ package enum ManifestFormat {
             claims: manifest,
             signatures: [SignedEnvelope.Signature(keyId: nil, bytes: signature)] + (try otherSignatures(reader)),
             document: document)
+    }
+
+    private static func program(_ reader: MemberReader) throws -> ReleaseProgram? {
+        let others = reader.optional("programs") == nil ? [] : try reader.strings("programs")
+        guard let path = try reader.optionalString("program") else {
+            if others.isEmpty { return nil }
+            throw reader.refusal("programs", "is there without program")
+        }
+        do {
+            return try ReleaseProgram([path] + others)
+        } catch {
+            throw reader.refusal("program", "is refused: \(error)")
+        }
     }
 
     /// Returns the signatures of further keys, for roles with a threshold above 1.
@@ -241,6 +260,10 @@ package enum ManifestFormat {
         if !manifest.requiredEndpoints.isEmpty {
             object["requiredEndpoints"] = .array(manifest.requiredEndpoints.map(JSONValue.string))
         }
+        object["program"] = manifest.program.map { .string($0.path.string) }
+        if let more = manifest.program?.others, !more.isEmpty {
+            object["programs"] = .array(more.map { .string($0.string) })
+        }
         object["signature"] = .string(Base64.encode(signature))
         if !others.isEmpty { object["signatures"] = SignedEnvelope.list(others) }
         return .object(object)
@@ -262,6 +285,11 @@ package struct VerifiedManifest: Sendable {
     package var version: SemanticVersion { manifest.version }
     package var shells: ShellRange { manifest.shells }
     package var appId: String? { manifest.appId }
+
+    /// Throws `wrongKind` if a store of `kind` does not install the release.
+    package func require(_ kind: ReleaseKind) throws(UpdateFailure) {
+        if manifest.kind != kind { throw manifest.kind.refusal(of: version) }
+    }
 }
 
 /// Verifies manifests. This is the only way to a `VerifiedManifest`.

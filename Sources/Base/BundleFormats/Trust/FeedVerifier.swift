@@ -18,10 +18,10 @@ package struct FeedVerifier: Sendable {
         time = TrustedTime.at(clock, knowing: seen)
     }
 
-    /// Returns the manifest if release keys of a current trust root signed it.
+    /// Returns the manifest if a current trust root allows its signers to sign releases of its kind.
     package func verify(_ manifest: UnverifiedManifest) throws -> VerifiedManifest {
         try trust.requireFresh(at: time, clock: clock)
-        return try ManifestVerifier.verify(manifest, trusted: trust.keys(for: .release, at: time))
+        return try ManifestVerifier.verify(manifest, trusted: trust.keys(for: manifest.claims.kind.role, at: time))
     }
 
     /// Returns the channel document if channel keys of a current trust root signed it and it is for the channel `name`

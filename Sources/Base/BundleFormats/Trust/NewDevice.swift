@@ -49,9 +49,9 @@ package struct NewDevice: Sendable {
     /// The current trust of the device.
     package var anchor: TrustAnchor { trust.root.map(TrustAnchor.root) ?? given }
 
-    /// The release keys that are not revoked, including those that no longer sign new releases.
-    package var releaseKeysOfAnyTime: TrustedKeys {
-        trust.root?.root.trusted(for: .release, at: nil) ?? given.keys(for: .release, at: clock)
+    /// Returns the keys for releases of a kind that are not revoked, including those that no longer sign new releases.
+    package func keysOfAnyTime(for kind: ReleaseKind) -> TrustedKeys {
+        trust.root?.root.trusted(for: kind.role, at: nil) ?? given.keys(for: kind.role, at: clock)
     }
 
     /// Throws `expired` if the last root of the chain is out of date.
@@ -123,7 +123,7 @@ package struct NewDevice: Sendable {
     /// Returns the reason why the device ignores the signatures of `manifest` if their keys are revoked; nil otherwise.
     package func revocation(of manifest: UnverifiedManifest) -> String? {
         let ids = ([manifest.claims.keyId] + manifest.signatures.map(\.keyId)).compactMap(\.self)
-        return trust.keys(for: .release, at: verifier.time).revocation(of: ids)
+        return trust.keys(for: manifest.claims.kind.role, at: verifier.time).revocation(of: ids)
     }
 
     package var appId: String? { trust.root?.root.appId }

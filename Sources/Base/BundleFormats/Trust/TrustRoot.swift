@@ -9,6 +9,8 @@ package enum TrustRole: String, Sendable, CaseIterable {
     case channel
     /// Signs holds of channels. A trust root without guard keys does not allow holds.
     case `guard`
+    /// Signs releases with programs. No other role implies it.
+    case program
 }
 
 /// The values of a trust root (SECURITY section 5.4), verified or not.
@@ -192,7 +194,7 @@ package enum TrustRootFormat {
         }
         for role in TrustRole.allCases {
             guard let value = roles.optional(role.rawValue) else {
-                if role == .channel || role == .guard { continue }
+                if role != .root && role != .release { continue }
                 throw roles.refusal(role.rawValue, "is missing")
             }
             root.roles[role] = try self.role(try MemberReader(value, of: "\(name).roles.\(role)"), among: root.keys)

@@ -20,6 +20,7 @@ package enum FailureCode: String, Sendable, CaseIterable {
     case incompatibleShell
     case appMismatch
     case deviceLocked, loginRequired
+    case wrongKind, wrongMachine, programUnusable
     case versionExists
     case overBudget
     case notPublic
@@ -52,6 +53,9 @@ package enum FailureCode: String, Sendable, CaseIterable {
         case .appMismatch: 43
         case .deviceLocked: 44
         case .loginRequired: 45
+        case .wrongKind: 46
+        case .wrongMachine: 47
+        case .programUnusable: 48
         case .versionExists: 51
         case .overBudget: 52
         case .notPublic: 53
@@ -88,6 +92,9 @@ package enum FailureCode: String, Sendable, CaseIterable {
         case .appMismatch: "another application"
         case .deviceLocked: "locked"
         case .loginRequired: "nobody logged in"
+        case .wrongKind: "program or web client not expected"
+        case .wrongMachine: "program for another processor"
+        case .programUnusable: "program does not start"
         case .versionExists: "version exists"
         case .overBudget: "above its budget"
         case .notPublic: "not public"
@@ -127,6 +134,9 @@ package enum FailureCode: String, Sendable, CaseIterable {
         case .appMismatch: "Check `--app-id` and the address."
         case .deviceLocked: "Unlock the device: `clientctl screen unlock`."
         case .loginRequired: "Log in: `clientctl session login --token-file FILE`."
+        case .wrongKind: "Use one store for web clients and another one for programs."
+        case .wrongMachine: "Publish each architecture to a channel of its own."
+        case .programUnusable: "Publish a program that starts on this device, under a new version."
         case .versionExists: "Publish under a new version."
         case .overBudget: "Read the names and sizes in the message, and reduce the largest files."
         case .notPublic: "Read the address and the finding in the message."

@@ -25,6 +25,9 @@ const char *clinux_packages_inside(void);
 /// memfd_create(2): a file in memory.
 int clinux_memory_file(const char *name);
 
+/// pidfd_open(2): a descriptor that is readable when the process ends.
+int clinux_open_process(pid_t process);
+
 /// syncfs(2): writes the file system of `descriptor` to the disk. Reports write-back errors from Linux 5.8 on.
 int clinux_sync_file_system(int descriptor);
 

@@ -42,6 +42,15 @@ struct Install: AsyncParsableCommand, ConfinedCommand, RequiringCommand {
             """)
 
     @OptionGroup var update: UpdateOptions
+    @Flag(help: "Install programs for `clientctl run`, into a store of their own.")
+    var program = false
+
+    @Option(
+        help: ArgumentHelp(
+            "Folder of --starts of `clientctl run`, whose verdicts decide which programs stay installed.",
+            valueName: "dir"), completion: .directory)
+    var starts: String?
+
     @OptionGroup(title: "Reports") var reporting: ReportOptions
     @OptionGroup(title: "Reports") var listed: RosterOptions
     @OptionGroup var common: CommonOptions
@@ -53,7 +62,8 @@ struct Install: AsyncParsableCommand, ConfinedCommand, RequiringCommand {
     func run() async throws {
         let progress = Progress()
         try Wiring.requireSeed(update)
-        let sources = try Wiring.sources(update, report: progress.observer)
+        let sources = try Wiring.sources(update, of: program ? .program : .client, report: progress.observer)
+        if let starts { try ProgramStarts.adopt(starts, into: FlagValue.required(update.store, of: "store")) }
         let hasSeed = update.seed != nil
         let reporter = try reporting.reporter(update)
         let roster = try listed.sender(update, configuration: try Wiring.configuration(update, verifies: false))

@@ -21,6 +21,8 @@ extension Serve {
         let listening: Listening
         let reporter: ReportSender?
         let roster: RosterSender?
+        /// Nil if `clientctl run` did not start this process.
+        let program: ServedProgram?
 
         var store: String { container.configuration.device.store }
     }
@@ -47,7 +49,7 @@ extension Serve {
             container: container, endpoints: endpoints, bridge: bridge, agent: agent, sessions: sessions,
             renewal: renewal, kiosk: kiosk,
             pages: try pages(agent, kiosk: kiosk, server: container.followedServer), listening: listening,
-            reporter: reporter, roster: roster)
+            reporter: reporter, roster: roster, program: ServedProgram(hasSource: container.hasSource))
     }
 
     /// The page of a shell, and what watches it.
@@ -78,6 +80,7 @@ extension Serve {
             agent.note(event, isTimed: isTimed)
             verdict.hear(event)
             files.record(event)
+            parts.program?.hear(event)
         }
         return PageScreen(
             shell: shell, host: host, verdict: verdict, file: file,
@@ -151,6 +154,7 @@ extension Serve {
             { await agent.run(server, shell: shell) },
             { if !isOnce { await shell.storeOpens(); await reporter?.run(ReportCommand.note) } },
             { if !isOnce { await agent.sendStates() } },
+            { if parts.program?.isOnTrial == true { await shell.checkSoon(within: .zero) } },
             {
                 if isOnce { return await verdict.limit(configuration.startupTimeout) }
                 await shell.storeOpens()
@@ -166,6 +170,22 @@ extension Serve {
         try? reporting.turn(on: parts.reporter != nil, update)
         warn(aboutPort: server.port, application: try? await shell.meteorAppId(), parts.pages)
         parts.agent.ready(server)
+    }
+
+    /// Waits for a signal to stop, or until another program is ready.
+    static func wait(_ signals: StopSignals, or program: ServedProgram?, of shell: ClientShell) async {
+        guard let program else { return await signals.wait() }
+        let (running, end) = AsyncStream<Void>.makeStream()
+        signals.then {
+            program.stop()
+            end.finish()
+        }
+        let watch = Task {
+            try await program.untilReplaced(shell)
+            end.finish()
+        }
+        for await _ in running {}
+        watch.cancel()
     }
 
     static func logState(_ message: String) {

@@ -169,7 +169,9 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
 
     func needs() throws -> (confinement: Confinement, startsPrograms: Bool) {
         let store = FlagValue.folders(update.store)
-        return (Confinement(folders: try agent.folders(), made: store), screen.startsPrograms)
+        return (
+            Confinement(folders: try agent.folders() + ProgramVariables.folders, made: store), screen.startsPrograms
+        )
     }
 
     func run() async throws {
@@ -193,7 +195,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         let isOnce = once
         let status = await Self.run(tasks(screen, parts, server, after: shown, without: refusal), parts.agent) {
             if isOnce { return await screen.verdict.status() }
-            await signals.wait()
+            await Self.wait(signals, or: parts.program, of: opened.shell)
             return 0
         }
         await Self.end(shell, server: server, reporter: isOnce ? parts.reporter : nil)

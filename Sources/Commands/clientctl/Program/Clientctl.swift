@@ -41,7 +41,8 @@ struct Clientctl: AsyncParsableCommand {
             CommandGroup(
                 name: "Device",
                 subcommands: [
-                    CheckCommand.self, Install.self, Activate.self, Serve.self, KioskCommand.self, StatusCommand.self,
+                    CheckCommand.self, Install.self, Activate.self, Serve.self, RunCommand.self, KioskCommand.self,
+                    StatusCommand.self,
                     Doctor.self,
                     List.self,
                     Rollback.self,

@@ -11,6 +11,9 @@ enum Main {
     /// The folders that were created for the command. Empty ones are removed if it fails.
     nonisolated static let made = Mutex<[String]>([])
 
+    /// The mode bits that new files did not get before this program set its own mask.
+    nonisolated(unsafe) static var inheritedMask: mode_t = 0o022
+
     static func main() {
         do {
             try prepareProcess()
@@ -51,6 +54,8 @@ enum Main {
     /// Returns the arguments with the flags that the environment and the configuration file set.
     nonisolated private static func withSettings() throws -> [String] {
         guard let (command, count) = CommandName.command(arguments) else { return arguments }
+        // The settings are those of the program that it starts, which may be newer and have other flags.
+        if command == RunCommand.self { return arguments }
         do {
             return try arguments[..<count] + Settings.arguments(of: command) + arguments[count...]
         } catch {
@@ -109,7 +114,7 @@ enum Main {
                 .configInvalid, subject: "C.UTF-8",
                 "The system has no UTF-8 character set (C.UTF-8 or en_US.UTF-8). Install its locales.")
         }
-        umask(0o022)
+        inheritedMask = umask(0o022)
         Heaps.limit(to: 2)
         Log.begin()
         signal(SIGPIPE, SIG_IGN)

@@ -29,6 +29,11 @@ enum OwnVariables {
     /// The names, sorted.
     static var names: [String] { values.keys.sorted() }
 
+    /// Puts the variables back, for a program that replaces this one.
+    static func restore() {
+        for (name, value) in values { setenv(name, String(decoding: value, as: UTF8.self), 1) }
+    }
+
     /// Returns the value of the variable `name`; nil if it is not set.
     static func value(of name: String) -> [UInt8]? { values[name] }
 }

@@ -116,17 +116,18 @@ final class StartedProgram: Sendable {
     }
 
     /// Runs a command for at most `limit`, and returns its end and its standard output. Ends it if the output has more than `longestOutput`
-    /// bytes, and returns one byte more then. Blocks the caller's thread.
+    /// bytes, and returns one byte more then. With `withErrors`, its standard error is part of the output. Blocks the caller's thread.
     static func run(
         _ words: [String], adding more: [String: String] = [:], without withheld: WithheldVariables = .ofService,
-        for limit: Duration, longestOutput: Int
+        for limit: Duration, longestOutput: Int, withErrors: Bool = false
     ) throws -> (ending: ProgramEnding, output: [UInt8]) {
         let (reading, writing) = try OpenFiles.pipe()
         defer { close(reading) }
         let program: StartedProgram
         do {
             defer { close(writing) }
-            program = try StartedProgram(words, adding: more, without: withheld, output: writing)
+            program = try StartedProgram(
+                words, adding: more, without: withheld, output: writing, errors: withErrors ? writing : 2)
         }
         program.end(after: limit)
         var output: [UInt8] = []

@@ -64,14 +64,16 @@ enum Wiring {
 
     /// Returns the sources of updates. Throws `MissingFlag` without an address, or `ValidationError` if `--sources` excludes all addresses.
     static func sources(
-        _ options: UpdateOptions, report: UpdateObserver
+        _ options: UpdateOptions, of kind: ReleaseKind = .client, report: UpdateObserver
     ) throws -> [any DeviceSource] {
         let (feed, meteor) = try places(options)
         if feed == nil && meteor == nil {
             throw MissingFlag(flags: ["channel", "manifest", "meteor"])
         }
         let configuration = try configuration(options, verifies: false)
-        let sources = try container(options, configuration: configuration, report: report).sources()
+        var container = try container(options, configuration: configuration, report: report)
+        container.feed?.kind = kind
+        let sources = try container.sources()
         if sources.isEmpty {
             throw ValidationError(
                 "--sources excludes the only source with an address, so there is nothing to do. Add it to --sources, or give "
@@ -202,7 +204,8 @@ enum Wiring {
     private static func device(_ store: String?, shell: ShellOptions) throws -> Launcher.LaunchDevice {
         var device = Launcher.LaunchDevice(
             store: try FlagValue.required(store, of: "store"),
-            shell: try shell.shellVersion.map { try FlagValue.version($0, of: "shell-version") } ?? .zero,
+            shell: try shell.shellVersion.map { try FlagValue.version($0, of: "shell-version") }
+                ?? ProgramVariables.runningVersion ?? .zero,
             seed: shell.seed,
             verifies: shell.verifyOnLaunch, sources: try SourceOrder.chosen(shell.sources))
         device.layout = MeteorBundles(platform: try platform(shell.platform))

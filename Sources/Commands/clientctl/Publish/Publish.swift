@@ -89,6 +89,12 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
             valueName: "url"))
     private var requiresEndpoint: [String] = []
 
+    @Option(
+        help: ArgumentHelp(
+            "Publish a program for `clientctl run` instead of a web client: the path of the executable file in the folder. Repeat it for up to 8 further files that it starts.",
+            valueName: "path"))
+    var program: [String] = []
+
     @Option(help: ArgumentHelp("File with release notes.", valueName: "file"), completion: .file())
     var notes: String?
 
@@ -268,6 +274,7 @@ extension Publish {
         if let appId, !AppId.isReverseDNS(appId) { throw ValidationError(AppId.usage) }
         options.appId = appId
         options.notes = try notes.map(Self.text)
+        try setProgram(of: &options)
         if !requiresEndpoint.isEmpty, let refusal = RequiredEndpoints.refusal(requiresEndpoint) {
             throw ValidationError("--requires-endpoint: \(refusal).")
         }
@@ -295,6 +302,19 @@ extension Publish {
         options.isDryRun = dryRun
         options.isForPhones = phones.isAsked
         return options
+    }
+
+    private func setProgram(of options: inout ReleaseOptions) throws {
+        options.channel = channelOptions.channel
+        if program.isEmpty { return }
+        do throws(ReleaseProgram.Refusal) {
+            options.program = try ReleaseProgram(program)
+        } catch {
+            throw ValidationError("--program takes the path of a file in the folder: \(error).")
+        }
+        if phones.isAsked || !requiresEndpoint.isEmpty {
+            throw ValidationError("--phone and --requires-endpoint are for web clients. Leave them out with --program.")
+        }
     }
 
     private func shells() throws -> ShellRange {

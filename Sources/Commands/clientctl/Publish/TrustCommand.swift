@@ -85,6 +85,15 @@ struct TrustInit: ParsableCommand {
     var guardThreshold: String?
 
     @Option(
+        help: ArgumentHelp(
+            "Public key that signs releases with programs (`publish --program`). Repeatable.", valueName: "file"),
+        completion: .file())
+    var programKey: [String] = []
+
+    @Option(help: ArgumentHelp("Number of program keys that must sign (default: 1).", valueName: "n"))
+    var programThreshold: String?
+
+    @Option(
         help: ArgumentHelp("Private root key that signs the new root at once. Repeatable.", valueName: "file"),
         completion: .file())
     var signKey: [String] = []
@@ -102,6 +111,7 @@ struct TrustInit: ParsableCommand {
         try add("release", paths: releaseKey, threshold: releaseThreshold, as: .release, to: &root)
         try add("channel", paths: channelKey, threshold: channelThreshold, as: .channel, to: &root)
         try add("guard", paths: guardKey, threshold: guardThreshold, as: .guard, to: &root)
+        try add("program", paths: programKey, threshold: programThreshold, as: .program, to: &root)
         for role in [TrustRole.root, .release] where root.roles[role] == nil {
             throw ValidationError("Missing --\(role)-key: give at least one public key for the role \(role).")
         }

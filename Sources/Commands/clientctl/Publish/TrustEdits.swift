@@ -54,7 +54,7 @@ struct TrustAddKey: ParsableCommand {
     @OptionGroup var edit: TrustEditOptions
 
     @Option(
-        help: ArgumentHelp("(required) The role: root, release, channel or guard.", valueName: "role"),
+        help: ArgumentHelp("(required) The role: root, release, channel, guard or program.", valueName: "role"),
         completion: .list(TrustRole.allCases.map(\.rawValue)))
     var role: String?
 
@@ -74,7 +74,8 @@ struct TrustAddKey: ParsableCommand {
     func run() throws {
         let name = try FlagValue.required(role, of: "role")
         guard let role = TrustRole(rawValue: name) else {
-            throw ValidationError("--role takes root, release, channel or guard, not \(UntrustedName.display(name)).")
+            throw ValidationError(
+                "--role takes root, release, channel, guard or program, not \(UntrustedName.display(name)).")
         }
         try edit.apply(
             .add(
@@ -103,7 +104,7 @@ struct TrustRemoveKey: ParsableCommand {
     @OptionGroup var edit: TrustEditOptions
 
     @Option(
-        help: ArgumentHelp("(required) The role: root, release, channel, guard or all.", valueName: "role"),
+        help: ArgumentHelp("(required) The role: root, release, channel, guard, program or all.", valueName: "role"),
         completion: .list(TrustRole.allCases.map(\.rawValue) + ["all"]))
     var role: String?
 
@@ -124,7 +125,7 @@ struct TrustRemoveKey: ParsableCommand {
         let role = TrustRole(rawValue: name)
         if role == nil && name != "all" {
             throw ValidationError(
-                "--role takes root, release, channel, guard or all, not \(UntrustedName.display(name)).")
+                "--role takes root, release, channel, guard, program or all, not \(UntrustedName.display(name)).")
         }
         if revoke && role != nil {
             throw ValidationError("--revoke removes the key from every role. Give --role all.")

@@ -87,12 +87,14 @@ struct Verify: AsyncParsableCommand {
         }
         try device.requireFresh()
         let report = try await ReleaseVerifier(
-            manifestURL: url, trusted: device.anchor.keys(for: .release, at: .now), limits: limits, fetcher: fetcher,
+            manifestURL: url, trusted: { device.anchor.keys(for: $0.role, at: .now) }, limits: limits, fetcher: fetcher,
             scratch: temporary.directory
         ).verify()
         try device.requireApp(of: report.manifest)
         if let rebuild {
-            let folder = try FolderInspection(Directory.open(rebuild), excluding: excluded, dropping: drops)
+            let folder = try FolderInspection(
+                Directory.open(rebuild), excluding: excluded, dropping: drops,
+                isProgram: report.manifest.manifest.kind == .program)
             try Self.require(folder, rebuilds: report)
         }
         give(report)
@@ -240,8 +242,9 @@ struct Verify: AsyncParsableCommand {
                 "--trust verifies clients that a release key signed, but \(store) does not have any. Run the command without --trust."
             )
         }
+        let kind = try StoreKind.read(at: store) ?? .client
         for client in clients {
-            _ = try SignedClient.verify(client, inStoreAt: store, trusted: device.releaseKeysOfAnyTime)
+            _ = try SignedClient.verify(client, inStoreAt: store, trusted: device.keysOfAnyTime(for: kind))
         }
         return clients.map(\.name)
     }

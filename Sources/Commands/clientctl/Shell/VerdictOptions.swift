@@ -67,9 +67,13 @@ struct Confirm: AsyncParsableCommand {
             valueName: "url"))
     var pageOrigin: String?
 
+    @Flag(help: "Confirm the program that `clientctl run` started, from whose environment this command is run.")
+    var program = false
+
     @OptionGroup var way: WayOptions
 
     func run() async throws {
+        if program { return try confirmProgram() }
         let keep = try FlagValue.keep(keep)
         let timeout = try FlagValue.startupTimeout(startupTimeout)
         let origin = try pageOrigin.map { try FlagValue.url($0, of: "page-origin") }
@@ -100,6 +104,22 @@ struct Confirm: AsyncParsableCommand {
                 "version": .string(name.shortDescription), "removed": .names(removed),
             ],
             lines: ["\(name) is \(wasConfirmed ? "already " : "")confirmed"] + removed.map { "removed \($0)" })
+    }
+}
+
+extension Confirm {
+    private func confirmProgram() throws {
+        guard let version = ProgramVariables.runningVersion, let launcher = try ProgramVariables.launcher() else {
+            throw ValidationError(
+                "--program is for a program that `clientctl run` started, and the variables of none are set.")
+        }
+        try ProgramVariables.trialToken.map { try launcher.confirm(version, $0) }
+        Output.give(
+            json: verdict.common.json, afterChange: true,
+            [
+                "outcome": .string(ProgramVariables.trialToken == nil ? "alreadyConfirmed" : "confirmed"),
+                "version": .string(version.description), "removed": .array([]),
+            ], lines: ["the program \(version) is confirmed"])
     }
 }
 

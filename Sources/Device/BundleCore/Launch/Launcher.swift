@@ -64,6 +64,7 @@ public struct Launcher: Sendable {
         environment.log = { writes.log($0) }
         (self.writes, self.environment) = (writes, environment)
         let folders = try StoreFolders(below: try StoreFolders.openRoot(device.store))
+        try StoreKind.require(.client, in: folders.root)
         guard let lock = try FileLock.take(folders.serving) else {
             throw UpdateFailure(
                 .storeLocked, subject: device.store,

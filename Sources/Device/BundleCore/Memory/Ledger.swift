@@ -265,6 +265,33 @@ package struct Ledger: Sendable, Equatable {
     }
 }
 
+extension Ledger {
+    /// Returns the ledger with the starts of `other`, which another user recorded who may not write to the store.
+    ///
+    /// The clients, the state of the feed and the blocks by hand stay. Starts of clients that are not installed are
+    /// ignored.
+    func joining(startsOf other: Ledger?) -> Ledger {
+        guard let other else { return self }
+        let isKnown = { (name: ClientName) in name.version.map { self.entry($0) != nil } ?? true }
+        var next = self
+        next.records = other.records.filter { entry($0.version) != nil }
+        next.blocks =
+            blocks.filter { $0.cause != .failedStarts }
+            + other.blocks.filter { new in
+                new.cause == .failedStarts && entry(new.version) != nil
+                    && !blocks.contains { $0.version == new.version && $0.cause != .failedStarts }
+            }
+        next.blocks.sortByVersion(\.version)
+        next.launch = other.launch.flatMap { isKnown($0.name) ? $0 : nil }
+        next.current = isKnown(other.current) ? other.current : .embedded
+        next.previous = other.previous.flatMap { isKnown($0) ? $0 : nil }
+        next.lastKnownGood = isKnown(other.lastKnownGood) ? other.lastKnownGood : .embedded
+        if next.pending == next.current { next.pending = nil }
+        (next.shell, next.seed) = (other.shell, other.seed)
+        return next
+    }
+}
+
 /// The states of a version: staged, pending, trial, good; or trial, failed once, retry, trial, failed twice, blocked.
 extension Ledger {
     /// The number of failed starts after which a version is blocked.

@@ -21,6 +21,8 @@ package enum StoreLayout {
     static let rosterKey = "roster.key.pem"
     static let activation = "activation.json"
     static let lock = "lock"
+    /// The kind of a store with programs.
+    static let kind = "kind"
     static let previousVersion = "previousVersion"
 
     /// The folder in `downloads` with the files of interrupted attempts.

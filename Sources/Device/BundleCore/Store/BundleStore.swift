@@ -113,6 +113,7 @@ package actor BundleStore {
         let known = try keeper.read().entry(version)
         let inventory: Inventory
         do {
+            try StoreKind.settle(staged.kind, in: folders.root)
             if let known { try renew(known, by: staged) } else { try place(staged) }
             inventory = try keeper.apply([.installed(entry)] + changes).after
         } catch {

@@ -10,9 +10,23 @@ struct LedgerKeeper: Sendable {
     private static let timeoutMilliseconds = 10_000
 
     let root: Directory
+    /// The store whose clients `root` records the starts of; nil if that is `root` itself.
+    var store: Directory?
 
     /// Returns the present ledger.
-    func read() throws -> Ledger { try LedgerFile.read(root) ?? Ledger() }
+    func read() throws -> Ledger {
+        guard let store else { return try LedgerFile.read(root) ?? Ledger() }
+        return try (LedgerFile.read(store) ?? Ledger()).joining(startsOf: Self.starts(in: root)?.ledger)
+    }
+
+    /// Returns the starts in a folder of their own; nil if there are none, or if they are damaged and begin again.
+    fileprivate static func starts(in folder: Directory) throws -> LedgerFile.Generations? {
+        do {
+            return try LedgerFile.generations(folder)
+        } catch let failure as UpdateFailure where failure.code == .storeDamaged {
+            return nil
+        }
+    }
 
     /// Runs `body` while no other process can change the ledger.
     func exclusively<Result>(_ body: (LedgerAccess) throws -> Result) throws -> Result {
@@ -22,7 +36,7 @@ struct LedgerKeeper: Sendable {
                 "Another clientctl has held the ledger of \(root.path) for 10 s. Check whether it hangs.")
         }
         defer { withExtendedLifetime(lock) {} }
-        return try body(LedgerAccess(root: root, lock: lock))
+        return try body(LedgerAccess(root: root, store: store, lock: lock))
     }
 
     /// Applies all of `changes`, or none. They are durable on return.
@@ -74,10 +88,12 @@ struct LedgerKeeper: Sendable {
 /// Access to the ledger under its lock. Only `LedgerKeeper` creates it.
 struct LedgerAccess {
     private let root: Directory
+    private let store: Directory?
     private let lock: FileLock
 
-    fileprivate init(root: Directory, lock: FileLock) {
+    fileprivate init(root: Directory, store: Directory?, lock: FileLock) {
         self.root = root
+        self.store = store
         self.lock = lock
     }
 
@@ -87,9 +103,8 @@ struct LedgerAccess {
     /// Applies `changes` and replaces the ledger durably. After a failure the ledger is unchanged.
     @discardableResult
     func write(_ changes: [LedgerChange], always: Bool = false) throws -> LedgerResult {
-        let generations = try LedgerFile.generations(root)
-        let before = generations.ledger ?? Ledger()
-        let trees = try StoredTrees.read(root)
+        let (generations, before) = try present()
+        let trees = try StoredTrees.read(store ?? root)
         switch before.applying(changes, in: trees) {
         case .refused(let refusal): return .refused(refusal)
         case .accepted(let accepted):
@@ -97,6 +112,22 @@ struct LedgerAccess {
             try replace(generations, by: next, always: always)
             return .written(LedgerUpdate(before: before, after: trees.inventory(of: next)))
         }
+    }
+
+    private func present() throws -> (LedgerFile.Generations, Ledger) {
+        guard let store else {
+            let generations = try LedgerFile.generations(root)
+            return (generations, generations.ledger ?? Ledger())
+        }
+        let starts = try LedgerKeeper.starts(in: root) ?? LedgerFile.Generations(ledger: nil, damage: nil)
+        return (starts, try (LedgerFile.read(store) ?? Ledger()).joining(startsOf: starts.ledger))
+    }
+
+    /// Adds the starts that were recorded in `folder`.
+    func adopt(startsIn folder: Directory) throws {
+        let (generations, before) = try present()
+        try replace(
+            generations, by: before.joining(startsOf: LedgerKeeper.starts(in: folder)?.ledger), always: false)
     }
 
     /// Replaces a damaged ledger with the previous one.

@@ -118,6 +118,7 @@ struct RepairFolder: Sendable {
                 RepairReport.RepairedFile(
                     client: client.name, path: record.path.string, origin: origin, isServed: false))
         }
+        try ProgramModes.program(of: client.receipt).map { try ProgramModes($0).apply(to: client.tree) }
         try Self.sync(touched, in: client.tree)
     }
 

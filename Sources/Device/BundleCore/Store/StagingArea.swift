@@ -1,4 +1,4 @@
-import BundleFormats
+package import BundleFormats
 package import BundleDisk
 package import BundleSigning
 package import BundleValues
@@ -84,13 +84,25 @@ package final class StagingArea: Sendable {
     /// `bytesDownloaded` is the size of all response bodies of this run.
     package func seal(
         _ receipt: consuming ReceiptWriter, contentSha256: SHA256Digest, bytesDownloaded: Int,
-        route: DownloadRoute? = nil
+        route: DownloadRoute? = nil, kind: ReleaseKind = .client
     ) throws -> StagedBundle {
         try receipt.finish(contentSha256: contentSha256)
         return StagedBundle(
             area: self, identity: receipt.identity, contentSha256: contentSha256,
             installedSize: receipt.totalBytes, fileCount: receipt.fileCount, bytesDownloaded: bytesDownloaded,
-            route: route)
+            route: route, kind: kind)
+    }
+
+    /// Makes the files of `program` executable. Throws `wrongMachine` if one is for another processor than this one.
+    package func prepare(_ program: ReleaseProgram) throws {
+        for path in program.files {
+            let file = try tree.file(path.string)
+            let head = try file.head(min(file.size(), ProgramMachine.headBytes))
+            if let machine = ProgramMachine(head: head), let own = ProgramMachine.own, machine != own {
+                throw machine.refusal(of: path, wanted: own, by: "this device is")
+            }
+        }
+        try ProgramModes(program).apply(to: tree)
     }
 
     /// Removes the staged files, so that another way to stage the bundle can be tried.
@@ -107,6 +119,7 @@ package struct StagedBundle: Sendable {
     let contentSha256: SHA256Digest
     let installedSize: Int
     let fileCount: Int
+    let kind: ReleaseKind
     /// The size of all response bodies of this run.
     package let bytesDownloaded: Int
     /// The route of the download; nil for a Meteor bundle.
@@ -116,9 +129,10 @@ package struct StagedBundle: Sendable {
 
     fileprivate init(
         area: StagingArea, identity: BundleIdentity, contentSha256: SHA256Digest, installedSize: Int, fileCount: Int,
-        bytesDownloaded: Int, route: DownloadRoute?
+        bytesDownloaded: Int, route: DownloadRoute?, kind: ReleaseKind
     ) {
         self.route = route
+        self.kind = kind
         self.area = area
         self.identity = identity
         self.contentSha256 = contentSha256
@@ -133,7 +147,8 @@ extension StagedBundle {
     package func adding(_ bytes: Int) -> StagedBundle {
         StagedBundle(
             area: area, identity: identity, contentSha256: contentSha256, installedSize: installedSize,
-            fileCount: fileCount, bytesDownloaded: bytesDownloaded + bytes, route: route)
+            fileCount: fileCount, bytesDownloaded: bytesDownloaded + bytes, route: route,
+            kind: kind)
     }
 
     /// Returns the bundle with release notes.

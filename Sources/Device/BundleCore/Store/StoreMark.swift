@@ -6,7 +6,7 @@ import CLibrary
 package enum StoreMark {
     /// The files that only a store has.
     private static let files = [
-        StoreLayout.ledger, StoreLayout.ledgerBefore, StoreLayout.session, StoreLayout.lock,
+        StoreLayout.ledger, StoreLayout.ledgerBefore, StoreLayout.session, StoreLayout.lock, StoreLayout.kind,
         StoreLayout.ledger + StoreLayout.asideSuffix,
         StoreLayout.rosterKey, StoreLayout.rosterKey + StoreLayout.asideSuffix,
         StoreLayout.session + StoreLayout.asideSuffix, StoreLayout.ledger + StoreLayout.damagedSuffix,

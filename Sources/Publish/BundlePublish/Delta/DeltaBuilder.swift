@@ -201,7 +201,10 @@ struct DeltaPublisher {
     func known(of release: UnverifiedManifest) throws -> (deltas: [DeltaList.Delta], record: FeedRecord?) {
         guard let record = try ReleaseFeed.deltas(of: release.claims.version, in: feed) else { return ([], nil) }
         let envelope = try DeltaListFormat.envelope(parsing: record.bytes)
-        return (try DeltaListFormat.verify(envelope, of: release.claims, trusted: try keys()).deltas, record)
+        return (
+            try DeltaListFormat.verify(envelope, of: release.claims, trusted: try keys(release.claims.kind.role))
+                .deltas, record
+        )
     }
 
     /// Returns the signed list, verified like a device would with the keys of the release.
@@ -214,15 +217,15 @@ struct DeltaPublisher {
         }
         let list = DeltaList(version: manifest.version, contentSha256: content, deltas: deltas)
         let envelope = try signers.sign(DeltaListFormat.envelope(of: list))
-        _ = try DeltaListFormat.verify(envelope, of: manifest, trusted: try keys())
-        _ = try ManifestVerifier.verify(release, trusted: try keys())
+        _ = try DeltaListFormat.verify(envelope, of: manifest, trusted: try keys(manifest.kind.role))
+        _ = try ManifestVerifier.verify(release, trusted: try keys(manifest.kind.role))
         return envelope.document
     }
 
     /// The keys that devices trust, as far as they are known.
-    private func keys() throws -> TrustedKeys {
-        try FeedTrust(in: feed, clock: .now)?.root.trusted(for: .release, at: .now)
-            ?? anchor?.keys(for: .release, at: .now) ?? signers.trusted
+    private func keys(_ role: TrustRole) throws -> TrustedKeys {
+        try FeedTrust(in: feed, clock: .now)?.root.trusted(for: role, at: .now)
+            ?? anchor?.keys(for: role, at: .now) ?? signers.trusted
     }
 }
 

@@ -180,9 +180,10 @@ package struct TrustPublisher {
                 (document.channel, $0.manifest)
             }
         }
-        let keys = trust.trusted(for: .release, at: now)
         return offered.compactMap { document, manifest in
-            refusal(of: manifest, by: keys, appId: trust.appId).map {
+            refusal(
+                of: manifest, by: trust.trusted(for: manifest.claims.kind.role, at: now), appId: trust.appId
+            ).map {
                 RefusedRelease(
                     document: document, version: manifest.claims.version, code: $0, appId: manifest.claims.appId,
                     expected: trust.appId)

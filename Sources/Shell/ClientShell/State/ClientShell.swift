@@ -378,6 +378,13 @@ extension ClientShell {
     /// The running client; nil before the first page.
     public var currentVersion: ClientName? { state.launched?.name }
 
+    /// Whether the page may be interrupted for a moment: it is not busy, no client is on trial, and an activation window is open if
+    /// there are any.
+    package var mayBeInterrupted: Bool {
+        (configuration.activation == nil || isInActivationWindow) && state.launched?.isTrial != true
+            && !state.isBusy(at: stopwatch.elapsed)
+    }
+
     /// The client that the next page load launches or shows.
     public var nextLaunch: ClientName? { state.prepared?.name }
 

@@ -21,6 +21,8 @@ public struct DeviceContainer: Sendable {
         /// The groups of the device, which releases may name; nil for the stored ones. At most 16 names of 1 to 64 of
         /// the characters a to z, 0 to 9, dot, dash and underscore.
         public var groups: [String]?
+        /// The kind of an empty store. A store that has a release keeps its kind.
+        package var kind = ReleaseKind.client
         /// The limits of archives.
         package var limits = ArchiveLimits()
         /// Fetches from mirrors of the feed; nil to use the fetcher of the feed.
@@ -141,8 +143,11 @@ public struct DeviceContainer: Sendable {
     }
 
     private func archives(_ feed: Feed) throws -> any DeviceSource {
+        let store = configuration.device.store
+        if feed.kind == .program { try StoreKind.require(.program, at: store) }
         let source = ArchiveSource(
             source: feed.source, anchor: try TrustAnchor.read(at: feed.trust),
+            kind: try StoreKind.read(at: store) ?? feed.kind,
             deviceId: ArchiveSource.DeviceId(
                 given: feed.deviceId, machine: try MachineIdentity.deviceId(), groups: try groups(feed)),
             seed: configuration.device.seed,

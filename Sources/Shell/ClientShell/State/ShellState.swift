@@ -275,7 +275,10 @@ struct ShellState<Disk: ShellDisk> {
         return !isBusy && (occasion == .activate || client.name == urgent)
     }
 
-    private var isBusy: Bool { busy.holds(at: now, limit: busyLimit) }
+    /// Returns whether a page is busy at the clock's reading `now`.
+    func isBusy(at now: Duration) -> Bool { busy.holds(at: now, limit: busyLimit) }
+
+    private var isBusy: Bool { isBusy(at: now) }
 
     /// Returns whether the load may show another client. Urgent releases ignore activation windows.
     private func mayChange(_ load: PageLoad) -> Bool {
