@@ -51,7 +51,7 @@ FAILURES = {
     "check": (*OFFER, "storeDamaged"),
     "install": (*OFFER, *STORE, "versionExists"),
     "activate": ("storeLocked", "storeDamaged", "healthFailed", "versionBlocked"),
-    "serve": (*STORE, "healthFailed"),
+    "serve": (*STORE, "healthFailed", "blankScreen"),
     "kiosk": ("networkUnavailable",),
     "status": ("storeDamaged",),
     "doctor": (),

@@ -16,6 +16,7 @@ struct PageComplaints {
             case .complained(let name, let complaint): try file.add(complaint, of: name)
             case .unconfirmed(let name, let what):
                 try file.add(ComplaintFile.unconfirmed(what), of: name)
+            case .blank(let name, isOver: false): try file.add("it confirmed its start, and its screen is blank", of: name)
             default: break
             }
         } catch {

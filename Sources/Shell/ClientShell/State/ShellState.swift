@@ -14,6 +14,8 @@ struct ShellState<Launch: BootAttempt> {
     let retryPause: Duration
     /// Whether a client on trial also has to pass a health check.
     let checksHealth: Bool
+    /// The consequence of a start that a page confirms with a blank screen.
+    let blankScreens: BlankScreens
     private static var mostPageErrors: Int { 50 }
 
     var audience = Audience.everybody
@@ -33,6 +35,8 @@ struct ShellState<Launch: BootAttempt> {
     var expected: Trial?
     /// The page errors of the running launch, each once.
     var pageErrors: Set<String> = []
+    /// Whether the running client has confirmed this start and shows nothing.
+    var isBlank = false
     /// The reason why the running client has failed, while no other client could be shown.
     var failure: StartFailure?
     /// Whether a page has reported to this shell, so a browser runs its pages.
@@ -55,9 +59,11 @@ struct ShellState<Launch: BootAttempt> {
 
     init(
         timeout: StartupTimeout, visibility: ShellConfiguration.Visibility,
-        retryPause: Duration = RetryRule.standardPause, checksHealth: Bool = false
+        retryPause: Duration = RetryRule.standardPause, checksHealth: Bool = false,
+        blankScreens: BlankScreens = .fail
     ) {
         self.checksHealth = checksHealth
+        self.blankScreens = blankScreens
         self.timeout = timeout
         self.visibility = visibility
         self.retryPause = retryPause
@@ -159,7 +165,7 @@ struct ShellState<Launch: BootAttempt> {
 
     private mutating func began(_ launch: Launch?, _ load: PageLoad, at now: Duration) -> [Action] {
         guard let launch else { return prepare(.start(.page(load))) }
-        (launched, failure, pageErrors, busy) = (launch, nil, [], BusyPages())
+        (launched, failure, pageErrors, busy, isBlank) = (launch, nil, [], BusyPages(), false)
         if next?.name == launch.name { next = nil }
         let start = Trial(timeout, visibility, at: now)
         trial = launch.isTrial ? start : nil
@@ -283,6 +289,10 @@ extension ShellState {
     /// An event of one page.
     enum PageInput {
         case confirm
+        /// The page confirms its start, and its screen is empty. It looks at the screen for some seconds.
+        case confirmEmpty
+        /// The page has confirmed its start, and its screen stayed blank.
+        case confirmBlank
         /// The shell saw the page fail.
         case fail(String)
         /// The page reported its own failure. It is valid on trial only.
@@ -557,10 +567,18 @@ extension ShellState {
             // The verdict is written at once and includes the report.
             _ = recordReport(token)
             return confirm(token, at: now)
+        case .confirmEmpty:
+            if failsBlank(token) {
+                trial?.awaitContent(at: now)
+                return recordReport(token)
+            }
+            return apply(.confirm, of: token, at: now, time: time)
+        case .confirmBlank: return confirmBlank(token, at: now, time: time)
         case .fail(let what): return fail(token, .reported, what, at: now, time: time)
         case .failTrial(let what): return recordReport(token) + failTrial(token, what, at: now, time: time)
         case .lose(let what):
             guard let launched, launched.token == token, trial != nil else { return [] }
+            if let actions = confirmUnseen(launched, at: now) { return actions }
             return hasPageReported ? fail(token, .reported, what, at: now, time: time) : leaveSilentClient(launched)
         case .leave(let place, let report):
             guard let launched, launched.token == token else { return [] }
@@ -568,19 +586,19 @@ extension ShellState {
             // Only its timeout decides a second trial, and that continues.
             if !launched.wasReportedFailed { trial?.leave(for: place, report, at: now) }
             expected?.leave(for: place, report, at: now)
-            return recordReport(token)
+            return recordReport(token) + (confirmUnseen(launched, at: now) ?? [])
         case .vanish(let load):
             guard let launched, launched.token == token else { return [] }
             busy.leave(load: load)
             if !launched.wasReportedFailed { trial?.vanish(load: load, at: now) }
             expected?.vanish(load: load, at: now)
-            return []
+            return confirmUnseen(launched, at: now) ?? []
         case .error(let text, let isGrave): return addPageError(text, of: token, isGrave: isGrave)
         case .show(let isShown, let report):
-            guard token == launched?.token else { return [] }
+            guard let launched, launched.token == token else { return [] }
             trial?.show(isShown, report, at: now)
             expected?.show(isShown, report, at: now)
-            return recordReport(token)
+            return recordReport(token) + (isShown ? [] : confirmUnseen(launched, at: now) ?? [])
         case .busy(let isBusy, let report, let mayActivate):
             guard token == launched?.token else { return [] }
             busy.report(isBusy, load: report.load, number: report.number, at: now)
@@ -593,6 +611,7 @@ extension ShellState {
         switch trial?.wake(at: now, afterReports: hasPageReported) {
         case .failed(let cause, let what)?: return fail(launched.token, cause, what, at: now, time: time)
         case .silent?: return leaveSilentClient(launched)
+        case .confirmed?: return confirm(launched.token, at: now)
         case nil: break
         }
         guard case .failed(_, let what)? = expected?.wake(at: now, afterReports: true) else { return [] }
@@ -647,8 +666,39 @@ extension ShellState {
         if trial != nil, checksHealth || launched.requiresEndpoints {
             return trial?.confirm(at: now) == true ? [.checkHealth(launched)] : []
         }
+        let news: [Action] = isBlank ? [.report(.blank(launched.name, isOver: true))] : []
+        isBlank = false
         // A launch without a record is of a confirmed client. A pending verdict came before this confirmation.
-        return launched.isRecorded && pending?.launch.token != token ? [.write(.good, launched)] : []
+        return news + (launched.isRecorded && pending?.launch.token != token ? [.write(.good, launched)] : [])
+    }
+
+    /// Confirms the start of a page that waits for the looks at its empty screen, because without a visible page they have no result.
+    /// Returns nil if it does not wait.
+    private mutating func confirmUnseen(_ launch: Launch, at now: Duration) -> [Action]? {
+        trial?.endLook() == true ? confirm(launch.token, at: now) : nil
+    }
+
+    /// Whether a blank screen fails the launch with `token`.
+    private func failsBlank(_ token: LaunchToken) -> Bool {
+        token == launched?.token && trial != nil && failure == nil && blankScreens == .fail
+    }
+
+    /// Applies the result that the screen of a page stayed blank. As for the failures that a page reports, only the timeout decides a
+    /// second trial.
+    private mutating func confirmBlank(_ token: LaunchToken, at now: Duration, time: Timestamp) -> [Action] {
+        guard let launched, failsBlank(token) else {
+            let actions = apply(.confirm, of: token, at: now, time: time)
+            guard let launched, launched.token == token, failure == nil, blankScreens != .allow, !isBlank else {
+                return actions
+            }
+            isBlank = true
+            return actions + [.report(.blank(launched.name, isOver: false))]
+        }
+        if launched.wasReportedFailed {
+            trial?.noteBlankScreen()
+            return []
+        }
+        return fail(token, .blankScreen, Trial.blankScreen, at: now, time: time)
     }
 
     /// Ends a trial whose page has confirmed its start. The result for an earlier launch is ignored.
@@ -717,7 +767,7 @@ extension ShellState {
         switch departure {
         case .failed(let failure):
             UpdateFailure(
-                .healthFailed, subject: "\(name)",
+                failure.cause == .blankScreen ? .blankScreen : .healthFailed, subject: "\(name)",
                 name == other
                     ? "\(name) failed to start, and is tried once more, since nothing else can be shown: \(failure)."
                     : "\(name) was rolled back to \(other): \(failure).\(consequence(of: failure))")

@@ -274,8 +274,12 @@ struct StateFixture {
     /// The launches whose health is to be checked.
     private(set) var checked: [LaunchToken] = []
 
-    init(_ visibility: ShellConfiguration.Visibility = .assumed, checksHealth: Bool = false) {
-        state = ShellState(timeout: Self.timeout, visibility: visibility, checksHealth: checksHealth)
+    init(
+        _ visibility: ShellConfiguration.Visibility = .assumed, checksHealth: Bool = false,
+        blankScreens: BlankScreens = .fail
+    ) {
+        state = ShellState(
+            timeout: Self.timeout, visibility: visibility, checksHealth: checksHealth, blankScreens: blankScreens)
     }
 
     mutating func handle(_ event: ShellState<FakeLaunch>.Event) {
