@@ -51,7 +51,7 @@ FAILURES = {
     "check": (*OFFER, "storeDamaged", "wrongKind"),
     "install": (*OFFER, *STORE, "versionExists", "wrongKind", "wrongMachine"),
     "activate": ("storeLocked", "storeDamaged", "healthFailed", "versionBlocked"),
-    "serve": (*STORE, "healthFailed", "wrongKind"),
+    "serve": (*STORE, "healthFailed", "blankScreen", "wrongKind"),
     "run": ("programUnusable",),
     "kiosk": ("networkUnavailable",),
     "status": ("storeDamaged",),

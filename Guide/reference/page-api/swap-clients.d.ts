@@ -9,6 +9,8 @@ interface SwapClientsError extends Error {
 interface WebAppLocalServer {
   /** Confirms the start of this client. Required: without it, the device rolls the client back. */
   startupDidComplete(callback?: () => void): void;
+  /** Confirms the start. With `blank`, the page is meant to show nothing. */
+  startupDidComplete(options: { blank?: boolean }, callback?: () => void): void;
   /** Fails a trial at once, with `reason` as the failure detail. */
   startupDidFail(reason?: string, callback?: () => void): void;
   /** Reports that the user is busy, or no longer busy. A busy page defers a switch to another client for a limited time. */

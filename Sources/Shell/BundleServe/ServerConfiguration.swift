@@ -111,8 +111,8 @@ extension ServerConfiguration.Bridge {
         let modules = [
             PackageResources.page_calls_js, PackageResources.page_socket_js, PackageResources.page_loading_js,
             PackageResources.page_events_js,
-            PackageResources.page_errors_js, PackageResources.page_visibility_js, PackageResources.page_plugin_js,
-            PackageResources.page_capacitor_js,
+            PackageResources.page_errors_js, PackageResources.page_visibility_js, PackageResources.page_look_js,
+            PackageResources.page_plugin_js, PackageResources.page_capacitor_js,
         ]
         return ShimInjector.onOneLine(Array(begin.utf8) + modules.joined() + Array("}());\n".utf8))
     }()

@@ -9,6 +9,8 @@ struct DemoClient {
     var script = ""
     /// HTML for the head of the page.
     var head = ""
+    /// HTML for its body, and the style of that; nil for a line with the version.
+    var body: (html: String, style: String)?
     /// Further files.
     var more: [String: String] = [:]
 
@@ -69,10 +71,11 @@ struct DemoClient {
     }
 
     var files: [String: [UInt8]] {
+        let style = body?.style ?? "background: \(colour); font: 48px sans-serif"
         var files = [
             "index.html": """
             <!doctype html><html><head><meta charset=utf-8><title>\(version)</title><link rel=icon href=data:,>
-            \(head)</head><body style="background: \(colour); font: 48px sans-serif"><p>version \(version)</p>
+            \(head)</head><body style="\(style)">\(body?.html ?? "<p>version \(version)</p>")
             <script src="/app.js"></script></body></html>
             """,
             "app.js": """

@@ -318,7 +318,7 @@ actor Day {
         case .launched: tally.launches += 1
         case .confirmed: tally.confirmed += 1
         case .installed, .complained: break
-        case .unconfirmed: wrong("\(event)")
+        case .unconfirmed, .blank: wrong("\(event)")
         case .rolledBack(let name, _, let failure):
             loadsOwed += 1
             if watched?.name == name { watched = nil }

@@ -15,7 +15,7 @@ package enum FailureCode: String, Sendable, CaseIterable {
     case storeLocked
     case storeDamaged
     case resourcesExhausted
-    case healthFailed
+    case healthFailed, blankScreen
     case versionBlocked
     case incompatibleShell
     case appMismatch
@@ -47,7 +47,7 @@ package enum FailureCode: String, Sendable, CaseIterable {
         case .storeLocked: 32
         case .storeDamaged: 33
         case .resourcesExhausted: 34
-        case .healthFailed: 40
+        case .healthFailed, .blankScreen: 40
         case .versionBlocked: 41
         case .incompatibleShell: 42
         case .appMismatch: 43
@@ -87,6 +87,7 @@ package enum FailureCode: String, Sendable, CaseIterable {
         case .storeDamaged: "store damaged"
         case .resourcesExhausted: "no memory or open files left"
         case .healthFailed: "start not confirmed"
+        case .blankScreen: "screen blank"
         case .versionBlocked: "version blocked"
         case .incompatibleShell: "shell not suitable"
         case .appMismatch: "another application"
@@ -129,6 +130,7 @@ package enum FailureCode: String, Sendable, CaseIterable {
             "Repair it: `clientctl repair --store /var/lib/clientctl --channel https://updates.example.com/channels/stable.json`."
         case .resourcesExhausted: "Raise the limit: `MemoryMax=` and `LimitNOFILE=` of the unit, or `ulimit`."
         case .healthFailed: "Run `clientctl status`, which shows the details of every failed start."
+        case .blankScreen: "Open the version in a browser, and read the errors in its console."
         case .versionBlocked: "Publish a fixed release under a new version."
         case .incompatibleShell: "Update the shell."
         case .appMismatch: "Check `--app-id` and the address."

@@ -24,7 +24,7 @@ final class FirstVerdict: Sendable {
         // A client that is not on trial has confirmed an earlier start or is the seed.
         case .confirmed, .launched(_, isTrial: false): given.yield(.good)
         case .rolledBack(_, _, let failure): given.yield(.failed(failure.code))
-        case .launched, .updateAvailable, .installed, .failed, .checked, .complained, .unconfirmed: break
+        case .launched, .updateAvailable, .installed, .failed, .checked, .complained, .unconfirmed, .blank: break
         }
     }
 

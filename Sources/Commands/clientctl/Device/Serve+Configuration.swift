@@ -220,11 +220,20 @@ extension Serve {
         configuration.endpointWatch = endpoints
         configuration.healthCheck = try screen.healthCheck()
         configuration.startupTimeout = try FlagValue.startupTimeout(startupTimeout)
+        configuration.blankScreens = try blankScreens()
         (configuration.polling, configuration.retryPause) = try polling()
         configuration.activation = try activationWindow.map { text in
             try FlagValue.parsed(text, of: "activation-window") { try ActivationWindows(parsing: $0) }
         }
         return configuration
+    }
+
+    private func blankScreens() throws -> BlankScreens {
+        guard let blank else { return .fail }
+        guard let consequence = BlankScreens(rawValue: blank) else {
+            throw ValidationError("--blank takes fail, warn or allow, not \(UntrustedName.display(blank)).")
+        }
+        return consequence
     }
 
     /// Returns how often the device checks, and how long it does not try a failed client again. `polling` is nil without a feed, and with

@@ -92,6 +92,12 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
 
     @Option(
         help: ArgumentHelp(
+            "Consequence of a start that a page confirms while its screen stays blank: fail (rolls back a version on trial, and warns afterwards), warn, or allow. (default: fail)",
+            valueName: "what"), completion: .list(BlankScreens.allCases.map(\.rawValue)))
+    var blank: String?
+
+    @Option(
+        help: ArgumentHelp(
             "Time between two checks for updates. (default: the interval of the channel, otherwise 15m)",
             valueName: "duration"))
     var checkInterval: String?

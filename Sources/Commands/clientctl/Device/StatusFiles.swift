@@ -17,6 +17,8 @@ struct StatusFiles {
             case .complained(let name, let complaint): try complaints.add(complaint, of: name)
             case .unconfirmed(let name, let what):
                 try complaints.add(ComplaintFile.unconfirmed(what), of: name)
+            case .blank(let name, isOver: false):
+                try complaints.add("it confirmed its start, and its screen is blank", of: name)
             case .checked(let failure, _): try check.record(failure, at: .now)
             default: break
             }

@@ -174,6 +174,13 @@ extension LogLine {
                 message:
                     "\(name) did not confirm this start, but confirmed an earlier one: \(what). A newer client may have changed its data.",
                 name: name)
+        case .blank(let name, isOver: false):
+            self.init(
+                level: .warning, event: "blankScreen",
+                message: "\(name) confirmed its start and shows nothing. It stays, because it is not on trial.",
+                version: name.shortDescription, code: FailureCode.blankScreen.rawValue)
+        case .blank(let name, isOver: true):
+            self.init(.info, event: "screenFilled", message: "\(name) shows something again", name: name)
         case .rolledBack(let name, _, let failure):
             self.init(failure, event: "rolledBack", version: name.shortDescription)
         }

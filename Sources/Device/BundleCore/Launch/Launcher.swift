@@ -371,7 +371,7 @@ extension Launcher {
             let failures = name.version.flatMap(ledger.record(of:))?.failures ?? []
             return Launched(
                 prepared: prepared, token: token, isTrial: launch.isTrial, isRecorded: true,
-                wasReportedFailed: failures.contains { $0.cause == .reported })
+                wasReportedFailed: failures.contains { $0.cause.isOfPage })
         } catch  where isRefusal(error) {
             refuseTrials()
             if try inventory().ledger.isOnTrial(name) { return nil }

@@ -279,18 +279,23 @@ extension StartRecord {
 
 extension StartFailure {
     init(_ reader: MemberReader) throws {
+        let cause: Cause = try reader.word("cause", try reader.string("cause"))
+        let isBlank = reader.optional("blankScreen")?.boolValue == true
         self.init(
-            written: try reader.word("cause", try reader.string("cause")), detail: try reader.string("detail"),
+            written: isBlank ? .blankScreen : cause, detail: try reader.string("detail"),
             at: try reader.timestamp("at"),
             startedAt: try reader.optional("startedAt").map { _ in try reader.timestamp("startedAt") },
             retryAt: try reader.optional("retryAt").map { _ in try reader.timestamp("retryAt") })
     }
 
     var json: JSONValue {
-        .object([
-            "cause": .string(cause.rawValue), "detail": .string(detail), "at": .string(at.description),
+        var object: JSONObject = [
+            "cause": .string(cause == .blankScreen ? Cause.reported.rawValue : cause.rawValue),
+            "detail": .string(detail), "at": .string(at.description),
             "startedAt": .string(orNull: startedAt?.description), "retryAt": .string(orNull: retryAt?.description),
-        ])
+        ]
+        if cause == .blankScreen { object["blankScreen"] = .bool(true) }
+        return .object(object)
     }
 }
 

@@ -12,6 +12,12 @@ package struct StartFailure: Sendable, Equatable {
         case reported
         /// The client could not be prepared, so it was never shown.
         case notPrepared
+        /// The page confirmed the start, and its screen stayed blank. In the ledger and in reports, it is `reported`: programs of
+        /// 0.9.0 refuse unknown words.
+        case blankScreen
+
+        /// Whether the failure rests on the word of a page.
+        package var isOfPage: Bool { self == .reported || self == .blankScreen }
     }
 
     package let cause: Cause
@@ -64,6 +70,7 @@ extension StartFailure: CustomStringConvertible {
             case .interrupted: "\(start) ended before it was confirmed"
             case .reported: "\(start) was reported as failed"
             case .notPrepared: "it could not be prepared at \(at)"
+            case .blankScreen: "\(start) was confirmed with a blank screen"
             }
         return what + (detail.isEmpty ? "" : ": \(detail)")
     }

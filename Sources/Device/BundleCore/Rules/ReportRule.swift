@@ -58,7 +58,7 @@ enum ReportRule {
         switch cause {
         case .notConfirmed: .notConfirmed
         case .interrupted: .interrupted
-        case .reported: .reported
+        case .reported, .blankScreen: .reported
         case .notPrepared: .notPrepared
         }
     }

@@ -15,6 +15,8 @@ package struct StartupWatchdog: Sendable, Equatable {
         case confirmed
         /// The requested wake-up time was reached.
         case woken
+        /// The client needs at least this much of its time from now on.
+        case extended(Duration)
     }
 
     /// The caller's next action.
@@ -50,6 +52,10 @@ package struct StartupWatchdog: Sendable, Equatable {
             return .sleep
         case (.paused(let left), .resumed): return wait(left, from: now)
         case (.waiting(let end), .woken) where now < end: return .wake(at: end)
+        case (.waiting(let end), .extended(let least)): return wait(max(least, end - now), from: now)
+        case (.paused(let left), .extended(let least)):
+            state = .paused(left: max(least, left))
+            return nil
         case (.waiting, .woken):
             return settle(
                 .faulty(.notConfirmed, "the page did not call startupDidComplete() within \(shownTimeout)"))

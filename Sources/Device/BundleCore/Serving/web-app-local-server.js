@@ -48,10 +48,12 @@
       return;
     }
     window.WebAppLocalServer = {
-      startupDidComplete: function (callback) {
+      // The options may be left out, as in Meteor.
+      startupDidComplete: function (options, callback) {
+        var done = typeof options === 'function' ? options : callback;
         attempt(function (plugin) {
-          return plugin.startupDidComplete();
-        }, calling(callback), complain);
+          return plugin.startupDidComplete(options && options.blank === true ? { blank: true } : undefined);
+        }, calling(done), complain);
       },
 
       startupDidFail: function (reason, callback) {

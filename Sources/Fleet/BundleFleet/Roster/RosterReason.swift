@@ -137,6 +137,9 @@ package struct RosterReason: Sendable, Equatable {
         /// Adds a finding of doctor, unless another reason says the same.
         mutating func add(finding name: String, of post: RosterPost) {
             let key = "finding:\(name)"
+            if name == FailureCode.blankScreen.rawValue {
+                return add(.nothingShown, FailureCode.blankScreen.words, .blankScreen, key: key)
+            }
             guard let finding = FindingCode(rawValue: name) else {
                 let unknown = "This host does not have the words of the code: update its clientctl."
                 return add(.finding, key, name, unknown, code: name)

@@ -33,12 +33,7 @@ window.Capacitor.Plugins.CapacitorMeteorWebApp = {
   checkForUpdates: function () {
     return send('checkForUpdates');
   },
-  startupDidComplete: function () {
-    return send('startupDidComplete').then(function (answer) {
-      (answer.endpoints || []).forEach(ask);
-      return {};
-    });
-  },
+  startupDidComplete: confirmStart,
   startupDidFail: function (options) {
     return send('startupDidFail', { reason: cut((options && options.reason) || '') });
   },

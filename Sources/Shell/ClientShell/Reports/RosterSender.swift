@@ -24,6 +24,7 @@ package final class RosterSender: Sendable {
         var condition = DeviceCondition()
         var pace: RosterPace
         var isShown = false
+        var isBlank = false
         var state: LaunchState?
         var wake: AsyncStream<Void>.Continuation?
 
@@ -39,6 +40,7 @@ package final class RosterSender: Sendable {
         var now: DeviceCondition {
             var condition = condition
             condition.screen = state?.screen(isShown: isShown)
+            if isBlank, condition.screen == .client { condition.findings.append(FailureCode.blankScreen.rawValue) }
             return condition
         }
     }
@@ -72,7 +74,10 @@ package final class RosterSender: Sendable {
         switch event {
         case .checked(let failure, _): noteCheck(failure)
         case .launched:
-            change { $0.isShown = true }
+            change { ($0.isShown, $0.isBlank) = (true, false) }
+        case .blank(_, let isOver):
+            change { $0.isBlank = !isOver }
+            noteEvent()
         case .confirmed, .rolledBack, .unconfirmed: noteEvent()
         case .updateAvailable, .installed, .failed, .complained: break
         }
@@ -145,7 +150,7 @@ package final class RosterSender: Sendable {
     package func send(within limit: Duration) async throws {
         var condition = plan.withLock(\.now)
         condition.isOutsideWindows = windows?.isOpen(at: .now) == false
-        condition.findings = await findings()
+        condition.findings += await findings()
         let made = try await onThread { [store, identity, condition] in try Self.upload(store, identity, condition) }
         guard let upload = made else { return }
         do {

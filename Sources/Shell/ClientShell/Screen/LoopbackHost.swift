@@ -108,7 +108,7 @@ package final class LoopbackHost: PageHost {
             // The page that failed is being replaced; the next page receives the error.
             case .rolledBack(let name, _, let failure): screen.send(error: failure, failed: name)
             case .checked(nil, _): screen.sendUpToDate()
-            case .installed, .launched, .confirmed, .checked, .complained, .unconfirmed: break
+            case .installed, .launched, .confirmed, .checked, .complained, .unconfirmed, .blank: break
             }
         }
     }
@@ -272,12 +272,7 @@ package final class LoopbackHost: PageHost {
             await shell.pageDidLeave(token, for: body["to"]?.stringValue ?? "", Self.report(body))
         case "startupDidFail":
             try await shell.pageDidFail(token, body["reason"]?.stringValue ?? "")
-        case "startupDidComplete":
-            let required = bridge.withScreen(\.clientOnTrial)?.requiredEndpoints ?? []
-            if !required.isEmpty { endpoints?.begin() }
-            try await shell.startupDidComplete(token)
-            if required.isEmpty || endpoints == nil { break }
-            return ["endpoints": .array(required.map(JSONValue.string))]
+        case "startupDidComplete": return try await complete(token, screen: body["screen"]?.stringValue)
         case "endpoint":
             let reason = UntrustedName.display(body["error"]?.stringValue ?? "no reason is known", limit: 200)
             let answer =
@@ -296,6 +291,23 @@ package final class LoopbackHost: PageHost {
         default: throw CallRefusal(status: 404, code: "unknownMethod", message: "There is no such method.")
         }
         return [:]
+    }
+
+    /// Confirms a start. `screen` is `empty` if the page shows nothing for now, and `blank` if it still does after some seconds. The
+    /// page looks at an empty screen again if the response orders it.
+    private func complete(_ token: LaunchToken, screen: String?) async throws -> JSONObject {
+        let required = bridge.withScreen(\.clientOnTrial)?.requiredEndpoints ?? []
+        if !required.isEmpty { endpoints?.begin() }
+        var order: JSONObject = [:]
+        switch screen {
+        case "empty" where shell.configuration.blankScreens != .allow:
+            try await shell.startupDidComplete(token, isBlank: false)
+            order["look"] = .bool(true)
+        case "blank": try await shell.startupDidComplete(token, isBlank: true)
+        default: try await shell.startupDidComplete(token)
+        }
+        if !required.isEmpty, endpoints != nil { order["endpoints"] = .array(required.map(JSONValue.string)) }
+        return order
     }
 
     private static func report(_ body: JSONObject) -> PageReport {

@@ -11,6 +11,7 @@ package struct ShellMetrics: Sendable {
     private var launches = 0
     private var rollbacks = 0
     private var unconfirmed = 0
+    private var blankScreens = 0
     private var lostPages = 0
     private var browserRestarts = 0
     private var bytes = 0
@@ -47,8 +48,10 @@ package struct ShellMetrics: Sendable {
         case .confirmed(let name):
             if let launch, launch.name == name { starts.note(reading - launch.reading) }
             launch = nil
-        case .rolledBack:
+        case .blank(_, let isOver): if !isOver { blankScreens += 1 }
+        case .rolledBack(_, _, let failure):
             rollbacks += 1
+            if failure.code == .blankScreen { blankScreens += 1 }
             launch = nil
         }
     }
@@ -116,6 +119,9 @@ package struct ShellMetrics: Sendable {
             Self.one(
                 "unconfirmed_starts_total", .counter,
                 "Starts of clients that confirmed an earlier start, but not this one.", Double(unconfirmed)),
+            Self.one(
+                "blank_screens_total", .counter, "Starts of clients that were confirmed with a blank screen.",
+                Double(blankScreens)),
             Self.one(
                 "rollbacks_total", .counter, "Clients that were replaced because they failed.",
                 Double(rollbacks)),

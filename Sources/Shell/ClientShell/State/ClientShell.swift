@@ -106,7 +106,8 @@ public actor ClientShell {
     private static func state(_ configuration: ShellConfiguration, _ work: ShellWork) -> ShellState<ShellWork> {
         ShellState(
             work, timeout: configuration.startupTimeout, visibility: configuration.visibility,
-            retryPause: configuration.retryPause, checksHealth: configuration.healthCheck != nil)
+            retryPause: configuration.retryPause, checksHealth: configuration.healthCheck != nil,
+            blankScreens: configuration.blankScreens)
     }
 
     // MARK: Lifetime
@@ -332,6 +333,11 @@ extension ClientShell {
 
     /// Confirms the start of the launch with `token`. Throws for any other token.
     public func startupDidComplete(_ token: LaunchToken) async throws { try handle(.page(.confirm, token)) }
+
+    /// Confirms the start of the launch with `token`, whose page shows nothing: for now, or after some seconds if it `isBlank`.
+    package func startupDidComplete(_ token: LaunchToken, isBlank: Bool) throws {
+        try handle(.page(isBlank ? .confirmBlank : .confirmEmpty, token))
+    }
 
     /// Fails the launch with `token`, which the shell saw fail. A launch that no longer runs is ignored.
     public func startupDidFail(_ token: LaunchToken, _ what: String) { send(.page(.fail(what), token)) }

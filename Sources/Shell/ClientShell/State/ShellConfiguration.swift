@@ -22,6 +22,8 @@ public struct ShellConfiguration: Sendable {
     /// Checks a client on trial after its page has confirmed its start, and after the endpoints of its release have answered; nil if
     /// that is enough.
     public var healthCheck: HealthCheck?
+    /// The consequence of a start that a page confirms with a blank screen.
+    package var blankScreens = BlankScreens.fail
     /// The origin of the pages, such as `http://127.0.0.1:12000/`, where required endpoints that are paths are requested. Without
     /// it, such a path has to be a file of the client.
     public var pageOrigin: FetchURL?
@@ -74,6 +76,16 @@ extension ShellConfiguration {
             self.yields = yields
         }
     }
+}
+
+/// The consequence of a start that a page confirms with a blank screen.
+package enum BlankScreens: String, Sendable, CaseIterable {
+    /// It fails a client on trial, and is an event of any other one.
+    case fail
+    /// It is an event.
+    case warn
+    /// Pages do not look at their screens.
+    case allow
 }
 
 /// Returns the check whether a device works with a client that it shows; nil if there is nothing to check.

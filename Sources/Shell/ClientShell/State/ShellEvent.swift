@@ -19,6 +19,8 @@ public enum ShellEvent: Sendable, Equatable {
     case complained(ClientName, String)
     /// A client that confirmed an earlier start did not confirm this one in time. It stays on the screen.
     case unconfirmed(ClientName, String)
+    /// A client that confirmed its start shows nothing. It stays on the screen. With `isOver`, it shows something again.
+    case blank(ClientName, isOver: Bool)
     /// The client did not start, and another one is shown.
     case rolledBack(ClientName, to: ClientName, UpdateFailure)
 }

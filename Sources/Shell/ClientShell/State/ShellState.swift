@@ -15,6 +15,8 @@ struct ShellState<Disk: ShellDisk> {
     private let retryPause: Duration
     /// Whether a client on trial also has to pass a health check.
     private let checksHealth: Bool
+    /// The consequence of a start that a page confirms with a blank screen.
+    private let blankScreens: BlankScreens
     private static var mostPageErrors: Int { 50 }
 
     private(set) var audience = Audience.everybody
@@ -34,6 +36,8 @@ struct ShellState<Disk: ShellDisk> {
     private var expected: Trial?
     /// The page errors of the running launch, each once.
     private var pageErrors: Set<String> = []
+    /// Whether the running client has confirmed this start and shows nothing.
+    private var isBlank = false
     /// The reason why the running client has failed, while no other client could be shown.
     private var failure: StartFailure?
     /// Whether a page has reported to this shell, so a browser runs its pages.
@@ -61,9 +65,11 @@ struct ShellState<Disk: ShellDisk> {
 
     init(
         _ disk: Disk, timeout: StartupTimeout, visibility: ShellConfiguration.Visibility,
-        retryPause: Duration = RetryRule.standardPause, checksHealth: Bool = false
+        retryPause: Duration = RetryRule.standardPause, checksHealth: Bool = false,
+        blankScreens: BlankScreens = .fail
     ) {
         self.disk = disk
+        self.blankScreens = blankScreens
         self.checksHealth = checksHealth
         self.timeout = timeout
         self.visibility = visibility
@@ -173,7 +179,7 @@ struct ShellState<Disk: ShellDisk> {
             try prepare()
             return try open(load)
         }
-        (launched, failure, pageErrors, busy) = (launch, nil, [], BusyPages())
+        (launched, failure, pageErrors, busy, isBlank) = (launch, nil, [], BusyPages(), false)
         if next?.name == launch.name { next = nil }
         let start = Trial(timeout, visibility, at: now)
         trial = launch.isTrial ? start : nil
@@ -349,12 +355,18 @@ struct ShellState<Disk: ShellDisk> {
             // The verdict is written at once and includes the report.
             _ = firstReport(token)
             try confirm(token)
+        case .confirmEmpty:
+            guard failsBlank(token) else { return try apply(.confirm, of: token) }
+            trial?.awaitContent(at: now)
+            recordReport(token)
+        case .confirmBlank: try confirmBlank(token)
         case .fail(let what): try fail(token, .reported, what)
         case .failTrial(let what):
             recordReport(token)
             try failTrial(token, what)
         case .lose(let what):
             guard let launched, launched.token == token, trial != nil else { return }
+            if try confirmUnseen(launched) { return }
             if hasPageReported { try fail(token, .reported, what) } else { try leaveSilentClient(launched) }
         case .leave(let place, let report):
             guard let launched, launched.token == token else { return }
@@ -363,17 +375,20 @@ struct ShellState<Disk: ShellDisk> {
             if !launched.wasReportedFailed { trial?.leave(for: place, report, at: now) }
             expected?.leave(for: place, report, at: now)
             recordReport(token)
+            try confirmUnseen(launched)
         case .vanish(let load):
             guard let launched, launched.token == token else { return }
             busy.leave(load: load)
             if !launched.wasReportedFailed { trial?.vanish(load: load, at: now) }
             expected?.vanish(load: load, at: now)
+            try confirmUnseen(launched)
         case .error(let text, let isGrave): addPageError(text, of: token, isGrave: isGrave)
         case .show(let isShown, let report):
-            guard token == launched?.token else { return }
+            guard let launched, launched.token == token else { return }
             trial?.show(isShown, report, at: now)
             expected?.show(isShown, report, at: now)
             recordReport(token)
+            if !isShown { try confirmUnseen(launched) }
         case .busy(let isBusy, let report, let mayActivate):
             guard token == launched?.token else { return }
             busy.report(isBusy, load: report.load, number: report.number, at: now)
@@ -386,6 +401,7 @@ struct ShellState<Disk: ShellDisk> {
         switch trial?.wake(at: now, afterReports: hasPageReported) {
         case .failed(let cause, let what)?: return try fail(launched.token, cause, what)
         case .silent?: return try leaveSilentClient(launched)
+        case .confirmed?: return try confirm(launched.token)
         case nil: break
         }
         guard case .failed(_, let what)? = expected?.wake(at: now, afterReports: true) else { return }
@@ -447,8 +463,42 @@ struct ShellState<Disk: ShellDisk> {
             if trial?.confirm(at: now) == true { effects.append(.checkHealth(launched)) }
             return
         }
+        if isBlank {
+            isBlank = false
+            effects.append(.report(.blank(launched.name, isOver: true)))
+        }
         // A launch without a record is of a confirmed client. A pending verdict came before this confirmation.
         if launched.isRecorded, pending?.launch.token != token { try write(.good, launched) }
+    }
+
+    /// Confirms the start of a page that waits for the looks at its empty screen, because without a visible page they have no result.
+    /// Returns whether it waited.
+    @discardableResult
+    private mutating func confirmUnseen(_ launch: Launch) throws -> Bool {
+        guard trial?.endLook() == true else { return false }
+        try confirm(launch.token)
+        return true
+    }
+
+    /// Whether a blank screen fails the launch with `token`.
+    private func failsBlank(_ token: LaunchToken) -> Bool {
+        token == launched?.token && trial != nil && failure == nil && blankScreens == .fail
+    }
+
+    /// Applies the result that the screen of a page stayed blank. As for the failures that a page reports, only the timeout decides a
+    /// second trial.
+    private mutating func confirmBlank(_ token: LaunchToken) throws {
+        guard let launched, failsBlank(token) else {
+            try apply(.confirm, of: token)
+            guard let launched, launched.token == token, failure == nil, blankScreens != .allow, !isBlank else { return }
+            isBlank = true
+            return effects.append(.report(.blank(launched.name, isOver: false)))
+        }
+        if launched.wasReportedFailed {
+            trial?.noteBlankScreen()
+        } else {
+            try fail(token, .blankScreen, Trial.blankScreen)
+        }
     }
 
     /// Returns the running launch; throws if `token` is of another one.
@@ -523,7 +573,7 @@ struct ShellState<Disk: ShellDisk> {
         switch departure {
         case .failed(let failure):
             UpdateFailure(
-                .healthFailed, subject: "\(name)",
+                failure.cause == .blankScreen ? .blankScreen : .healthFailed, subject: "\(name)",
                 name == other
                     ? "\(name) failed to start, and is tried once more, since nothing else can be shown: \(failure)."
                     : "\(name) was rolled back to \(other): \(failure).\(consequence(of: failure))")
@@ -587,6 +637,10 @@ extension ShellState {
     /// An event of one page.
     enum PageInput {
         case confirm
+        /// The page confirms its start, and its screen is empty. It looks at the screen for some seconds.
+        case confirmEmpty
+        /// The page has confirmed its start, and its screen stayed blank.
+        case confirmBlank
         /// The shell saw the page fail.
         case fail(String)
         /// The page reported its own failure. It is valid on trial only.

@@ -7,6 +7,11 @@ struct Trial: Sendable {
     /// The largest number of pages that are remembered.
     private static let rememberedPages = 16
     private static let keptPageErrors = 3
+    /// The time for the looks of a page with an empty screen, which take 3 s.
+    private static let longestLook = Duration.seconds(6)
+    /// The failure of a page that shows nothing.
+    static let blankScreen =
+        "the page called startupDidComplete(), and then showed no text, image or color for 3 s"
 
     /// A page load that has reported.
     private struct TrialPage {
@@ -34,6 +39,10 @@ struct Trial: Sendable {
     /// The departure of the last visible page, and the moment by which a page of the client has to follow.
     private var departure: (text: String, end: Duration)?
     private var isConfirmed = false
+    /// Whether its page has confirmed the start with an empty screen, so its end waits for what the page shows.
+    private var awaitsContent = false
+    /// Whether the screen stayed blank, in a trial that only its timeout may fail.
+    private var isBlank = false
     private var pageErrors: [String] = []
     /// The number of grave errors that its pages reported.
     private(set) var errorCount = 0
@@ -43,6 +52,8 @@ struct Trial: Sendable {
         case failed(StartFailure.Cause, String)
         /// A page was loaded, and no page has reported since the shell started.
         case silent
+        /// The page has confirmed its start, and nothing has become known of its screen.
+        case confirmed
     }
 
     /// Begins a trial at the clock's reading `now`.
@@ -72,6 +83,22 @@ struct Trial: Sendable {
     mutating func confirm(at now: Duration) -> Bool {
         (silence, isConfirmed) = (nil, true)
         return apply(.confirmed, at: now) == .settle(.healthy)
+    }
+
+    /// Records that the page has confirmed its start with an empty screen, which it looks at for some time.
+    mutating func awaitContent(at now: Duration) {
+        guard !isConfirmed else { return }
+        awaitsContent = true
+        _ = apply(.extended(Self.longestLook), at: now)
+    }
+
+    /// Records that the screen stayed blank. The timeout decides.
+    mutating func noteBlankScreen() { isBlank = awaitsContent }
+
+    /// Ends the wait for content. Returns true if the page has confirmed its start and is not known to be blank.
+    mutating func endLook() -> Bool {
+        defer { awaitsContent = awaitsContent && isBlank }
+        return awaitsContent && !isBlank
     }
 
     /// Records that a page was shown or hidden. Without a `report`, it is the only view of a shell.
@@ -144,6 +171,7 @@ struct Trial: Sendable {
             _ = apply(.resumed, at: now)
         }
         guard case .settle(.faulty(let cause, let what))? = apply(.woken, at: now) else { return nil }
+        if awaitsContent { return isBlank ? .failed(.blankScreen, Self.blankScreen) : .confirmed }
         return .failed(cause, what)
     }
 

@@ -48,7 +48,7 @@ struct StartupWatchdogTests {
     @Test(arguments: ["confirmed", "timed out"])
     func `ignores events after the verdict`(end: String) throws {
         let over = Self.watchdog(try #require(Self.histories[end]))
-        for event in [.started, .paused, .resumed, .confirmed, .woken] as [Event] {
+        for event in [.started, .paused, .resumed, .confirmed, .woken, .extended(.seconds(6))] as [Event] {
             var watchdog = over
             #expect(watchdog.handle(event, at: .seconds(99)) == nil)
             #expect(watchdog == over)
@@ -77,6 +77,15 @@ struct StartupWatchdogTests {
         }
         #expect(watchdog.handle(.woken, at: now) == .wake(at: now + .milliseconds(1)))
         #expect(watchdog.handle(.woken, at: now + .milliseconds(1)) == .settle(.faulty(.notConfirmed, Self.inTime)))
+    }
+
+    @Test func `an extension never shortens the time, and continues after a pause`() {
+        var watchdog = Self.watchdog([(.started, 0)])
+        #expect(watchdog.handle(.extended(.seconds(6)), at: .seconds(1)) == .wake(at: .seconds(10)))
+        #expect(watchdog.handle(.extended(.seconds(6)), at: .seconds(9)) == .wake(at: .seconds(15)))
+        #expect(watchdog.handle(.paused, at: .seconds(14)) == .sleep)
+        #expect(watchdog.handle(.extended(.seconds(6)), at: .seconds(20)) == nil)
+        #expect(watchdog.handle(.resumed, at: .seconds(30)) == .wake(at: .seconds(36)))
     }
 
     @Test func `fails a start that was paused after its timeout at the next wake-up`() {

@@ -229,6 +229,16 @@ struct LedgerTests {
         return ledger
     }
 
+    @Test func `a blank screen is a word that programs of 0.9.0 read`() throws {
+        let failure = StartFailure(.blankScreen, detail: "white", at: Timestamp(clamping: 1))
+        let object = try #require(failure.json.objectValue)
+        #expect(object["cause"] == .string("reported") && object["blankScreen"] == .bool(true))
+        #expect(try StartFailure(MemberReader(.object(object), of: "failure")) == failure)
+        var older = object
+        older["blankScreen"] = nil
+        #expect(try StartFailure(MemberReader(.object(older), of: "failure")).cause == .reported)
+    }
+
     private static func identity(
         of version: ClientVersion, _ generator: inout SeededGenerator
     ) throws -> BundleIdentity {

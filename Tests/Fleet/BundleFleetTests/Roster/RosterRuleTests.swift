@@ -128,6 +128,7 @@ import Testing
         #expect(try words { ($0.state, $0.findings) = (.failed, ["clients"]) } == ["failed"])
         #expect(try words { $0.findings = ["clients"] } == ["a release did not start"])
         #expect(try words { ($0.code, $0.findings) = ("diskFull", ["wanted"]) } == ["disk full"])
+        #expect(try words { $0.findings = ["blankScreen"] } == ["screen blank"])
         let ahead = Timestamp(clamping: Self.seen.secondsSinceEpoch + 7200)
         #expect(try words { ($0.checked, $0.findings) = (ahead, ["clock"]) } == ["clock 2 hours ahead"])
     }

@@ -68,7 +68,9 @@ import BundleValues
         metrics.noteLostPage()
         metrics.noteBrowserRestart()
         metrics.note(.unconfirmed(Self.name, "late"), at: Self.start, reading: .zero)
-        for name in ["pages_lost", "browser_restarts", "unconfirmed_starts"] {
+        metrics.note(.blank(Self.name, isOver: false), at: Self.start, reading: .zero)
+        metrics.note(.blank(Self.name, isOver: true), at: Self.start, reading: .zero)
+        for name in ["pages_lost", "browser_restarts", "unconfirmed_starts", "blank_screens"] {
             #expect(lines(metrics).contains("clientctl_\(name)_total 1"))
         }
     }
@@ -95,6 +97,7 @@ import BundleValues
         #expect(
             lines.filter { !$0.contains("start_duration") } == [
                 "clientctl_update_available 0", "clientctl_launches_total 0", "clientctl_unconfirmed_starts_total 0",
+                "clientctl_blank_screens_total 0",
                 "clientctl_rollbacks_total 0", "clientctl_pages_lost_total 0", "clientctl_browser_restarts_total 0",
                 "clientctl_check_successes_total 0", "clientctl_downloaded_bytes_total 0",
                 "clientctl_process_start_time_seconds 1800000000",

@@ -144,6 +144,7 @@ struct EventReader {
         case .confirmed(let name): "confirmed \(name)"
         case .complained(let name, let what): "\(name) complains: \(what)"
         case .unconfirmed(let name, let what): "unconfirmed \(name): \(what)"
+        case .blank(let name, let isOver): "\(name) shows \(isOver ? "something" : "nothing")"
         case .rolledBack(let name, let other, let failure): "rolled back \(name) to \(other): \(failure.code)"
         case .checked, .installed, nil: "end"
         }

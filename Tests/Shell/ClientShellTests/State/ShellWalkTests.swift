@@ -369,6 +369,9 @@ private struct ShellWalk {
             done["pending", default: 0] += 1
             model.refused[token.text, default: 0] += 1
             expect(model.refused[token.text] == 1, "a pending verdict was reported twice")
+        case .blank(let name, _):
+            done["blank", default: 0] += 1
+            expect(name == before?.name && model.left == nil, "a blank screen of a client on trial")
         case .installed, .failed, .checked, .complained, .unconfirmed: break
         }
     }

@@ -283,8 +283,13 @@ struct StateFixture {
     /// The launches whose health is to be checked.
     private(set) var checked: [LaunchToken] = []
 
-    init(_ visibility: ShellConfiguration.Visibility = .assumed, checksHealth: Bool = false) {
-        state = ShellState(FakeWorld(), timeout: Self.timeout, visibility: visibility, checksHealth: checksHealth)
+    init(
+        _ visibility: ShellConfiguration.Visibility = .assumed, checksHealth: Bool = false,
+        blankScreens: BlankScreens = .fail
+    ) {
+        state = ShellState(
+            FakeWorld(), timeout: Self.timeout, visibility: visibility, checksHealth: checksHealth,
+            blankScreens: blankScreens)
     }
 
     var world: FakeWorld {
