@@ -490,7 +490,9 @@ struct ShellState<Disk: ShellDisk> {
     private mutating func confirmBlank(_ token: LaunchToken) throws {
         guard let launched, failsBlank(token) else {
             try apply(.confirm, of: token)
-            guard let launched, launched.token == token, failure == nil, blankScreens != .allow, !isBlank else { return }
+            guard let launched, launched.token == token, failure == nil, blankScreens != .allow, !isBlank else {
+                return
+            }
             isBlank = true
             return effects.append(.report(.blank(launched.name, isOver: false)))
         }

@@ -55,11 +55,12 @@ import Testing
         #expect(fixture.verdicts.map(\.verdict) == [.good] && fixture.reports == [.confirmed(FakeWorld.name(2))])
     }
 
-    @Test(arguments: [
-        .show(false, PageReport(load: "a", number: 2)), .leave("https://h/", PageReport(load: "a", number: 2)),
-        .vanish("a"), .lose("it hangs"),
-    ] as [ShellState<FakeLaunch>.PageInput])
-    func `confirms a client whose empty page is no longer visible`(event: ShellState<FakeLaunch>.PageInput) throws {
+    @Test(
+        arguments: [
+            .show(false, PageReport(load: "a", number: 2)), .leave("https://h/", PageReport(load: "a", number: 2)),
+            .vanish("a"), .lose("it hangs"),
+        ] as [ShellState<FakeWorld>.PageInput])
+    func `confirms a client whose empty page is no longer visible`(event: ShellState<FakeWorld>.PageInput) throws {
         var (fixture, token) = try onTrial()
         fixture.handle(.page(.confirmEmpty, token))
         fixture.handle(.page(event, token))
@@ -131,7 +132,7 @@ import Testing
 
     @Test func `a page of another launch reports nothing about the screen`() throws {
         var (fixture, _) = try onTrial()
-        for event in [.confirmEmpty, .confirmBlank] as [ShellState<FakeLaunch>.PageInput] {
+        for event in [.confirmEmpty, .confirmBlank] as [ShellState<FakeWorld>.PageInput] {
             fixture.handle(.page(event, LaunchToken(text: "foreign")))
             #expect(fixture.verdicts.isEmpty && (fixture.refusal as? UpdateFailure)?.code == .versionMismatch)
         }
