@@ -138,9 +138,10 @@ let package = Package(
                 "BundleCore", .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ],
-            resources: ["calls", "socket", "loading", "events", "errors", "visibility", "look", "plugin", "capacitor"].map {
-                .embedInCode("PageBridge/page-\($0).js")
-            }),
+            resources: ["calls", "socket", "loading", "events", "errors", "visibility", "look", "plugin", "capacitor"]
+                .map {
+                    .embedInCode("PageBridge/page-\($0).js")
+                }),
         ours(
             .shell, "ClientShell",
             [

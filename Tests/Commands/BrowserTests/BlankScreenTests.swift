@@ -166,7 +166,8 @@ import Testing
     }
 
     @Test(.needsBrowser)
-    func `a confirmed client that becomes blank stays, is reported, and is reported again when it shows something`() throws
+    func `a confirmed client that becomes blank stays, is reported, and is reported again when it shows something`()
+        throws
     {
         let toggling = """
             var mayShow = localStorage.started;

@@ -16,7 +16,7 @@ import Testing
         browser = try Browser.forAllTests()
         feed = try Feed()
         server = try LoopbackServer([
-            "/": .html("<meta name=clientctl-token content=token-1><script src=/bridge.js></script>"),
+            "/": .html("<meta name=clientctl-token content=token-1><script src=/bridge.js></script><p>page"),
             "/bridge.js": .bridge,
             Self.prefix + "events": Self.stream(feed), Self.prefix + "report": .json("{}"),
             Self.prefix + "visibility": .json("{}"), Self.prefix + "heard": .json("{}"),

@@ -52,7 +52,7 @@
       startupDidComplete: function (options, callback) {
         var done = typeof options === 'function' ? options : callback;
         attempt(function (plugin) {
-          return plugin.startupDidComplete(options && options.blank === true ? { blank: true } : undefined);
+          return options && options.blank === true ? plugin.startupDidComplete({ blank: true }) : plugin.startupDidComplete();
         }, calling(done), complain);
       },
 

@@ -4,10 +4,13 @@
 
 // A page that shows nothing yet is looked at again after these pauses, in milliseconds. A page may mount or fade in late.
 var LOOK_PAUSES = [100, 200, 400, 800, 1500];
-var LATER_LOOK = 10000;
+// A blank page is looked at for as long as it stays, after growing pauses.
+var FIRST_LATER_LOOK = 1000;
+var LONGEST_LATER_LOOK = 10000;
 var MOST_NODES = 5000;
-// The share of the window from which an element counts as its background.
+// The share of the window, without its scroll bars, from which an element counts as its background.
 var WHOLE = 0.95;
+var SCROLL_BAR = 20;
 var SMALLEST_AREA = 4;
 
 var getStyle = window.getComputedStyle.bind(window);
@@ -38,6 +41,7 @@ function hasWindow() {
 // Returns whether the page shows something. With `isLast`, images that still load count.
 function showsSomething(isLast) {
   var view = { left: 0, top: 0, right: window.innerWidth, bottom: window.innerHeight };
+  var whole = WHOLE * Math.max(0, view.right - SCROLL_BAR) * Math.max(0, view.bottom - SCROLL_BAR);
   var nodes = 0;
   var hasDarkGround = /dark/.test(getStyle(document.documentElement).colorScheme);
   // The color of what covers the whole window so far. Only another color is something.
@@ -94,7 +98,7 @@ function showsSomething(isLast) {
       return false;
     }
     var size = (parseFloat(style.width) || 0) * (parseFloat(style.height) || 0);
-    return content.charAt(0) !== '"' || hasWords(content.slice(1, -1)) || paints(style, size >= WHOLE * area(view));
+    return content.charAt(0) !== '"' || hasWords(content.slice(1, -1)) || paints(style, size >= whole);
   }
 
   function showsImage(image) {
@@ -113,7 +117,7 @@ function showsSomething(isLast) {
     case 'img': return showsImage(element);
     case 'svg': return some(element.childNodes, isDrawn);
     }
-    return OPAQUE.indexOf(element.localName) >= 0 || paints(style, isRoot || area(box) >= WHOLE * area(view));
+    return OPAQUE.indexOf(element.localName) >= 0 || paints(style, isRoot || area(box) >= whole);
   }
 
   function showsText(node, clip) {
@@ -184,12 +188,17 @@ function look(end) {
   var frames = 0;
   var count = 0;
   isLooking = true;
-  requestFrame(function each() {
+  function each() {
     frames += 1;
     if (isLooking && frames < LOOK_PAUSES.length) {
       requestFrame(each);
     }
-  });
+  }
+  try {
+    requestFrame(each);
+  } catch (error) {
+    // Without frames, there is no result.
+  }
   function next() {
     setTimeout(function () {
       count += 1;
@@ -206,34 +215,46 @@ function look(end) {
   next();
 }
 
+function reportScreen(isBlank) {
+  return send('startupDidComplete', isBlank ? { screen: 'blank' } : {}).then(askAll, ignore);
+}
+
+function askAll(answer) {
+  (answer.endpoints || []).forEach(ask);
+}
+
 // Confirms the start of a page. An empty page has some time to show something. The shell receives what it shows in the end, and when a
-// blank page shows something later.
+// blank page shows something later. The promise does not wait for that, because an application may mount when it is resolved.
 function confirmStart(options) {
-  var body = options && options.blank === true || !isEmpty(false) ? {} : { screen: 'empty' };
-  return send('startupDidComplete', body).then(function (answer) {
-    (answer.endpoints || []).forEach(ask);
+  var isMeant = options && options.blank === true;
+  return send('startupDidComplete', isMeant || !isEmpty(false) ? {} : { screen: 'empty' }).then(function (answer) {
+    askAll(answer);
     if (answer.look && !isLooking) {
       look(function (isBlank) {
-        send('startupDidComplete', isBlank ? { screen: 'blank' } : {}).then(function (answer) {
-          (answer.endpoints || []).forEach(ask);
-          if (isBlank) {
-            lookLater();
-          }
-        }, ignore);
+        reportScreen(isBlank);
+        if (isBlank) {
+          lookLater(FIRST_LATER_LOOK);
+        }
       });
     }
     return {};
   });
 }
 
-function lookLater() {
+function isFilled() {
+  try {
+    return hasWindow() && showsSomething(true);
+  } catch (error) {
+    return false;
+  }
+}
+
+function lookLater(pause) {
   setTimeout(function () {
-    if (isEmpty(true)) {
-      lookLater();
-    } else if (hasWindow()) {
-      send('startupDidComplete').then(ignore, ignore);
+    if (isFilled()) {
+      reportScreen(false);
     } else {
-      lookLater();
+      lookLater(Math.min(1.5 * pause, LONGEST_LATER_LOOK));
     }
-  }, LATER_LOOK);
+  }, pause);
 }

@@ -356,7 +356,7 @@ struct ShellState<Disk: ShellDisk> {
             _ = firstReport(token)
             try confirm(token)
         case .confirmEmpty:
-            guard failsBlank(token) else { return try apply(.confirm, of: token) }
+            guard failsBlank(token) else { return try confirmUnfilled(token) }
             trial?.awaitContent(at: now)
             recordReport(token)
         case .confirmBlank: try confirmBlank(token)
@@ -480,6 +480,14 @@ struct ShellState<Disk: ShellDisk> {
         return true
     }
 
+    /// Confirms the start of a page that shows nothing, without an event about its screen.
+    private mutating func confirmUnfilled(_ token: LaunchToken) throws {
+        let wasBlank = isBlank
+        isBlank = false
+        defer { isBlank = wasBlank }
+        try apply(.confirm, of: token)
+    }
+
     /// Whether a blank screen fails the launch with `token`.
     private func failsBlank(_ token: LaunchToken) -> Bool {
         token == launched?.token && trial != nil && failure == nil && blankScreens == .fail
@@ -489,7 +497,7 @@ struct ShellState<Disk: ShellDisk> {
     /// second trial.
     private mutating func confirmBlank(_ token: LaunchToken) throws {
         guard let launched, failsBlank(token) else {
-            try apply(.confirm, of: token)
+            try confirmUnfilled(token)
             guard let launched, launched.token == token, failure == nil, blankScreens != .allow, !isBlank else {
                 return
             }
@@ -573,9 +581,13 @@ struct ShellState<Disk: ShellDisk> {
     /// Returns the reason for the change from `name` to `other`, with the consequence for `name`.
     private func reason(_ departure: Departure, leaving name: ClientName, for other: ClientName) -> UpdateFailure {
         switch departure {
+        case .failed(let failure) where failure.cause == .blankScreen && name != other:
+            UpdateFailure(
+                .blankScreen, subject: "\(name)",
+                "\(name) was rolled back to \(other): \(failure).\(consequence(of: failure))")
         case .failed(let failure):
             UpdateFailure(
-                failure.cause == .blankScreen ? .blankScreen : .healthFailed, subject: "\(name)",
+                .healthFailed, subject: "\(name)",
                 name == other
                     ? "\(name) failed to start, and is tried once more, since nothing else can be shown: \(failure)."
                     : "\(name) was rolled back to \(other): \(failure).\(consequence(of: failure))")
