@@ -201,7 +201,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         let isOnce = once
         let status = await Self.run(tasks(screen, parts, server, after: shown, without: refusal), parts.agent) {
             if isOnce { return await screen.verdict.status() }
-            await Self.wait(signals, or: parts.program, of: opened.shell)
+            await Self.wait(signals, or: parts.program, of: shell)
             return 0
         }
         await Self.end(shell, server: server, reporter: isOnce ? parts.reporter : nil)
