@@ -157,7 +157,8 @@ import Testing
             let next = rows.filter { $0["next"]?.boolValue == true }.compactMap { $0["name"]?.stringValue }
             #expect(next == [status.string("next") ?? ""])
             let text = try Clientctl.run(["status", "--store", site.store]).text
-            let line = text.split(separator: "\n").first.map(String.init) ?? ""
+            let line = (text.split(separator: "\n").first.map(String.init) ?? "")
+                .replacing(#/ \([0-9]+ seconds? ago\)/#, with: "")
             return [status.string("running") ?? "null", status.string("next") ?? "null", line]
         }
         try install("1.0.0")

@@ -37,7 +37,7 @@ struct ShellState<Disk: ShellDisk> {
     /// The page errors of the running launch, each once.
     private var pageErrors: Set<String> = []
     /// Whether the running client has confirmed this start and shows nothing.
-    private var isBlank = false
+    private(set) var isBlank = false
     /// The reason why the running client has failed, while no other client could be shown.
     private var failure: StartFailure?
     /// Whether a page has reported to this shell, so a browser runs its pages.
