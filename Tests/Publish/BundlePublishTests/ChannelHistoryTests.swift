@@ -87,7 +87,6 @@ import Testing
     @Test(arguments: LocationKind.all.filter { $0 != .singleWriterBucket })
     func `keeps each of many concurrent edits exactly once`(_ kind: LocationKind) throws {
         let location = try kind.location(in: workspace.folder)
-        try location.make()
         let versions = (0..<6).map { "1.\($0).0" }
         var document = try workspace.document()
         for version in versions { _ = try document.add(try workspace.manifest(version), rollout: nil) }

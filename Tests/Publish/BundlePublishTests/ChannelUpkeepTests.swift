@@ -134,7 +134,6 @@ import Testing
     @Test(arguments: LocationKind.all)
     func `deletes a channel with its hold and copies, the channel file first`(_ kind: LocationKind) throws {
         let location = try kind.location(in: workspace.folder)
-        try location.make()
         let names = [
             "channels/stabel.json", "channels/stabel.hold.json", "channels/stabel/1.json", "channels/stabel/2.json",
         ]

@@ -41,7 +41,6 @@ import Testing
 
     /// Releases that are named in every way, and two that are not.
     private func whole(_ location: any FeedLocation) throws {
-        try location.make()
         try fill(location, "1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0", "1.5.0", "1.6.0", "1.7.0")
         try put(workspace.document("1.1.0"), "channels/stable/1.json", in: location)
         var second = try workspace.document("1.2.0")

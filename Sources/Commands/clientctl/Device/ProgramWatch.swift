@@ -52,7 +52,12 @@ struct ProgramWatch {
     func run(_ readiness: Readiness, within limit: Duration, of place: ProgramPlace) async throws {
         let version = ProgramVariables.runningVersion
         guard let version, let token = ProgramVariables.trialToken else { return }
-        let watched = try WatchedProcess(process)
+        let watched: WatchedProcess
+        do { watched = try WatchedProcess(process) } catch {
+            // The program has ended already, so its next start finds a trial without a verdict.
+            if error.code == ESRCH { return }
+            throw error
+        }
         let launcher = try place.launcher()
         if case .after(let time) = readiness {
             if !watched.hasEnded(within: Self.milliseconds(time)) { try launcher.confirm(version, token) }

@@ -188,7 +188,7 @@ private struct Project {
 
     /// Throws `ValidationError` if the feed or the key is `none`.
     func require() throws {
-        if feed.isEmpty { throw ValidationError("--feed takes \(LocationAddress.forms).") }
+        if feed.isEmpty { throw ValidationError("--feed takes a folder or s3://bucket/prefix.") }
         try Self.requireKey(key)
     }
 
