@@ -42,6 +42,7 @@ FAILURES = {
     "feed offer": EDIT,
     "feed page-module": ("diskFull",),
     "feed prune": EDIT,
+    "console": EDIT,
     "fleet list": FEED,
     "fleet show": FEED,
     "fleet forget": FEED,

@@ -75,6 +75,7 @@ import Testing
         case "publish":
             // Without --channel, `publish` rejects a feed that has the channel stable.
             return ["web", "--version", "2.0.0", "--feed", "plain", "--key", "release.key.pem", "--min-shell", "1.0.0"]
+        case "console": return ["--no-open"] + channel
         case "feed check": return ["file:///none"]
         case "feed copy": return ["feed", "copy"]
         case "fleet list": return ["--roster", "http://127.0.0.1:1/roster"]
@@ -394,7 +395,7 @@ import Testing
 
     @Test(arguments: parts)
     func `accepts the flags of a command from the environment and the configuration file`(command: Command) throws {
-        let isServer = command.words.last == "serve"
+        let isServer = ["serve", "console"].contains(command.words.last)
         #expect(!command.flags.isEmpty)
         var withoutFlag: [[String]: String] = [:]
         for flag in command.flags where Self.isTested(flag.name, with: command) {

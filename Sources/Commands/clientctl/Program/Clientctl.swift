@@ -37,7 +37,7 @@ struct Clientctl: AsyncParsableCommand {
                     Verify.self,
                     Initialize.self,
                 ]),
-            CommandGroup(name: "Operate", subcommands: [FeedCommand.self, Fleet.self]),
+            CommandGroup(name: "Operate", subcommands: [FeedCommand.self, Fleet.self, Console.self]),
             CommandGroup(
                 name: "Device",
                 subcommands: [

@@ -146,7 +146,7 @@ struct ChannelSet: ChannelEdit {
     }
 }
 
-struct ChannelRenew: AsyncParsableCommand {
+struct ChannelRenew: ChannelEditCommand {
     static let configuration = CommandConfiguration(
         commandName: "renew",
         abstract: "Sign a channel file again, with a later expiry.",
@@ -167,16 +167,16 @@ struct ChannelRenew: AsyncParsableCommand {
 
     @OptionGroup var edit: ChannelEditOptions
 
-    func run() async throws {
+    func work() throws -> ChannelWork {
         let time = try PublishTime.duration(ifExpiresWithin, of: "if-expires-within")
-        try await edit.run { editor, channel in
+        return ChannelWork { editor, channel in
             if let time { return try editor.renew(channel, ifExpiresWithin: time) }
             return try editor.apply(.renew, to: channel)
         }
     }
 }
 
-struct ChannelRestore: AsyncParsableCommand {
+struct ChannelRestore: ChannelEditCommand {
     static let configuration = CommandConfiguration(
         commandName: "restore",
         abstract: "Restore a channel file that was lost or rolled back, from its copies.",
@@ -199,8 +199,8 @@ struct ChannelRestore: AsyncParsableCommand {
 
     @OptionGroup var edit: ChannelEditOptions
 
-    func run() async throws {
+    func work() throws -> ChannelWork {
         let sequence = try FlagValue.integer(copy, of: "copy", atLeast: 1)
-        try await edit.run { try $0.restore($1, to: sequence) }
+        return ChannelWork { try $0.restore($1, to: sequence) }
     }
 }

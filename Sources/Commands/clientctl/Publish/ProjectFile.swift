@@ -14,7 +14,7 @@ enum ProjectFile {
 
     /// The commands that read the file. The commands of a device do not: `--channel`, for example, is an address for
     /// them.
-    private static let commands: Set = ["publish", "release", "channel", "feed", "fleet", "trust", "keys"]
+    private static let commands: Set = ["publish", "release", "channel", "feed", "fleet", "trust", "keys", "console"]
 
     /// The flags of the file that a command ignores. In the file, they name private keys of releases and channels; commands of trust
     /// roots have flags of these names for public keys and root keys.

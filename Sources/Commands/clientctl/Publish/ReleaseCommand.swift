@@ -26,35 +26,56 @@ struct ReleaseCommand: ParsableCommand {
         ])
 }
 
+/// A command that edits a channel file.
+protocol ChannelEditCommand: AsyncParsableCommand, Sendable {
+    var edit: ChannelEditOptions { get set }
+    func work() async throws -> ChannelWork
+}
+
+extension ChannelEditCommand {
+    func run() async throws { try await edit.run(work()) }
+}
+
 /// A command that makes one change to a channel.
-protocol ChannelEdit: AsyncParsableCommand {
-    var edit: ChannelEditOptions { get }
+protocol ChannelEdit: ChannelEditCommand {
     func change() async throws -> ChannelChange
 }
 
 extension ChannelEdit {
-    func run() async throws {
+    func work() async throws -> ChannelWork {
         let change = try await change()
-        try await edit.run(about: change.version) { try $0.apply(change, to: $1) }
+        return ChannelWork(version: change.version) { try $0.apply(change, to: $1) }
     }
 }
 
+/// What a command does with a channel.
+struct ChannelWork {
+    /// The release that it is about; nil if it is about the whole channel.
+    var version: SemanticVersion?
+    /// The first sequence of a channel that it may create; nil if it may not create one.
+    var firstSequence: Int?
+    let apply: (ChannelEditor, _ channel: String) throws -> ChannelReport
+}
+
 extension ChannelEditOptions {
-    /// Applies `edit` to the channel and prints the result. `adjusting` changes the terms that the flags state; `version` is the release
-    /// that the edit is about.
-    func run(
-        about version: SemanticVersion? = nil, adjusting: (inout ChannelTerms) throws -> Void = { _ in },
-        _ edit: (ChannelEditor, _ channel: String) throws -> ChannelReport
-    ) async throws {
+    /// Does the work and prints the result.
+    @discardableResult
+    func run(_ work: ChannelWork) async throws -> ChannelReport {
         let next = try after.plan()
-        let (feed, channel) = try place()
-        var terms = try options()
-        try adjusting(&terms)
-        let report = try edit(ChannelEditor(feed: feed, terms), channel)
+        let report = try report(work)
         ChannelOutput.warn(report)
         try await next.finish(
-            Publication(of: report, in: feed, about: version), json: common.json,
+            Publication(of: report, in: place().feed, about: work.version), json: common.json,
             object: ChannelOutput.object(report), lines: ChannelOutput.lines(report))
+        return report
+    }
+
+    /// Does the work and returns its report.
+    func report(_ work: ChannelWork) throws -> ChannelReport {
+        let (feed, channel) = try place()
+        var terms = try options()
+        terms.firstSequence = work.firstSequence
+        return try work.apply(ChannelEditor(feed: feed, terms), channel)
     }
 }
 
@@ -172,7 +193,7 @@ struct ReleaseRecall: ChannelEdit {
     }
 }
 
-struct ReleasePromote: AsyncParsableCommand {
+struct ReleasePromote: ChannelEditCommand {
     static let configuration = CommandConfiguration(
         commandName: "promote",
         abstract: "Copy a release from one channel to another, with its pause and rollout.",
@@ -196,12 +217,11 @@ struct ReleasePromote: AsyncParsableCommand {
     @OptionGroup var new: NewChannelOptions
     @OptionGroup var edit: ChannelEditOptions
 
-    func run() async throws {
+    func work() throws -> ChannelWork {
         let version = try version.semantic()
         let target = try FlagValue.required(to, of: "to")
         let rollout = try rollout.map { try ChannelEditOptions.share("--rollout", text: $0).permille }
-        let first = try new.firstSequence()
-        try await edit.run(about: version, adjusting: { $0.firstSequence = first }) { editor, source in
+        return ChannelWork(version: version, firstSequence: try new.firstSequence()) { editor, source in
             if source == target {
                 throw ValidationError("--to and --channel name the same channel: give two different ones.")
             }

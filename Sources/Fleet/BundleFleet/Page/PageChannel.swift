@@ -50,7 +50,7 @@ extension PageDocument {
             ] + coming.prefix(limits.items).map(rollout))
     }
 
-    private func rollout(_ release: ReleasePage.ReleaseRow) -> Markup {
+    func rollout(_ release: ReleasePage.ReleaseRow) -> Markup {
         let words = Markup(
             "p", [:],
             [
@@ -89,7 +89,7 @@ extension PageDocument {
             ]
     }
 
-    private func full(_ release: ReleasePage.ReleaseRow) -> Markup {
+    func full(_ release: ReleasePage.ReleaseRow) -> Markup {
         let claims = release.release.manifest.claims
         let shells = "\(claims.shells.minimum) to \(claims.shells.maximum.map { "\($0)" } ?? "any")"
         return Markup(
@@ -189,7 +189,7 @@ extension PageDocument {
         }
     }
 
-    private func entry(_ entry: ChannelHistory.Record) -> Markup {
+    func entry(_ entry: ChannelHistory.Record) -> Markup {
         let proof: ReleasePage.Proof =
             switch entry.isVerified {
             case true?: .verified(keyIds: entry.keyIds)

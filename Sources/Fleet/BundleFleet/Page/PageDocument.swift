@@ -13,7 +13,7 @@ struct PageDocument {
         "<!doctype html>\n" + Markup("html", ["lang": "en"], [try head(), body()]).html + "\n"
     }
 
-    private var title: String { page.appId.map { "Releases of \(shown($0))" } ?? "Releases" }
+    private var title: String { page.title }
 
     private func head() throws -> Markup {
         // The style sheet is hashed like a script.

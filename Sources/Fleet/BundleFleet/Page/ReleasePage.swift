@@ -105,6 +105,9 @@ package struct ReleasePage: Sendable {
         return html
     }
 
+    /// The title of the page.
+    var title: String { appId.map { "Releases of \(UntrustedName.display($0, limit: 100))" } ?? "Releases" }
+
     /// The application of the feed; nil if no file names one.
     var appId: String? {
         channels.lazy.compactMap { $0.content.content?.document.appId }.first ?? offered?.content?.manifest.appId

@@ -21,8 +21,11 @@ struct RosterPage {
     }
 
     func html() -> String {
-        RosterFrame.html("Devices", "As of \(RosterFrame.minute(clock)).", [sentence, summary, search, result, table])
+        RosterFrame.html("Devices", "As of \(RosterFrame.minute(clock)).", content)
     }
+
+    /// The page without its frame.
+    var content: [Markup] { [sentence, summary, search, result, table] }
 
     private var sentence: Markup { Markup("p", ["class": "inventory"], ["\(Self.shown(inventory.text))."]) }
 
@@ -192,7 +195,10 @@ struct DevicePage {
     let row: RosterRow
     let clock: Timestamp
 
-    func html() -> String {
+    func html() -> String { RosterFrame.html(row.displayName, "As of \(RosterFrame.minute(clock)).", content) }
+
+    /// The page without its frame.
+    var content: [Markup] {
         let reasons = row.reasons(at: clock)
         let list =
             reasons.isEmpty
@@ -206,7 +212,7 @@ struct DevicePage {
                     [Markup("dt", [:], ["\(name)"]), Markup("dd", [:], ["\(UntrustedName.display(value))"])])
             })
         let back = Markup("p", [:], [Markup("a", ["href": "/roster"], ["All devices"])])
-        return RosterFrame.html(row.displayName, "As of \(RosterFrame.minute(clock)).", [back, list, facts])
+        return [back, list, facts]
     }
 
     private func item(_ reason: RosterReason) -> Markup {
@@ -293,7 +299,7 @@ private enum RosterFrame {
 }
 
 /// The style sheet of the page, for light and dark screens, from phones to desktops.
-private enum RosterStyle {
+enum RosterStyle {
     static let sheet: StaticString = """
         :root{color-scheme:light dark;--page:#f4f5f7;--card:#fff;--text:#1a1f26;--quiet:#59636e;--rule:#d8dde3;--link:#1f6feb;\
         --bad:#b42318;--warn:#9a6700}

@@ -75,6 +75,23 @@ package enum LoopbackPort {
         }
     }
 
+    /// Returns whether a program of this process's user has connected from the port `client` of 127.0.0.1 to `port`. A connection that the
+    /// system does not list counts as one.
+    package static func isOwn(_ client: Int, to port: Int) -> Bool {
+        ["tcp", "tcp6"].flatMap { users(from: client, to: port, in: text("/proc/net/\($0)")) }
+            .allSatisfy { $0 == geteuid() }
+    }
+
+    /// Returns the users of connections from the port `client` to `port`, from a table in the format of proc_net_tcp(5).
+    static func users(from client: Int, to port: Int, in table: String) -> [uid_t] {
+        table.split(separator: "\n").compactMap { line in
+            let words = line.split(separator: " ")
+            guard words.count > 9 else { return nil }
+            let ports = words[1...2].map { $0.split(separator: ":").last.flatMap { Int($0, radix: 16) } }
+            return ports == [client, port] ? uid_t(words[7]) : nil
+        }
+    }
+
     /// Returns whether a socket that is bound to `address`, in the hexadecimal words of proc_net_tcp(5), accepts connections to 127.0.0.1.
     private static func reachesLoopback(_ address: Substring) -> Bool {
         let loopback = format(in_addr_t(INADDR_LOOPBACK).bigEndian)
