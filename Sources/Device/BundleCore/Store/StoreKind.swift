@@ -14,8 +14,7 @@ package enum StoreKind {
 
     /// A store without the file has web clients, as those of 0.9.0 do.
     static func read(_ root: Directory) throws -> ReleaseKind? {
-        if let bytes = try root.contents(StoreLayout.kind, maximumBytes: maximumBytes) {
-            let word = String(decoding: bytes.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)
+        if let word = try word(in: root) {
             guard let kind = ReleaseKind(rawValue: word) else {
                 throw UpdateFailure(
                     .storeDamaged, subject: root.display(StoreLayout.kind),
@@ -27,14 +26,26 @@ package enum StoreKind {
         return try LedgerFile.read(root)?.entries.isEmpty == false ? .client : nil
     }
 
+    private static func word(in root: Directory) throws(DiskError) -> String? {
+        try root.contents(StoreLayout.kind, maximumBytes: maximumBytes).map { bytes in
+            String(decoding: bytes.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)
+        }
+    }
+
     /// Throws `wrongKind` if the store at `path` has the other kind.
     package static func require(_ kind: ReleaseKind, at path: String) throws {
-        if let found = try read(at: path), found != kind { throw refusal(of: path, found) }
+        if File.exists(path) { try require(kind, in: Directory.open(path)) }
     }
 
     /// Throws `wrongKind` if the store has the other kind.
     static func require(_ kind: ReleaseKind, in root: Directory) throws {
-        if let found = try read(root), found != kind { throw refusal(of: root.path, found) }
+        switch kind {
+        case .client:
+            // A damaged ledger does not keep web clients from the screen.
+            if (try? word(in: root)) == ReleaseKind.program.rawValue { throw refusal(of: root.path, .program) }
+        case .program:
+            if try read(root) == .client { throw refusal(of: root.path, .client) }
+        }
     }
 
     /// Decides the kind of a store at its first installation. Throws `wrongKind` if the store has the other kind.
