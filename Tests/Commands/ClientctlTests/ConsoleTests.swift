@@ -165,8 +165,9 @@ import Testing
             let console = try open(more, key: key)
             let page = try console.get("/release/stable/1.1.0")
             #expect(page.status == 200 && !page.text.contains("<form") && page.text.contains("Read only"))
-            #expect(
-                try console.post("/ask", ["action": "pause", "channel": "stable", "version": "1.1.0"]).status == 404)
+            // No page has a form, so there is no token for one either.
+            let status = try console.post("/ask", ["action": "pause", "channel": "stable", "version": "1.1.0"]).status
+            #expect(status == 403 || status == 404, "\(status)")
         }
     }
 

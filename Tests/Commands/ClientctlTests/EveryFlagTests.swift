@@ -352,6 +352,7 @@ import Testing
         // Paths, IDs, times and durations differ between runs.
         let said = "\(ending.status ?? -1)\n\(ending.text)\n\(ending.errors)".replacing(copy.path, with: "/")
         return said.replacing(/[0-9a-f]{16,}/, with: "#").replacing(/\d{4}-\d\d-\d\dT[\d:]+Z/, with: "@")
+            .replacing(/\d+ seconds? ago/, with: "@ ago")
             .replacing(/"\w+Milliseconds": \d+/, with: "").replacing(/after \d+ ms/, with: "")
             .replacing(/[\d.]+ \w*B are free/, with: "").replacing(/\d+ more files/, with: "")
     }
@@ -376,6 +377,8 @@ import Testing
         ["fleet list", "never-seen"], ["fleet forget", "dry-run"],
         // No page is open here. `ActivateTests` covers this flag.
         ["activate", "now"], ["activate", "or-discard"],
+        // `ProgramTests` covers this flag.
+        ["install", "starts"],
         // `KioskCommandTests` covers this flag.
         ["kiosk", "serve-user"],
         // Standard input of the tests is empty, so the demo does not wait either.

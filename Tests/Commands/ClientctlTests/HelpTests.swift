@@ -65,10 +65,14 @@ import Testing
         let ended = try Program.run(
             ["bash", "-c", String(line)],
             environment: Self.environment(["CLIENTCTL_CONFIG": folder.file("none.json")]), in: folder.path)
-        let refusal = ended.status == 78 && !ended.errors.contains("error[usage]")
+        // `run` reads no settings, and its program does not exist here.
+        let isRun = example.line.hasPrefix("clientctl run ")
+        let refusal = (ended.status == 78 || isRun) && !ended.errors.contains("error[usage]")
         #expect(refusal, "\(ended.errors)")
-        // The first two use the project file; one names a configuration.
-        if example.help.isEmpty && example.line.contains(" publish ") || example.line.contains(" --config ") { return }
+        // These use the project file; one names a configuration.
+        let usesProject =
+            example.help.isEmpty && example.line.contains(" publish ") || example.line == "clientctl console"
+        if usesProject || example.line.contains(" --config ") { return }
         let words = example.line.split(separator: " ")
         #expect(example.required.filter { !words.contains("--\($0)") } == [])
     }

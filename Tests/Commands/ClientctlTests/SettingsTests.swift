@@ -273,9 +273,10 @@ import Testing
             "client-cert", "client-key", "delta-from", "expect", "feed", "guard-key", "guard-sign-public-key",
             "header-file",
             "key", "manifest", "metrics-file", "mirror-token-file", "new",
-            "new-passphrase-file", "notes", "old", "out", "passphrase-file", "phone-key", "previous", "public-key",
+            "new-passphrase-file", "notes", "old", "out", "passphrase-file", "phone-key", "previous", "program-key",
+            "public-key",
             "publisher-state", "rebuild", "release-key", "reports", "root-key", "roster", "roster-token-file", "seed",
-            "sign-key", "sign-public-key", "store", "style", "texts", "to", "token-file", "trust",
+            "sign-key", "sign-public-key", "starts", "store", "style", "texts", "to", "token-file", "trust",
             "upstream-token-file",
         ]
         #expect(found == known)

@@ -5,8 +5,10 @@ enum PathFlags {
         "access-log", "archive-maps", "ca-file", "cache", "channel-key", "channel-sign-public-key", "client-cert",
         "client-key", "expect", "feed", "guard-key", "guard-sign-public-key", "header-file", "key", "manifest",
         "metrics-file", "mirror-token-file", "new", "new-passphrase-file", "notes", "out", "passphrase-file",
-        "phone-key", "previous", "public-key", "publisher-state", "rebuild", "release-key", "reports", "root-key",
-        "roster", "roster-token-file", "seed", "sign-key", "sign-public-key", "store", "style", "texts", "token-file",
+        "phone-key", "previous", "program-key", "public-key", "publisher-state", "rebuild", "release-key", "reports",
+        "root-key",
+        "roster", "roster-token-file", "seed", "sign-key", "sign-public-key", "starts", "store", "style", "texts",
+        "token-file",
         "trust", "upstream-token-file",
     ]
     /// The flags that also take a name, a version or the id of a key. For these flags, only a path contains a slash.
