@@ -38,6 +38,7 @@ import Testing
 
     /// Follows the link with this text.
     private func follow(_ text: String, until expression: String) throws {
+        try page.wait(until: "[...document.links].some(link => link.textContent === '\(text)')")
         _ = try page.evaluate("[...document.links].find(link => link.textContent === '\(text)').click(); null")
         try page.wait(until: expression)
     }
@@ -63,7 +64,7 @@ import Testing
         #expect(try page.evaluate("document.querySelectorAll('ins').length > 0") == .bool(true))
         try press("Set percentage", heading: "Done")
         #expect(try channel().contains("\"sequence\": 3"))
-        try page.navigate(try page.evaluate("location.origin").stringValue ?? "" + "/")
+        try page.navigate((try page.evaluate("location.origin").stringValue ?? "") + "/")
         try follow("1.1.0", until: "document.querySelector('h1').textContent === '1.1.0 in stable'")
         try press("Recall", "form.reason.value = '<b>white</b> screen'", heading: "Recall?")
         #expect(try page.evaluate("document.querySelectorAll('main b').length") == .integer(0))

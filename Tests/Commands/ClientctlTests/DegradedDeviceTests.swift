@@ -340,19 +340,23 @@ import Testing
         try serve.stop()
     }
 
-    @Test func `serve removes its metrics when it cannot show a client of a late store`() throws {
+    @Test func `serve names the missing client of a late store, waits, and removes its metrics at its end`() throws {
         let (store, metrics) = (try LateStore(in: site.folder), site.folder.file("serve.prom"))
         let serve = try ServeRun([
             "--store", store.path, "--shell-version", "1.5.0", "--seed", site.folder.file("late"), "--metrics-file",
             metrics,
         ])
-        let deadline = ContinuousClock.now + .seconds(60)
-        while access(metrics, F_OK) != 0, ContinuousClock.now < deadline { poll(nil, 0, 10) }
-        try #require(access(metrics, F_OK) == 0)
-        // Without a feed, a client and a seed, `serve` ends.
+        func wait(until isMet: () throws -> Bool) throws {
+            let deadline = ContinuousClock.now + .seconds(60)
+            while try !isMet() {
+                try #require(ContinuousClock.now < deadline, "\(serve.program.printed().errors)")
+                poll(nil, 0, 10)
+            }
+        }
+        try wait { access(metrics, F_OK) == 0 }
         try store.appear(from: site.folder.makeFolder("empty-store"))
-        let ending = try serve.program.wait()
-        #expect(ending.status == 78, "\(ending.errors)")
+        try wait { try serve.program.printed().errors.contains("There is nothing to launch") }
+        try serve.stop()
         #expect(access(metrics, F_OK) != 0)
     }
 
