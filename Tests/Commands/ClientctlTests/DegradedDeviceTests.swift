@@ -349,7 +349,8 @@ import Testing
         func wait(until isMet: () throws -> Bool) throws {
             let deadline = ContinuousClock.now + .seconds(60)
             while try !isMet() {
-                try #require(ContinuousClock.now < deadline, "\(serve.program.printed().errors)")
+                let errors = try serve.program.printed().errors
+                try #require(ContinuousClock.now < deadline, "\(errors)")
                 poll(nil, 0, 10)
             }
         }

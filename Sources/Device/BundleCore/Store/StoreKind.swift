@@ -23,7 +23,12 @@ package enum StoreKind {
             }
             return kind
         }
-        return try LedgerFile.read(root)?.entries.isEmpty == false ? .client : nil
+        do {
+            return try LedgerFile.read(root)?.entries.isEmpty == false ? .client : nil
+        } catch let failure as UpdateFailure where failure.code == .storeDamaged {
+            // A store of programs has the file. An installation of web clients rebuilds the ledger.
+            return .client
+        }
     }
 
     private static func word(in root: Directory) throws(DiskError) -> String? {
