@@ -55,6 +55,9 @@ class Judge:
 class StoreJudge(Judge):
     """For commands on a store."""
 
+    # The seed of `run` is not a client of the store.
+    has_seed_apart = False
+
     def observe(self):
         status = self.world.status()
         # A failed run stores the version that it could not install.
@@ -77,7 +80,7 @@ class StoreJudge(Judge):
             yield f"{name} is incomplete"
         for name in sorted(self.situation.stays - set(listed["versions"])):
             yield f"{name} is missing"
-        if listed["current"] not in listed["versions"]:
+        if listed["current"] not in listed["versions"] and not (self.has_seed_apart and listed["current"] == "embedded"):
             yield f"the current client is {listed['current']}, which is not installed"
 
 
@@ -216,6 +219,8 @@ class Launch(StoreJudge):
 
 class Start(StoreJudge):
     """run: something starts at every point, and later runs start the seed or an installed program."""
+
+    has_seed_apart = True
 
     def stopped(self):
         return []
