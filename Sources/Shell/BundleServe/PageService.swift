@@ -15,7 +15,8 @@ final class PageService: Service {
     private let kiosk: (@Sendable (Substring) -> JSONObject)?
     let rules: RequestRules
     let policy: ContentSecurityPolicy
-    let heartbeat: [UInt8]
+    /// The elements that pass settings to the page's script.
+    private let settings: [UInt8]
     let environment: Environment
     /// The subjects of messages that were logged already.
     private let logged = Mutex(Set<[UInt8]>())
@@ -41,10 +42,10 @@ final class PageService: Service {
         fields = try ResponseFields(
             configuration.policies, allowsFraming: policy.allowsFraming)
         environment = configuration.environment
-        heartbeat = Array(
-            (configuration.heartbeat.map {
-                "<meta name=\"clientctl-heartbeat\" content=\"\(Int($0 / .milliseconds(1)))\">"
-            } ?? "").utf8)
+        settings = [("heartbeat", configuration.heartbeat), ("idle-reset", configuration.idleReset)].flatMap {
+            name, time in
+            time.map { Array("<meta name=\"clientctl-\(name)\" content=\"\(Int($0 / .milliseconds(1)))\">".utf8) } ?? []
+        }
         cookie = "clientctl-\(port)="
         clearedCookie = "clientctl-cleared-\(port)="
         leavingPage = try LeavingPage(port: port)
@@ -424,7 +425,7 @@ extension PageService {
         bytes += Array(
             "<meta name=\"clientctl-token\" content=\"\(page.token)\" data-ended=\"\(host.leaving?.ended ?? "")\">".utf8
         )
-        bytes += heartbeat
+        bytes += settings
         bytes += Array("<script>".utf8)
         bytes += bridge
         bytes += Array("</script>".utf8)

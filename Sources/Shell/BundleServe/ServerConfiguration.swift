@@ -41,6 +41,8 @@ package struct ServerConfiguration: Sendable {
     package var environment = Environment()
     /// The interval between heartbeats of visible pages; nil disables them.
     package var heartbeat: Duration?
+    /// The time without input after which a used page returns to the start page; nil disables that.
+    package var idleReset: Duration?
     /// The paths without a file that receive the index page.
     package var fallback = Fallback.navigation
     /// Returns the response of `/__clientctl/v1/metrics`, in the text format of Prometheus 0.0.4; nil disables the

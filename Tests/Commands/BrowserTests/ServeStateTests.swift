@@ -96,6 +96,25 @@ import Testing
         }
     }
 
+    @Test(.needsBrowser) func `a used page without input returns to its start unless it is busy, an unused page stays`()
+        throws
+    {
+        let asking =
+            "addEventListener('beforeunload', event => { event.preventDefault(); event.returnValue = 'stay'; });"
+        try kiosk.install(.doing("1.0.0", asking + DemoClient.Scripts.confirm))
+        let serving = try kiosk.serve(["--idle-reset", "5s"])
+        let pages = try (0..<3).map { _ in try Browser.forAllTests().open(serving.root + "/some/route") }
+        let (unused, busy, used) = (pages[0], pages[1], pages[2])
+        for page in pages { try page.wait(until: "window.confirmed") }
+        try busy.evaluate("Capacitor.Plugins.CapacitorMeteorWebApp.busy({ busy: true }); null")
+        for page in [busy, used] { try page.click(x: 5, y: 5) }
+        try used.wait(until: "location.pathname === '/' && window.confirmed")
+        for page in [unused, busy] { #expect(try page.evaluate("location.pathname") == .string("/some/route")) }
+        try busy.evaluate("Capacitor.Plugins.CapacitorMeteorWebApp.busy({}); null")
+        try busy.wait(until: "location.pathname === '/'")
+        #expect(try unused.evaluate("location.pathname") == .string("/some/route"))
+    }
+
     @Test func `serve shows the previous client with a notice when the shell is too old`() throws {
         try kiosk.install(.good("1.0.0"))
         try kiosk.installForNewerShell("2.0.0", shell: "9.0.0")

@@ -49,6 +49,12 @@ struct KioskOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
+            "Time without a touch, click or key after which a page that was used returns to the start page, unless it has reported that it is busy. (default: never)",
+            valueName: "duration"))
+    var idleReset: String?
+
+    @Option(
+        help: ArgumentHelp(
             "Run this command after a rollback, without a shell and for 30s at most. It gets the variables ROLLBACK_FROM, ROLLBACK_TO and ROLLBACK_REASON.",
             valueName: "command"))
     var onRollback: String?
@@ -89,6 +95,13 @@ struct KioskOptions: ParsableArguments {
         try CommandWords.read(loginCommand, of: "login-command").map {
             SessionRenewal(command: $0, sessions: Wiring.sessions(store)) { Wiring.earliestTime(store) }
         }
+    }
+
+    /// Returns the time after which an idle page returns to the start page; nil without `--idle-reset`.
+    func idleTime() throws -> Duration? {
+        let time = try FlagValue.duration(idleReset, of: "idle-reset")
+        if let time, time < .seconds(5) { throw ValidationError("--idle-reset takes 5s or more.") }
+        return time
     }
 
     /// Returns the browser of a device with these `sessions`.

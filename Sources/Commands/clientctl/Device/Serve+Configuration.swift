@@ -282,6 +282,7 @@ extension Serve {
         configuration.metrics = agent.metrics
         configuration.kiosk = kiosk.ordersForKiosk
         configuration.heartbeat = kiosk.heartbeat / 4
+        configuration.idleReset = try screen.idleTime()
         switch fallback {
         case nil, "navigation"?: configuration.fallback = .navigation
         case "everything"?: configuration.fallback = .everything

@@ -82,11 +82,13 @@ window.addEventListener('beforeunload', function () {
 var isOver = false;
 // Whether the device is locked. The page then leaves without the dialog of its beforeunload listeners, and keeps its data.
 var isLocked = false;
+// Whether the page returns to the start page, without that dialog.
+var isReset = false;
 // The channel to the other windows of the browser.
 var tabs = null;
 
 function stop(event) {
-  if (isOver || (isLocked && event.type === 'beforeunload')) {
+  if (isOver || ((isLocked || isReset) && event.type === 'beforeunload')) {
     event.stopImmediatePropagation();
   }
 }

@@ -27,6 +27,9 @@ function ask(endpoint) {
   }, ignore);
 }
 
+// Whether the page has asked not to be replaced.
+var isBusy = false;
+
 window.Capacitor = window.Capacitor || {};
 window.Capacitor.Plugins = window.Capacitor.Plugins || {};
 window.Capacitor.Plugins.CapacitorMeteorWebApp = {
@@ -39,7 +42,8 @@ window.Capacitor.Plugins.CapacitorMeteorWebApp = {
   },
   busy: function (options) {
     reports += 1;
-    return send('busy', { busy: !!(options && options.busy), page: loadName, number: reports });
+    isBusy = !!(options && options.busy);
+    return send('busy', { busy: isBusy, page: loadName, number: reports });
   },
   getStatus: function () {
     return send('getStatus');

@@ -70,8 +70,12 @@ window.addEventListener('pagehide', function () {
 
 // Heartbeats of a visible page. A dialog of the browser suspends them; a print dialog is announced before.
 
-var beat = document.querySelector('meta[name="clientctl-heartbeat"]');
-var pause = Number(beat && beat.getAttribute('content')) || 0;
+function setting(name) {
+  var element = document.querySelector('meta[name="clientctl-' + name + '"]');
+  return Number(element && element.getAttribute('content')) || 0;
+}
+
+var pause = setting('heartbeat');
 
 if (pause > 0) {
   window.setInterval(function () {
@@ -79,6 +83,49 @@ if (pause > 0) {
       send('heartbeat', { page: loadName }).then(ignore, ignore);
     }
   }, pause);
+}
+
+// Return to the start page after a time without input. A page without any input is left alone, because a sign has no users. Input in a
+// frame of another origin is seen only as an activation. `performance.now` does not jump when the device sets its clock.
+
+var IDLE_CHECK = 1000;
+var clock = window.performance.now.bind(window.performance);
+var longestIdle = setting('idle-reset');
+// The time of the last input; null before the first one.
+var inputAt = null;
+
+function noteInput(event) {
+  if (event.isTrusted) {
+    inputAt = clock();
+  }
+}
+
+function isIdle() {
+  return inputAt !== null && clock() - inputAt >= longestIdle && !isBusy && !isPrinting && !isOver;
+}
+
+// The dialog of a beforeunload listener would wait for a user who has gone.
+function goToStart() {
+  if (isIdle()) {
+    inputAt = null;
+    isReset = true;
+    attempt(function () {
+      window.location.replace('/');
+    });
+  }
+}
+
+if (longestIdle > 0) {
+  ['pointerdown', 'pointermove', 'keydown', 'touchstart', 'touchmove', 'wheel'].forEach(function (name) {
+    window.addEventListener(name, noteInput, { capture: true, passive: true });
+  });
+  window.setInterval(function () {
+    noteInput({ isTrusted: Boolean(window.navigator.userActivation && window.navigator.userActivation.isActive) });
+    if (isIdle()) {
+      // Without an answer, the browser would show its own error page.
+      send('heartbeat', { page: loadName }).then(goToStart, ignore);
+    }
+  }, IDLE_CHECK);
 }
 
 function print(isOn) {
