@@ -194,13 +194,3 @@ import Testing
         _ = connection
     }
 }
-
-/// Waits until `condition` holds; fails after a minute.
-func eventually(_ condition: () -> Bool) async throws {
-    let deadline = ContinuousClock.now + .seconds(60)
-    while ContinuousClock.now < deadline {
-        if condition() { return }
-        try await Task.sleep(for: .milliseconds(5))
-    }
-    Issue.record("it never came to hold")
-}
