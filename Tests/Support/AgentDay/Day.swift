@@ -104,16 +104,13 @@ actor Day {
         let sources = try container.sources()
         return try container.shell(
             bridge: page,
-            update: allOf(
-                sources.map { source in
-                    {
-                        await .of(pace: { await source.pace }) {
-                            if case .installed(let version, _) = try await source.follow() {
-                                inbox.add(installed: version)
-                            }
-                        }
-                    }
-                }))
+            update: {
+                var results: [CheckResult] = []
+                for source in sources { results.append(await source.follow()) }
+                let result = CheckResult(joining: results)
+                for version in result.installed.compactMap(\.name.version) { inbox.add(installed: version) }
+                return result
+            })
     }
 
     // MARK: Simulation

@@ -225,13 +225,13 @@ public struct DeviceContainer: Sendable {
     /// Creates a shell that installs updates from the sources, for the web view behind `bridge`. If a source cannot be opened,
     /// for example because its keys are unreadable, the shell shows the installed client, and each check tries again.
     public func shell(bridge: any ShellBridge) throws -> ClientShell {
-        let late = order.map { LateSource($0, of: self) }
-        let step: UpdateStep? = hasSource ? allOf(late.map { $0.check }) : nil
+        let sources = FollowedSources(order, of: self)
         var configuration = configuration
         configuration.endpointFetcher = feed?.fetcher
-        let shell = try ClientShell(configuration, update: step, bridge: bridge, environment: environment)
+        let shell = try ClientShell(
+            configuration, update: hasSource ? sources.check : nil, bridge: bridge, environment: environment)
         warnOfSources()
-        for trouble in late.compactMap({ $0.trouble() }) {
+        for trouble in sources.troubles() {
             environment.log(
                 "\(UpdateFailure(trouble).message) The device shows its installed client, and each check tries again.")
         }

@@ -2,7 +2,6 @@ import ArchiveSource
 package import BundleCore
 import BundleValues
 import MeteorSource
-import Synchronization
 
 /// One source of clients on a device, of any kind.
 package protocol DeviceSource: Sendable {
@@ -13,29 +12,7 @@ package protocol DeviceSource: Sendable {
     func update() async throws -> UpdateOutcome
 
     /// Installs the newest client for a shell, which may call it again during an update.
-    func follow() async throws -> UpdateOutcome
-
-    /// The interval that the source requested in its last response to `follow`; nil if it requested none.
-    var pace: PollPace? { get async }
-}
-
-extension DeviceSource {
-    /// A check for a shell.
-    var step: UpdateStep {
-        {
-            let outcome = Mutex<UpdateOutcome?>(nil)
-            var result = await CheckResult.of(pace: { await pace }) {
-                let found = try await follow()
-                outcome.withLock { $0 = found }
-            }
-            switch outcome.withLock({ $0 }) {
-            case .waiting(_, _, _, let wait)?: result.resumesIn = wait.minutes.map { .seconds($0 * 60) }
-            case .installed(_, let report)?: result.installed = [report]
-            case .chosen?, .upToDate?, .notInRollout?, nil: break
-            }
-            return result
-        }
-    }
+    func follow() async -> CheckResult
 }
 
 /// A source with the updates of one process.
@@ -58,15 +35,26 @@ struct JoinedSource<Source: UpdateSource>: DeviceSource {
         runner = UpdateRunner(updater)
     }
 
-    var pace: PollPace? { get async { await runner.pace } }
-
     func check(explaining: Bool) async throws -> CheckFindings {
         try await updater.check(explaining: explaining)
     }
 
     func update() async throws -> UpdateOutcome { await mending(try await updater.update()) }
 
-    func follow() async throws -> UpdateOutcome { await mending(try await runner.check()) }
+    func follow() async -> CheckResult {
+        do {
+            let outcome = await mending(try await runner.check())
+            var result = CheckResult(failures: [], hasResponse: true, pace: await runner.pace)
+            switch outcome {
+            case .waiting(_, _, _, let wait): result.resumesIn = wait.minutes.map { .seconds($0 * 60) }
+            case .installed(_, let report): result.installed = [report]
+            case .chosen, .upToDate, .notInRollout: break
+            }
+            return result
+        } catch {
+            return CheckResult(failures: [error], hasResponse: false, pace: await runner.pace)
+        }
+    }
 
     /// Repairs the client that a delta could not build on. The release is installed already, so a failure is only a
     /// warning.

@@ -115,6 +115,10 @@ public struct CheckResult: Sendable {
     /// The clients that the check installed.
     package var installed: [InstallReport] = []
 
+    init(failures: [any Error], hasResponse: Bool, pace: PollPace?) {
+        (self.failures, self.hasResponse, self.pace) = (failures, hasResponse, pace)
+    }
+
     /// Returns the result of one source's `check`. `pace` is the pace that the source requested in its last response.
     public static func of(
         pace: @Sendable () async -> PollPace? = { nil }, _ check: @Sendable () async throws -> Void
@@ -127,21 +131,18 @@ public struct CheckResult: Sendable {
         }
     }
 
+    /// Joins the results of several sources.
+    package init(joining results: [CheckResult]) {
+        failures = results.flatMap(\.failures)
+        hasResponse = results.contains(where: \.hasResponse)
+        pace = results.compactMap(\.pace).min { $0.interval < $1.interval }
+        resumesIn = results.compactMap(\.resumesIn).min()
+        installed = results.flatMap(\.installed)
+    }
+
     /// The outcome for the plan of the next check. One failed source does not delay the others.
     var outcome: PollRule.PollOutcome {
         guard !hasResponse, let error = failures.first else { return .answered }
         return PollRule.PollOutcome(UpdateFailure(error), asked: (error as? FetchError)?.retryAfter)
-    }
-}
-
-/// Combines the steps of several sources. Each step runs, even if an earlier one fails.
-package func allOf(_ steps: [UpdateStep]) -> UpdateStep {
-    {
-        var results: [CheckResult] = []
-        for step in steps { results.append(await step()) }
-        return CheckResult(
-            failures: results.flatMap(\.failures), hasResponse: results.contains(where: \.hasResponse),
-            pace: results.compactMap(\.pace).min { $0.interval < $1.interval },
-            resumesIn: results.compactMap(\.resumesIn).min(), installed: results.flatMap(\.installed))
     }
 }

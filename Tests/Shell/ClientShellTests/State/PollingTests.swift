@@ -96,14 +96,12 @@ import Testing
 
     @Test func `one failed source does not change the interval of the others`() async throws {
         let url = try FetchURL(parsing: "http://127.0.0.1/manifest.json")
-        let broken: UpdateStep = {
-            await .of { throw FetchError.httpStatus(503, url, retryAfter: .seconds(7200)) }
-        }
-        let fast: UpdateStep = { await .of(pace: { PollPace(every: .seconds(20)) }) {} }
-        let slow: UpdateStep = { await .of(pace: { PollPace(every: .seconds(30)) }) {} }
-        let mixed = await allOf([broken, slow, fast])()
+        let broken = await CheckResult.of { throw FetchError.httpStatus(503, url, retryAfter: .seconds(7200)) }
+        let fast = await CheckResult.of(pace: { PollPace(every: .seconds(20)) }) {}
+        let slow = await CheckResult.of(pace: { PollPace(every: .seconds(30)) }) {}
+        let mixed = CheckResult(joining: [broken, slow, fast])
         #expect(mixed.hasResponse && mixed.failures.count == 1 && mixed.pace == PollPace(every: .seconds(20)))
-        let all = await allOf([broken, broken])()
+        let all = CheckResult(joining: [broken, broken])
         #expect(!all.hasResponse && all.failures.count == 2 && all.pace == nil)
     }
 
