@@ -303,6 +303,41 @@ import Testing
         #expect(try run().text.hasPrefix("running 1.0.0"))
     }
 
+    @Test func `a client that needs a newer shell follows the program that brings it, and leaves with its recall`() throws {
+        let channel = ["--channel", "stable", "--create"]
+        let web = try Site()
+        let device = ["--trust", site.trust, "--json"]
+        let clients = ["--channel", "\(web.feed)/channels/stable.json", "--store", web.store]
+        let programs = ["--channel", "\(site.feed)/channels/stable.json", "--store", site.store, "--program"]
+        // Updates and launches web clients as the shell of its own version.
+        let shell = """
+            clientctl() { command=$1; shift; \(Clientctl.path) $command --shell-version $PROGRAM_VERSION "$@"; }
+            clientctl install \((clients + device).joined(separator: " ")) >&2
+            launched=$(clientctl launch --store \(web.store) --json)
+            echo "$launched" | tr , '\\n' | sed -n 's/.*"version":"\\(.*\\)".*/\\1/p'
+            token=$(echo "$launched" | tr , '\\n' | sed -n 's/.*"token":"\\([^"]*\\)".*/\\1/p')
+            version=$(echo "$launched" | tr , '\\n' | sed -n 's/.*"version":"v*\\([^"]*\\)".*/\\1/p')
+            \(Clientctl.path) confirm --store \(web.store) --version $version --token $token >&2
+            exec \(Clientctl.path) confirm --program >&2
+            """
+        try publish("1.0.0", shell, channel).succeeded()
+        try web.publish("1.0.0", nil, channel)
+        try Clientctl.run(["install"] + programs + device).succeeded("installed")
+        #expect(try run().text == "v1.0.0\n")
+        try web.publish("2.0.0", nil, ["--channel", "stable", "--min-shell", "1.1.0"])
+        #expect(try run().text == "v1.0.0\n")
+        try publish("1.1.0", shell, ["--channel", "stable"]).succeeded()
+        try Clientctl.run(["install"] + programs + device).succeeded("installed")
+        #expect(try run().text == "v2.0.0\n")
+        try Clientctl.run([
+            "release", "recall", "--version", "1.1.0", "--reason", "x", "--feed", site.feed, "--channel", "stable",
+            "--channel-key", site.key, "--json",
+        ]).succeeded()
+        try Clientctl.run(["install"] + programs + device).succeeded()
+        let former = try run()
+        #expect(former.text == "v1.0.0\n", "\(former.errors)")
+    }
+
     // MARK: The seed
 
     @Test func `the seed starts without a usable store`() throws {
