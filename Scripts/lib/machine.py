@@ -9,7 +9,7 @@ import sys
 import time
 import zlib
 
-PATIENCE = 600  # seconds for each picture
+PATIENCE = 1800  # seconds for each picture, on a machine that does other work
 
 
 def read_picture(path):
