@@ -23,6 +23,7 @@ struct FleetList: AsyncParsableCommand, RequiringCommand {
               clientctl fleet list --roster /var/lib/clientctl/roster.db --attention
               clientctl fleet list --roster /var/lib/clientctl/roster.db --silent 24h
               clientctl fleet list --roster /var/lib/clientctl/roster.db --version 1.5.0
+              clientctl fleet list --roster /var/lib/clientctl/roster.db --behind --group qa
             """)
 
     @Option(help: ArgumentHelp("Only devices without a message for this time, such as 24h.", valueName: "duration"))
@@ -39,6 +40,9 @@ struct FleetList: AsyncParsableCommand, RequiringCommand {
 
     @Option(help: ArgumentHelp("Only devices whose name contains this text.", valueName: "text"))
     var name: String?
+
+    @Option(help: ArgumentHelp("Only devices of this group, which --group of the device names.", valueName: "group"))
+    var group: String?
 
     @Flag(help: "Only devices for which a person must do something.")
     var attention = false
@@ -70,6 +74,10 @@ struct FleetList: AsyncParsableCommand, RequiringCommand {
         if let state = filter.state, RosterPost.ClientState(rawValue: state) == nil {
             let states = RosterPost.ClientState.allCases.map(\.rawValue).joined(separator: ", ")
             throw ValidationError("--state takes one of \(states), not \(UntrustedName.display(state)).")
+        }
+        filter.memberOf = group
+        if let group, !DeviceGroup.isNamedByReleases(group) {
+            throw ValidationError("--group takes the name of a group, not \(UntrustedName.display(group)).")
         }
         filter.name = name
         if let name = filter.name, !RosterPost.isShort(name) {

@@ -47,7 +47,7 @@ package struct RosterFile: Sendable {
           blocked TEXT NOT NULL, findings TEXT NOT NULL, program TEXT NOT NULL, interval INTEGER NOT NULL,
           seen INTEGER NOT NULL, first INTEGER NOT NULL, since INTEGER NOT NULL,
           key TEXT NOT NULL, conflict INTEGER, conflicts INTEGER NOT NULL DEFAULT 0, refused TEXT, older INTEGER,
-          began TEXT
+          began TEXT, groups TEXT, tags TEXT, failure TEXT
         ) WITHOUT ROWID;
         CREATE INDEX devices_seen ON devices (seen);
         PRAGMA user_version = \(schemaVersion);
@@ -55,7 +55,10 @@ package struct RosterFile: Sendable {
         """
 
     /// The columns that clientctl 0.9.0 did not create, with their types.
-    private static let added = [("refused", "TEXT"), ("older", "INTEGER"), ("began", "TEXT")]
+    private static let added = [
+        ("refused", "TEXT"), ("older", "INTEGER"), ("began", "TEXT"), ("groups", "TEXT"), ("tags", "TEXT"),
+        ("failure", "TEXT"),
+    ]
     private static let releases = "releases (channel TEXT PRIMARY KEY, newest TEXT NOT NULL, since INTEGER NOT NULL)"
 
     private static func has(_ column: String, in database: SQLite) throws(SQLiteFailure) -> Bool {
@@ -115,9 +118,10 @@ package struct RosterFile: Sendable {
             var (verdicts, devices) = ([RosterRule.Verdict](), count)
             let known = try database.prepare("SELECT key, runs, since, checked, seen FROM devices WHERE device = ?")
             let insert = try database.prepare(
-                "INSERT INTO devices (\(Self.columns), key) VALUES (\(Self.marks(23)))")
+                "INSERT INTO devices (\(Self.columns), key, groups, tags, failure) VALUES (\(Self.marks(26)))")
             let update = try database.prepare(
-                "UPDATE devices SET (\(Self.updated)) = (\(Self.marks(18))), older = NULL WHERE device = ?")
+                "UPDATE devices SET (\(Self.updated), groups, tags, failure) = (\(Self.marks(21))), older = NULL WHERE device = ?"
+            )
             let refuse = try database.prepare(
                 "UPDATE devices SET conflict = ?, conflicts = conflicts + 1, refused = ? WHERE device = ?")
             let pass = try database.prepare("UPDATE devices SET older = ? WHERE device = ?")
@@ -135,11 +139,13 @@ package struct RosterFile: Sendable {
                 switch verdict {
                 case .new:
                     let host: [SQLite.SQLValue] = [.number(now), .number(now), .number(now), .null, .number(0)]
-                    try insert.run([.text(post.device)] + Self.values(post) + host + [.text(arrival.key)])
+                    try insert.run(
+                        [.text(post.device)] + Self.values(post) + host + [.text(arrival.key)] + Self.more(post))
                     devices += 1
                 case .known:
                     let start = runs == post.runs ? since : now
-                    try update.run(Self.values(post) + [.number(now), .number(start), .text(post.device)])
+                    try update.run(
+                        Self.values(post) + [.number(now), .number(start)] + Self.more(post) + [.text(post.device)])
                 case .impostor: try refuse.run([.number(now), .text(arrival.key), .text(post.device)])
                 case .older: try pass.run([.number(now), .text(post.device)])
                 case .full: break
@@ -220,6 +226,14 @@ package struct RosterFile: Sendable {
         ]
     }
 
+    /// The members that a message of clientctl 0.9.0 does not have.
+    private static func more(_ post: RosterPost) -> [SQLite.SQLValue] {
+        [
+            .text(post.groups.joined(separator: " ")), .text(post.tags.joined(separator: " ")),
+            .text(orNull: post.failure),
+        ]
+    }
+
     /// Removes devices without a message for 90 days.
     func forgetOld(at now: Timestamp) throws(SQLiteFailure) {
         try database.query(
@@ -278,7 +292,7 @@ package struct RosterFile: Sendable {
     package func rows(
         _ filter: RosterFilter, at now: Timestamp, limit: Int = RosterFile.pageSize
     ) throws -> (rows: [RosterRow], total: Int?) {
-        if filter.groups.isEmpty {
+        if filter.groups.isEmpty && filter.memberOf == nil {
             return try readable {
                 let (which, values) = Self.condition(filter, at: now, after: nil)
                 let total = try Self.number("SELECT count(*) FROM devices\(which)", in: database, with: values)
@@ -361,9 +375,11 @@ package struct RosterFile: Sendable {
             sequence: row.optionalNumber(10),
             checked: row.optionalNumber(11).map { Timestamp(clamping: $0) }, code: row.optionalText(12),
             blocked: row.text(13).split(separator: " ").map(String.init),
-            findings: row.text(14).split(separator: " ").map(String.init))
-        let newest = row.optionalText(26).flatMap { try? SemanticVersion(parsing: $0) }.map {
-            RosterRow.NewestRelease(version: $0, since: Timestamp(clamping: row.number(27)))
+            findings: row.text(14).split(separator: " ").map(String.init),
+            groups: row.text(26).split(separator: " ").map(String.init),
+            tags: row.text(27).split(separator: " ").map(String.init), failure: row.optionalText(28))
+        let newest = row.optionalText(29).flatMap { try? SemanticVersion(parsing: $0) }.map {
+            RosterRow.NewestRelease(version: $0, since: Timestamp(clamping: row.number(30)))
         }
         return RosterRow(
             post: post, seen: Timestamp(clamping: row.number(17)), first: Timestamp(clamping: row.number(18)),

@@ -92,6 +92,7 @@ struct RosterPage {
                 field(
                     "Silent for", name: "silent", value: filter.silent.map { DurationText($0).description },
                     example: "24h"),
+                field("Group", name: "group", value: filter.memberOf),
                 Markup("button", ["type": "submit"], ["Search"]),
             ])
     }
@@ -247,6 +248,9 @@ extension RosterRow {
             ("channel", post.channel.map { $0 + (post.sequence.map { ", sequence \($0)" } ?? "") }),
             ("last check", post.checked.map { "\($0)\(post.code.map { ", failed with \($0)" } ?? "")" }),
             ("blocked", post.blocked.isEmpty ? nil : post.blocked.joined(separator: ", ")),
+            ("failed start", post.failure),
+            ("groups", post.groups.isEmpty ? nil : post.groups.joined(separator: ", ")),
+            ("tags", post.tags.isEmpty ? nil : post.tags.joined(separator: ", ")),
             ("doctor", post.findings.isEmpty ? nil : "found \(post.findings.joined(separator: ", "))"),
             ("last message", "\(ago(seen)); one every \(DurationText(.seconds(post.interval)))"),
             ("first message", first.description), ("another key signed", conflict), ("pinned key", key),

@@ -39,6 +39,10 @@ package struct RosterRow: Sendable, Equatable {
     package func json(at now: Timestamp) -> JSONObject {
         var object = post.json
         object["schema"] = nil
+        (object["groups"], object["tags"]) = (
+            .array(post.groups.map(JSONValue.string)), .array(post.tags.map(JSONValue.string))
+        )
+        object["failure"] = .string(orNull: post.failure)
         object["target"] = .string(target)
         object["seen"] = .string(seen.description)
         object["first"] = .string(first.description)
@@ -294,16 +298,21 @@ package struct RosterFilter: Sendable, Equatable {
     package var name: String?
     /// Only devices that are in all of these groups.
     package var groups: Set<RosterGroup> = []
+    /// Only devices of this group of releases.
+    package var memberOf: String?
     /// Only devices after this one.
     package var after: String?
 
     package init() {}
 
     /// Whether it selects by groups only.
-    var isByGroup: Bool { silent == nil && version == nil && state == nil && name == nil && after == nil }
+    var isByGroup: Bool {
+        silent == nil && version == nil && state == nil && name == nil && after == nil && memberOf == nil
+    }
 
     /// Returns whether the groups include the device.
     func includes(_ row: RosterRow, at now: Timestamp) -> Bool {
+        if let memberOf, !row.post.groups.contains(memberOf) { return false }
         if groups.isEmpty { return true }
         let reasons = row.reasons(at: now)
         return groups.allSatisfy { row.isIn($0, at: now, reasons) }
@@ -311,7 +320,9 @@ package struct RosterFilter: Sendable, Equatable {
 
     /// Returns those of `names` that the filter selects: expected devices that were never seen.
     package func neverSeen(_ names: [String]) -> [String] {
-        guard silent == nil, version == nil, state == nil, groups.isSubset(of: [.never, .attention]) else { return [] }
+        guard silent == nil, version == nil, state == nil, memberOf == nil,
+            groups.isSubset(of: [.never, .attention])
+        else { return [] }
         guard let name = name?.lowercased() else { return names }
         return names.filter { $0.lowercased().contains(name) }
     }
@@ -339,6 +350,7 @@ package struct RosterFilter: Sendable, Equatable {
                 }
                 guard !groups.contains(nil) else { return nil }
                 self.groups = Set(groups.compactMap(\.self))
+            case "group": memberOf = value
             case "after": after = value
             default: return nil
             }
@@ -350,7 +362,7 @@ package struct RosterFilter: Sendable, Equatable {
         let pairs = [
             ("silent", silent.map { DurationText($0).description }), ("version", version), ("state", state),
             ("name", name), ("only", groups.isEmpty ? nil : groups.map(\.rawValue).sorted().joined(separator: ",")),
-            ("after", after),
+            ("group", memberOf), ("after", after),
         ]
         return pairs.compactMap { name, value in value.map { "\(name)=\(Self.encoded($0))" } }.joined(separator: "&")
     }

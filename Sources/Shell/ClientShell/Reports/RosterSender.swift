@@ -151,12 +151,17 @@ package final class RosterSender: Sendable {
         var condition = plan.withLock(\.now)
         condition.isOutsideWindows = windows?.isOpen(at: .now) == false
         condition.findings += await findings()
-        let made = try await onThread { [store, identity, condition] in try Self.upload(store, identity, condition) }
-        guard let upload = made else { return }
+        let made = try await onThread { [store, identity, condition] in try Self.uploads(store, identity, condition) }
+        guard let made else { return }
         do {
             try await BundleTransport.within(limit, else: .timedOut(.connecting), on: environment.clock) {
                 [fetcher, url] in
-                try await fetcher.post(upload, to: url)
+                do {
+                    try await fetcher.post(made.upload, to: url)
+                } catch FetchError.httpStatus(400, _, _) {
+                    guard let first = made.forFirstHosts else { throw FetchError.httpStatus(400, url, retryAfter: nil) }
+                    try await fetcher.post(first, to: url)
+                }
             }
         } catch is TransportError {
             throw FetchError.timedOut(url)
@@ -168,16 +173,22 @@ package final class RosterSender: Sendable {
         }
     }
 
-    private static func upload(
+    private static func uploads(
         _ store: String, _ identity: RosterIdentity, _ condition: DeviceCondition
-    ) throws -> FetchRequest.Upload? {
+    ) throws -> (upload: FetchRequest.Upload, forFirstHosts: FetchRequest.Upload?)? {
         let key = try DeviceKeyFile.key(inStore: store)
         let ledger = try Inventory.read(at: store).ledger
         guard
             let device = try RosterReading.device(
                 ledger, identity, machine: MachineIdentity.deviceId(), keyId: key.publicKey.id)
         else { return nil }
-        let body = RosterReading.post(of: device, identity, ledger, condition).bytes
+        let post = RosterReading.post(of: device, identity, ledger, condition)
+        return (try signed(post.bytes, with: key), try post.forFirstHosts.map { try signed($0.bytes, with: key) })
+    }
+
+    private static func signed(
+        _ body: [UInt8], with key: borrowing DeviceKey
+    ) throws -> FetchRequest.Upload {
         let signature = try DeviceSignature(signing: body, with: key)
         return FetchRequest.Upload(type: "application/json", bytes: body, deviceKey: signature.field)
     }

@@ -49,13 +49,42 @@ import Testing
             appId: "com.example.kiosk", runs: "1.5.1", next: "1.5.2", waiting: .window, screen: .client,
             shell: try SemanticVersion(parsing: "1.2.0"), channel: "stable", sequence: 18,
             checked: Timestamp(clamping: 1_799_999_000), code: "networkUnavailable", blocked: ["1.4.0", "1.5.0"],
-            findings: ["clock", "diskSpace"])
+            findings: ["clock", "diskSpace"], groups: ["eu", "qa"], tags: ["site=Lisbon", "door=2"],
+            failure: "1.5.1 reported: the page said: no printer")
         let key = try DeviceKey()
         #expect(try await send(post, key, to: store()) == .taken)
         let row = try #require(try rows().first)
         #expect(row.post == post)
         #expect(row.target == "device:3f9a0b1c2d3e4f50")
         #expect(try RosterRow(.object(row.json(at: row.seen))) == row)
+    }
+
+    @Test func `selects the devices of a group, and a host of 0.9.0 gets no member that it does not know`() async throws
+    {
+        let store = try store()
+        let key = try DeviceKey()
+        var post = Self.post(1)
+        (post.groups, post.failure) = (["qa"], "1.5.1 reported: the page said: no printer")
+        #expect(try await send(post, key, to: store) == .taken)
+        #expect(try await send(Self.post(2), key, to: store) == .taken)
+        let filter = try #require(RosterFilter(query: "group=qa"))
+        #expect(filter.query == "group=qa")
+        #expect(try rows(filter).map(\.post.device) == [post.device])
+        #expect(try await store.page(query: "group=qa")?.html.contains("1 device.") == true)
+        #expect(try await store.page(of: post.device)?.html.contains("no printer") == true)
+        #expect(post.forFirstHosts == Self.post(1) && Self.post(1).forFirstHosts == nil)
+        let members = try JSONScanner.parse(Self.post(1).bytes, maximumBytes: 8192).objectValue?.members.map(\.name)
+        #expect(members == Array(RosterPost.members.dropLast(3)))
+    }
+
+    @Test(arguments: [
+        "site", "=Lisbon", "site=", "site=a b", "site=a\u{7}", "s i=x", "site=" + String(repeating: "x", count: 200),
+    ])
+    func `refuses a tag that is not a name and a value`(tag: String) throws {
+        #expect(!RosterPost.isTag(tag) && RosterPost.isTag("site=Lisboa-Oriente_2.é"))
+        var post = Self.post()
+        post.tags = [tag]
+        #expect(throws: MemberReader.Refusal.self) { try RosterPost(parsing: post.bytes) }
     }
 
     @Test func `commits many messages at once`() async throws {
