@@ -97,4 +97,10 @@ struct RosterHostOptions: ParsableArguments {
             "File with the names of all devices that should be in the roster, one per line. It shows those that sent nothing as never seen.",
             valueName: "file"), completion: .file())
     var expect: String?
+
+    @Flag(
+        help:
+            "Keep the last picture of each device's screen and that of its last failed start. Without this flag, the host refuses pictures, and removes those in the file."
+    )
+    var rosterPictures = false
 }

@@ -6,8 +6,10 @@ package struct RosterFile: Sendable {
     /// The number of rows in one response.
     package static let pageSize = 1000
 
-    private let database: SQLite
+    let database: SQLite
     private let path: String
+    /// Whether the file has the table of pictures, which an earlier clientctl did not create.
+    let hasPictures: Bool
     /// The columns of a row. A file that is only read may lack those that an earlier clientctl did not create.
     private let selection: String
 
@@ -23,6 +25,7 @@ package struct RosterFile: Sendable {
                 throw SQLiteFailure(code: 26, description: "it is not a roster of this version of clientctl")
             }
             if isReadOnly {
+                hasPictures = try Self.hasTable("pictures", in: database)
                 selection = try Self.selection(in: database)
                 return
             }
@@ -30,6 +33,7 @@ package struct RosterFile: Sendable {
             try database.run("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -4096;")
             if found == 0 { try database.run(Self.schema) }
             try Self.upgrade(database)
+            hasPictures = true
             selection = try Self.selection(in: database)
         } catch let failure as SQLiteFailure {
             throw UpdateFailure(
@@ -68,21 +72,34 @@ package struct RosterFile: Sendable {
 
     /// Adds what an earlier clientctl did not create.
     private static func upgrade(_ database: SQLite) throws(SQLiteFailure) {
-        var statements = ["CREATE TABLE IF NOT EXISTS \(releases) WITHOUT ROWID"]
+        var statements = [
+            "CREATE TABLE IF NOT EXISTS \(releases) WITHOUT ROWID", "CREATE TABLE IF NOT EXISTS \(picturesTable)",
+        ]
         for (column, type) in added where try !has(column, in: database) {
             statements.append("ALTER TABLE devices ADD COLUMN \(column) \(type)")
         }
         try database.run("BEGIN IMMEDIATE; \(statements.joined(separator: "; ")); COMMIT;")
     }
 
+    private static func hasTable(_ name: String, in database: SQLite) throws(SQLiteFailure) -> Bool {
+        try number("SELECT count(*) FROM sqlite_master WHERE name = ?", in: database, with: [.text(name)]) > 0
+    }
+
     private static func selection(in database: SQLite) throws(SQLiteFailure) -> String {
         var columns = [Self.columns, "key"]
         for (column, _) in added { columns.append(try has(column, in: database) ? column : "NULL") }
-        let tables = try number("SELECT count(*) FROM sqlite_master WHERE name = 'releases'", in: database)
+        let hasReleases = try hasTable("releases", in: database)
         for value in ["newest", "since"] {
             columns.append(
-                tables == 0
-                    ? "NULL" : "(SELECT r.\(value) FROM releases r WHERE r.channel = ifnull(devices.channel, ''))")
+                hasReleases
+                    ? "(SELECT r.\(value) FROM releases r WHERE r.channel = ifnull(devices.channel, ''))" : "NULL")
+        }
+        let hasPictures = try hasTable("pictures", in: database)
+        for kind in PicturePost.Kind.allCases {
+            columns.append(
+                hasPictures
+                    ? "(SELECT p.seen FROM pictures p WHERE p.device = devices.device AND p.kind = '\(kind.rawValue)')"
+                    : "NULL")
         }
         return columns.joined(separator: ", ")
     }
@@ -240,14 +257,16 @@ package struct RosterFile: Sendable {
             "DELETE FROM devices WHERE seen < ?",
             [.number(now.secondsSinceEpoch - RosterRule.forgottenAfter)]
         ) { _ in }
+        try database.run("DELETE FROM pictures WHERE device NOT IN (SELECT device FROM devices)")
     }
 
-    /// Removes a device and its pinned key. Returns whether the roster had it.
+    /// Removes a device, its pinned key and its pictures. Returns whether the roster had it.
     package func forget(_ device: String) throws -> Bool {
         try readable {
             let count = try Self.number(
                 "SELECT count(*) FROM devices WHERE device = ?", in: database, with: [.text(device)])
             try database.query("DELETE FROM devices WHERE device = ?", [.text(device)]) { _ in }
+            try database.query("DELETE FROM pictures WHERE device = ?", [.text(device)]) { _ in }
             return count > 0
         }
     }
@@ -262,6 +281,11 @@ package struct RosterFile: Sendable {
         try readable {
             let count = try Self.number(
                 "SELECT count(*) FROM devices WHERE device = ?", in: database, with: [.text(device)])
+            // The pictures of another key may show another screen.
+            try database.query(
+                "DELETE FROM pictures WHERE device IN (SELECT device FROM devices WHERE device = ? AND key <> ?)",
+                [.text(device), .text(key)]
+            ) { _ in }
             // The time of another key's last check is no bound for this one.
             try database.query(
                 """
@@ -274,7 +298,7 @@ package struct RosterFile: Sendable {
         }
     }
 
-    private func readable<Value>(_ work: () throws -> Value) throws -> Value {
+    func readable<Value>(_ work: () throws -> Value) throws -> Value {
         do {
             return try work()
         } catch let failure as SQLiteFailure {
@@ -387,7 +411,9 @@ package struct RosterFile: Sendable {
             conflict: row.optionalNumber(20).map { Timestamp(clamping: $0) }, conflicts: row.number(21),
             key: row.text(22), refusedKey: row.optionalText(23),
             older: row.optionalNumber(24).map { Timestamp(clamping: $0) },
-            began: row.optionalText(25).map(began) ?? [:], newest: newest)
+            began: row.optionalText(25).map(began) ?? [:], newest: newest,
+            pictured: row.optionalNumber(31).map { Timestamp(clamping: $0) },
+            failurePictured: row.optionalNumber(32).map { Timestamp(clamping: $0) })
     }
 
     /// The numbers of devices by version and state, the largest first.

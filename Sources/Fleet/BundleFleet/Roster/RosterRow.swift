@@ -31,9 +31,19 @@ package struct RosterRow: Sendable, Equatable {
     package let began: [String: Timestamp]
     /// nil if the host does not know it.
     package let newest: NewestRelease?
+    /// The times at which the host received the last picture and that of the last failed start; nil without one.
+    package let pictured: Timestamp?
+    package let failurePictured: Timestamp?
 
     /// The group that a release targets to reach only this device.
     package var target: String { "device:\(post.device)" }
+
+    /// The kind and the time of the newest picture; nil if the roster has none.
+    var newestPicture: (kind: PicturePost.Kind, seen: Timestamp)? {
+        [(PicturePost.Kind.last, pictured), (.failed, failurePictured)].compactMap { kind, seen in
+            seen.map { (kind: kind, seen: $0) }
+        }.max { $0.seen < $1.seen }
+    }
 
     /// The row as JSON: the members of the message without `schema`, and those of the host.
     package func json(at now: Timestamp) -> JSONObject {
@@ -67,6 +77,8 @@ package struct RosterRow: Sendable, Equatable {
         object["newest"] = .string(orNull: newest?.version.description)
         object["newestSince"] = .string(orNull: newest?.since.description)
         object["behind"] = .bool(isBehind)
+        object["picture"] = .string(orNull: pictured?.description)
+        object["failedPicture"] = .string(orNull: failurePictured?.description)
         return object
     }
 
@@ -99,7 +111,7 @@ package struct RosterRow: Sendable, Equatable {
     package init(
         post: RosterPost, seen: Timestamp, first: Timestamp, since: Timestamp, conflict: Timestamp?, conflicts: Int,
         key: String? = nil, refusedKey: String? = nil, older: Timestamp? = nil, began: [String: Timestamp] = [:],
-        newest: NewestRelease? = nil
+        newest: NewestRelease? = nil, pictured: Timestamp? = nil, failurePictured: Timestamp? = nil
     ) {
         self.post = post
         self.seen = seen
@@ -112,6 +124,8 @@ package struct RosterRow: Sendable, Equatable {
         self.older = older
         self.began = began
         self.newest = newest
+        self.pictured = pictured
+        self.failurePictured = failurePictured
     }
 
     /// Parses a row of `GET /roster.json`. Throws `MemberReader.Refusal`.
@@ -126,7 +140,9 @@ package struct RosterRow: Sendable, Equatable {
             conflicts: try reader.integer("conflicts"), key: try reader.optionalString("key"),
             refusedKey: try reader.optionalString("refusedKey"),
             older: reader.optional("older") == nil ? nil : try reader.timestamp("older"),
-            began: try Self.began(reader), newest: try Self.newest(reader))
+            began: try Self.began(reader), newest: try Self.newest(reader),
+            pictured: reader.optional("picture") == nil ? nil : try reader.timestamp("picture"),
+            failurePictured: reader.optional("failedPicture") == nil ? nil : try reader.timestamp("failedPicture"))
     }
 
     private static func began(_ reader: MemberReader) throws -> [String: Timestamp] {
@@ -252,7 +268,7 @@ package enum RosterRule {
     }
 
     /// The smallest reported difference of a clock that is ahead, in seconds.
-    private static let clockSkew = 300
+    static let clockSkew = 300
 
     /// Returns the difference between the clocks of the device and of the host; nil if there is no certain one. The last check was
     /// before the last message, by at most some intervals.
