@@ -21,10 +21,12 @@ static struct {
     int (*reset)(sqlite3_stmt *);
     int (*finalize)(sqlite3_stmt *);
     int (*bind_text)(sqlite3_stmt *, int, const char *, int, destructor);
+    int (*bind_blob)(sqlite3_stmt *, int, const void *, int, destructor);
     int (*bind_int64)(sqlite3_stmt *, int, int64_t);
     int (*bind_null)(sqlite3_stmt *, int);
     int (*column_type)(sqlite3_stmt *, int);
     int64_t (*column_int64)(sqlite3_stmt *, int);
+    const void *(*column_blob)(sqlite3_stmt *, int);
     const unsigned char *(*column_text)(sqlite3_stmt *, int);
     int (*column_bytes)(sqlite3_stmt *, int);
     const char *(*errmsg)(sqlite3 *);
@@ -41,7 +43,7 @@ static void load(void) {
     if (!loaded.name) return;
     FIND(open_v2) FIND(close_v2) FIND(busy_timeout) FIND(exec) FIND(prepare_v2) FIND(step) FIND(reset) FIND(finalize)
     FIND(bind_text) FIND(bind_int64) FIND(bind_null) FIND(column_type) FIND(column_int64) FIND(column_text)
-    FIND(column_bytes) FIND(errmsg)
+    FIND(column_bytes) FIND(errmsg) FIND(bind_blob) FIND(column_blob)
     is_loaded = 1;
 }
 
@@ -63,12 +65,16 @@ int csqlite_finalize(sqlite3_stmt *statement) { return loaded.finalize(statement
 int csqlite_bind_text(sqlite3_stmt *statement, int index, const char *text, int count) {
     return loaded.bind_text(statement, index, text, count, TRANSIENT);
 }
+int csqlite_bind_blob(sqlite3_stmt *statement, int index, const void *bytes, int count) {
+    return loaded.bind_blob(statement, index, bytes, count, TRANSIENT);
+}
 int csqlite_bind_int64(sqlite3_stmt *statement, int index, int64_t value) {
     return loaded.bind_int64(statement, index, value);
 }
 int csqlite_bind_null(sqlite3_stmt *statement, int index) { return loaded.bind_null(statement, index); }
 int csqlite_column_type(sqlite3_stmt *statement, int column) { return loaded.column_type(statement, column); }
 int64_t csqlite_column_int64(sqlite3_stmt *statement, int column) { return loaded.column_int64(statement, column); }
+const void *csqlite_column_blob(sqlite3_stmt *statement, int column) { return loaded.column_blob(statement, column); }
 const unsigned char *csqlite_column_text(sqlite3_stmt *statement, int column) {
     return loaded.column_text(statement, column);
 }

@@ -1,5 +1,5 @@
 import BundleCore
-import BundleValues
+package import BundleValues
 import CLibrary
 import NIOCore
 import Synchronization
@@ -25,6 +25,8 @@ package enum ConsoleResponse: Sendable {
     /// A page about a failure.
     case failed(String, styles: [String])
     case missing
+    /// A picture of a screen.
+    case picture(ScreenPicture)
     /// Another page of the console, by its path.
     case redirect(String)
 }
@@ -229,13 +231,18 @@ private final class ConsoleService: Service {
         case .page(let html, let styles): return Self.page(.ok, html, styles)
         case .failed(let html, let styles): return Self.page(.conflict, html, styles)
         case .missing: return .refusal(.notFound)
+        case .picture(let picture):
+            return Response(
+                .ok, type: picture.format.rawValue, caching: Caching.never,
+                fields: "Content-Security-Policy: default-src 'none'; sandbox\r\n", ByteBuffer(bytes: picture.bytes)
+            ).withOwnPolicy
         case .redirect(let path): return .text(.seeOther, "", fields: "Location: \(path)\r\n")
         }
     }
 
     private static func page(_ status: Status, _ html: String, _ styles: [String], fields: String = "") -> Response {
         let policy =
-            "default-src 'none'; style-src \(styles.joined(separator: " ")); form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+            "default-src 'none'; style-src \(styles.joined(separator: " ")); img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
         var response = Response(
             status, type: MediaType.html, caching: Caching.never,
             fields: "\(fields)Content-Security-Policy: \(policy)\r\n", ByteBuffer(string: html))

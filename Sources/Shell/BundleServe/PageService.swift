@@ -13,6 +13,7 @@ final class PageService: Service {
     let fallback: ServerConfiguration.Fallback
     private let metrics: (@Sendable () async -> String)?
     private let kiosk: (@Sendable (Substring) -> JSONObject)?
+    private let picture: (@Sendable ([UInt8], String) -> Bool)?
     let rules: RequestRules
     let policy: ContentSecurityPolicy
     /// The elements that pass settings to the page's script.
@@ -35,6 +36,7 @@ final class PageService: Service {
         fallback = configuration.fallback
         metrics = configuration.metrics
         kiosk = configuration.kiosk
+        picture = configuration.picture
         limits = configuration.limits
         rules = RequestRules(port: port)
         policy = try ContentSecurityPolicy(
@@ -61,6 +63,7 @@ final class PageService: Service {
         switch Route(request.head.method, path) {
         case .leaving: return leave(request)
         case .call(let method): return await call(method, request)
+        case .picture: return await takePicture(request)
         case .refused(let status, let allow):
             return .refusal(status, fields: allow.map { "Allow: \($0)\r\n" } ?? "")
         // No other route accepts a body.
@@ -233,6 +236,18 @@ final class PageService: Service {
         guard let metrics else { return .refusal(.notFound) }
         guard let text = try? await elsewhere(metrics) else { return .refusal(.failed) }
         return Response(.ok, type: MediaType.metrics, caching: Caching.never, ByteBuffer(string: text))
+    }
+
+    /// Takes a picture of the screen. It checks the whole head before it reads the body.
+    private nonisolated(nonsending) func takePicture(_ request: Request) async -> Response {
+        guard let picture else { return Response.refusal(.notFound).closing }
+        guard let length = request.head.bodyLength else { return Response.refusal(.lengthRequired).closing }
+        guard length <= ScreenPicture.maximumBytes else { return Response.refusal(.bodyTooLarge).closing }
+        guard let token = request.text(.authorization)?.dropping(prefix: "Bearer ") else {
+            return Response.refusal(.forbidden).closing
+        }
+        guard let bytes = try? await request.body.read() else { return .refusal(.badRequest) }
+        return picture(bytes, token) ? .json([:], caching: Caching.never) : .refusal(.forbidden)
     }
 
     func isNew(_ thing: [UInt8]) -> Bool {

@@ -71,6 +71,13 @@ package struct Response: Sendable {
         return response
     }
 
+    /// The same response, whose own fields contain the content security policy.
+    package var withOwnPolicy: Response {
+        var response = self
+        response.hasPolicy = true
+        return response
+    }
+
     // MARK: Short responses
 
     /// Returns a response with a line of text, or without text, that caches do not store.

@@ -18,6 +18,8 @@ enum Route: Equatable {
     case leaving
     /// The status for the browser of another user.
     case kiosk
+    /// A picture of the screen from the browser of another user.
+    case picture
     /// The metrics of the host.
     case metrics
     /// A call of a page.
@@ -59,6 +61,9 @@ enum Route: Equatable {
         }
         if name.elementsEqual("kiosk".utf8) {
             return method == .get ? .kiosk : .refused(.methodNotAllowed, allow: "GET")
+        }
+        if name.elementsEqual("picture".utf8) {
+            return method == .post ? .picture : .refused(.methodNotAllowed, allow: "POST")
         }
         if name.elementsEqual("metrics".utf8) {
             return method == .get || method == .head ? .metrics : .refused(.methodNotAllowed, allow: "GET, HEAD")

@@ -50,6 +50,9 @@ package struct ServerConfiguration: Sendable {
     package var metrics: (@Sendable () async -> String)?
     /// Returns the response of `/__clientctl/v1/kiosk` to a query; nil disables the path.
     package var kiosk: (@Sendable (Substring) -> JSONObject)?
+    /// Takes a picture of the screen, which a POST to `/__clientctl/v1/picture` brings with the token of the order. Returns whether it was
+    /// ordered; nil disables the path.
+    package var picture: (@Sendable (_ picture: [UInt8], _ token: String) -> Bool)?
     /// Whether pages open WebSockets. Otherwise they send requests.
     package var opensSockets = false
     package var limits = ServerLimits()

@@ -90,6 +90,56 @@ import Testing
             .replacing(/\d{4}-\d{2}-\d{2}T[0-9:]+Z/, with: "TIME")
     }
 
+    @Test func `the wall shows the pictures of a roster page by page, those first that need attention`() throws {
+        let (database, operators) = (
+            site.folder.file("roster.db"), try site.folder.write(bytes("token\n"), to: "operators")
+        )
+        chmod(operators, 0o600)
+        let host = try Hosting(
+            site.feed, ["--roster", database, "--roster-token-file", operators, "--roster-pictures"])
+        for name in ["anne", "bob <b>"] {
+            try Clientctl.run([
+                "install", "--channel", "\(site.feed)/channels/stable.json", "--trust", site.pinned, "--store",
+                site.folder.file("store-\(name.prefix(3))"), "--shell-version", "1.5.0", "--app-id", ChannelSite.appId,
+                "--device-id", name, "--roster", host.url + "roster", "--name", name,
+            ]).succeeded()
+        }
+        try host.stop()
+        let console = try open(["--roster", database])
+        #expect(try console.get("/wall").text.contains("The roster has no pictures."))
+        // Twenty-six copies of a device, two of which need attention.
+        let copies = """
+            UPDATE devices SET state = 'failed', runs = '0.9.0' WHERE name LIKE 'bob%';
+            WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 25)
+              INSERT INTO devices SELECT printf('%016x', i), 'copy ' || i, appId, runs, state, next, waiting, screen, shell,
+              channel, sequence, checked, code, blocked, findings, program, interval, seen, first, since, key, conflict,
+              conflicts, refused, older, began, groups, tags, failure FROM devices, n WHERE name = 'anne';
+            INSERT INTO pictures SELECT device, 'last', 1, seen, X'FFD8FFE000FFD9' FROM devices WHERE name <> 'anne';
+            INSERT INTO pictures SELECT device, 'failed', 1, seen + 9, X'3C7363726970743E' FROM devices WHERE name LIKE 'bob%';
+            """
+        try Clientctl.stock(["sqlite3", database, copies])
+        let first = try console.get("/wall")
+        let pictures = first.text.matches(of: #/<img src="([^"]+)"/#).map { String($0.output.1) }
+        #expect(pictures.count == 24 && pictures[0].hasSuffix("/failed-picture"))
+        #expect(first.text.contains("26 pictures.") && first.text.contains("1 device without one."))
+        #expect(first.text.contains("bob &lt;b&gt;") && first.text.contains("<a href=\"/wall/2\">"))
+        #expect(try console.get("/wall/2").text.matches(of: #/<img /#).count == 2)
+        for path in ["/wall/3", "/wall/0", "/wall/x", "/roster/0000000000000001/other"] {
+            #expect(try console.get(path).status == 404, "\(path)")
+        }
+        let policies = first.fields.filter { $0.name == "Content-Security-Policy" }.map(\.value)
+        #expect(policies.count == 1 && policies[0].contains("img-src 'self'") && !policies[0].contains("script-src"))
+        let picture = try console.get("/roster/0000000000000001/picture")
+        #expect(picture.status == 200 && picture.body == [0xFF, 0xD8, 0xFF, 0xE0, 0, 0xFF, 0xD9])
+        #expect(picture["content-type"] == "image/jpeg" && picture["x-content-type-options"] == "nosniff")
+        #expect(picture["content-security-policy"] == "default-src 'none'; sandbox")
+        // The bytes in the database are a page.
+        #expect(try console.get(pictures[0]).status == 404)
+        #expect(
+            try console.get("/roster/0000000000000001").text.contains("<img src=\"/roster/0000000000000001/picture\""))
+        #expect(try console.ask("GET", "/roster/0000000000000001/picture").status == 403)
+    }
+
     @Test func `promote copies a release to another channel, and forget needs a roster`() throws {
         try site.publish("0.9.0", ["--create"], channel: "beta").succeeded("published")
         let console = try open()

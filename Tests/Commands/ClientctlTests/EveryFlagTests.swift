@@ -244,7 +244,9 @@ import Testing
         case "serve-user": "no-such-user"
         case "capacitor-platform": "Electron"
         case "proxy": "nowhere"
-        case "browser", "on-rollback", "health-command", "login-command", "after-publish", "on-decision": "a 'b"
+        case "browser", "on-rollback", "health-command", "login-command", "picture-command", "after-publish",
+            "on-decision":
+            "a 'b"
         case "exclude", "allow": "a//b"
         case "archive-maps": "/dev/null/maps"
         case "cache": "/dev/null/cache"
@@ -374,7 +376,10 @@ import Testing
         ["channel restore", "dry-run"],
         // `RosterTests` covers this flag.
         ["fleet list", "version"], ["fleet list", "attention"], ["fleet list", "waits"], ["fleet list", "behind"],
-        ["fleet list", "never-seen"], ["fleet forget", "dry-run"],
+        ["fleet list", "never-seen"], ["fleet forget", "dry-run"], ["fleet show", "picture"],
+        ["fleet show", "failed-picture"],
+        // `PictureTests` covers this flag.
+        ["kiosk", "picture"],
         // No page is open here. `ActivateTests` covers this flag.
         ["activate", "now"], ["activate", "or-discard"],
         // `ProgramTests` covers this flag.

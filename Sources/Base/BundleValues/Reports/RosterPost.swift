@@ -3,19 +3,24 @@
 /// `Guide/guides/roster.md` explains each member; a test compares the two lists.
 package struct RosterPost: Sendable, Equatable {
     /// The largest size of a message in bytes.
-    package static let maximumBytes = 4096
+    package static let maximumBytes = 8192
     /// The largest number of characters of a name.
     package static let longestName = 64
     /// The number of hex digits of a device.
     package static let deviceDigits = 16
     /// The largest number of blocked versions and of findings.
     package static let most = 24
+    /// The largest number of tags, and the size of the text about a failed start in bytes.
+    package static let mostTags = 8
+    package static let longestFailure = 300
     /// The names of all members, in the order of the message.
     package static let members = [
         "schema", "appId", "device", "name", "runs", "state", "next", "waiting", "screen", "shell", "channel",
         "sequence",
-        "checked", "code", "blocked", "findings", "program", "interval",
+        "checked", "code", "blocked", "findings", "program", "interval", "groups", "tags", "failure",
     ]
+    /// The members that a message has only if they say something: a host of clientctl 0.9.0 refuses them.
+    private static let optionalMembers: Set = ["groups", "tags", "failure"]
 
     /// The state of the client that runs.
     package enum ClientState: String, Sendable, CaseIterable {
@@ -88,12 +93,18 @@ package struct RosterPost: Sendable, Equatable {
     package var program: String
     /// The longest time between two messages in seconds.
     package var interval: Int
+    /// The groups of the device, and what the operator wrote about it, such as `site=Lisbon`.
+    package var groups: [String]
+    package var tags: [String]
+    /// The newest failed start: the version, the kind of failure, and the last line of the page's error; nil if there is none.
+    package var failure: String?
 
     package init(
         device: String, name: String, state: ClientState, program: String, interval: Int, appId: String? = nil,
         runs: String? = nil, next: String? = nil, waiting: WaitReason? = nil, screen: ShownScreen? = nil,
         shell: SemanticVersion? = nil, channel: String? = nil, sequence: Int? = nil, checked: Timestamp? = nil,
-        code: String? = nil, blocked: [String] = [], findings: [String] = []
+        code: String? = nil, blocked: [String] = [], findings: [String] = [], groups: [String] = [],
+        tags: [String] = [], failure: String? = nil
     ) {
         self.appId = appId
         self.device = device
@@ -112,6 +123,39 @@ package struct RosterPost: Sendable, Equatable {
         self.findings = Array(findings.prefix(Self.most))
         self.program = program
         self.interval = interval
+        self.groups = Array(groups.prefix(Self.most))
+        self.tags = Array(tags.prefix(Self.mostTags))
+        self.failure = failure.map(Self.cut)
+    }
+
+    /// The message for a host of clientctl 0.9.0; nil if it is the same.
+    package var forFirstHosts: RosterPost? {
+        if groups.isEmpty && tags.isEmpty && failure == nil { return nil }
+        var post = self
+        (post.groups, post.tags, post.failure) = ([], [], nil)
+        return post
+    }
+
+    /// Returns the first characters of `text` that fit into the message.
+    private static func cut(_ text: String) -> String {
+        var (cut, bytes) = ("", 0)
+        for scalar in text.unicodeScalars {
+            bytes += UTF8.width(scalar)
+            if bytes > longestFailure { break }
+            cut.unicodeScalars.append(scalar)
+        }
+        return cut
+    }
+
+    /// Whether `text` can be a tag: a name of letters, digits, `-`, `_` and `.`, an equals sign, and a value of at most 64 visible
+    /// characters without spaces.
+    package static func isTag(_ text: String) -> Bool {
+        guard let sign = text.firstIndex(of: "="), text.utf8.count <= longestTag else { return false }
+        let (name, value) = (text[..<sign], text[text.index(after: sign)...])
+        return !name.isEmpty && !value.isEmpty
+            && name.utf8.allSatisfy {
+                (48...57).contains($0) || (65...90).contains($0) || (97...122).contains($0) || "-_.".utf8.contains($0)
+            } && text.unicodeScalars.allSatisfy { !$0.properties.isWhitespace && PrintableText.prints($0) }
     }
 
     /// Whether `text` is the identity of a device: 16 lower-case hex digits.
@@ -143,6 +187,7 @@ extension RosterPost {
     /// Longer than every version of a feed: the digest of a Meteor version has 40 digits.
     private static let longestVersion = 64
     private static let longestCode = 32
+    private static let longestTag = 128
     private static let longestAppId = 255
     private static let longestInterval = 31 * 86_400
 
@@ -177,7 +222,26 @@ extension RosterPost {
             checked: reader.optional("checked") == nil ? nil : try reader.timestamp("checked"),
             code: try Self.word("code", from: reader, limit: Self.longestCode),
             blocked: try Self.words("blocked", from: reader, limit: Self.longestVersion),
-            findings: try Self.words("findings", from: reader, limit: Self.longestCode))
+            findings: try Self.words("findings", from: reader, limit: Self.longestCode),
+            groups: reader.optional("groups") == nil
+                ? [] : try Self.words("groups", from: reader, limit: Self.longestVersion),
+            tags: try Self.tags(reader), failure: try Self.failure(reader))
+    }
+
+    private static func tags(_ reader: MemberReader) throws(MemberReader.Refusal) -> [String] {
+        guard reader.optional("tags") != nil else { return [] }
+        let tags = try reader.strings("tags")
+        guard tags.count <= mostTags, tags.allSatisfy(isTag) else {
+            throw reader.refusal("tags", "is not a list of at most \(mostTags) tags such as site=Lisbon")
+        }
+        return tags
+    }
+
+    private static func failure(_ reader: MemberReader) throws(MemberReader.Refusal) -> String? {
+        guard let text = try reader.optionalString("failure") else { return nil }
+        guard (1...longestFailure).contains(text.utf8.count), text.unicodeScalars.allSatisfy(PrintableText.prints)
+        else { throw reader.refusal("failure", "is not one line of at most \(longestFailure) bytes") }
+        return text
     }
 
     private static func required<Value: RawRepresentable<String>>(
@@ -218,7 +282,7 @@ extension RosterPost {
         (1...limit).contains(text.utf8.count) && text.utf8.allSatisfy { 0x21 <= $0 && $0 < 0x7F }
     }
 
-    /// The message as an object, with every member.
+    /// The message as an object.
     package var json: JSONObject {
         let values: [JSONValue] = [
             .integer(Self.schema), .string(orNull: appId), .string(device), .string(name), .string(orNull: runs),
@@ -226,10 +290,14 @@ extension RosterPost {
             .string(orNull: screen?.rawValue), .string(orNull: shell?.description), .string(orNull: channel),
             sequence.map(JSONValue.integer) ?? .null, .string(orNull: checked?.description), .string(orNull: code),
             .array(blocked.map(JSONValue.string)), .array(findings.map(JSONValue.string)), .string(program),
-            .integer(interval),
+            .integer(interval), .array(groups.map(JSONValue.string)), .array(tags.map(JSONValue.string)),
+            .string(orNull: failure),
         ]
         var object: JSONObject = [:]
-        for (name, value) in zip(Self.members, values) { object[name] = value }
+        for (name, value) in zip(Self.members, values) {
+            if Self.optionalMembers.contains(name), value == .null || value == .array([]) { continue }
+            object[name] = value
+        }
         return object
     }
 

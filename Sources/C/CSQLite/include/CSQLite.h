@@ -33,10 +33,13 @@ int csqlite_reset(sqlite3_stmt *statement);
 int csqlite_finalize(sqlite3_stmt *statement);
 /// Binds a copy of `count` bytes of UTF-8.
 int csqlite_bind_text(sqlite3_stmt *statement, int index, const char *text, int count);
+/// Binds a copy of `count` bytes.
+int csqlite_bind_blob(sqlite3_stmt *statement, int index, const void *bytes, int count);
 int csqlite_bind_int64(sqlite3_stmt *statement, int index, int64_t value);
 int csqlite_bind_null(sqlite3_stmt *statement, int index);
 int csqlite_column_type(sqlite3_stmt *statement, int column);
 int64_t csqlite_column_int64(sqlite3_stmt *statement, int column);
+const void *csqlite_column_blob(sqlite3_stmt *statement, int column);
 const unsigned char *csqlite_column_text(sqlite3_stmt *statement, int column);
 int csqlite_column_bytes(sqlite3_stmt *statement, int column);
 const char *csqlite_errmsg(sqlite3 *database);

@@ -1,3 +1,4 @@
+import BundleCore
 import BundleDisk
 import BundleValues
 import ClientShell
@@ -16,6 +17,8 @@ final class Kiosk: Sendable {
 
     private struct Run {
         var program: StartedProgram?
+        /// The pipe of a browser that takes pictures; nil for another one.
+        var pipe: DebuggingPipe?
         /// Whether the profile is only for this session.
         var isFresh = false
         /// Whether the profile would be another one if the device requires a session.
@@ -31,6 +34,7 @@ final class Kiosk: Sendable {
 
     let heartbeat: Duration
     var startsBrowser: Bool { browser != nil }
+    var takesPictures: Bool { pictures != nil }
     /// Whether the loss of a page has a consequence: a program can restart the browser, or the operator asked for a warning.
     var isFollowed: Bool { startsBrowser || isHeartbeatGiven || orders.withLock(\.areObeyed) }
     private let isHeartbeatGiven: Bool
@@ -38,6 +42,7 @@ final class Kiosk: Sendable {
     private let hook: [String]?
     private let profile: SessionProfile?
     private let requiresSession: @Sendable () -> Bool
+    private let pictures: PictureWay?
     private let running = Mutex(Run())
     private let orders = Mutex(Orders())
     private let rollbacks: AsyncStream<[String: String]>
@@ -47,11 +52,11 @@ final class Kiosk: Sendable {
     /// `requiresSession`, and otherwise keeps one folder.
     init(
         browser: [String]?, heartbeat: Duration? = nil, hook: [String]?, profile: SessionProfile? = nil,
-        requiresSession: @escaping @Sendable () -> Bool = { false }
+        pictures: PictureWay? = nil, requiresSession: @escaping @Sendable () -> Bool = { false }
     ) {
         (self.browser, self.hook) = (browser, hook)
         (self.heartbeat, isHeartbeatGiven) = (heartbeat ?? Self.standardHeartbeat, heartbeat != nil)
-        (self.profile, self.requiresSession) = (profile, requiresSession)
+        (self.profile, self.requiresSession, self.pictures) = (profile, requiresSession, pictures)
         (rollbacks, report) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(4))
     }
 
@@ -61,6 +66,8 @@ final class Kiosk: Sendable {
         var losses = 0
         /// The number of ended sessions.
         var endings = 0
+        /// The order to take a picture: the token with which it arrives, and its receiver.
+        var picture: (token: String, receiver: AsyncStream<[UInt8]>.Continuation)?
         /// The time of the last poll.
         var asked: SuspendingClock.Instant?
         /// The number of browsers that `clientctl kiosk` has started, with the one that starts now; nil before its first poll.
@@ -96,7 +103,59 @@ final class Kiosk: Sendable {
             "requiresSession": .bool(requiresSession()),
         ]
         if let hasPage = orders.hasPage() { answer["hasPage"] = .bool(hasPage) }
+        if let token = orders.picture?.token { answer["picture"] = .string(token) }
         return answer
+    }
+
+    // MARK: Pictures
+
+    private static let pictureLimit = Duration.seconds(15)
+
+    /// Returns a picture of the browser that shows `address`: of this program, or else of `clientctl kiosk`. Throws `UpdateFailure` if there is
+    /// none.
+    func picture(of address: String) async throws -> [UInt8] {
+        switch pictures {
+        case .command(let words): return try await PictureWay.run(words)
+        case .browser:
+            guard let pipe = running.withLock(\.pipe) else { throw Self.noBrowser }
+            return try await onThread { try pipe.picture(of: address) }
+        case nil: return try await orderPicture()
+        }
+    }
+
+    private static let noBrowser = UpdateFailure(
+        .configInvalid, subject: "picture",
+        "No browser runs that gives a picture of its screen. Start it with `serve --browser`, or with `clientctl kiosk --picture`."
+    )
+
+    private func orderPicture() async throws -> [UInt8] {
+        let token = try LaunchToken.random().text
+        let (bytes, receiver) = AsyncStream<[UInt8]>.makeStream(bufferingPolicy: .bufferingNewest(1))
+        let isObeyed = orders.withLock { orders in
+            if orders.areObeyed { orders.picture = (token, receiver) }
+            return orders.areObeyed
+        }
+        guard isObeyed else { throw Self.noBrowser }
+        let limit = Task {
+            try await Task.sleep(for: Self.pictureLimit)
+            receiver.finish()
+        }
+        defer {
+            limit.cancel()
+            orders.withLock { if $0.picture?.token == token { $0.picture = nil } }
+        }
+        for await picture in bytes { return picture }
+        throw Self.noBrowser
+    }
+
+    /// Takes the picture that was ordered with `token`. Returns false if none was. A token is used up.
+    func receive(_ picture: [UInt8], token: String) -> Bool {
+        orders.withLock { orders in
+            guard let order = orders.picture, order.token == token else { return false }
+            orders.picture = nil
+            order.receiver.yield(picture)
+            return true
+        }
     }
 
     /// Ends the browser because its page is lost.
@@ -207,7 +266,9 @@ final class Kiosk: Sendable {
             let hasProfile = start.hasProfile
             let isFresh = profile.map { $0 == .fresh } ?? requiresSession()
             let folder = hasProfile ? try await makeFolder(start.port, isFresh: isFresh) : nil
-            let words = CommandWords.place(start.address(), profile: folder?.profile, in: start.words)
+            let placed = CommandWords.place(start.address(), profile: folder?.profile, in: start.words)
+            let more = if case .browser? = pictures { DebuggingPipe.words(placed) } else { [String]?.none }
+            let (words, pipe) = (more ?? placed, try more.map { _ in try DebuggingPipe() })
             for line in try await onThread({ try SpawnThread.run { BrowserLeftovers.removeStaleLocks(of: words) } }) {
                 Log.note(LogLine(level: .warning, event: "browser", message: line))
             }
@@ -215,13 +276,18 @@ final class Kiosk: Sendable {
             let began = SuspendingClock().now
             let output = try BrowserOutput()
             let program = try await onThread {
-                defer { output.isPassedOn() }
+                defer {
+                    output.isPassedOn()
+                    pipe?.isPassedOn()
+                }
                 return try StartedProgram(
-                    words, adding: start.variables, without: .secrets, mark: start.store, output: output.writing,
-                    errors: output.writing)
+                    words, adding: start.variables, without: .secrets, mark: start.store, pipe: pipe?.theirs,
+                    output: output.writing, errors: output.writing)
             }
             running.withLock {
-                $0 = Run(program: program, isFresh: isFresh && hasProfile, isChosen: hasProfile && profile == nil)
+                $0 = Run(
+                    program: program, pipe: pipe, isFresh: isFresh && hasProfile, isChosen: hasProfile && profile == nil
+                )
             }
             let ending = try await withTaskCancellationHandler {
                 try await program.ending()

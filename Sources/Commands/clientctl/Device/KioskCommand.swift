@@ -19,9 +19,14 @@ struct KioskCommand: AsyncParsableCommand, RequiringCommand {
             `serve --heartbeat` sets. While `serve` does not answer, a browser that starts
             shows a page of this command.
 
-            Example:
+            With --picture, it takes the pictures of the screen that `serve --picture`
+            orders, and gives them to `serve`, which sends them.
+
+            Examples:
               clientctl kiosk --port 12000 \\
                 --browser "chromium --kiosk --user-data-dir={profile} {url}"
+              clientctl kiosk --picture \\
+                --browser "cage -- chromium --user-data-dir={profile} {url}"
             """)
 
     @OptionGroup var starting: BrowserOptions
@@ -35,6 +40,7 @@ struct KioskCommand: AsyncParsableCommand, RequiringCommand {
             valueName: "user"))
     var serveUser: String?
 
+    @OptionGroup var pictures: PictureOptions
     @OptionGroup var log: LogOptions
     @OptionGroup var common: CommonOptions
 
@@ -51,9 +57,10 @@ struct KioskCommand: AsyncParsableCommand, RequiringCommand {
         let port = try FlagValue.port(port) ?? PortChoice.derived(appId: nil).wanted
         _ = try FlagValue.required(starting.browser, of: "browser")
         let (browser, profile) = try starting.commandAndProfile()
+        let way = try pictures.way(browser: browser)
         let reader = try OrderReader(port: port, users: ServeUsers(serveUser))
         let kiosk = Kiosk(
-            browser: browser, hook: nil, profile: profile,
+            browser: browser, hook: nil, profile: profile, pictures: way,
             requiresSession: { reader.last?.requiresSession == true })
         try StartedProgram.reapOrphansAsInit()
         let began = SuspendingClock().now
@@ -103,6 +110,9 @@ struct KioskCommand: AsyncParsableCommand, RequiringCommand {
                         if deadline == nil { await reader.noteStart() }
                     }
                     reader.settle()
+                    if let token = orders.picture, token != known?.picture, kiosk.takesPictures {
+                        browsers.addTask { await Self.takePicture(token, reader, kiosk) }
+                    }
                     if orders.hasPage != false { deadline = nil }
                     if let limit = deadline, now >= limit {
                         deadline = nil
@@ -122,6 +132,15 @@ struct KioskCommand: AsyncParsableCommand, RequiringCommand {
                 try? await Task.sleep(for: pause)
             }
             browsers.cancelAll()
+        }
+    }
+
+    /// Takes the picture that `serve` ordered with `token`, and gives it to `serve`.
+    private static func takePicture(_ token: String, _ reader: OrderReader, _ kiosk: Kiosk) async {
+        do {
+            try await reader.give(try await kiosk.picture(of: reader.page), token: token)
+        } catch {
+            Log.note(LogLine(UpdateFailure(error), event: "picture"))
         }
     }
 
@@ -231,6 +250,8 @@ private struct PolledOrders: Sendable, Equatable {
     let requiresSession: Bool
     /// Whether a browser has loaded a page since the start of `serve`; nil if `serve` does not say so.
     let hasPage: Bool?
+    /// The token of the picture that `serve` waits for; nil if it waits for none.
+    let picture: String?
 
     init?(_ object: JSONObject) {
         guard let process = object["process"]?.integerValue, let losses = object["losses"]?.integerValue,
@@ -238,6 +259,7 @@ private struct PolledOrders: Sendable, Equatable {
         else { return nil }
         (self.process, self.losses, self.endings, requiresSession) = (process, losses, endings, requires)
         hasPage = object["hasPage"]?.boolValue
+        picture = object["picture"]?.stringValue
     }
 }
 
@@ -301,6 +323,15 @@ private final class OrderReader: Sendable {
             (found.last, found.isAnswered) = (orders, true)
         }
         return answer
+    }
+
+    /// Gives `serve` the picture that it ordered with `token`. Gives nothing to another program at its port.
+    func give(_ picture: [UInt8], token: String) async throws {
+        if refusal() != nil { return }
+        // `serve` names the format by the first bytes.
+        let upload = FetchRequest.Upload(
+            type: "application/octet-stream", bytes: picture, authorization: "Bearer \(token)")
+        try await fetcher.post(upload, to: try FetchURL(parsing: "\(page)__clientctl/v1/picture"))
     }
 
     private func look() async -> ServeAnswer {

@@ -71,9 +71,13 @@ struct KioskOptions: ParsableArguments {
             valueName: "command"))
     var loginCommand: String?
 
+    @OptionGroup var pictures: SentPictureOptions
+
     /// Returns true if `serve` starts programs, which its sandbox must not confine.
     var startsPrograms: Bool {
-        [starting.browser, onRollback, healthCommand, loginCommand].contains { $0 != nil }
+        [starting.browser, onRollback, healthCommand, loginCommand, pictures.taking.pictureCommand].contains {
+            $0 != nil
+        }
     }
 
     /// Returns the check of a client on trial; nil without `--health-command`.
@@ -111,6 +115,7 @@ struct KioskOptions: ParsableArguments {
         if let timeout, timeout < .seconds(1) { throw ValidationError("--heartbeat takes 1s or more.") }
         return Kiosk(
             browser: browser, heartbeat: timeout, hook: try CommandWords.read(onRollback, of: "on-rollback"),
-            profile: profile, requiresSession: { (try? sessions.record().isRequired) != false })
+            profile: profile, pictures: try pictures.taking.way(browser: browser),
+            requiresSession: { (try? sessions.record().isRequired) != false })
     }
 }

@@ -21,6 +21,7 @@ extension Serve {
         let listening: Listening
         let reporter: ReportSender?
         let roster: RosterSender?
+        let pictures: ScreenPictures?
         /// Nil if `clientctl run` did not start this process.
         let program: ServedProgram?
 
@@ -37,6 +38,11 @@ extension Serve {
         listening.link = { agent.note(link: $0, isUp: $1) }
         let sessions = Wiring.sessions(configuration.device.store)
         let kiosk = try screen.kiosk(sessions)
+        let pictures =
+            try once
+            ? nil
+            : screen.pictures.pictures(
+                to: roster, at: listed.roster, sessions, startupTimeout: configuration.startupTimeout.duration)
         let renewal = try screen.renewal(configuration.device.store)
         let bridge = LoopbackBridge(try design(), within: try origins.bound())
         let observer = UpdateObserver { event in
@@ -49,7 +55,8 @@ extension Serve {
             container: container, endpoints: endpoints, bridge: bridge, agent: agent, sessions: sessions,
             renewal: renewal, kiosk: kiosk,
             pages: try pages(agent, kiosk: kiosk, server: container.followedServer), listening: listening,
-            reporter: reporter, roster: roster, program: ServedProgram(hasSource: container.hasSource))
+            reporter: reporter, roster: roster, pictures: pictures,
+            program: ServedProgram(hasSource: container.hasSource))
     }
 
     /// The page of a shell, and what watches it.
@@ -77,6 +84,7 @@ extension Serve {
             endpoints: parts.endpoints, isFollowed: { kiosk.isFollowed }, lose: lose
         ) { event in
             kiosk.observe(event)
+            parts.pictures?.note(event)
             agent.note(event, isTimed: isTimed)
             verdict.hear(event)
             files.record(event)
@@ -91,6 +99,7 @@ extension Serve {
         _ shell: ClientShell, host: LoopbackHost, _ parts: Parts, without refusal: UpdateFailure?
     ) -> ShellBootSequence {
         let (bridge, sessions, agent, kiosk) = (parts.bridge, parts.sessions, parts.agent, parts.kiosk)
+        let pictures = parts.pictures
         let launch = ShellLaunch(shell) {
             guard await bridge.noteEnded(sessions, at: .now) else { return false }
             kiosk.endSession()
@@ -103,6 +112,7 @@ extension Serve {
             say: { if $0 != refusal?.message { logState($0) } },
             tell: { state in
                 agent.note(state)
+                pictures?.note(state)
                 if state.isLock { host.expectNextPage(isLocked: true) }
             },
             welcome: { await shell.checkSoon(within: .zero) })
@@ -136,6 +146,7 @@ extension Serve {
         without refusal: UpdateFailure?
     ) -> [@Sendable () async -> Void] {
         let (shell, host, boot, verdict, isOnce) = (screen.shell, screen.host, screen.boot, screen.verdict, once)
+        let pictures = parts.pictures
         let (kiosk, agent, renewal, reporter) = (parts.kiosk, parts.agent, parts.renewal, parts.reporter)
         let (configuration, store, listening) = (parts.container.configuration, parts.store, parts.listening)
         return [
@@ -154,6 +165,10 @@ extension Serve {
             { await agent.run(server, shell: shell) },
             { if !isOnce { await shell.storeOpens(); await reporter?.run(ReportCommand.note) } },
             { if !isOnce { await agent.sendStates() } },
+            {
+                if isOnce { return }
+                await pictures?.run(host) { try await kiosk.picture(of: "http://127.0.0.1:\(server.port)/") }
+            },
             { if parts.program?.isOnTrial == true { await shell.checkSoon(within: .zero) } },
             {
                 if isOnce { return await verdict.limit(configuration.startupTimeout) }
@@ -281,6 +296,7 @@ extension Serve {
         configuration.opensSockets = true
         configuration.metrics = agent.metrics
         configuration.kiosk = kiosk.ordersForKiosk
+        if screen.pictures.taking.picture { configuration.picture = { kiosk.receive($0, token: $1) } }
         configuration.heartbeat = kiosk.heartbeat / 4
         configuration.idleReset = try screen.idleTime()
         switch fallback {

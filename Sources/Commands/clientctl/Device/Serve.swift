@@ -51,7 +51,9 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             VictoriaMetrics. It sends each event once, without the device's identity.
 
             With --roster, it sends the state of this device, with its name, to a host
-            that lists devices (`fleet list`). The guide explains each member.
+            that lists devices (`fleet list`). The guide explains each member. With
+            --picture, it also sends pictures of its screen: of the browser of --browser or
+            of `clientctl kiosk --picture`, never while a session of a user is open.
 
             Under systemd, it reports when it is ready. With WatchdogSec=, it also reports
             that it works. GET /__clientctl/v1/metrics returns metrics in the text format
@@ -73,6 +75,9 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
               clientctl serve --store /var/lib/clientctl \\
                 --channel https://updates.example.com/channels/stable.json \\
                 --trust /etc/kiosk/trust.json --activation-window "Mon-Fri 02:00-04:00"
+              clientctl serve --store /var/lib/clientctl --seed /usr/share/kiosk/www \\
+                --roster https://updates.example.com/roster --name "Lobby 3" --picture \\
+                --browser "chromium --kiosk --user-data-dir={profile} {url}"
             """)
 
     @OptionGroup var update: UpdateOptions

@@ -20,7 +20,8 @@ struct Console: AsyncParsableCommand {
             no scripts, and no other machine can open them. After 30 minutes without a
             request, the terminal shows a new address.
 
-            With --roster, it lists the devices. With --prometheus, it shows what they
+            With --roster, it lists the devices, and shows the pictures of their screens
+            that the roster keeps. With --prometheus, it shows what they
             report. Without a key, and with --read-only, there are no buttons.
 
             Examples:
@@ -149,6 +150,15 @@ private actor ConsoleHost: ConsolePages {
             guard let filter = RosterFilter(query: request.query) else { return .missing }
             guard let list = try await list(filter) else { return .failed(page.failed(Self.noRoster), styles: styles) }
             html = page.devices(filter, list.rows, inventory: list.inventory ?? RosterInventory(expecting: nil))
+        case ("roster"?, 3):
+            guard let access, let place = PicturePost.Kind.place("\(parts[1])/\(parts[2])"),
+                let picture = try await access.picture(of: place.device, place.kind)
+            else { return .missing }
+            return .picture(picture)
+        case ("wall"?, 1), ("wall"?, 2):
+            guard let list = try await list() else { return .failed(page.failed(Self.noRoster), styles: styles) }
+            guard let number = parts.count == 1 ? 1 : Int(parts[1]) else { return .missing }
+            html = page.wall(list.rows, number: number)
         case ("roster"?, 2):
             guard let access, RosterPost.isDevice(parts[1]) else { return .missing }
             html = page.device(try await access.device("device:\(parts[1])", at: .now))

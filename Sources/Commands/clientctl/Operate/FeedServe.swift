@@ -31,8 +31,10 @@ struct FeedServe: AsyncParsableCommand {
             With --roster, the host lists the devices that send their state (--roster of
             serve and install) in an SQLite database. GET /roster shows them as a page, and
             GET /roster.json as JSON, both with a token of --roster-token-file only. With
-            --expect, it also shows the devices that were never seen. /metrics provides the
-            totals. A relay passes messages to the roster at a URL.
+            --expect, it also shows the devices that were never seen. With
+            --roster-pictures, it keeps the last picture of each screen and that of the
+            last failed start (--picture of serve). /metrics provides the totals. A relay
+            passes messages and pictures to the roster at a URL.
 
             With --upstream, the host is a relay and serves no files. It watches the
             channels of a feed on another server, such as a CDN, and announces changes. It
@@ -189,16 +191,22 @@ struct FeedServe: AsyncParsableCommand {
         let expect = devices.expect
         guard let place = devices.roster else {
             if expect != nil { throw ValidationError("--expect needs --roster, which lists the devices.") }
+            if devices.rosterPictures {
+                throw ValidationError("--roster-pictures needs --roster, which lists the devices.")
+            }
             return nil
         }
         switch (source, place.contains("://")) {
         case (.folder(let feed), false):
             guard let operators else { throw MissingFlag(flags: ["roster-token-file"]) }
             let store = try RosterStore(
-                try Wiring.absolute(place), of: feed, expecting: try expect.map { try ExpectedDevices(file: $0) })
+                try Wiring.absolute(place), of: feed, expecting: try expect.map { try ExpectedDevices(file: $0) },
+                keepsPictures: devices.rosterPictures)
             return .store(store, operators: try BearerTokens(file: operators))
         case (.upstream, true) where expect != nil:
             throw ValidationError("A relay lists no devices. Give --expect to the host of the roster.")
+        case (.upstream, true) where devices.rosterPictures:
+            throw ValidationError("A relay keeps no pictures. Give --roster-pictures to the host of the roster.")
         case (.upstream, true):
             let url = try FlagValue.url(place, of: "roster")
             // A relay lends its token only to senders that it has authorized itself.

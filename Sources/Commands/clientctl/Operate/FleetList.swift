@@ -23,6 +23,7 @@ struct FleetList: AsyncParsableCommand, RequiringCommand {
               clientctl fleet list --roster /var/lib/clientctl/roster.db --attention
               clientctl fleet list --roster /var/lib/clientctl/roster.db --silent 24h
               clientctl fleet list --roster /var/lib/clientctl/roster.db --version 1.5.0
+              clientctl fleet list --roster /var/lib/clientctl/roster.db --behind --group qa
             """)
 
     @Option(help: ArgumentHelp("Only devices without a message for this time, such as 24h.", valueName: "duration"))
@@ -39,6 +40,9 @@ struct FleetList: AsyncParsableCommand, RequiringCommand {
 
     @Option(help: ArgumentHelp("Only devices whose name contains this text.", valueName: "text"))
     var name: String?
+
+    @Option(help: ArgumentHelp("Only devices of this group, which --group of the device names.", valueName: "group"))
+    var group: String?
 
     @Flag(help: "Only devices for which a person must do something.")
     var attention = false
@@ -70,6 +74,10 @@ struct FleetList: AsyncParsableCommand, RequiringCommand {
         if let state = filter.state, RosterPost.ClientState(rawValue: state) == nil {
             let states = RosterPost.ClientState.allCases.map(\.rawValue).joined(separator: ", ")
             throw ValidationError("--state takes one of \(states), not \(UntrustedName.display(state)).")
+        }
+        filter.memberOf = group
+        if let group, !DeviceGroup.isNamedByReleases(group) {
+            throw ValidationError("--group takes the name of a group, not \(UntrustedName.display(group)).")
         }
         filter.name = name
         if let name = filter.name, !RosterPost.isShort(name) {
@@ -106,13 +114,26 @@ struct FleetShow: AsyncParsableCommand, RequiringCommand {
         discussion: """
             Shows each reason for which the device needs attention with its code and its
             remedy, and everything that the device sent. The code has a page in the guide.
+            --picture writes the last picture of its screen, a JPEG or a PNG.
 
-            Example:
+            Examples:
               clientctl fleet show "Lobby 3" --roster /var/lib/clientctl/roster.db
+              clientctl fleet show "Lobby 3" --roster /var/lib/clientctl/roster.db \\
+                --picture lobby.jpg
             """)
 
     @Argument(help: "The name of the device, or its ID, such as device:1f0a2b3c4d5e6f70.")
     var device: String
+
+    @Option(
+        help: ArgumentHelp("Write the last picture of the screen to this file.", valueName: "file"), completion: .file()
+    )
+    var picture: String?
+
+    @Option(
+        help: ArgumentHelp("Write the picture of the last failed start to this file.", valueName: "file"),
+        completion: .file())
+    var failedPicture: String?
 
     @OptionGroup var source: RosterPlaceOptions
     @OptionGroup(title: "Network") var way: WayOptions
@@ -120,8 +141,26 @@ struct FleetShow: AsyncParsableCommand, RequiringCommand {
 
     func run() async throws {
         let now = Timestamp.now
-        let row = try await source.access(way).device(device, at: now)
+        let access = try source.access(way)
+        let row = try await access.device(device, at: now)
+        try await write(.last, of: row, from: access, to: picture)
+        try await write(.failed, of: row, from: access, to: failedPicture)
         Output.give(json: common.json, row.json(at: now), lines: FleetText.details(row, at: now))
+    }
+
+    private func write(
+        _ kind: PicturePost.Kind, of row: RosterRow, from access: RosterAccess, to path: String?
+    ) async throws {
+        guard let path else { return }
+        guard let picture = try await access.picture(of: row.post.device, kind) else {
+            let what =
+                kind == .last ? "picture of \(row.displayName)" : "picture of a failed start of \(row.displayName)"
+            throw UpdateFailure(
+                .usage, subject: row.target,
+                "The roster has no \(what). The device needs `serve --picture`, and the host `feed serve --roster-pictures`."
+            )
+        }
+        try PageFile(path, of: kind == .last ? "picture" : "failed-picture").write(picture.bytes)
     }
 }
 

@@ -105,15 +105,17 @@ struct PageFile {
     let path: String
     private let folder: String
     private let name: String
+    private let flag: String
 
-    init(_ path: String) throws {
+    /// Throws `ValidationError` if `path`, the value of `flag`, has no name.
+    init(_ path: String, of flag: String = "out") throws {
         let parts = path.split(separator: "/", omittingEmptySubsequences: false)
-        self.path = path
+        (self.path, self.flag) = (path, flag)
         name = String(parts.last ?? "")
         let parent = parts.dropLast().joined(separator: "/")
         folder = parts.count == 1 ? "." : parent.isEmpty ? "/" : parent
         if ["", ".", ".."].contains(name) {
-            throw ValidationError("--out takes the name of a file, such as page.html.")
+            throw ValidationError("--\(flag) takes the name of a file, such as page.html.")
         }
     }
 
@@ -125,7 +127,8 @@ struct PageFile {
         case .directory?, .symbolicLink?, .other?:
             throw UpdateFailure(
                 .configInvalid, subject: path,
-                "\(UntrustedName.display(path)) is not a file, so it was not replaced. Name another file with --out.")
+                "\(UntrustedName.display(path)) is not a file, so it was not replaced. Name another file with --\(flag)."
+            )
         }
     }
 }

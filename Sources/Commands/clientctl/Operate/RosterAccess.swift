@@ -157,6 +157,20 @@ enum RosterAccess {
             "\(counted(exact.count, "device")) have the name \(shown). Give an ID instead: \(ids).")
     }
 
+    /// Returns a picture of the device's screen; nil if the roster has none of this kind.
+    func picture(of device: String, _ kind: PicturePost.Kind) async throws -> ScreenPicture? {
+        switch self {
+        case .file(let path): return try RosterFile(path, isReadOnly: true).picture(of: device, kind)
+        case .host(let url, let fetcher):
+            let address = try FetchURL(parsing: "\(url)/\(kind.path(of: device))")
+            do {
+                return ScreenPicture(try await fetcher.fetchBytes(address, maximumBytes: ScreenPicture.maximumBytes))
+            } catch FetchError.httpStatus(404, _, _) {
+                return nil
+            }
+        }
+    }
+
     /// Removes a device with its pinned key, or pins `key` instead.
     func forget(_ row: RosterRow, pinning key: String?) async throws {
         switch self {

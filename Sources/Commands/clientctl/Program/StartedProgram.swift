@@ -25,16 +25,16 @@ final class StartedProgram: Sendable {
 
     /// Starts the command `words`, which is searched on the path. Its environment is this program's without `withheld`, plus `more`;
     /// `OwnVariables` are never part of it. Its standard output goes to the descriptor `output`, because standard output of this program has only results, and its errors to `errors`. Its
-    /// standard input is `/dev/null`. Its descriptor 3 is the folder `mark`, which identifies it to later runs. Throws `UpdateFailure` if it cannot be started.
+    /// standard input is `/dev/null`. Its descriptor 3 is the folder `mark`, which identifies it to later runs. With a `pipe`, its descriptors 3 and 4 are these, and the mark is 5. Throws `UpdateFailure` if it cannot be started.
     init(
         _ words: [String], adding more: [String: String] = [:], without withheld: WithheldVariables = .ofService,
-        mark: String? = nil, output: Int32 = 2, errors: Int32 = 2
+        mark: String? = nil, pipe: (reading: Int32, writing: Int32)? = nil, output: Int32 = 2, errors: Int32 = 2
     ) throws {
         process = try SpawnThread.run {
             // An orphan reaper must not see the process before it is in the set.
             try Self.children.withLock { children in
                 let process = try Self.spawn(
-                    words, adding: more, without: withheld, mark: mark, output: output, errors: errors)
+                    words, adding: more, without: withheld, mark: mark, pipe: pipe, output: output, errors: errors)
                 children.insert(process)
                 return process
             }
@@ -66,7 +66,7 @@ final class StartedProgram: Sendable {
 
     private static func spawn(
         _ words: [String], adding more: [String: String], without withheld: WithheldVariables, mark: String?,
-        output: Int32, errors: Int32
+        pipe: (reading: Int32, writing: Int32)?, output: Int32, errors: Int32
     ) throws -> pid_t {
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
@@ -86,8 +86,13 @@ final class StartedProgram: Sendable {
         posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         posix_spawn_file_actions_adddup2(&actions, output, 1)
         posix_spawn_file_actions_adddup2(&actions, errors, 2)
-        try OpenFiles.keep(from: 3, outOf: &actions)
-        if let mark { posix_spawn_file_actions_addopen(&actions, 3, mark, O_RDONLY | O_DIRECTORY, 0) }
+        if let pipe {
+            posix_spawn_file_actions_adddup2(&actions, pipe.reading, 3)
+            posix_spawn_file_actions_adddup2(&actions, pipe.writing, 4)
+        }
+        let next: Int32 = pipe == nil ? 3 : 5
+        try OpenFiles.keep(from: next, outOf: &actions)
+        if let mark { posix_spawn_file_actions_addopen(&actions, next, mark, O_RDONLY | O_DIRECTORY, 0) }
         var variables = inherited(without: withheld) + more.map { strdup("\($0)=\($1)") } + [nil]
         var arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
         defer { for text in arguments + variables { free(text) } }

@@ -319,6 +319,11 @@ extension Ledger {
         return record?.goodSince.map { .good(since: $0) } ?? .staged
     }
 
+    /// The newest failed start of all versions that did not confirm a start since; nil if there is none.
+    package var lastFailedStart: (version: ClientVersion, failure: StartFailure)? {
+        records.compactMap { record in record.failures.last.map { (record.version, $0) } }.max { $0.1.at < $1.1.at }
+    }
+
     /// Returns the failure of the first start of `name` if a second trial follows, otherwise nil.
     package func failureBeforeRetry(of name: ClientName) -> StartFailure? {
         guard let version = name.version, case .failed(let failure) = standing(of: version) else { return nil }

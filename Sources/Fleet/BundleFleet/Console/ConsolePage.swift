@@ -53,7 +53,10 @@ package struct ConsolePage: Sendable {
 
     private static let nav = Markup(
         "nav", ["class": "console", "aria-label": "Console"],
-        [Markup("a", ["href": "/"], ["Overview"]), " ", Markup("a", ["href": "/roster"], ["Devices"])])
+        [
+            Markup("a", ["href": "/"], ["Overview"]), " ", Markup("a", ["href": "/roster"], ["Devices"]), " ",
+            Markup("a", ["href": "/wall"], ["Wall"]),
+        ])
 
     private func alarm(_ text: String) -> Markup { Markup("p", ["class": "alarm"], ["\(shown(text))"]) }
 
@@ -196,6 +199,59 @@ package struct ConsolePage: Sendable {
             roster: true)
     }
 
+    /// The number of pictures on one page of the wall.
+    package static let picturesOnWall = 24
+
+    /// One page of the pictures of all screens, those first that need attention; nil if there is no such page. `rows` are in the order of
+    /// the list of devices.
+    package func wall(_ rows: [RosterRow], number: Int) -> String? {
+        let shown = rows.filter { $0.newestPicture != nil }
+        let last = max(1, (shown.count + Self.picturesOnWall - 1) / Self.picturesOnWall)
+        guard (1...last).contains(number) else { return nil }
+        let part = shown.dropFirst((number - 1) * Self.picturesOnWall).prefix(Self.picturesOnWall)
+        let without = rows.count - shown.count
+        let words =
+            shown.isEmpty
+            ? "The roster has no pictures. The devices need `serve --picture`, and the host `feed serve --roster-pictures`."
+            : "\(counted(shown.count, "picture")). Those of devices that need attention come first."
+                + (without > 0 ? " \(counted(without, "device")) without one." : "")
+        func link(_ words: String, _ page: Int) -> [Markup] {
+            (1...last).contains(page) ? [Markup("a", ["href": "/wall/\(page)"], ["\(words)"]), " "] : []
+        }
+        return html(
+            number == 1 ? "Wall" : "Wall, page \(number)",
+            [
+                Markup("p", ["class": "quiet"], ["\(words)"]), Markup("ul", ["class": "wall"], part.map(screen)),
+                Markup("p", [:], link("Previous page", number - 1) + link("Next page", number + 1)),
+            ], roster: true)
+    }
+
+    private func screen(_ row: RosterRow) -> Markup {
+        guard let (kind, seen) = row.newestPicture else { return Markup([]) }
+        let reason = row.reasons(at: clock).first
+        let address = "/roster/\(row.post.device)"
+        return Markup(
+            "li", ["class": reason.map { $0.kind.isUrgent ? "bad" : "warn" } ?? ""],
+            [
+                Markup(
+                    "a", ["href": address],
+                    [
+                        Markup(
+                            "img",
+                            [
+                                "src": "/roster/\(kind.path(of: row.post.device))", "alt": "",
+                                "loading": "lazy",
+                            ], isVoid: true),
+                        Markup("bdi", [:], ["\(row.displayName)"]),
+                    ]),
+                Markup(
+                    "small", [:],
+                    [
+                        "\(reason.map { shown($0.text(at: clock)) + ", " } ?? "")\(RosterRule.span(clock.secondsSinceEpoch - seen.secondsSinceEpoch)) ago"
+                    ]),
+            ])
+    }
+
     // MARK: Answers
 
     /// The page that asks before a change.
@@ -277,6 +333,10 @@ private enum ConsoleStyle {
         pre{overflow-x:auto;padding:.75rem;background:var(--card);border:1px solid var(--rule);font:.875rem/1.4 ui-monospace,monospace}
         .difference ins{color:inherit;background:rgb(17 99 41/.25);text-decoration:none;display:block}
         .difference del{color:inherit;background:rgb(180 35 24/.25);display:block}
+        .wall{list-style:none;margin:1rem 0;padding:0;display:grid;grid-template-columns:repeat(auto-fill,minmax(15rem,1fr));gap:1rem}
+        .wall li{padding:.5rem;background:var(--card);border:1px solid var(--rule)}.wall a{display:block}
+        .wall img{display:block;width:100%;aspect-ratio:16/9;object-fit:contain;background:#000;margin-bottom:.25rem}
+        .wall .bad{box-shadow:inset .25rem 0 var(--bad)}.wall .warn{box-shadow:inset .25rem 0 var(--warn)}
         section.card{margin:1rem 0;padding:1rem;background:var(--card);border:1px solid var(--rule);border-radius:.5rem}
 
         """

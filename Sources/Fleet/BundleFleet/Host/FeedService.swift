@@ -85,7 +85,7 @@ final class FeedService: Service {
         let content = content.withLock { $0 }
         switch route {
         case .health: break
-        case .roster, .rosterPage, .rosterDevice, .forget:
+        case .roster, .rosterPage, .rosterDevice, .rosterPicture, .forget:
             if !isOperator(request) { return demandOperator(request) }
         case _ where !content.mayRead(request): return demandToken(request)
         default: break
@@ -94,7 +94,7 @@ final class FeedService: Service {
         case .refused(let status, let allow):
             return .refusal(status, fields: allow.map { "Allow: \($0)\r\n" } ?? "")
         case .report: return await take(request)
-        case .post: return await post(request)
+        case .post(let isPicture): return await post(request, isPicture: isPicture)
         case .forget: return await forget(request)
         case .phone(let route):
             guard let phones else { return .refusal(.notFound) }
@@ -109,6 +109,13 @@ final class FeedService: Service {
         case .rosterPage:
             let query = String(request.query)
             return await showPage { try await $0.page(query: query) }
+        case .rosterPicture(let device, let kind):
+            return await read(else: .notFound, { try await $0.picture(of: device, kind) }) { picture in
+                Response(
+                    .ok, type: picture.format.rawValue, caching: Caching.never,
+                    fields: "Content-Security-Policy: default-src 'none'; sandbox\r\n", ByteBuffer(bytes: picture.bytes)
+                ).withOwnPolicy
+            }
         case .rosterDevice(let device): return await showPage(else: .notFound) { try await $0.page(of: device) }
         case .file(let file):
             if let cache { return await show(file, of: content.files, request, from: cache) }
@@ -199,10 +206,11 @@ final class FeedService: Service {
 
     // MARK: Roster
 
-    /// Accepts the message of a device.
-    private nonisolated(nonsending) func post(_ request: Request) async -> Response {
-        guard let roster else { return .refusal(.notFound) }
-        if let refusal = refusal(of: request, limit: RosterPost.maximumBytes) { return refusal }
+    /// Accepts the message of a device, or a picture of its screen.
+    private nonisolated(nonsending) func post(_ request: Request, isPicture: Bool) async -> Response {
+        guard let roster, !isPicture || roster.takesPictures else { return Response.refusal(.notFound).closing }
+        let limit = isPicture ? PicturePost.maximumBytes : RosterPost.maximumBytes
+        if let refusal = refusal(of: request, limit: limit) { return refusal }
         let fields = request.allFields
         func field(_ name: String) -> String? {
             fields.last { $0.name.utf8.count == name.utf8.count && $0.name.lowercased() == name }?.value
@@ -214,7 +222,7 @@ final class FeedService: Service {
         let verdict: RosterVerdict
         do {
             let bytes = try await request.body.read()
-            verdict = try await elsewhere { await roster.take(bytes, from: sender) }
+            verdict = try await elsewhere { await roster.take(bytes, isPicture: isPicture, from: sender) }
         } catch is NoBufferSpace {
             verdict = .tooMany(retryAfter: 30)
         } catch {
@@ -228,6 +236,7 @@ final class FeedService: Service {
                 Status.conflict.rawValue, code: "conflict", message: "Another key is pinned for this device.")
         case .tooMany(let seconds): return .refusal(.tooManyRequests, fields: "Retry-After: \(seconds)\r\n")
         case .full: return .refusal(.insufficientStorage)
+        case .unwanted: return .refusal(.notFound)
         case .unauthorized: return demandToken(request)
         case .unreachable: return .refusal(.badGateway)
         }

@@ -6,8 +6,10 @@ package struct RosterFile: Sendable {
     /// The number of rows in one response.
     package static let pageSize = 1000
 
-    private let database: SQLite
+    let database: SQLite
     private let path: String
+    /// Whether the file has the table of pictures, which an earlier clientctl did not create.
+    let hasPictures: Bool
     /// The columns of a row. A file that is only read may lack those that an earlier clientctl did not create.
     private let selection: String
 
@@ -23,6 +25,7 @@ package struct RosterFile: Sendable {
                 throw SQLiteFailure(code: 26, description: "it is not a roster of this version of clientctl")
             }
             if isReadOnly {
+                hasPictures = try Self.hasTable("pictures", in: database)
                 selection = try Self.selection(in: database)
                 return
             }
@@ -30,6 +33,7 @@ package struct RosterFile: Sendable {
             try database.run("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -4096;")
             if found == 0 { try database.run(Self.schema) }
             try Self.upgrade(database)
+            hasPictures = true
             selection = try Self.selection(in: database)
         } catch let failure as SQLiteFailure {
             throw UpdateFailure(
@@ -47,7 +51,7 @@ package struct RosterFile: Sendable {
           blocked TEXT NOT NULL, findings TEXT NOT NULL, program TEXT NOT NULL, interval INTEGER NOT NULL,
           seen INTEGER NOT NULL, first INTEGER NOT NULL, since INTEGER NOT NULL,
           key TEXT NOT NULL, conflict INTEGER, conflicts INTEGER NOT NULL DEFAULT 0, refused TEXT, older INTEGER,
-          began TEXT
+          began TEXT, groups TEXT, tags TEXT, failure TEXT
         ) WITHOUT ROWID;
         CREATE INDEX devices_seen ON devices (seen);
         PRAGMA user_version = \(schemaVersion);
@@ -55,7 +59,10 @@ package struct RosterFile: Sendable {
         """
 
     /// The columns that clientctl 0.9.0 did not create, with their types.
-    private static let added = [("refused", "TEXT"), ("older", "INTEGER"), ("began", "TEXT")]
+    private static let added = [
+        ("refused", "TEXT"), ("older", "INTEGER"), ("began", "TEXT"), ("groups", "TEXT"), ("tags", "TEXT"),
+        ("failure", "TEXT"),
+    ]
     private static let releases = "releases (channel TEXT PRIMARY KEY, newest TEXT NOT NULL, since INTEGER NOT NULL)"
 
     private static func has(_ column: String, in database: SQLite) throws(SQLiteFailure) -> Bool {
@@ -65,21 +72,34 @@ package struct RosterFile: Sendable {
 
     /// Adds what an earlier clientctl did not create.
     private static func upgrade(_ database: SQLite) throws(SQLiteFailure) {
-        var statements = ["CREATE TABLE IF NOT EXISTS \(releases) WITHOUT ROWID"]
+        var statements = [
+            "CREATE TABLE IF NOT EXISTS \(releases) WITHOUT ROWID", "CREATE TABLE IF NOT EXISTS \(picturesTable)",
+        ]
         for (column, type) in added where try !has(column, in: database) {
             statements.append("ALTER TABLE devices ADD COLUMN \(column) \(type)")
         }
         try database.run("BEGIN IMMEDIATE; \(statements.joined(separator: "; ")); COMMIT;")
     }
 
+    private static func hasTable(_ name: String, in database: SQLite) throws(SQLiteFailure) -> Bool {
+        try number("SELECT count(*) FROM sqlite_master WHERE name = ?", in: database, with: [.text(name)]) > 0
+    }
+
     private static func selection(in database: SQLite) throws(SQLiteFailure) -> String {
         var columns = [Self.columns, "key"]
         for (column, _) in added { columns.append(try has(column, in: database) ? column : "NULL") }
-        let tables = try number("SELECT count(*) FROM sqlite_master WHERE name = 'releases'", in: database)
+        let hasReleases = try hasTable("releases", in: database)
         for value in ["newest", "since"] {
             columns.append(
-                tables == 0
-                    ? "NULL" : "(SELECT r.\(value) FROM releases r WHERE r.channel = ifnull(devices.channel, ''))")
+                hasReleases
+                    ? "(SELECT r.\(value) FROM releases r WHERE r.channel = ifnull(devices.channel, ''))" : "NULL")
+        }
+        let hasPictures = try hasTable("pictures", in: database)
+        for kind in PicturePost.Kind.allCases {
+            columns.append(
+                hasPictures
+                    ? "(SELECT p.seen FROM pictures p WHERE p.device = devices.device AND p.kind = '\(kind.rawValue)')"
+                    : "NULL")
         }
         return columns.joined(separator: ", ")
     }
@@ -115,9 +135,10 @@ package struct RosterFile: Sendable {
             var (verdicts, devices) = ([RosterRule.Verdict](), count)
             let known = try database.prepare("SELECT key, runs, since, checked, seen FROM devices WHERE device = ?")
             let insert = try database.prepare(
-                "INSERT INTO devices (\(Self.columns), key) VALUES (\(Self.marks(23)))")
+                "INSERT INTO devices (\(Self.columns), key, groups, tags, failure) VALUES (\(Self.marks(26)))")
             let update = try database.prepare(
-                "UPDATE devices SET (\(Self.updated)) = (\(Self.marks(18))), older = NULL WHERE device = ?")
+                "UPDATE devices SET (\(Self.updated), groups, tags, failure) = (\(Self.marks(21))), older = NULL WHERE device = ?"
+            )
             let refuse = try database.prepare(
                 "UPDATE devices SET conflict = ?, conflicts = conflicts + 1, refused = ? WHERE device = ?")
             let pass = try database.prepare("UPDATE devices SET older = ? WHERE device = ?")
@@ -135,11 +156,13 @@ package struct RosterFile: Sendable {
                 switch verdict {
                 case .new:
                     let host: [SQLite.SQLValue] = [.number(now), .number(now), .number(now), .null, .number(0)]
-                    try insert.run([.text(post.device)] + Self.values(post) + host + [.text(arrival.key)])
+                    try insert.run(
+                        [.text(post.device)] + Self.values(post) + host + [.text(arrival.key)] + Self.more(post))
                     devices += 1
                 case .known:
                     let start = runs == post.runs ? since : now
-                    try update.run(Self.values(post) + [.number(now), .number(start), .text(post.device)])
+                    try update.run(
+                        Self.values(post) + [.number(now), .number(start)] + Self.more(post) + [.text(post.device)])
                 case .impostor: try refuse.run([.number(now), .text(arrival.key), .text(post.device)])
                 case .older: try pass.run([.number(now), .text(post.device)])
                 case .full: break
@@ -220,20 +243,30 @@ package struct RosterFile: Sendable {
         ]
     }
 
+    /// The members that a message of clientctl 0.9.0 does not have.
+    private static func more(_ post: RosterPost) -> [SQLite.SQLValue] {
+        [
+            .text(post.groups.joined(separator: " ")), .text(post.tags.joined(separator: " ")),
+            .text(orNull: post.failure),
+        ]
+    }
+
     /// Removes devices without a message for 90 days.
     func forgetOld(at now: Timestamp) throws(SQLiteFailure) {
         try database.query(
             "DELETE FROM devices WHERE seen < ?",
             [.number(now.secondsSinceEpoch - RosterRule.forgottenAfter)]
         ) { _ in }
+        try database.run("DELETE FROM pictures WHERE device NOT IN (SELECT device FROM devices)")
     }
 
-    /// Removes a device and its pinned key. Returns whether the roster had it.
+    /// Removes a device, its pinned key and its pictures. Returns whether the roster had it.
     package func forget(_ device: String) throws -> Bool {
         try readable {
             let count = try Self.number(
                 "SELECT count(*) FROM devices WHERE device = ?", in: database, with: [.text(device)])
             try database.query("DELETE FROM devices WHERE device = ?", [.text(device)]) { _ in }
+            try database.query("DELETE FROM pictures WHERE device = ?", [.text(device)]) { _ in }
             return count > 0
         }
     }
@@ -248,6 +281,11 @@ package struct RosterFile: Sendable {
         try readable {
             let count = try Self.number(
                 "SELECT count(*) FROM devices WHERE device = ?", in: database, with: [.text(device)])
+            // The pictures of another key may show another screen.
+            try database.query(
+                "DELETE FROM pictures WHERE device IN (SELECT device FROM devices WHERE device = ? AND key <> ?)",
+                [.text(device), .text(key)]
+            ) { _ in }
             // The time of another key's last check is no bound for this one.
             try database.query(
                 """
@@ -260,7 +298,7 @@ package struct RosterFile: Sendable {
         }
     }
 
-    private func readable<Value>(_ work: () throws -> Value) throws -> Value {
+    func readable<Value>(_ work: () throws -> Value) throws -> Value {
         do {
             return try work()
         } catch let failure as SQLiteFailure {
@@ -278,7 +316,7 @@ package struct RosterFile: Sendable {
     package func rows(
         _ filter: RosterFilter, at now: Timestamp, limit: Int = RosterFile.pageSize
     ) throws -> (rows: [RosterRow], total: Int?) {
-        if filter.groups.isEmpty {
+        if filter.groups.isEmpty && filter.memberOf == nil {
             return try readable {
                 let (which, values) = Self.condition(filter, at: now, after: nil)
                 let total = try Self.number("SELECT count(*) FROM devices\(which)", in: database, with: values)
@@ -361,9 +399,11 @@ package struct RosterFile: Sendable {
             sequence: row.optionalNumber(10),
             checked: row.optionalNumber(11).map { Timestamp(clamping: $0) }, code: row.optionalText(12),
             blocked: row.text(13).split(separator: " ").map(String.init),
-            findings: row.text(14).split(separator: " ").map(String.init))
-        let newest = row.optionalText(26).flatMap { try? SemanticVersion(parsing: $0) }.map {
-            RosterRow.NewestRelease(version: $0, since: Timestamp(clamping: row.number(27)))
+            findings: row.text(14).split(separator: " ").map(String.init),
+            groups: row.text(26).split(separator: " ").map(String.init),
+            tags: row.text(27).split(separator: " ").map(String.init), failure: row.optionalText(28))
+        let newest = row.optionalText(29).flatMap { try? SemanticVersion(parsing: $0) }.map {
+            RosterRow.NewestRelease(version: $0, since: Timestamp(clamping: row.number(30)))
         }
         return RosterRow(
             post: post, seen: Timestamp(clamping: row.number(17)), first: Timestamp(clamping: row.number(18)),
@@ -371,7 +411,9 @@ package struct RosterFile: Sendable {
             conflict: row.optionalNumber(20).map { Timestamp(clamping: $0) }, conflicts: row.number(21),
             key: row.text(22), refusedKey: row.optionalText(23),
             older: row.optionalNumber(24).map { Timestamp(clamping: $0) },
-            began: row.optionalText(25).map(began) ?? [:], newest: newest)
+            began: row.optionalText(25).map(began) ?? [:], newest: newest,
+            pictured: row.optionalNumber(31).map { Timestamp(clamping: $0) },
+            failurePictured: row.optionalNumber(32).map { Timestamp(clamping: $0) })
     }
 
     /// The numbers of devices by version and state, the largest first.

@@ -17,7 +17,8 @@ struct RosterPage {
     /// The content security policy of the page.
     static func policy() throws -> String {
         let style = try ScriptSource.expression(for: Array("\(RosterStyle.sheet)".utf8)[...])
-        return "default-src 'none'; style-src \(style); form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+        return
+            "default-src 'none'; style-src \(style); img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     }
 
     func html() -> String {
@@ -92,6 +93,7 @@ struct RosterPage {
                 field(
                     "Silent for", name: "silent", value: filter.silent.map { DurationText($0).description },
                     example: "24h"),
+                field("Group", name: "group", value: filter.memberOf),
                 Markup("button", ["type": "submit"], ["Search"]),
             ])
     }
@@ -212,7 +214,23 @@ struct DevicePage {
                     [Markup("dt", [:], ["\(name)"]), Markup("dd", [:], ["\(UntrustedName.display(value))"])])
             })
         let back = Markup("p", [:], [Markup("a", ["href": "/roster"], ["All devices"])])
-        return [back, list, facts]
+        return [back, list] + pictures + [facts]
+    }
+
+    private var pictures: [Markup] {
+        let shown =
+            figure(.last, "The screen", row.pictured)
+            + figure(.failed, "The screen of the last failed start", row.failurePictured)
+        return shown.isEmpty ? [] : [Markup("div", ["class": "pictures"], shown)]
+    }
+
+    private func figure(_ kind: PicturePost.Kind, _ words: String, _ seen: Timestamp?) -> [Markup] {
+        guard let seen else { return [] }
+        let address = "/roster/\(kind.path(of: row.post.device))"
+        let picture = Markup(
+            "img", ["src": address, "alt": "\(words) of \(row.displayName)", "width": "480"], isVoid: true)
+        let time = RosterFrame.moment(seen, at: clock) { "\(RosterRule.span($0)) ago" }
+        return [Markup("figure", [:], [picture, Markup("figcaption", [:], ["\(words), ", time])])]
     }
 
     private func item(_ reason: RosterReason) -> Markup {
@@ -247,6 +265,9 @@ extension RosterRow {
             ("channel", post.channel.map { $0 + (post.sequence.map { ", sequence \($0)" } ?? "") }),
             ("last check", post.checked.map { "\($0)\(post.code.map { ", failed with \($0)" } ?? "")" }),
             ("blocked", post.blocked.isEmpty ? nil : post.blocked.joined(separator: ", ")),
+            ("failed start", post.failure),
+            ("groups", post.groups.isEmpty ? nil : post.groups.joined(separator: ", ")),
+            ("tags", post.tags.isEmpty ? nil : post.tags.joined(separator: ", ")),
             ("doctor", post.findings.isEmpty ? nil : "found \(post.findings.joined(separator: ", "))"),
             ("last message", "\(ago(seen)); one every \(DurationText(.seconds(post.interval)))"),
             ("first message", first.description), ("another key signed", conflict), ("pinned key", key),
@@ -327,6 +348,8 @@ enum RosterStyle {
         input{display:block;width:100%;padding:.5rem;font:inherit;font-size:1rem;color:var(--text);background:var(--card);\
         border:1px solid var(--quiet);border-radius:.375rem}
         button{padding:.5rem 1.25rem;font:inherit;color:#fff;background:#1f6feb;border:1px solid #1f6feb;border-radius:.375rem}
+        .pictures{display:flex;flex-wrap:wrap;gap:1rem}figure{margin:0 0 1rem}figcaption{color:var(--quiet);font-size:.8125rem}
+        figure img{display:block;max-width:100%;height:auto;background:var(--card);border:1px solid var(--rule)}
         :focus-visible{outline:.1875rem solid var(--link);outline-offset:.125rem}
         table{width:100%;border-collapse:collapse;background:var(--card);border:1px solid var(--rule)}
         thead th{font-size:.8125rem;color:var(--quiet);border-bottom:1px solid var(--rule)}

@@ -24,7 +24,7 @@ package final class RosterRelay: Sendable {
         stopwatch = Stopwatch(environment.clock)
     }
 
-    func take(_ message: [UInt8], from sender: RosterMessenger) async -> RosterVerdict {
+    func take(_ message: [UInt8], isPicture: Bool = false, from sender: RosterMessenger) async -> RosterVerdict {
         guard allowance.withLock({ $0.consume(sender.address, at: stopwatch.elapsed) }), enter() else {
             return .tooMany(retryAfter: 30)
         }
@@ -33,7 +33,8 @@ package final class RosterRelay: Sendable {
             try await fetcher.post(
                 FetchRequest.Upload(
                     type: "application/json", bytes: message, deviceKey: sender.key,
-                    authorization: passesTokens ? sender.authorization : nil), to: url)
+                    authorization: passesTokens ? sender.authorization : nil),
+                to: isPicture ? try PicturePost.address(of: url) : url)
             return .taken
         } catch FetchError.httpStatus(let status, _, let retryAfter) {
             return Self.verdict(status, retryAfter: retryAfter)
@@ -54,6 +55,7 @@ package final class RosterRelay: Sendable {
         switch status {
         case 400, 413: .malformed("the host of the roster answered \(status)")
         case 401: .unauthorized
+        case 404: .unwanted
         case 409: .conflict
         case 429: .tooMany(retryAfter: max(1, Int((retryAfter ?? .seconds(30)).components.seconds)))
         case 507: .full

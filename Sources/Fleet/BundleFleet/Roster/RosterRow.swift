@@ -31,14 +31,28 @@ package struct RosterRow: Sendable, Equatable {
     package let began: [String: Timestamp]
     /// nil if the host does not know it.
     package let newest: NewestRelease?
+    /// The times at which the host received the last picture and that of the last failed start; nil without one.
+    package let pictured: Timestamp?
+    package let failurePictured: Timestamp?
 
     /// The group that a release targets to reach only this device.
     package var target: String { "device:\(post.device)" }
+
+    /// The kind and the time of the newest picture; nil if the roster has none.
+    var newestPicture: (kind: PicturePost.Kind, seen: Timestamp)? {
+        [(PicturePost.Kind.last, pictured), (.failed, failurePictured)].compactMap { kind, seen in
+            seen.map { (kind: kind, seen: $0) }
+        }.max { $0.seen < $1.seen }
+    }
 
     /// The row as JSON: the members of the message without `schema`, and those of the host.
     package func json(at now: Timestamp) -> JSONObject {
         var object = post.json
         object["schema"] = nil
+        (object["groups"], object["tags"]) = (
+            .array(post.groups.map(JSONValue.string)), .array(post.tags.map(JSONValue.string))
+        )
+        object["failure"] = .string(orNull: post.failure)
         object["target"] = .string(target)
         object["seen"] = .string(seen.description)
         object["first"] = .string(first.description)
@@ -63,6 +77,8 @@ package struct RosterRow: Sendable, Equatable {
         object["newest"] = .string(orNull: newest?.version.description)
         object["newestSince"] = .string(orNull: newest?.since.description)
         object["behind"] = .bool(isBehind)
+        object["picture"] = .string(orNull: pictured?.description)
+        object["failedPicture"] = .string(orNull: failurePictured?.description)
         return object
     }
 
@@ -95,7 +111,7 @@ package struct RosterRow: Sendable, Equatable {
     package init(
         post: RosterPost, seen: Timestamp, first: Timestamp, since: Timestamp, conflict: Timestamp?, conflicts: Int,
         key: String? = nil, refusedKey: String? = nil, older: Timestamp? = nil, began: [String: Timestamp] = [:],
-        newest: NewestRelease? = nil
+        newest: NewestRelease? = nil, pictured: Timestamp? = nil, failurePictured: Timestamp? = nil
     ) {
         self.post = post
         self.seen = seen
@@ -108,6 +124,8 @@ package struct RosterRow: Sendable, Equatable {
         self.older = older
         self.began = began
         self.newest = newest
+        self.pictured = pictured
+        self.failurePictured = failurePictured
     }
 
     /// Parses a row of `GET /roster.json`. Throws `MemberReader.Refusal`.
@@ -122,7 +140,9 @@ package struct RosterRow: Sendable, Equatable {
             conflicts: try reader.integer("conflicts"), key: try reader.optionalString("key"),
             refusedKey: try reader.optionalString("refusedKey"),
             older: reader.optional("older") == nil ? nil : try reader.timestamp("older"),
-            began: try Self.began(reader), newest: try Self.newest(reader))
+            began: try Self.began(reader), newest: try Self.newest(reader),
+            pictured: reader.optional("picture") == nil ? nil : try reader.timestamp("picture"),
+            failurePictured: reader.optional("failedPicture") == nil ? nil : try reader.timestamp("failedPicture"))
     }
 
     private static func began(_ reader: MemberReader) throws -> [String: Timestamp] {
@@ -248,7 +268,7 @@ package enum RosterRule {
     }
 
     /// The smallest reported difference of a clock that is ahead, in seconds.
-    private static let clockSkew = 300
+    static let clockSkew = 300
 
     /// Returns the difference between the clocks of the device and of the host; nil if there is no certain one. The last check was
     /// before the last message, by at most some intervals.
@@ -294,16 +314,21 @@ package struct RosterFilter: Sendable, Equatable {
     package var name: String?
     /// Only devices that are in all of these groups.
     package var groups: Set<RosterGroup> = []
+    /// Only devices of this group of releases.
+    package var memberOf: String?
     /// Only devices after this one.
     package var after: String?
 
     package init() {}
 
     /// Whether it selects by groups only.
-    var isByGroup: Bool { silent == nil && version == nil && state == nil && name == nil && after == nil }
+    var isByGroup: Bool {
+        silent == nil && version == nil && state == nil && name == nil && after == nil && memberOf == nil
+    }
 
     /// Returns whether the groups include the device.
     func includes(_ row: RosterRow, at now: Timestamp) -> Bool {
+        if let memberOf, !row.post.groups.contains(memberOf) { return false }
         if groups.isEmpty { return true }
         let reasons = row.reasons(at: now)
         return groups.allSatisfy { row.isIn($0, at: now, reasons) }
@@ -311,7 +336,9 @@ package struct RosterFilter: Sendable, Equatable {
 
     /// Returns those of `names` that the filter selects: expected devices that were never seen.
     package func neverSeen(_ names: [String]) -> [String] {
-        guard silent == nil, version == nil, state == nil, groups.isSubset(of: [.never, .attention]) else { return [] }
+        guard silent == nil, version == nil, state == nil, memberOf == nil,
+            groups.isSubset(of: [.never, .attention])
+        else { return [] }
         guard let name = name?.lowercased() else { return names }
         return names.filter { $0.lowercased().contains(name) }
     }
@@ -339,6 +366,7 @@ package struct RosterFilter: Sendable, Equatable {
                 }
                 guard !groups.contains(nil) else { return nil }
                 self.groups = Set(groups.compactMap(\.self))
+            case "group": memberOf = value
             case "after": after = value
             default: return nil
             }
@@ -350,7 +378,7 @@ package struct RosterFilter: Sendable, Equatable {
         let pairs = [
             ("silent", silent.map { DurationText($0).description }), ("version", version), ("state", state),
             ("name", name), ("only", groups.isEmpty ? nil : groups.map(\.rawValue).sorted().joined(separator: ",")),
-            ("after", after),
+            ("group", memberOf), ("after", after),
         ]
         return pairs.compactMap { name, value in value.map { "\(name)=\(Self.encoded($0))" } }.joined(separator: "&")
     }

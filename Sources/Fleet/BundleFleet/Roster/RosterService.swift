@@ -10,10 +10,14 @@ package enum RosterService: Sendable {
 
     var operators: BearerTokens? { if case .store(_, let operators) = self { operators } else { nil } }
 
-    func take(_ message: [UInt8], from sender: RosterMessenger) async -> RosterVerdict {
+    /// Whether devices may send pictures of their screens.
+    var takesPictures: Bool { store?.keepsPictures ?? true }
+
+    func take(_ message: [UInt8], isPicture: Bool, from sender: RosterMessenger) async -> RosterVerdict {
         switch self {
+        case .store(let store, _) where isPicture: await store.takePicture(message, from: sender)
         case .store(let store, _): await store.take(message, from: sender)
-        case .relay(let relay): await relay.take(message, from: sender)
+        case .relay(let relay): await relay.take(message, isPicture: isPicture, from: sender)
         }
     }
 }
@@ -42,6 +46,8 @@ enum RosterVerdict: Sendable, Equatable {
     case tooMany(retryAfter: Int)
     /// The disk accepts no writes, or the roster has no room for another device.
     case full
+    /// The host keeps no pictures.
+    case unwanted
     /// The host that stores the roster requires a token, which the sender did not send.
     case unauthorized
     /// The host that stores the roster did not accept it.

@@ -22,6 +22,8 @@ package actor RosterStore {
 
     private let path: String
     private let file: RosterFile
+    /// A connection of its own, because a transaction of messages runs on the other one; nil if the host keeps no pictures.
+    private let pictures: RosterFile?
     private let feed: Directory?
     private var expected: ExpectedDevices?
     private let environment: Environment
@@ -42,10 +44,11 @@ package actor RosterStore {
     private(set) var commits = 0
 
     /// Opens or creates the roster at `path`, and forgets devices without a message for 90 days. Throws `UpdateFailure` if it is not a
-    /// roster. `feed` has the releases that devices should run, and `expected` the devices that should be there.
+    /// roster. `feed` has the releases that devices should run, and `expected` the devices that should be there. Without `keepsPictures`,
+    /// removes the pictures of an earlier host.
     package init(
         _ path: String, of feed: Directory? = nil, expecting expected: ExpectedDevices? = nil,
-        environment: Environment = Environment()
+        keepsPictures: Bool = false, environment: Environment = Environment()
     ) throws {
         self.path = path
         (self.feed, self.expected) = (feed, expected)
@@ -53,8 +56,10 @@ package actor RosterStore {
         stopwatch = Stopwatch(environment.clock)
         file = try RosterFile(path)
         swept = environment.now()
+        pictures = keepsPictures ? try RosterFile(path) : nil
         // The roster is served from a full disk, too.
         try? file.forgetOld(at: swept)
+        if !keepsPictures { try? file.forgetPictures() }
         devices = try file.count()
     }
 
@@ -80,10 +85,7 @@ package actor RosterStore {
         if !RosterPost.isName(post.name) {
             return .malformed("name has the form of an ID, which could be another device")
         }
-        guard let signature = sender.key.flatMap(DeviceSignature.init), (try? signature.isValid(over: message)) == true
-        else {
-            return .malformed("X-Device-Key is not an Ed25519 key with its signature over the body")
-        }
+        guard let signature = Self.signature(of: message, sender) else { return Self.unsigned }
         let arrival = RosterFile.Arrival(post: post, key: signature.key.id, at: environment.now())
         return await withCheckedContinuation { continuation in
             waiting.append(PendingPost(arrival: arrival, continuation: continuation))
@@ -92,6 +94,35 @@ package actor RosterStore {
             Task { await write() }
         }
     }
+
+    nonisolated var keepsPictures: Bool { pictures != nil }
+
+    /// Stores a picture. It is on the disk when this returns `taken`.
+    func takePicture(_ message: [UInt8], from sender: RosterMessenger) async -> RosterVerdict {
+        guard let pictures else { return .unwanted }
+        guard allowance.consume(sender.address, at: stopwatch.elapsed) else { return .tooMany(retryAfter: 30) }
+        let post: PicturePost
+        do { post = try PicturePost(parsing: message) } catch { return .malformed("\(error)") }
+        guard let signature = Self.signature(of: message, sender) else { return Self.unsigned }
+        let (key, now) = (signature.key.id, environment.now())
+        guard let verdict = try? await onThread({ try pictures.store(post, by: key, at: now) }) else { return .full }
+        return switch verdict {
+        case .taken: .taken
+        case .impostor: .conflict
+        case .unknown: .malformed("the roster does not have the device yet: its state comes first")
+        case .older: .malformed("the picture is not newer than the last one: it is a copy, or the clock went back")
+        }
+    }
+
+    /// Returns the signature of a message if it is valid.
+    private static func signature(of message: [UInt8], _ sender: RosterMessenger) -> DeviceSignature? {
+        guard let signature = sender.key.flatMap(DeviceSignature.init), (try? signature.isValid(over: message)) == true
+        else { return nil }
+        return signature
+    }
+
+    private static let unsigned = RosterVerdict.malformed(
+        "X-Device-Key is not an Ed25519 key with its signature over the body")
 
     private func write() async {
         while !waiting.isEmpty {
@@ -198,6 +229,11 @@ package actor RosterStore {
             guard let row = try file.row(of: device) else { return nil }
             return try RosterDisplay(html: DevicePage(row: row, clock: time).html(), policy: RosterPage.policy())
         }
+    }
+
+    /// Returns the last picture of this kind; nil if the roster has none.
+    func picture(of device: String, _ kind: PicturePost.Kind) async throws -> ScreenPicture? {
+        try await read { try $0.picture(of: device, kind) }
     }
 
     /// Removes the device that the body of a request names. Returns whether the roster had it; nil if the body is invalid.

@@ -59,6 +59,7 @@ final class SQLite: @unchecked Sendable {
     enum SQLValue: Sendable {
         case text(String)
         case number(Int)
+        case bytes([UInt8])
         case null
 
         static func text(orNull text: String?) -> SQLValue { text.map(SQLValue.text) ?? .null }
@@ -82,6 +83,12 @@ final class SQLite: @unchecked Sendable {
         }
 
         func text(_ column: Int) -> String { optionalText(column) ?? "" }
+
+        func bytes(_ column: Int) -> [UInt8] {
+            guard let start = csqlite_column_blob(statement, Int32(column)) else { return [] }
+            return Array(
+                UnsafeRawBufferPointer(start: start, count: Int(csqlite_column_bytes(statement, Int32(column)))))
+        }
     }
 
     /// A prepared statement.
@@ -116,6 +123,8 @@ final class SQLite: @unchecked Sendable {
                             handle, index, $0.baseAddress ?? UnsafePointer(bitPattern: 1), Int32($0.count))
                     }
                 }
+            case .bytes(let bytes):
+                bytes.withUnsafeBytes { csqlite_bind_blob(handle, index, $0.baseAddress, Int32($0.count)) }
             case .number(let number): csqlite_bind_int64(handle, index, Int64(number))
             case .null: csqlite_bind_null(handle, index)
             }

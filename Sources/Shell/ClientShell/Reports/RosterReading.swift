@@ -29,13 +29,22 @@ package struct RosterIdentity: Sendable, Equatable {
     package let program: String
     /// The longest time between two messages.
     package let interval: Duration
+    /// The tags of --tag.
+    package let tags: [String]
+    /// Whether the message has the last line of the error of a failed start.
+    package let sendsErrors: Bool
 
-    package init(name: String, deviceId: String?, followsChannel: Bool, program: String, interval: Duration) {
+    package init(
+        name: String, deviceId: String?, followsChannel: Bool, program: String, interval: Duration,
+        tags: [String] = [], sendsErrors: Bool = true
+    ) {
         self.name = name
         self.deviceId = deviceId
         self.followsChannel = followsChannel
         self.program = program
         self.interval = interval
+        self.tags = tags
+        self.sendsErrors = sendsErrors
     }
 }
 
@@ -65,7 +74,14 @@ package enum RosterReading {
             next: next?.shortDescription, waiting: waiting(ledger, next: next, condition), screen: condition.screen,
             shell: ledger.shell, channel: followed?.name, sequence: followed?.sequence, checked: condition.checked,
             code: condition.code ?? ledger.wanted.last.map { code($0.code, of: $0.version.description) },
-            blocked: ledger.blocks.map(\.version.description), findings: condition.findings)
+            blocked: ledger.blocks.map(\.version.description), findings: condition.findings,
+            groups: ledger.feed.groups, tags: identity.tags,
+            failure: identity.sendsErrors ? ledger.lastFailedStart.map(failure) : nil)
+    }
+
+    /// Returns the version, the kind of failure and its detail, which can be the error of a page.
+    private static func failure(_ version: ClientVersion, _ failure: StartFailure) -> String {
+        "\(version) \(failure.cause.rawValue)" + (failure.detail.isEmpty ? "" : ": \(failure.detail)")
     }
 
     /// Returns the code of a check's failure, with the status of the server or the blocked version.

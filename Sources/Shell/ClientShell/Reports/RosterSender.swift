@@ -20,6 +20,13 @@ package final class RosterSender: Sendable {
     private let stopwatch: Stopwatch
     private let plan: Mutex<Plan>
 
+    /// A picture of the screen that goes with the next message.
+    private struct OfferedPicture: Sendable {
+        let picture: ScreenPicture
+        let taken: Timestamp
+        let isAllowed: @Sendable () -> Bool
+    }
+
     private struct Plan {
         var condition = DeviceCondition()
         var pace: RosterPace
@@ -27,6 +34,7 @@ package final class RosterSender: Sendable {
         var isBlank = false
         var state: LaunchState?
         var wake: AsyncStream<Void>.Continuation?
+        var pictures: [PicturePost.Kind: OfferedPicture] = [:]
 
         mutating func show(_ state: LaunchState) {
             self.state = state
@@ -103,6 +111,14 @@ package final class RosterSender: Sendable {
     /// Records that the page in front was lost, which is sent within 10 seconds.
     package func notePageLost() { noteEvent() }
 
+    /// Sends a picture of the screen, taken now, after the state within 10 seconds; not at all if `isAllowed` is false by then.
+    package func offer(
+        _ picture: ScreenPicture, _ kind: PicturePost.Kind, if isAllowed: @escaping @Sendable () -> Bool
+    ) {
+        change { $0.pictures[kind] = OfferedPicture(picture: picture, taken: .now, isAllowed: isAllowed) }
+        noteEvent()
+    }
+
     private func noteEvent() {
         let delay = RosterPace.eventPause * environment.random(0...0.6)
         change { $0.pace.noteEvent(at: stopwatch.elapsed, delay: delay) }
@@ -124,7 +140,7 @@ package final class RosterSender: Sendable {
         wake.yield()
         var timer: Task<Void, Never>?
         defer { timer?.cancel() }
-        var lastFailure: String?
+        var (lastFailure, lastPictureFailure) = (String?.none, String?.none)
         for await _ in wakes {
             timer?.cancel()
             let left = plan.withLock(\.pace.next) - stopwatch.elapsed
@@ -143,6 +159,14 @@ package final class RosterSender: Sendable {
             change { $0.pace.end(at: stopwatch.elapsed, failed: failure != nil, asked: asked) }
             if let failure, "\(failure)" != lastFailure { say(failure) }
             lastFailure = failure.map { "\($0)" }
+            if failure != nil { continue }
+            // A host without pictures must not delay the next state.
+            do {
+                if try await sendPictures(within: Self.timeout) { lastPictureFailure = nil }
+            } catch {
+                if "\(error)" != lastPictureFailure { say(error) }
+                lastPictureFailure = "\(error)"
+            }
         }
     }
 
@@ -151,12 +175,17 @@ package final class RosterSender: Sendable {
         var condition = plan.withLock(\.now)
         condition.isOutsideWindows = windows?.isOpen(at: .now) == false
         condition.findings += await findings()
-        let made = try await onThread { [store, identity, condition] in try Self.upload(store, identity, condition) }
-        guard let upload = made else { return }
+        let made = try await onThread { [store, identity, condition] in try Self.uploads(store, identity, condition) }
+        guard let made else { return }
         do {
             try await BundleTransport.within(limit, else: .timedOut(.connecting), on: environment.clock) {
                 [fetcher, url] in
-                try await fetcher.post(upload, to: url)
+                do {
+                    try await fetcher.post(made.upload, to: url)
+                } catch FetchError.httpStatus(400, _, _) {
+                    guard let first = made.forFirstHosts else { throw FetchError.httpStatus(400, url, retryAfter: nil) }
+                    try await fetcher.post(first, to: url)
+                }
             }
         } catch is TransportError {
             throw FetchError.timedOut(url)
@@ -168,16 +197,59 @@ package final class RosterSender: Sendable {
         }
     }
 
-    private static func upload(
+    /// Sends the offered pictures that are allowed. Returns whether there were any.
+    private func sendPictures(within limit: Duration) async throws -> Bool {
+        let pictures = plan.withLock { plan in
+            defer { plan.pictures = [:] }
+            return plan.pictures
+        }
+        for (kind, offered) in pictures.sorted(by: { $0.value.taken < $1.value.taken }) where offered.isAllowed() {
+            let made = try await onThread { [store, identity] () throws -> FetchRequest.Upload? in
+                let key = try DeviceKeyFile.key(inStore: store)
+                guard let device = try Self.device(identity, try Inventory.read(at: store).ledger, key) else {
+                    return nil
+                }
+                let post = PicturePost(device: device, kind: kind, taken: offered.taken, picture: offered.picture)
+                return try Self.signed(post.bytes, with: key)
+            }
+            guard let upload = made, offered.isAllowed() else { continue }
+            let address = try PicturePost.address(of: url)
+            do {
+                try await BundleTransport.within(limit, else: .timedOut(.connecting), on: environment.clock) {
+                    [fetcher] in
+                    try await fetcher.post(upload, to: address)
+                }
+            } catch is TransportError {
+                throw FetchError.timedOut(address)
+            } catch FetchError.httpStatus(404, let address, _) {
+                throw UpdateFailure(
+                    .httpStatus, subject: address.display,
+                    "The roster at \(url.display) keeps no pictures. Start its host with --roster-pictures, or this device without --picture."
+                )
+            }
+        }
+        return !pictures.isEmpty
+    }
+
+    private static func uploads(
         _ store: String, _ identity: RosterIdentity, _ condition: DeviceCondition
-    ) throws -> FetchRequest.Upload? {
+    ) throws -> (upload: FetchRequest.Upload, forFirstHosts: FetchRequest.Upload?)? {
         let key = try DeviceKeyFile.key(inStore: store)
         let ledger = try Inventory.read(at: store).ledger
-        guard
-            let device = try RosterReading.device(
-                ledger, identity, machine: MachineIdentity.deviceId(), keyId: key.publicKey.id)
-        else { return nil }
-        let body = RosterReading.post(of: device, identity, ledger, condition).bytes
+        guard let device = try device(identity, ledger, key) else { return nil }
+        let post = RosterReading.post(of: device, identity, ledger, condition)
+        return (try signed(post.bytes, with: key), try post.forFirstHosts.map { try signed($0.bytes, with: key) })
+    }
+
+    private static func device(
+        _ identity: RosterIdentity, _ ledger: Ledger, _ key: borrowing DeviceKey
+    ) throws -> String? {
+        try RosterReading.device(ledger, identity, machine: MachineIdentity.deviceId(), keyId: key.publicKey.id)
+    }
+
+    private static func signed(
+        _ body: [UInt8], with key: borrowing DeviceKey
+    ) throws -> FetchRequest.Upload {
         let signature = try DeviceSignature(signing: body, with: key)
         return FetchRequest.Upload(type: "application/json", bytes: body, deviceKey: signature.field)
     }

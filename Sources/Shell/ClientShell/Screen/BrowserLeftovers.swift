@@ -81,7 +81,7 @@ package enum BrowserLeftovers {
     /// Ends the browsers of an earlier `serve` on `store`, for example after a SIGKILL, and returns their number. The caller
     /// holds the lock of the store, so no other `serve` uses it.
     ///
-    /// Their descriptor 3 identifies them: it is the store's folder. Chromium overwrites its arguments and its environment, and
+    /// Their descriptor 3, or 5, identifies them: it is the store's folder. Chromium overwrites its arguments and its environment, and
     /// Python does not start with a folder as its standard input.
     package static func endOrphans(of store: String) -> Int {
         guard let folder = file(store), let listing = opendir("/proc") else { return 0 }
@@ -91,8 +91,9 @@ package enum BrowserLeftovers {
             let name = withUnsafePointer(to: &entry.pointee.d_name) { name in
                 name.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
             }
-            guard let process = pid_t(name), process != getpid(), let mark = file("/proc/\(process)/fd/3"),
-                mark == folder
+            guard let process = pid_t(name), process != getpid(),
+                // A browser that takes pictures has a pipe in descriptors 3 and 4.
+                ["3", "5"].contains(where: { file("/proc/\(process)/fd/\($0)") == folder })
             else { continue }
             let group = getpgid(process)
             if group > 1 && group != getpgrp() { groups.insert(group) }

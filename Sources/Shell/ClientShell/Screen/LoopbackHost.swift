@@ -16,6 +16,8 @@ package final class LoopbackHost: PageHost {
     private let heartbeat: Duration?
     private let watch: Mutex<PageWatch?>
     private let hasLoaded = Mutex(false)
+    /// The generation of the page that a browser has loaded last.
+    private let shownGeneration = Mutex<Int?>(nil)
     private let isFollowed: @Sendable () -> Bool
     private let lose: @Sendable (String) -> Void
     private let screenFile: ScreenFile?
@@ -59,6 +61,9 @@ package final class LoopbackHost: PageHost {
 
     /// Whether a browser has loaded a page since the start of this process.
     package var hasPage: Bool { hasLoaded.withLock(\.self) }
+
+    /// Whether a browser has loaded a page since pages that were shown must not be shown again.
+    package var showsPresentPage: Bool { shownGeneration.withLock(\.self) == generation }
 
     /// Detects lost pages until it is cancelled. A page that recovers reloads itself.
     private func watchPages(_ timeout: Duration) async {
@@ -143,10 +148,16 @@ package final class LoopbackHost: PageHost {
         }
         while true {
             let (ownPage, generation) = bridge.withScreen { ($0.ownPage, $0.generation) }
-            if let ownPage { return ownPage }
+            if let ownPage {
+                if isBrowser { shownGeneration.withLock { $0 = generation } }
+                return ownPage
+            }
             do {
                 let launched = try await shell.pageWillLoad(takesNext: isBrowser)
-                if let page = try bridge.page(of: launched, in: generation) { return page }
+                if let page = try bridge.page(of: launched, in: generation) {
+                    if isBrowser { shownGeneration.withLock { $0 = generation } }
+                    return page
+                }
             } catch ShellError.notStarted {
                 // The shell has ended its launch, and another page is about to be shown.
                 return nothing

@@ -49,13 +49,124 @@ import Testing
             appId: "com.example.kiosk", runs: "1.5.1", next: "1.5.2", waiting: .window, screen: .client,
             shell: try SemanticVersion(parsing: "1.2.0"), channel: "stable", sequence: 18,
             checked: Timestamp(clamping: 1_799_999_000), code: "networkUnavailable", blocked: ["1.4.0", "1.5.0"],
-            findings: ["clock", "diskSpace"])
+            findings: ["clock", "diskSpace"], groups: ["eu", "qa"], tags: ["site=Lisbon", "door=2"],
+            failure: "1.5.1 reported: the page said: no printer")
         let key = try DeviceKey()
         #expect(try await send(post, key, to: store()) == .taken)
         let row = try #require(try rows().first)
         #expect(row.post == post)
         #expect(row.target == "device:3f9a0b1c2d3e4f50")
         #expect(try RosterRow(.object(row.json(at: row.seen))) == row)
+    }
+
+    @Test func `selects the devices of a group, and a host of 0.9.0 gets no member that it does not know`() async throws
+    {
+        let store = try store()
+        let key = try DeviceKey()
+        var post = Self.post(1)
+        (post.groups, post.failure) = (["qa"], "1.5.1 reported: the page said: no printer")
+        #expect(try await send(post, key, to: store) == .taken)
+        #expect(try await send(Self.post(2), key, to: store) == .taken)
+        let filter = try #require(RosterFilter(query: "group=qa"))
+        #expect(filter.query == "group=qa")
+        #expect(try rows(filter).map(\.post.device) == [post.device])
+        #expect(try await store.page(query: "group=qa")?.html.contains("1 device.") == true)
+        #expect(try await store.page(of: post.device)?.html.contains("no printer") == true)
+        #expect(post.forFirstHosts == Self.post(1) && Self.post(1).forFirstHosts == nil)
+        let members = try JSONScanner.parse(Self.post(1).bytes, maximumBytes: 8192).objectValue?.members.map(\.name)
+        #expect(members == Array(RosterPost.members.dropLast(3)))
+    }
+
+    @Test(arguments: [
+        "site", "=Lisbon", "site=", "site=a b", "site=a\u{7}", "s i=x", "site=" + String(repeating: "x", count: 200),
+    ])
+    func `refuses a tag that is not a name and a value`(tag: String) throws {
+        #expect(!RosterPost.isTag(tag) && RosterPost.isTag("site=Lisboa-Oriente_2.é"))
+        var post = Self.post()
+        post.tags = [tag]
+        #expect(throws: MemberReader.Refusal.self) { try RosterPost(parsing: post.bytes) }
+    }
+
+    // MARK: Pictures
+
+    private static func picture(_ taken: Int, _ kind: PicturePost.Kind = .last, byte: UInt8 = 1) throws -> PicturePost {
+        PicturePost(
+            device: post().device, kind: kind, taken: Timestamp(clamping: taken),
+            picture: try #require(ScreenPicture([0xFF, 0xD8, 0xFF, byte, 0xFF, 0xD9])))
+    }
+
+    private func send(
+        _ picture: PicturePost, _ key: borrowing DeviceKey, to store: RosterStore
+    ) async throws -> RosterVerdict {
+        let signature = try DeviceSignature(signing: picture.bytes, with: key)
+        return await store.takePicture(
+            picture.bytes, from: RosterMessenger(key: signature.field, address: "192.0.2.1"))
+    }
+
+    private func keepingPictures() throws -> RosterStore {
+        let time = time.withLock(\.self)
+        return try RosterStore(folder.file("roster.db"), keepsPictures: true, environment: Environment(now: { time }))
+    }
+
+    @Test func `keeps the last picture of each kind until the device is forgotten`() async throws {
+        let store = try keepingPictures()
+        let key = try DeviceKey()
+        let device = Self.post().device
+        guard case .malformed = try await send(Self.picture(1), key, to: store) else {
+            Issue.record("the host accepted a picture of a device without a state")
+            return
+        }
+        #expect(try await send(Self.post(), key, to: store) == .taken)
+        #expect(try rows().first?.pictured == nil)
+        #expect(try await store.page(of: device)?.html.contains("<img") == false)
+        #expect(try await send(Self.picture(10), key, to: store) == .taken)
+        #expect(try await send(Self.picture(11, byte: 2), key, to: store) == .taken)
+        #expect(try await send(Self.picture(10, .failed, byte: 3), key, to: store) == .taken)
+        #expect(try await store.picture(of: device, .last)?.bytes[3] == 2)
+        #expect(try await store.picture(of: device, .failed)?.bytes[3] == 3)
+        let row = try #require(try rows().first)
+        #expect(row.pictured == row.seen && row.failurePictured == row.seen)
+        #expect(try RosterRow(.object(row.json(at: row.seen))) == row)
+        let page = try #require(try await store.page(of: device))
+        #expect(page.html.contains("<img src=\"/roster/\(device)/failed-picture\""))
+        #expect(page.policy.contains("img-src 'self'") && !page.policy.contains("script"))
+        #expect(try await store.forget(Array(#"{"forget":"\#(device)"}"#.utf8)) == true)
+        #expect(try await store.picture(of: device, .last) == nil)
+    }
+
+    @Test func `refuses a picture of another key, an old one, and one without a valid signature`() async throws {
+        let store = try keepingPictures()
+        let own = try DeviceKey()
+        let other = try DeviceKey()
+        #expect(try await send(Self.post(), own, to: store) == .taken)
+        #expect(try await send(Self.picture(1_799_999_900), own, to: store) == .taken)
+        #expect(try await send(Self.picture(1_799_999_990, byte: 9), other, to: store) == .conflict)
+        let changed = try Self.picture(1_799_999_995, byte: 9).bytes
+        let signature = try DeviceSignature(signing: Self.picture(1_799_999_995).bytes, with: own)
+        let unsigned = await store.takePicture(
+            changed, from: RosterMessenger(key: signature.field, address: "192.0.2.1"))
+        let repeated = try await send(Self.picture(1_799_999_900, byte: 9), own, to: store)
+        for verdict in [unsigned, repeated] {
+            guard case .malformed = verdict else {
+                Issue.record("the host accepted a wrong picture: \(verdict)")
+                continue
+            }
+        }
+        #expect(try await store.picture(of: Self.post().device, .last)?.bytes[3] == 1)
+        // A device whose clock was ahead may return to the right time.
+        #expect(try await send(Self.picture(1_900_000_000), own, to: store) == .taken)
+        #expect(try await send(Self.picture(1_800_000_400), own, to: store) == .taken)
+    }
+
+    @Test func `a host that keeps no pictures refuses them, and removes those of an earlier one`() async throws {
+        let key = try DeviceKey()
+        let before = try keepingPictures()
+        #expect(try await send(Self.post(), key, to: before) == .taken)
+        #expect(try await send(Self.picture(10), key, to: before) == .taken)
+        let store = try store()
+        #expect(try await store.picture(of: Self.post().device, .last) == nil)
+        #expect(try await send(Self.picture(11), key, to: store) == .unwanted)
+        #expect(try rows().first?.pictured == nil)
     }
 
     @Test func `commits many messages at once`() async throws {

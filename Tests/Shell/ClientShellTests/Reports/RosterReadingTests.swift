@@ -49,6 +49,19 @@ import Testing
         #expect(Self.post(ledger).state == .blocked && Self.post(ledger).blocked == ["1.5.0"])
     }
 
+    @Test func `reports the newest failed start in at most 300 bytes, unless the operator leaves it out`() throws {
+        var ledger = try launched()
+        let detail = "the page said: " + String(repeating: "é", count: 250)
+        ledger.fail(version, by: StartFailure(.reported, detail: detail, at: Self.now))
+        let failure = try #require(Self.post(ledger).failure)
+        #expect(failure.hasPrefix("1.5.0 reported: the page said: éé") && (298...300).contains(failure.utf8.count))
+        let quiet = RosterIdentity(
+            name: "", deviceId: nil, followsChannel: true, program: "0.9.0", interval: .seconds(900),
+            tags: ["site=Lisbon"], sendsErrors: false)
+        let post = RosterReading.post(of: "3f9a0b1c2d3e4f50", quiet, ledger, DeviceCondition())
+        #expect(post.failure == nil && post.tags == ["site=Lisbon"])
+    }
+
     @Test func `reports what the next client waits for`() throws {
         var ledger = try launched()
         #expect(Self.post(ledger).waiting == nil)
