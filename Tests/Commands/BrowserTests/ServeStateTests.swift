@@ -103,7 +103,9 @@ import Testing
             "addEventListener('beforeunload', event => { event.preventDefault(); event.returnValue = 'stay'; });"
         try kiosk.install(.doing("1.0.0", asking + DemoClient.Scripts.confirm))
         let serving = try kiosk.serve(["--idle-reset", "5s"])
-        let pages = try (0..<3).map { _ in try Browser.forAllTests().open(serving.root + "/some/route") }
+        let pages = try (0..<3).map { _ in
+            try Browser.forAllTests().open(serving.root + "/some/route", inWindow: true)
+        }
         let (unused, busy, used) = (pages[0], pages[1], pages[2])
         for page in pages { try page.wait(until: "window.confirmed") }
         try busy.evaluate("Capacitor.Plugins.CapacitorMeteorWebApp.busy({ busy: true }); null")

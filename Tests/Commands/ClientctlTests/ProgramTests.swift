@@ -303,10 +303,13 @@ import Testing
         #expect(try run().text.hasPrefix("running 1.0.0"))
     }
 
-    @Test func `a client that needs a newer shell follows the program that brings it, and leaves with its recall`() throws {
+    @Test func `a client that needs a newer shell follows the program that brings it, and leaves with its recall`()
+        throws
+    {
         let channel = ["--channel", "stable", "--create"]
         let web = try Site()
         let device = ["--trust", site.trust, "--json"]
+        let shellVersion = ["--shell-version", "1.5.0"]
         let clients = ["--channel", "\(web.feed)/channels/stable.json", "--store", web.store]
         let programs = ["--channel", "\(site.feed)/channels/stable.json", "--store", site.store, "--program"]
         // Updates and launches web clients as the shell of its own version.
@@ -322,18 +325,18 @@ import Testing
             """
         try publish("1.0.0", shell, channel).succeeded()
         try web.publish("1.0.0", nil, channel)
-        try Clientctl.run(["install"] + programs + device).succeeded("installed")
+        try Clientctl.run(["install"] + programs + device + shellVersion).succeeded("installed")
         #expect(try run().text == "v1.0.0\n")
         try web.publish("2.0.0", nil, ["--channel", "stable", "--min-shell", "1.1.0"])
         #expect(try run().text == "v1.0.0\n")
         try publish("1.1.0", shell, ["--channel", "stable"]).succeeded()
-        try Clientctl.run(["install"] + programs + device).succeeded("installed")
+        try Clientctl.run(["install"] + programs + device + shellVersion).succeeded("installed")
         #expect(try run().text == "v2.0.0\n")
         try Clientctl.run([
             "release", "recall", "--version", "1.1.0", "--reason", "x", "--feed", site.feed, "--channel", "stable",
             "--channel-key", site.key, "--json",
         ]).succeeded()
-        try Clientctl.run(["install"] + programs + device).succeeded()
+        try Clientctl.run(["install"] + programs + device + shellVersion).succeeded()
         let former = try run()
         #expect(former.text == "v1.0.0\n", "\(former.errors)")
     }

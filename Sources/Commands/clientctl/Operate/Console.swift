@@ -21,8 +21,8 @@ struct Console: AsyncParsableCommand {
             request, the terminal shows a new address.
 
             With --roster, it lists the devices, and shows the pictures of their screens
-            that the roster keeps. With --prometheus, it shows what they
-            report. Without a key, and with --read-only, there are no buttons.
+            that the roster keeps. With --prometheus, it shows what they report. Without a
+            key, and with --read-only, there are no buttons.
 
             Examples:
               clientctl console
