@@ -168,6 +168,16 @@ import Testing
         try Clientctl.run(other + ["--manifest", "\(web)/manifest.json"]).failed(20, "keyUnknown")
     }
 
+    @Test func `the manifest of an older program installs nothing`() throws {
+        try bring("1.0.0", Self.good)
+        let old = try contents(ofFile: site.manifest)
+        try bring("1.1.0", Self.good)
+        #expect(try run().text.hasPrefix("running 1.1.0"))
+        let replayed = try site.folder.write(old, to: "feed/old.json")
+        try site.install(replayed, ["--program"]).succeeded("upToDate")
+        #expect(try run().text.hasPrefix("running 1.1.0"))
+    }
+
     @Test func `the manifest of a program has another signature without its path`() throws {
         try publish("1.0.0", Self.good).succeeded()
         for (old, new) in [("bin/kiosk", "bin/helper"), ("\"program\"", "\"ignored\"")] {
