@@ -39,8 +39,8 @@ import Testing
     @Test func `refuses a message that no device sends`() throws {
         let text = String(decoding: try post(Self.jpeg).bytes, as: UTF8.self)
         for (part, other) in [
-            ("\"schema\": 1", "\"schema\": 2"), ("3f9a0b1c2d3e4f50", "../../../../etc/"), ("\"failed\"", "\"all\""),
-            ("2027-", "soon-"), ("\"picture\": \"/9j/", "\"picture\": \"PHNj"), ("\"kind\"", "\"more\": 1, \"kind\""),
+            ("\"schema\":1", "\"schema\":2"), ("3f9a0b1c2d3e4f50", "../../../../etc/"), ("\"failed\"", "\"all\""),
+            ("2027-", "soon-"), ("\"picture\":\"/9j/", "\"picture\":\"PHNj"), ("\"kind\"", "\"more\":1,\"kind\""),
         ] {
             let changed = text.replacing(part, with: other)
             #expect(changed != text, "\(part)")

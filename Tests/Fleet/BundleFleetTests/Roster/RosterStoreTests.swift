@@ -490,7 +490,7 @@ import Testing
             WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 4999)
             INSERT INTO devices SELECT printf('%016x', i), printf('Screen %04d', i), NULL, '1.5.0',
               CASE i WHEN 4321 THEN 'failed' ELSE 'good' END, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '', '', '0.9.0', 900,
-              1800000000, 1800000000, 1800000000, 'k', NULL, 0, NULL, NULL, NULL FROM n
+              1800000000, 1800000000, 1800000000, 'k', NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL FROM n
             """)
         let html = try #require(try await store().page(query: "")?.html)
         let first = html.firstMatch(of: /<th scope="row">.*?<bdi>([^<]*)<\/bdi>/)?.output.1
