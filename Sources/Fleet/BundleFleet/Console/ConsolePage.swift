@@ -265,34 +265,27 @@ package struct ConsolePage: Sendable {
             }
         }
         let fields = question.fields.filter { $0.key != "token" }.sorted { $0.key < $1.key }
-        return html(
-            "\(question.action.label)?",
-            (question.news.isEmpty
-                ? []
-                : [alarm("Another person was faster. Read what changed, and decide again.")]
-                    + [Markup("ul", [:], question.news.map { Markup("li", [:], ["\(shown($0))"]) })])
-                + question.warnings.map(alarm)
-                + [Markup("ul", ["class": "changes"], question.changes.map { Markup("li", [:], ["\(shown($0))"]) })]
-                + (question.reach.map { [Markup("p", [:], ["\($0)"])] } ?? [])
-                + [
-                    Markup("p", [:], ["The same on a command line:"]),
-                    Markup("pre", ["tabindex": "0"], ["\(question.command)"]),
-                ]
-                + (difference.isEmpty
-                    ? []
-                    : [
-                        Markup("p", [:], ["The difference:"]),
-                        Markup("pre", ["class": "difference", "tabindex": "0"], difference),
-                    ])
-                + [
-                    Markup(
-                        "form", ["class": "act", "action": "/do", "method": "post"],
-                        hidden(fields.map { ($0.key, $0.value) })
-                            + [
-                                Markup("button", ["type": "submit"], ["\(question.action.label)"]), " ",
-                                Markup("a", ["href": back(from: question)], ["Cancel"]),
-                            ])
-                ])
+        var content: [Markup] = []
+        if !question.news.isEmpty {
+            content.append(alarm("Another person was faster. Read what changed, and decide again."))
+            content.append(Markup("ul", [:], question.news.map { Markup("li", [:], ["\(shown($0))"]) }))
+        }
+        content += question.warnings.map(alarm)
+        content.append(
+            Markup("ul", ["class": "changes"], question.changes.map { Markup("li", [:], ["\(shown($0))"]) }))
+        if let reach = question.reach { content.append(Markup("p", [:], ["\(reach)"])) }
+        content.append(Markup("p", [:], ["The same on a command line:"]))
+        content.append(Markup("pre", ["tabindex": "0"], ["\(question.command)"]))
+        if !difference.isEmpty {
+            content.append(Markup("p", [:], ["The difference:"]))
+            content.append(Markup("pre", ["class": "difference", "tabindex": "0"], difference))
+        }
+        var parts = hidden(fields.map { ($0.key, $0.value) })
+        parts.append(Markup("button", ["type": "submit"], ["\(question.action.label)"]))
+        parts.append(" ")
+        parts.append(Markup("a", ["href": back(from: question)], ["Cancel"]))
+        content.append(Markup("form", ["class": "act", "action": "/do", "method": "post"], parts))
+        return html("\(question.action.label)?", content)
     }
 
     private func back(from question: ConsoleQuestion) -> String {
