@@ -142,7 +142,10 @@ import Testing
             let failures = try kiosk.status(of: "v\(version)").failures
             #expect(failures.map { $0["cause"] } == [.string("blankScreen")], "\(page.kind)")
         }
-        #expect(try metric("blank_screens_total", serving) == "clientctl_blank_screens_total \(Self.blanks.count)")
+        // On a busy machine, a version can be tried once more before the next one is installed.
+        let total = try metric("blank_screens_total", serving)?.split(separator: " ").last
+        let count = try #require(total.flatMap { Int($0) })
+        #expect((Self.blanks.count...2 * Self.blanks.count).contains(count))
         #expect(try serving.program.printed().errors.contains("was confirmed with a blank screen"))
         try end(serving)
     }
