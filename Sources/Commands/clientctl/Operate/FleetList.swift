@@ -23,7 +23,8 @@ struct FleetList: AsyncParsableCommand, RequiringCommand {
               clientctl fleet list --roster /var/lib/clientctl/roster.db --attention
               clientctl fleet list --roster /var/lib/clientctl/roster.db --silent 24h
               clientctl fleet list --roster /var/lib/clientctl/roster.db --version 1.5.0
-              clientctl fleet list --roster /var/lib/clientctl/roster.db --behind --group qa
+              clientctl fleet list --roster /var/lib/clientctl/roster.db --behind \\
+                --group qa
             """)
 
     @Option(help: ArgumentHelp("Only devices without a message for this time, such as 24h.", valueName: "duration"))
