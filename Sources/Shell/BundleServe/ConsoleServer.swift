@@ -241,8 +241,10 @@ private final class ConsoleService: Service {
     }
 
     private static func page(_ status: Status, _ html: String, _ styles: [String], fields: String = "") -> Response {
+        // On other pages, a browser would request an icon.
+        let images = html.contains("<img ") ? " img-src 'self';" : ""
         let policy =
-            "default-src 'none'; style-src \(styles.joined(separator: " ")); img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+            "default-src 'none'; style-src \(styles.joined(separator: " "));\(images) form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
         var response = Response(
             status, type: MediaType.html, caching: Caching.never,
             fields: "\(fields)Content-Security-Policy: \(policy)\r\n", ByteBuffer(string: html))
