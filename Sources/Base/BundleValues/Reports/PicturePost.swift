@@ -81,7 +81,7 @@ package struct PicturePost: Sendable, Equatable {
     /// Returns the address for pictures of the roster at `url`.
     package static func address(of url: FetchURL) throws -> FetchURL { try FetchURL(parsing: "\(url)/picture") }
 
-    /// Parses a message. Throws `JSONError` or `MemberReader.Refusal` for one that no device sends.
+    /// Parses a message. Throws `JSONError` or `MemberReader.Refusal` if it breaks the specification.
     package init(parsing bytes: [UInt8]) throws {
         let value = try JSONScanner.parse(bytes, maximumBytes: Self.maximumBytes, maximumDepth: 2)
         let reader = try MemberReader(value, of: "message")
